@@ -1,0 +1,15 @@
+"""What a step sees of its inputs: a local folder and the digest of what should lie in it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Staged:
+    """An artifact, or the part of it that a step asked for, on local disk.
+
+    `digest` is the whole artifact's digest, or the sha256 of the one file asked for.
+    """
+
+    path: Path
+    digest: str
