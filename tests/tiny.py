@@ -1,0 +1,68 @@
+"""A BERT small enough for tests: 2 layers, 64 wide, random weights, an English WordPiece vocabulary."""
+
+from pathlib import Path
+
+WORDS = """
+the of and to in a is was were are be been by for with on at from as that this it its he she they
+his her their who what when where which how many much did does do has have had not or but an one two
+three four five six seven eight nine ten first second third last new old great small large long high
+year years day time war world city country state river mountain sea ocean island north south east
+west king queen president government army battle church school university college student students
+team game season player players league cup final music album song band film book books author writer
+art science theory law court century people population language english french german latin roman
+greek american british european african asian chinese indian name names called known used part parts
+number water air light energy heat oxygen gas carbon iron gold silver metal plant plants animal
+animals cell cells body human food oil coal power steam engine train road bridge house building
+buildings park garden tower wall street market trade company money tax price bank party election
+vote member members group groups family father mother son daughter brother children woman women man
+men life death born died founded built made won lost began ended became moved wrote played found
+discovered invented developed produced said believed thought considered included between during
+after before under over into through against about around because although however while than then
+also other others some most all both each every several such only same different important common
+major main largest smallest highest lowest longest oldest newest famous early late modern ancient
+medieval tesla newton einstein beyonce chopin luther victoria paris london rome berlin warsaw
+normandy california texas florida york boston chicago denver carolina super bowl
+""".split()
+
+
+def tiny_bert(folder: Path, seed: int = 0) -> Path:
+    """Write a tiny random BERT with its tokenizer into `folder` and return it; the same bytes for the same seed."""
+    import torch
+    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
+    from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+
+    letters = "abcdefghijklmnopqrstuvwxyz0123456789"
+    marks = list(".,;:!?'\"()[]-–—/%$&’")
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *dict.fromkeys([*marks, *letters, *WORDS])]
+    pieces += [f"##{piece}" for piece in [*letters, "s", "ed", "ing", "er", "ly", "ion", "al", "ian"] if f"##{piece}" not in pieces]
+    pieces = list(dict.fromkeys(pieces))
+    tokenizer = Tokenizer(models.WordPiece({piece: i for i, piece in enumerate(pieces)}, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece()
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        pad_token="[PAD]",
+        unk_token="[UNK]",
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+        mask_token="[MASK]",
+        model_max_length=512,
+    )
+    config = BertConfig(
+        vocab_size=len(pieces),
+        hidden_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=128,
+        max_position_embeddings=512,
+        # Wider than BERT's 0.02, so that a random model tells texts apart.
+        initializer_range=0.1,
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = BertModel(config, add_pooling_layer=False)
+    folder.mkdir(parents=True, exist_ok=True)
+    model.save_pretrained(folder)
+    fast.save_pretrained(folder)
+    return folder
