@@ -1,0 +1,97 @@
+"""Algorithm 1 of CAMVR: a passage's sentences become exactly n snippets."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Snippet:
+    """One of a passage's n snippets.
+
+    `text` is raw, white space included. `span` is the part of the passage's text that it holds, in
+    code points; none for a snippet of the title alone and for padding. A snippet that merged the
+    title with sentences reads `title + " " + text[start:stop]` and has the span of the sentences.
+    """
+
+    text: str
+    span: tuple[int, int] | None
+    padding: bool = False
+
+
+def split_snippets(
+    title: str, text: str, sentence_ends: Sequence[int], n: int, merge_title: bool = True
+) -> list[Snippet]:
+    """The n snippets of a passage, in text order, padding last (CAMVR 3.2, Algorithm 1).
+
+    `sentence_ends` are the end offsets of the sentences, white space up to the next one included.
+    The title is snippet one, unless it is blank. While there are more than n snippets, the shortest
+    (in characters; the earlier of equals) is merged with its shorter neighbour (the left of equals).
+    With `merge_title=False` the title stays apart while n > 1. The spans partition the text.
+    """
+    if n < 1:
+        raise ValueError(f"a passage needs at least one snippet, not {n}")
+    ends = [int(end) for end in sentence_ends]
+    spans: list[tuple[int, int] | None] = list(zip([0, *ends[:-1]], ends, strict=True))
+    titled = bool(title.strip())
+    if titled and not merge_title and n > 1:
+        runs = _merge([stop - start for start, stop in _text_spans(spans)], n - 1)
+        groups = [(0, 1)] + [(first + 1, last + 1) for first, last in runs]
+        spans.insert(0, None)
+    else:
+        lengths = [stop - start for start, stop in _text_spans(spans)]
+        if titled:
+            lengths.insert(0, len(title))
+            spans.insert(0, None)
+        groups = _merge(lengths, n)
+    snippets = [_join(title, text, spans[first:last]) for first, last in groups]
+    return snippets + [Snippet("", None, padding=True)] * (n - len(snippets))
+
+
+def _text_spans(spans: Sequence[tuple[int, int] | None]) -> list[tuple[int, int]]:
+    return [span for span in spans if span is not None]
+
+
+def _join(title: str, text: str, parts: Sequence[tuple[int, int] | None]) -> Snippet:
+    """One snippet of neighbouring parts; the part None is the title."""
+    spans = _text_spans(parts)
+    if not spans:
+        return Snippet(title, None)
+    start, stop = spans[0][0], spans[-1][1]
+    body = text[start:stop]
+    return Snippet(f"{title} {body}" if parts[0] is None else body, (start, stop))
+
+
+def _merge(lengths: Sequence[int], n: int) -> list[tuple[int, int]]:
+    """Runs [first, last) of neighbours left by merging shortest-first until at most n remain.
+
+    The paper's loop looks for the shortest snippet again after each merge, O(k²) for k sentences;
+    a heap over a linked list takes O(k log k). Each run is named by its first part, which stays its
+    place in the order; an entry of the heap whose length is out of date is skipped.
+    """
+    k = len(lengths)
+    size = list(lengths)
+    left, right = list(range(-1, k - 1)), list(range(1, k + 1))
+    alive = [True] * k
+    heap = [(length, part) for part, length in enumerate(lengths)] if k > n else []
+    heapq.heapify(heap)
+    remaining = k
+    while remaining > n:
+        length, part = heapq.heappop(heap)
+        if not alive[part] or size[part] != length:
+            continue
+        before, after = left[part], right[part]
+        if before < 0 or (after < k and size[after] < size[before]):
+            kept, gone = part, after
+        else:
+            kept, gone = before, part
+        size[kept] += size[gone]
+        alive[gone] = False
+        right[kept] = right[gone]
+        if right[gone] < k:
+            left[right[gone]] = kept
+        heapq.heappush(heap, (size[kept], kept))
+        remaining -= 1
+    return [(part, right[part]) for part in range(k) if alive[part]]
