@@ -113,13 +113,17 @@ def has_answer(text: str | TokenizedText, answers: Sequence[str], mode: Mode = "
     if mode == "regex":
         decomposed = unicodedata.normalize("NFD", text if isinstance(text, str) else text.text)
         return any(
-            match.end() > match.start() for answer in answers for match in _pattern(answer).finditer(decomposed)
+            match.end() > match.start()
+            for answer in answers
+            for match in _pattern(answer).finditer(decomposed)
         )
     tokens = TokenizedText(text) if isinstance(text, str) else text
     return any(tokens.has(answer) for answer in answers)
 
 
-def find_answers(text: str | TokenizedText, answers: Sequence[str], mode: Mode = "string") -> list[Span]:
+def find_answers(
+    text: str | TokenizedText, answers: Sequence[str], mode: Mode = "string"
+) -> list[Span]:
     """Spans of all matches of all answers, in code points of the original text, in order of start."""
     found: set[Span] = set()
     if mode == "regex":
