@@ -1,0 +1,136 @@
+"""Evaluation of retrieved passages, the same for a model and for BM25."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from multiview.config import Evaluation
+from multiview.data.answers import Mode
+from multiview.data.passages import read_passages
+from multiview.data.questions import Question, read_questions
+from multiview.errors import InputError
+from multiview.evaluation.metrics import first_rank, gold_metrics, top_k_accuracy
+from multiview.evaluation.runs import write_qrels, write_run
+from multiview.negatives.filtering import answer_holding, positive_hits
+from multiview.search import TopPassages
+
+METRICS_FILE = "metrics.json"
+RUN_FILE = "run.trec"
+QRELS_FILE = "qrels.trec"
+QUESTIONS_FILE = "questions.parquet"
+
+
+def evaluate(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any) -> None:
+    """Step: search the index for every question and measure what comes back.
+
+    Inputs `model`, `index`, `passages`, `questions`; output `evaluation` (see `write_evaluation`).
+    Raises InputError when the index holds views of another model.
+    """
+    from multiview.encoding import encode_questions
+    from multiview.index import ViewIndex
+
+    index = ViewIndex.load(inputs["index"].path)
+    index.check_model(inputs["model"].digest)
+    questions = _questions(inputs)
+    texts = [question.question for question in questions]
+    queries = encode_questions(inputs["model"].path, texts, settings.encode, tell)
+    begun = time.perf_counter()
+    top = index.search(queries, settings.evaluation.depth, lambda done: tell.progress(done, len(questions), "questions"))
+    # MVR Table 4: a question's search, its encoding not counted. A fact, as output must be reproducible.
+    tell.fact("search_seconds_per_question", (time.perf_counter() - begun) / len(questions))
+    write_evaluation(
+        output["evaluation"], top, index.ids, inputs["passages"].path, questions, settings.evaluation, settings.questions.answer_matching, tell
+    )
+
+
+def evaluate_bm25(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any) -> None:
+    """Step: the same figures for BM25, which needs no model. Inputs `passages`, `questions`."""
+    from multiview.negatives.bm25 import Bm25Index
+
+    questions = _questions(inputs)
+    passages: Path = inputs["passages"].path
+    index = Bm25Index(read_passages(passages), settings.bm25, settings.corpus.language)
+    begun = time.perf_counter()
+    top = index.search(
+        [question.question for question in questions],
+        settings.evaluation.depth,
+        lambda done: tell.progress(done, len(questions), "questions"),
+    )
+    tell.fact("search_seconds_per_question", (time.perf_counter() - begun) / len(questions))
+    write_evaluation(
+        output["evaluation"], top, index.ids, passages, questions, settings.evaluation, settings.questions.answer_matching, tell, tag="bm25"
+    )
+
+
+def write_evaluation(
+    folder: Path,
+    top: TopPassages,
+    ids: pa.Array,
+    passages: Path,
+    questions: Sequence[Question],
+    settings: Evaluation,
+    mode: Mode,
+    tell: Any,
+    tag: str = "multiview",
+) -> None:
+    """Measure rankings and write them down, for any retriever.
+
+    `top` [q, depth] with passage numbers that `ids` names; `passages` is the folder of their texts.
+    Writes `metrics.json` (name to value), `run.trec`, `qrels.trec` and `questions.parquet` (qid,
+    rank_of_first_answer and rank_of_first_gold from 1 or null, and the top passage, score and view).
+    """
+    holds = answer_holding(top.passages, ids, read_passages(passages), questions, mode)
+    first_answer = first_rank(holds)
+    first_gold = first_rank(positive_hits(top.passages, ids, questions))
+    rankings = {question.qid: _ranking(top, ids, row) for row, question in enumerate(questions)}
+    gold = {question.qid: question.positive_ids for question in questions}
+    at = sorted({k for k in settings.at if k <= settings.depth})
+    names = {qid: [name for name, _ in ranking] for qid, ranking in rankings.items()}
+    metrics = top_k_accuracy(first_answer, at) | gold_metrics(names, gold, at, settings.depth)
+    (folder / METRICS_FILE).write_text(json.dumps(metrics, indent=1, sort_keys=True) + "\n")
+    write_run(folder / RUN_FILE, rankings, tag)
+    write_qrels(folder / QRELS_FILE, gold)
+    pq.write_table(_question_table(questions, top, ids, first_answer, first_gold), folder / QUESTIONS_FILE)
+    for name, value in metrics.items():
+        tell.metric(name, value)
+    tell.fact("questions", len(questions))
+    tell.fact("depth", settings.depth)
+
+
+def _questions(inputs: dict[str, Any]) -> list[Question]:
+    questions = read_questions(inputs["questions"].path)
+    if not questions:
+        raise InputError(f"{inputs['questions'].path}: no questions to evaluate on; check questions.dev_source or dev_share")
+    return questions
+
+
+def _ranking(top: TopPassages, ids: pa.Array, row: int) -> list[tuple[str, float]]:
+    """(passage id, score) of one question, best first, padding left out."""
+    real = top.passages[row] >= 0
+    names = ids.take(pa.array(top.passages[row][real])).to_pylist()
+    return list(zip(names, top.scores[row][real].tolist(), strict=True))
+
+
+def _question_table(
+    questions: Sequence[Question], top: TopPassages, ids: pa.Array, first_answer: np.ndarray, first_gold: np.ndarray
+) -> pa.Table:
+    best = top.passages[:, 0]
+    none = best < 0
+    return pa.table(
+        {
+            "qid": pa.array([question.qid for question in questions], pa.string()),
+            "rank_of_first_answer": pa.array(first_answer, pa.int32(), mask=first_answer == 0),
+            "rank_of_first_gold": pa.array(first_gold, pa.int32(), mask=first_gold == 0),
+            "top_passage_id": ids.take(pa.array(best, pa.int64(), mask=none)),
+            "top_score": pa.array(top.scores[:, 0], pa.float32(), mask=none),
+            "top_view": pa.array(top.views[:, 0], pa.int32(), mask=none),
+        }
+    )

@@ -1,0 +1,73 @@
+"""TREC run and qrels files, so that any other tool can check our figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from urllib.parse import quote, unquote
+
+import numpy as np
+
+from multiview.errors import InputError
+
+TAG = "multiview"
+
+
+def quoted(name: str) -> str:
+    """An id as one word: percent-quoted if it holds white space or a percent sign, or is empty."""
+    return quote(name, safe="") if "%" in name or name.split() != [name] else name
+
+
+def write_run(path: Path, rankings: Mapping[str, Sequence[tuple[str, float]]], tag: str = TAG) -> None:
+    """Write `qid Q0 passage rank score tag` lines; `rankings` holds (passage id, score), best first.
+
+    Ranks count from 1. trec_eval ignores them and orders ties by id: where scores tie, its figures may
+    differ from ours.
+    """
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        for qid, ranking in rankings.items():
+            for rank, (name, score) in enumerate(ranking, start=1):
+                file.write(f"{quoted(qid)} Q0 {quoted(name)} {rank} {np.float32(score):.9g} {quoted(tag)}\n")
+
+
+def read_run(path: Path) -> dict[str, list[tuple[str, float]]]:
+    """(passage id, score) of each question, by rank; raises InputError naming a bad line."""
+    rows: dict[str, list[tuple[int, str, float]]] = {}
+    for qid, _, name, rank, score, _ in _lines(path, 6):
+        try:
+            rows.setdefault(unquote(qid), []).append((int(rank), unquote(name), float(score)))
+        except ValueError:
+            raise InputError(f"{path}: question {qid}: rank {rank!r} or score {score!r} is not a number") from None
+    return {qid: [(name, score) for _, name, score in sorted(ranking)] for qid, ranking in rows.items()}
+
+
+def write_qrels(path: Path, gold: Mapping[str, Sequence[str]]) -> None:
+    """Write `qid 0 passage 1` lines, one for each gold passage."""
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        for qid, names in gold.items():
+            file.writelines(f"{quoted(qid)} 0 {quoted(name)} 1\n" for name in names)
+
+
+def read_qrels(path: Path) -> dict[str, list[str]]:
+    """Gold passages of each question, those judged 0 or below left out; raises InputError naming a bad line."""
+    gold: dict[str, list[str]] = {}
+    for qid, _, name, grade in _lines(path, 4):
+        names = gold.setdefault(unquote(qid), [])
+        try:
+            if int(grade) > 0:
+                names.append(unquote(name))
+        except ValueError:
+            raise InputError(f"{path}: question {qid}: grade {grade!r} is not a whole number") from None
+    return gold
+
+
+def _lines(path: Path, fields: int) -> Iterable[list[str]]:
+    if not path.is_file():
+        raise InputError(f"{path}: missing; give a TREC file")
+    with path.open(encoding="utf-8") as file:
+        for number, line in enumerate(file, start=1):
+            if not (words := line.split()):
+                continue
+            if len(words) != fields:
+                raise InputError(f"{path}: line {number} has {len(words)} fields, a TREC line has {fields}")
+            yield words

@@ -1,0 +1,131 @@
+"""BM25 search over the passages, and the hard negatives taken from it (ours, after DPR's maintainers)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import bm25s
+import numpy as np
+import pyarrow as pa
+import Stemmer
+from bm25s.tokenization import Tokenizer
+
+from multiview.config import Bm25
+from multiview.data.passages import Passage, read_passages
+from multiview.data.questions import Question, read_questions
+from multiview.negatives.filtering import answer_holding, positive_hits, survivors
+from multiview.negatives.pool import BM25, negatives_table, write_negatives
+from multiview.search import TopPassages, rank_of
+
+
+class Bm25Index:
+    """BM25 (Lucene's formula) over title and text, in memory; the texts themselves are not kept."""
+
+    def __init__(
+        self, passages: Iterable[Passage], settings: Bm25, language: str = "english"
+    ) -> None:
+        """Read `passages` once. Words are stemmed and stop words dropped where `language` has a stemmer
+        (Snowball's) or a list (bm25s's); elsewhere every word counts as it stands.
+        """
+        self._tokenizer = tokenizer(language)
+        ids: list[str] = []
+
+        def texts() -> Iterable[str]:
+            for passage in passages:
+                ids.append(passage.id)
+                yield f"{passage.title} {passage.text}"
+
+        # `streaming_tokenize` iterates; its annotation asks for a list.
+        tokens = list(
+            self._tokenizer.streaming_tokenize(texts(), update_vocab=True, allow_empty=False)
+        )  # pyright: ignore[reportArgumentType]
+        self.ids = pa.array(ids, pa.string())
+        self._rank = rank_of(self.ids)
+        stemmed = self._tokenizer.stemmer is not None
+        vocabulary = self._tokenizer.stem_to_sid if stemmed else self._tokenizer.word_to_id
+        self._bm25 = bm25s.BM25(k1=settings.k1, b=settings.b, method="lucene", backend="numpy")
+        self._empty = not vocabulary
+        if not self._empty:
+            self._bm25.index((tokens, vocabulary), create_empty_token=False, show_progress=False)
+
+    def search(
+        self, questions: Sequence[str], k: int, tell_done: Callable[[int], None] = lambda done: None
+    ) -> TopPassages:
+        """The k best passages of each question; ties go to the smaller id.
+
+        Only passages that share a word with the question are hits: others are padding, even when there
+        are fewer than k. (bm25s's own selection fills up with zeros and breaks ties by chance.)
+        """
+        top = TopPassages.empty(len(questions), k)
+        streamed = self._tokenizer.streaming_tokenize(
+            list(questions), update_vocab=False, allow_empty=False
+        )
+        for question, tokens in enumerate(streamed):
+            if tokens and not self._empty:
+                scores = self._bm25.get_scores_from_ids(tokens)
+                best = best_scores(scores, self._rank, k)
+                top.passages[question, : len(best)] = best
+                top.scores[question, : len(best)] = scores[best]
+                top.views[question, : len(best)] = 0
+            tell_done(question + 1)
+        return top
+
+
+def tokenizer(language: str) -> Tokenizer:
+    """Lower-cased words of two or more letters, without stop words, stemmed, as far as `language` is known."""
+    stemmer = Stemmer.Stemmer(language) if language in Stemmer.algorithms() else None
+    try:
+        return Tokenizer(stopwords=language, stemmer=stemmer)  # pyright: ignore[reportArgumentType]
+    except ValueError:
+        return Tokenizer(stopwords=[], stemmer=stemmer)  # pyright: ignore[reportArgumentType]
+
+
+def best_scores(scores: np.ndarray, rank: np.ndarray, k: int) -> np.ndarray:
+    """Numbers of the k highest positive scores, best first, ties by `rank`; fewer when fewer are positive."""
+    least = np.partition(scores, -k)[-k] if k < len(scores) else 0
+    candidates = np.flatnonzero((scores >= least) & (scores > 0))
+    return candidates[np.lexsort((rank[candidates], -scores[candidates]))][:k]
+
+
+def bm25_negatives(
+    settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any
+) -> None:
+    """Step: the top `bm25.depth` hits of each question, minus answer-holding passages, minus positives.
+
+    Inputs `passages`, `questions`; output `negatives`, one row a question, in the questions' order.
+    """
+    passages: Path = inputs["passages"].path
+    questions: list[Question] = read_questions(inputs["questions"].path)
+    index = Bm25Index(read_passages(passages), settings.bm25, settings.corpus.language)
+    top = index.search(
+        [question.question for question in questions],
+        settings.bm25.depth,
+        lambda done: tell.progress(done, len(questions), "questions"),
+    )
+    positive = positive_hits(top.passages, index.ids, questions)
+    answer = answer_holding(
+        top.passages,
+        index.ids,
+        read_passages(passages),
+        questions,
+        settings.questions.answer_matching,
+    )
+    left = survivors(top.passages, positive, answer)
+    qids = [question.qid for question in questions]
+    write_negatives(
+        output["negatives"],
+        negatives_table(BM25, qids, top.passages, top.scores, left.kept, index.ids),
+    )
+    counts = left.kept.sum(axis=1)
+    tell.fact("questions", len(questions))
+    tell.fact("hits", int((top.passages >= 0).sum()))
+    tell.fact("excluded_positive", left.excluded_positive)
+    tell.fact("excluded_answer", left.excluded_answer)
+    tell.fact("questions_without_negatives", int((counts == 0).sum()))
+    tell.metric("negatives_per_question", float(counts.mean()) if len(questions) else 0.0)
+    if empty := int((counts == 0).sum()):
+        tell.warning(
+            f"{empty} of {len(questions)} questions have no BM25 negative: no hit survives the filter"
+        )

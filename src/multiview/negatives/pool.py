@@ -1,0 +1,77 @@
+"""The negatives artifact: one row per question and source."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from multiview.errors import InputError
+
+NEGATIVES_FILE = "negatives.parquet"
+BM25 = "bm25"
+MINED = "mined"
+SCHEMA = pa.schema(
+    [
+        ("qid", pa.string()),
+        ("source", pa.string()),
+        ("negative_ids", pa.list_(pa.string())),
+        ("scores", pa.list_(pa.float32())),
+    ]
+)
+
+
+def negatives_table(
+    source: str,
+    qids: Sequence[str],
+    numbers: np.ndarray,
+    scores: np.ndarray,
+    kept: np.ndarray,
+    ids: pa.Array,
+) -> pa.Table:
+    """Rows of one source: of each question the kept passages, in rank order.
+
+    `numbers`, `scores`, `kept` are [q, k]; `ids` names the numbers. A question without negatives has a
+    row with empty lists, so that it is seen and not missed.
+    """
+    stops = pa.array(np.concatenate([[0], np.cumsum(kept.sum(axis=1))]), pa.int32())
+    columns = [
+        pa.array(qids, pa.string()),
+        pa.array([source] * len(qids), pa.string()),
+        pa.ListArray.from_arrays(stops, ids.take(pa.array(numbers[kept]))),
+        pa.ListArray.from_arrays(stops, pa.array(scores[kept], pa.float32())),
+    ]
+    return pa.Table.from_arrays(columns, schema=SCHEMA)
+
+
+def write_negatives(folder: Path, table: pa.Table) -> None:
+    """Write the artifact's one file."""
+    pq.write_table(table, folder / NEGATIVES_FILE)
+
+
+def read_table(folder: Path) -> pa.Table:
+    """The rows as written; raises InputError when the folder holds no negatives."""
+    path = folder / NEGATIVES_FILE
+    if not path.is_file():
+        raise InputError(f"{path}: missing; give a folder of negatives, or run `bm25` again")
+    table = pq.read_table(path)
+    if missing := set(SCHEMA.names) - set(table.column_names):
+        raise InputError(
+            f"{path}: lacks the columns {', '.join(sorted(missing))}; found {', '.join(table.column_names)}"
+        )
+    return table
+
+
+def read_negatives(folder: Path) -> dict[str, list[str]]:
+    """Hard negatives of each question: its sources one after another in file order, each passage once."""
+    table = read_table(folder)
+    pool: dict[str, list[str]] = {}
+    for batch in table.to_batches():
+        for qid, negatives in zip(
+            batch["qid"].to_pylist(), batch["negative_ids"].to_pylist(), strict=True
+        ):
+            pool[qid] = list(dict.fromkeys([*pool.get(qid, ()), *negatives]))
+    return pool
