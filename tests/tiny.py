@@ -30,6 +30,9 @@ def tiny_bert(folder: Path, seed: int = 0) -> Path:
     import torch
     from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
     from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+    from transformers.utils.logging import disable_progress_bar
+
+    disable_progress_bar()
 
     letters = "abcdefghijklmnopqrstuvwxyz0123456789"
     marks = list(".,;:!?'\"()[]-–—/%$&’")

@@ -1,0 +1,219 @@
+"""The bi-encoder: one or two BERT-like models without poolers, with the viewer tokens of a layout."""
+
+import contextlib
+import copy
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from pydantic import ValidationError
+from torch import Tensor, nn
+from transformers import AutoModel, AutoTokenizer, PreTrainedModel
+
+from multiview.config import Model, canonical_json
+from multiview.errors import InputError
+from multiview.model.bases import staged_base
+from multiview.model.batch import Batch, pool
+from multiview.model.layouts import Layout, architecture, layout
+
+SETTINGS_FILE = "multiview.json"
+PASSAGE = "passage"
+QUESTION = "question"
+VIEWER_STD = 0.02
+"""Standard deviation of new tokens' embeddings (BERT's own initialisation)."""
+_SHIFTED_POSITIONS = {"roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "mpnet"}
+"""Model types that count positions from the padding token's id on."""
+
+
+class BiEncoder(nn.Module):
+    """Question and passage encoder; `tied`, one module under one name, so that checkpoints hold it once."""
+
+    def __init__(
+        self, settings: Model, tokenizer: Any, passage: PreTrainedModel, question: PreTrainedModel | None = None
+    ) -> None:
+        super().__init__()
+        self.settings = settings
+        self.tokenizer = tokenizer
+        self.layout: Layout = layout(settings, tokenizer)
+        self.encoders = nn.ModuleDict({PASSAGE: passage} if question is None else {PASSAGE: passage, QUESTION: question})
+        self.scale = score_scale(settings)
+
+    @property
+    def dim(self) -> int:
+        """Length of a vector."""
+        return self._encoder(PASSAGE).config.hidden_size
+
+    def forward(self, questions: Batch, passages: Batch) -> tuple[Tensor, Tensor]:
+        """Question vectors [B, D], times the scale, and view vectors [S, V, D], in float32."""
+        return self.encode_questions(questions), self.encode_passages(passages)
+
+    def encode_questions(self, batch: Batch) -> Tensor:
+        """[B, D] float32, times the scale: scores are plain inner products."""
+        return self._encode(QUESTION, batch)[:, 0] * self.scale
+
+    def encode_passages(self, batch: Batch) -> Tensor:
+        """[S, V, D] float32; zeros where a sequence has no such view."""
+        return self._encode(PASSAGE, batch)
+
+    def _encoder(self, part: str) -> PreTrainedModel:
+        encoder = self.encoders[part if part in self.encoders else PASSAGE]
+        assert isinstance(encoder, PreTrainedModel)
+        return encoder
+
+    def _encode(self, part: str, batch: Batch) -> Tensor:
+        encoder = self._encoder(part)
+        positions = {}
+        if "position_ids" in batch:
+            positions["position_ids"] = batch["position_ids"] + _first_position(encoder)
+        hidden = encoder(
+            input_ids=batch["input_ids"], attention_mask=batch["attention_mask"], **positions
+        ).last_hidden_state
+        vectors = pool(hidden, batch["weights"])
+        return nn.functional.normalize(vectors, dim=-1) if self.settings.normalise else vectors
+
+    def set_dropout(self, share: float) -> None:
+        """Set every dropout of the encoders, attention's included."""
+        for module in self.modules():
+            if isinstance(module, nn.Dropout):
+                module.p = share
+
+    def checkpoint_activations(self) -> None:
+        """Recompute activations in the backward pass instead of keeping them."""
+        for encoder in self.encoders.values():
+            assert isinstance(encoder, PreTrainedModel)
+            encoder.activation_checkpointing_enable({"use_reentrant": False})
+
+    def save(self, folder: Path) -> None:
+        """Write `multiview.json`, and a Hugging Face folder with tokenizer for each part.
+
+        `base` is left out of the settings: the weights are here, and where they once came from would
+        make equal models differ.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        settings = {**self.settings.model_dump(mode="json", exclude={"base"}), "scale": self.scale}
+        (folder / SETTINGS_FILE).write_text(canonical_json(settings) + "\n")
+        with _quiet():
+            for part, encoder in self.encoders.items():
+                assert isinstance(encoder, PreTrainedModel)
+                encoder.save_pretrained(folder / part)
+                self.tokenizer.save_pretrained(folder / part)
+
+    @classmethod
+    def load(cls, folder: Path, dtype: torch.dtype = torch.float32) -> "BiEncoder":
+        """Read what `save` wrote, in evaluation mode; InputError if `folder` does not hold it."""
+        settings = load_settings(folder)
+        parts = [PASSAGE] if settings.tied else [PASSAGE, QUESTION]
+        with _quiet():
+            encoders = [_load_encoder(str(folder / part), dtype) for part in parts]
+            tokenizer = _load_tokenizer(str(folder / PASSAGE))
+        return cls(settings, tokenizer, *encoders).eval()
+
+    @classmethod
+    def create(cls, settings: Model) -> "BiEncoder":
+        """The start of training: the base model with the layout's viewer tokens added.
+
+        Two encoders start equal. InputError for a base that cannot be had or does not suit the settings.
+        """
+        kind = architecture(settings.architecture)
+        kind.check(settings)
+        with _quiet(), staged_base(settings.base) as place:
+            encoder, tokenizer = _load_encoder(place, torch.float32), _load_tokenizer(place)
+        positions = getattr(encoder.config, "max_position_embeddings", None)
+        kind.check(settings, None if positions is None else positions - _first_position(encoder))
+        add_viewers(encoder, tokenizer, kind.viewers(settings), settings)
+        question = None if settings.tied else copy.deepcopy(encoder)
+        return cls(settings, tokenizer, encoder, question).eval()
+
+
+def score_scale(settings: Model) -> float:
+    """What inner products are multiplied with: 20 when vectors are normalised, else 1, unless it is set."""
+    if settings.scale is not None:
+        return settings.scale
+    return 20.0 if settings.normalise else 1.0
+
+
+def load_settings(folder: Path) -> Model:
+    """The settings that a model was saved with."""
+    path = folder / SETTINGS_FILE
+    try:
+        return Model(base="", **json.loads(path.read_text()))
+    except FileNotFoundError:
+        raise InputError(f"{folder} is not a model: there is no {SETTINGS_FILE} in it") from None
+    except (ValueError, TypeError, ValidationError) as error:
+        raise InputError(f"{path}: not the settings of a model ({str(error).splitlines()[0]})") from error
+
+
+def add_viewers(encoder: PreTrainedModel, tokenizer: Any, tokens: list[str], settings: Model) -> None:
+    """Add the viewer tokens that are not there yet, drawn from N(0, 0.02) (MVR 3.2) or around `[CLS]`.
+
+    The rows are drawn here, because resizing with transformers' mean initialisation makes them all but equal.
+    """
+    new = [token for token in tokens if token not in tokenizer.get_vocab()]
+    tokenizer.add_tokens(new, special_tokens=True)
+    rows = encoder.get_input_embeddings().weight.shape[0]
+    if len(tokenizer) > rows:
+        encoder.resize_token_embeddings(len(tokenizer), mean_resizing=False)
+    weight = encoder.get_input_embeddings().weight
+    generator = torch.Generator().manual_seed(settings.seed)
+    with torch.no_grad():
+        for token in new:
+            row = torch.randn(weight.shape[1], generator=generator) * VIEWER_STD
+            if settings.init == "cls":
+                row += weight[tokenizer.cls_token_id]
+            weight[tokenizer.convert_tokens_to_ids(token)] = row
+
+
+def initial_model(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any) -> None:
+    """Step: make the model that training starts from (`settings.model`) and save it to output `model`."""
+    model = BiEncoder.create(settings.model)
+    model.save(output["model"])
+    tell.fact("dimension", model.dim)
+    tell.fact("parameters", sum(parameter.numel() for parameter in model.parameters()))
+
+
+def _load_encoder(place: str, dtype: torch.dtype) -> PreTrainedModel:
+    """A model without its pooler: nothing reads it, and unused parameters stop distributed training."""
+    try:
+        encoder = AutoModel.from_pretrained(
+            place, dtype=dtype, use_safetensors=True, trust_remote_code=False, attn_implementation="sdpa"
+        )
+    except (OSError, ValueError, ImportError, KeyError) as error:
+        raise InputError(f"model.base: cannot load {place}: {_first_line(error)}") from error
+    if getattr(encoder, "pooler", None) is not None:
+        encoder.pooler = None
+    return encoder
+
+
+def _load_tokenizer(place: str) -> Any:
+    try:
+        return AutoTokenizer.from_pretrained(place, trust_remote_code=False)
+    except (OSError, ValueError, ImportError, KeyError) as error:
+        raise InputError(f"model.base: cannot load the tokenizer of {place}: {_first_line(error)}") from error
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def _first_position(encoder: PreTrainedModel) -> int:
+    """The position id of a first token."""
+    config = encoder.config
+    return config.pad_token_id + 1 if config.model_type in _SHIFTED_POSITIONS else 0
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Without transformers' bars and notes: a pooler left out is meant."""
+    logging = transformers.utils.logging
+    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()

@@ -1,0 +1,31 @@
+"""The architectures by name. A new one is a file in this folder and a line here.
+
+Nothing here needs torch: settings can be checked before anything heavy is loaded.
+"""
+
+import difflib
+
+from multiview.config import Model
+from multiview.errors import InputError
+from multiview.model.layouts.base import Layout, PreTrainedTokenizer, TokenSequence, View
+from multiview.model.layouts.camvr import Camvr
+from multiview.model.layouts.dpr import Dpr
+from multiview.model.layouts.mvr import Mvr
+
+__all__ = ["LAYOUTS", "Layout", "TokenSequence", "View", "architecture", "layout"]
+
+LAYOUTS: dict[str, type[Layout]] = {kind.name: kind for kind in (Dpr, Mvr, Camvr)}
+
+
+def architecture(name: str) -> type[Layout]:
+    """The layout class called `name`; InputError names the nearest one when there is none."""
+    if name in LAYOUTS:
+        return LAYOUTS[name]
+    near = difflib.get_close_matches(name.lower(), LAYOUTS, n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(LAYOUTS)}"
+    raise InputError(f"model.architecture: there is no {name!r}; {hint}")
+
+
+def layout(settings: Model, tokenizer: PreTrainedTokenizer) -> Layout:
+    """The layout of a model's settings over its tokenizer, which must know the viewer tokens."""
+    return architecture(settings.architecture)(settings, tokenizer)

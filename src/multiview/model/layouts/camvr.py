@@ -1,0 +1,94 @@
+"""CAMVR: a viewer token before each of the passage's n snippets."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from multiview.config import Model
+from multiview.data.snippets import split_snippets
+from multiview.errors import InputError
+from multiview.model.layouts.base import Layout, TokenSequence, View
+
+if TYPE_CHECKING:
+    from multiview.data.passages import Passage
+
+
+class Camvr(Layout):
+    """`[VIE1] s1 [VIE2] s2 … [VIEn] sn [SEP]` at natural positions (CAMVR Eq. 10-12); empty snippets are lone viewer tokens."""
+
+    name = "camvr"
+    defaults = {"train": {"positive": "answer", "temperature": {"schedule": "annealed"}}}
+    has_spans = True
+
+    @classmethod
+    def check(cls, settings: Model, max_positions: int | None = None) -> None:
+        super().check(settings, max_positions)
+        if 2 * settings.views + 1 > settings.passage_length:
+            raise InputError(
+                f"model.views: {settings.views} snippets with their viewer tokens do not fit into model.passage_length "
+                f"{settings.passage_length}; use at most {(settings.passage_length - 1) // 2} views"
+            )
+
+    @classmethod
+    def viewers(cls, settings: Model) -> list[str]:
+        return ["[VIE]", *(f"[VIE{i}]" for i in range(1, settings.views + 1))]
+
+    @property
+    def max_views(self) -> int:
+        return self.settings.views
+
+    def passage(self, passage: "Passage", queries: Sequence[str] = ()) -> list[TokenSequence]:
+        viewers = self._viewers[1:]
+        snippets = split_snippets(
+            passage.title,
+            passage.text,
+            passage.sentence_ends,
+            len(viewers),
+            self.settings.merge_title,
+        )
+        tokens = self._tokens([snippet.text for snippet in snippets])
+        room = self.settings.passage_length - len(viewers) - 1
+        kept = cut_longest([len(pieces) for pieces in tokens], room)
+        ids: list[int] = []
+        views: list[View] = []
+        for viewer, pieces, length, snippet in zip(viewers, tokens, kept, snippets, strict=True):
+            at = len(ids)
+            ids += [viewer, *pieces[:length]]
+            if runs := self._runs(at, len(ids)):
+                views.append(View(runs, snippet.span, snippet.padding))
+        ids.append(self._sep)
+        # A text without any word piece has no snippet to pool: its one view is the whole sequence.
+        return [
+            TokenSequence(ids, tuple(views) or (self._whole(len(ids), (0, len(passage.text))),))
+        ]
+
+    def _runs(self, viewer: int, stop: int) -> tuple[tuple[int, int], ...]:
+        """The runs of the view whose viewer token stands at `viewer` and whose snippet ends before `stop`."""
+        runs: list[tuple[int, int]] = []
+        if self.settings.pooling != "snippet":
+            runs.append((viewer, viewer + 1))
+        if self.settings.pooling != "viewer" and viewer + 1 < stop:
+            runs.append((viewer + 1, stop))
+        return tuple(runs)
+
+
+def cut_longest(lengths: Sequence[int], room: int) -> list[int]:
+    """What is left of `lengths` after taking one at a time from the longest, the later of equals, until `room` is kept.
+
+    Found at once: all are cut to one level, and the first of those that reach above it keep one more.
+    """
+    if sum(lengths) <= room:
+        return list(lengths)
+    low, high = 0, max(lengths)
+    while low + 1 < high:
+        middle = (low + high) // 2
+        if sum(min(length, middle) for length in lengths) <= room:
+            low = middle
+        else:
+            high = middle
+    kept = [min(length, low) for length in lengths]
+    spare = room - sum(kept)
+    for i, length in enumerate(lengths):
+        if spare and length > low:
+            kept[i] += 1
+            spare -= 1
+    return kept

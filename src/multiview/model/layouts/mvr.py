@@ -1,0 +1,49 @@
+"""MVR (Zhang et al., 2022): n viewer tokens before the passage."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from multiview.config import Model
+from multiview.errors import InputError
+from multiview.model.layouts.base import Layout, TokenSequence, View
+
+if TYPE_CHECKING:
+    from multiview.data.passages import Passage
+
+
+class Mvr(Layout):
+    """`[VIE1]…[VIEn] title [SEP] text [SEP]`; every viewer token stands at position 0, the text counts on from 1 (MVR 3.2)."""
+
+    name = "mvr"
+    defaults = {
+        "train": {"positive": "max", "local_weight": 0.01, "temperature": {"schedule": "annealed"}}
+    }
+    has_spans = False
+
+    @classmethod
+    def check(cls, settings: Model, max_positions: int | None = None) -> None:
+        super().check(settings, max_positions)
+        if settings.pooling != "viewer":
+            raise InputError(
+                f"model.pooling: {settings.pooling} does not suit architecture mvr, whose views have no snippet; use viewer"
+            )
+        if settings.views + 8 > settings.passage_length:
+            raise InputError(
+                f"model.views: {settings.views} viewer tokens leave no room for text in model.passage_length "
+                f"{settings.passage_length}; use at most {settings.passage_length - 8} views"
+            )
+
+    @classmethod
+    def viewers(cls, settings: Model) -> list[str]:
+        return ["[VIE]", *(f"[VIE{i}]" for i in range(1, settings.views + 1))]
+
+    @property
+    def max_views(self) -> int:
+        return self.settings.views
+
+    def passage(self, passage: "Passage", queries: Sequence[str] = ()) -> list[TokenSequence]:
+        viewers = self._viewers[1:]
+        tokens = self._title_and_text(passage, self.settings.passage_length - len(viewers))
+        positions = [0] * len(viewers) + list(range(1, len(tokens) + 1))
+        views = tuple(View(((i, i + 1),)) for i in range(len(viewers)))
+        return [TokenSequence([*viewers, *tokens], views, positions)]
