@@ -69,9 +69,7 @@ class Embeddings:
         """All views [rows, dim] float16, memory-mapped and *not* checked."""
         if not self.rows:
             return np.empty((0, self.dim), "<f2")
-        return np.memmap(
-            self.folder / VIEWS_FILE, dtype="<f2", mode="r", shape=(self.rows, self.dim)
-        )
+        return np.memmap(self.folder / VIEWS_FILE, dtype="<f2", mode="r", shape=(self.rows, self.dim))
 
     def read_block(self, number: int) -> np.ndarray:
         """Views of block `number` [rows, dim] float16, checked against its sha256.
@@ -81,10 +79,8 @@ class Embeddings:
         start = number * self.rows_per_block
         block = self.views[start : start + self.rows_per_block]
         path = self.folder / VIEWS_FILE
-        if hashlib.sha256(block).hexdigest() != self.block_sha256[number]:
-            raise InputError(
-                f"{path}: block {number} is not what was written (sha256 differs); {REBUILD}"
-            )
+        if hashlib.sha256(block.data).hexdigest() != self.block_sha256[number]:
+            raise InputError(f"{path}: block {number} is not what was written (sha256 differs); {REBUILD}")
         if not np.isfinite(block).all():
             row = start + int(np.flatnonzero(~np.isfinite(block).all(axis=1))[0])
             raise InputError(
@@ -103,9 +99,7 @@ class Embeddings:
             header = json.loads(path.read_text())
         except ValueError as error:
             raise InputError(f"{path}: not JSON ({error}); {REBUILD}") from None
-        missing = {"dim", "rows", "passages", "rows_per_block", "block_sha256", "model"} - set(
-            header
-        )
+        missing = {"dim", "rows", "passages", "rows_per_block", "block_sha256", "model"} - set(header)
         if missing:
             raise InputError(f"{path}: lacks {', '.join(sorted(missing))}; {REBUILD}")
         return header

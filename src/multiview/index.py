@@ -11,7 +11,6 @@ from typing import Any
 import faiss
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from multiview.artifacts.staged import Staged
@@ -129,9 +128,7 @@ class ViewIndex:
                 f"the questions' vectors have shape {tuple(queries.shape)}, but the index is {self.faiss_index.d} wide: "
                 "search with the index's own model"
             )
-        return top_passages(
-            self.faiss_index, self.offsets, self._rank, queries, k, tell_done=tell_done
-        )
+        return top_passages(self.faiss_index, self.offsets, self._rank, queries, k, tell_done=tell_done)
 
     def passage_id(self, number: int) -> str:
         """The user's id of a passage."""
@@ -164,20 +161,15 @@ def _passages_of(shards: Sequence[Embeddings]) -> pa.Table:
     tables = []
     start = 0
     for shard in shards:
-        offset = pc.add(shard.table["offset"], pa.scalar(start, pa.int64()))
-        tables.append(
-            pa.table({"id": shard.table["id"], "offset": offset, "views": shard.table["views"]})
-        )
+        offset = pa.array(shard.table["offset"].to_numpy() + start, pa.int64())
+        tables.append(pa.table({"id": shard.table["id"], "offset": offset, "views": shard.table["views"]}))
         start += shard.rows
     passages = pa.concat_tables(tables).combine_chunks()
     if not passages.num_rows:
-        raise InputError(
-            "index: the embeddings hold no passages; check the corpus that was encoded"
-        )
+        raise InputError("index: the embeddings hold no passages; check the corpus that was encoded")
     ids = passages["id"]
-    if pc.count_distinct(ids).as_py() != len(ids):
-        counts = pc.value_counts(ids)
-        twice = next(count["values"].as_py() for count in counts if count["counts"].as_py() > 1)
+    if len(ids.unique()) != len(ids):
+        twice = next(count["values"].as_py() for count in ids.value_counts() if count["counts"].as_py() > 1)
         raise InputError(
             f"passage {twice!r} is in more than one place of the embeddings; give each shard once, with unique ids"
         )

@@ -130,7 +130,7 @@ def best_views(
 
 def rank_of(ids: pa.Array) -> np.ndarray:
     """Place of each id in string order (by code point) [p] int64: what breaks ties between passages."""
-    order = pc.sort_indices(ids).to_numpy()
+    order = pc.call_function("array_sort_indices", [ids]).to_numpy()
     rank = np.empty(len(ids), np.int64)
     rank[order] = np.arange(len(ids))
     return rank

@@ -43,11 +43,20 @@ def evaluate(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tel
     texts = [question.question for question in questions]
     queries = encode_questions(inputs["model"].path, texts, settings.encode, tell)
     begun = time.perf_counter()
-    top = index.search(queries, settings.evaluation.depth, lambda done: tell.progress(done, len(questions), "questions"))
+    top = index.search(
+        queries, settings.evaluation.depth, lambda done: tell.progress(done, len(questions), "questions")
+    )
     # MVR Table 4: a question's search, its encoding not counted. A fact, as output must be reproducible.
     tell.fact("search_seconds_per_question", (time.perf_counter() - begun) / len(questions))
     write_evaluation(
-        output["evaluation"], top, index.ids, inputs["passages"].path, questions, settings.evaluation, settings.questions.answer_matching, tell
+        output["evaluation"],
+        top,
+        index.ids,
+        inputs["passages"].path,
+        questions,
+        settings.evaluation,
+        settings.questions.answer_matching,
+        tell,
     )
 
 
@@ -66,7 +75,15 @@ def evaluate_bm25(settings: Any, inputs: dict[str, Any], output: dict[str, Path]
     )
     tell.fact("search_seconds_per_question", (time.perf_counter() - begun) / len(questions))
     write_evaluation(
-        output["evaluation"], top, index.ids, passages, questions, settings.evaluation, settings.questions.answer_matching, tell, tag="bm25"
+        output["evaluation"],
+        top,
+        index.ids,
+        passages,
+        questions,
+        settings.evaluation,
+        settings.questions.answer_matching,
+        tell,
+        tag="bm25",
     )
 
 
@@ -108,7 +125,9 @@ def write_evaluation(
 def _questions(inputs: dict[str, Any]) -> list[Question]:
     questions = read_questions(inputs["questions"].path)
     if not questions:
-        raise InputError(f"{inputs['questions'].path}: no questions to evaluate on; check questions.dev_source or dev_share")
+        raise InputError(
+            f"{inputs['questions'].path}: no questions to evaluate on; check questions.dev_source or dev_share"
+        )
     return questions
 
 
@@ -120,7 +139,11 @@ def _ranking(top: TopPassages, ids: pa.Array, row: int) -> list[tuple[str, float
 
 
 def _question_table(
-    questions: Sequence[Question], top: TopPassages, ids: pa.Array, first_answer: np.ndarray, first_gold: np.ndarray
+    questions: Sequence[Question],
+    top: TopPassages,
+    ids: pa.Array,
+    first_answer: np.ndarray,
+    first_gold: np.ndarray,
 ) -> pa.Table:
     best = top.passages[:, 0]
     none = best < 0

@@ -55,7 +55,9 @@ def gold_metrics(
     qrels = {qid: dict.fromkeys(ids, 1) for qid, ids in gold.items() if ids}
     if not qrels:
         return {}
-    run = {qid: {name: float(depth - rank) for rank, name in enumerate(rankings.get(qid, ()))} for qid in qrels}
+    run = {
+        qid: {name: float(depth - rank) for rank, name in enumerate(rankings.get(qid, ()))} for qid in qrels
+    }
     recalls = {R @ k: recall_name(k) for k in at}
     values = _means(list(recalls), qrels, run)
     metrics = {name: values[measure] for measure, name in recalls.items()}

@@ -37,7 +37,9 @@ def read_run(path: Path) -> dict[str, list[tuple[str, float]]]:
         try:
             rows.setdefault(unquote(qid), []).append((int(rank), unquote(name), float(score)))
         except ValueError:
-            raise InputError(f"{path}: question {qid}: rank {rank!r} or score {score!r} is not a number") from None
+            raise InputError(
+                f"{path}: question {qid}: rank {rank!r} or score {score!r} is not a number"
+            ) from None
     return {qid: [(name, score) for _, name, score in sorted(ranking)] for qid, ranking in rows.items()}
 
 

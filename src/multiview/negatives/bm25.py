@@ -23,9 +23,7 @@ from multiview.search import TopPassages, rank_of
 class Bm25Index:
     """BM25 (Lucene's formula) over title and text, in memory; the texts themselves are not kept."""
 
-    def __init__(
-        self, passages: Iterable[Passage], settings: Bm25, language: str = "english"
-    ) -> None:
+    def __init__(self, passages: Iterable[Passage], settings: Bm25, language: str = "english") -> None:
         """Read `passages` once. Words are stemmed and stop words dropped where `language` has a stemmer
         (Snowball's) or a list (bm25s's); elsewhere every word counts as it stands.
         """
@@ -37,10 +35,9 @@ class Bm25Index:
                 ids.append(passage.id)
                 yield f"{passage.title} {passage.text}"
 
-        # `streaming_tokenize` iterates; its annotation asks for a list.
-        tokens = list(
-            self._tokenizer.streaming_tokenize(texts(), update_vocab=True, allow_empty=False)
-        )  # pyright: ignore[reportArgumentType]
+        # `streaming_tokenize` iterates over its texts; its annotation asks for a list.
+        words: Any = texts()
+        tokens = list(self._tokenizer.streaming_tokenize(words, update_vocab=True, allow_empty=False))
         self.ids = pa.array(ids, pa.string())
         self._rank = rank_of(self.ids)
         stemmed = self._tokenizer.stemmer is not None
@@ -59,9 +56,7 @@ class Bm25Index:
         are fewer than k. (bm25s's own selection fills up with zeros and breaks ties by chance.)
         """
         top = TopPassages.empty(len(questions), k)
-        streamed = self._tokenizer.streaming_tokenize(
-            list(questions), update_vocab=False, allow_empty=False
-        )
+        streamed = self._tokenizer.streaming_tokenize(list(questions), update_vocab=False, allow_empty=False)
         for question, tokens in enumerate(streamed):
             if tokens and not self._empty:
                 scores = self._bm25.get_scores_from_ids(tokens)
@@ -89,9 +84,7 @@ def best_scores(scores: np.ndarray, rank: np.ndarray, k: int) -> np.ndarray:
     return candidates[np.lexsort((rank[candidates], -scores[candidates]))][:k]
 
 
-def bm25_negatives(
-    settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any
-) -> None:
+def bm25_negatives(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any) -> None:
     """Step: the top `bm25.depth` hits of each question, minus answer-holding passages, minus positives.
 
     Inputs `passages`, `questions`; output `negatives`, one row a question, in the questions' order.

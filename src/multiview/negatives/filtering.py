@@ -35,9 +35,7 @@ def answer_holding(
     stops = np.append(starts[1:], len(flat))
     real = retrieved >= 0
     names = ids.take(pa.array(retrieved[real])).to_pylist()
-    waiting = dict(
-        zip(names, zip(starts[real].tolist(), stops[real].tolist(), strict=True), strict=True)
-    )
+    waiting = dict(zip(names, zip(starts[real].tolist(), stops[real].tolist(), strict=True), strict=True))
     for passage in passages:
         if (places := waiting.pop(passage.id, None)) is None:
             continue
@@ -63,10 +61,8 @@ def positive_hits(numbers: np.ndarray, ids: pa.Array, questions: Sequence[Questi
 
 def positive_numbers(ids: pa.Array, questions: Sequence[Question]) -> list[np.ndarray]:
     """Of each question, the numbers of all its positives that the corpus has."""
-    names = pa.array(
-        [name for question in questions for name in question.positive_ids], pa.string()
-    )
-    found = pc.fill_null(pc.index_in(names, value_set=ids), -1).to_numpy()
+    names = pa.array([name for question in questions for name in question.positive_ids], pa.string())
+    found = pc.fill_null(pc.call_function("index_in", [names], pc.SetLookupOptions(ids)), -1).to_numpy()
     stops = np.cumsum([len(question.positive_ids) for question in questions])
     return [part[part >= 0] for part in np.split(found, stops[:-1])] if len(questions) else []
 

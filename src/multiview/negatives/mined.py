@@ -21,7 +21,7 @@ from multiview.negatives.pool import BM25, MINED, negatives_table, read_table, w
 def mine(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any) -> None:
     """Step: negatives of each training question from the top `mining.depth` passages of the index.
 
-    Inputs `model`, `index`, `passages`, `questions`, and with `mining.with_bm25` the BM25 `negatives`,
+    Inputs `model`, `index`, `passages`, `questions`, and with `mining.with_bm25` `bm25_negatives`,
     whose rows then come first. Output `negatives`. Raises InputError when the index holds views of
     another model.
     """
@@ -43,8 +43,8 @@ def mine(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: A
     drawn = draw(left.kept, qids, mining.number, mining.seed)
     table = negatives_table(MINED, qids, top.passages, top.scores, drawn, index.ids)
     if mining.with_bm25:
-        bm25 = read_table(inputs["negatives"].path)
-        table = pa.concat_tables([bm25.filter(pc.equal(bm25["source"], BM25)), table])
+        bm25 = read_table(inputs["bm25_negatives"].path)
+        table = pa.concat_tables([bm25.filter(pc.field("source") == BM25), table])
     write_negatives(output["negatives"], table)
     counts = drawn.sum(axis=1)
     short = int((counts < mining.number).sum())

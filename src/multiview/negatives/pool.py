@@ -70,8 +70,6 @@ def read_negatives(folder: Path) -> dict[str, list[str]]:
     table = read_table(folder)
     pool: dict[str, list[str]] = {}
     for batch in table.to_batches():
-        for qid, negatives in zip(
-            batch["qid"].to_pylist(), batch["negative_ids"].to_pylist(), strict=True
-        ):
+        for qid, negatives in zip(batch["qid"].to_pylist(), batch["negative_ids"].to_pylist(), strict=True):
             pool[qid] = list(dict.fromkeys([*pool.get(qid, ()), *negatives]))
     return pool
