@@ -1,0 +1,29 @@
+"""Metrics of an index on the dev questions."""
+
+from kfp.dsl import Artifact, Dataset, Input, Model, Output
+
+from components import on_gpu
+
+
+@on_gpu()
+def evaluate(
+    run: str,
+    path: str,
+    config: str,
+    model: Input[Model],
+    index: Input[Artifact],
+    passages: Input[Dataset],
+    questions: Input[Dataset],
+    evaluation: Output[Artifact],
+) -> str:
+    """Metrics of an index on the dev questions."""
+    from multiview.runner import execute
+
+    return execute(
+        "evaluate",
+        run,
+        path,
+        config,
+        {"model": model, "index": index, "passages": passages, "questions": questions},
+        {"evaluation": evaluation},
+    )

@@ -1,0 +1,89 @@
+"""A plan as a Kubeflow pipeline."""
+
+# No `from __future__ import annotations` here: KFP reads the annotations of a pipeline's function.
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from kfp import compiler, dsl
+
+from multiview import names
+from multiview.artifacts.record import Reference, split_address
+from pipelines.plan import Node, Output, Plan, Source
+
+ARTIFACT_TYPES = {
+    names.PASSAGES: dsl.Dataset,
+    names.TRAIN_QUESTIONS: dsl.Dataset,
+    names.DEV_QUESTIONS: dsl.Dataset,
+    names.NEGATIVES: dsl.Dataset,
+    names.MODEL: dsl.Model,
+}
+"""Types for the UI's sake; every other kind is a plain Artifact."""
+
+
+def pipeline(plan: Plan) -> Any:
+    """The KFP pipeline of a plan. Its one parameter, `run`, is the JSON of `runs.Context`."""
+
+    @dsl.pipeline(name=plan.name)
+    def graph(run: str):
+        builder = _Builder(plan, run)
+        for node in plan.nodes.values():
+            builder.add(node)
+
+    return graph
+
+
+def compile_plan(plan: Plan, target: Path) -> Path:
+    """Write a plan's IR as YAML."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    compiler.Compiler().compile(pipeline(plan), str(target))
+    return target
+
+
+class _Builder:
+    """Makes KFP tasks, and importers for what comes from outside the plan, while KFP traces."""
+
+    def __init__(self, plan: Plan, run: Any):
+        self.plan, self.run = plan, run
+        self.tasks: dict[str, Any] = {}
+        self.imported: dict[str, Any] = {}
+
+    def add(self, node: Node) -> None:
+        module = node.step.name.replace("-", "_")
+        component = getattr(import_module(f"components.{module}"), module)
+        inputs = {
+            name: self._addresses(value) if isinstance(value, list) else self._artifact(value)
+            for name, value in node.inputs.items()
+        }
+
+        def call(**more: Any) -> Any:
+            task = component(run=self.run, path=node.path, config=node.config, **inputs, **more)
+            task.set_caching_options(False)
+            return task.set_display_name(node.path)
+
+        if node.shards:
+            with dsl.ParallelFor(list(node.shards), name=f"{node.path.replace('/', '-')}-shards") as shard:
+                self.tasks[node.path] = call(shard=shard)
+        else:
+            self.tasks[node.path] = call()
+
+    def _addresses(self, sources: list[Source]) -> Any:
+        # Lists flow as addresses: KFP compiles no list literal of artifacts.
+        first = sources[0]
+        if len(sources) == 1 and isinstance(first, Output) and self.plan.nodes[first.path].shards:
+            return dsl.Collected(self.tasks[first.path].outputs["Output"])
+        return [s.address if isinstance(s, Reference) else self.tasks[s.path].outputs["Output"] for s in sources]
+
+    def _artifact(self, source: Source) -> Any:
+        if isinstance(source, Output):
+            return self.tasks[source.path].outputs[source.kind]
+        if source.address not in self.imported:
+            kind = split_address(source.address)[1]
+            self.imported[source.address] = dsl.importer(
+                artifact_uri=source.address,
+                artifact_class=ARTIFACT_TYPES.get(kind, dsl.Artifact),
+                reimport=False,
+                metadata={"address": source.address, "digest": source.digest},
+            )
+        return self.imported[source.address].output

@@ -1,0 +1,138 @@
+"""Runs a plan here: KFP's local runner executes it, this process watches and ships.
+
+The driver holds a lock while it lives, so that a step whose driver was killed ends by itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from filelock import FileLock
+
+from multiview import tracking
+from multiview.artifacts.store import LocalStore, Store, open_store
+from multiview.errors import InputError
+from multiview.runner import DRIVER_LOCK
+from multiview.runs import Context, Run, StepState, read_states, write_run
+from pipelines.plan import Plan
+from pipelines.progress import Progress
+
+SHIP_SECONDS = 20.0
+
+
+class StepFailed(Exception):
+    """A step failed; the message is its own line. `bad_input` decides the exit status."""
+
+    def __init__(self, message: str, bad_input: bool):
+        super().__init__(message)
+        self.bad_input = bad_input
+
+
+def run_here(plan: Plan, run: Run, store: Store, tracking_uri: str, debug: bool = False) -> list[StepState]:
+    """Execute a plan through `kfp.local`; states of its steps, all done or found.
+
+    Raises StepFailed with the failing step's own line.
+    """
+    store.check_writable()
+    write_run(store, run)
+    log = _log_file(store, run)
+    started = time.time()
+    states: dict[str, StepState] = {}
+    with (
+        _driver_lock(),
+        Progress(store, run.id, plan.paths(), started) as progress,
+        _shipping(store, run, tracking_uri),
+    ):
+        error = _execute(plan, Context(store=store.url, run=run.id), log, debug)
+        states = {s.path: s for s in progress.finish()}
+    tracking.ship(store, run.id, tracking_uri)
+    if error is None:
+        return [states[path] for path in plan.paths()]
+    if debug:
+        raise error
+    failed = [s for s in states.values() if s.status == "failed"]
+    if failed:
+        raise StepFailed(f"{failed[0].path}: {failed[0].error}", failed[0].bad_input) from error
+    unfinished = [s.path for s in states.values() if s.status == "running"]
+    where = unfinished[0] if unfinished else run.pipeline
+    raise StepFailed(f"{where} ended without a word (killed, or out of memory?); its log is {log}", False) from error
+
+
+def pipeline_states(store: Store, run: str, since: float) -> Iterator[StepState]:
+    """States that this driver's steps have written."""
+    return (state for state in read_states(store, run) if (state.ended or time.time()) >= since)
+
+
+def _execute(plan: Plan, context: Context, log: Path, debug: bool) -> Exception | None:
+    from kfp import local
+
+    from pipelines.kubeflow import pipeline
+
+    with (
+        tempfile.TemporaryDirectory(prefix="multiview-kfp-") as root,
+        log.open("a", encoding="utf-8", buffering=1) as file,
+        contextlib.redirect_stdout(None if debug else file),
+        contextlib.redirect_stderr(None if debug else file),
+    ):
+        local.init(
+            runner=local.SubprocessRunner(use_venv=False), pipeline_root=root, workspace_root=f"{root}/workspace"
+        )
+        try:
+            pipeline(plan)(run=context.model_dump_json())
+        except Exception as error:
+            return error
+    return None
+
+
+def _log_file(store: Store, run: Run) -> Path:
+    folder = store.root / "runs" / run.id if isinstance(store, LocalStore) else Path(tempfile.gettempdir())
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / f"{run.id}.log"
+
+
+@contextlib.contextmanager
+def _driver_lock() -> Iterator[None]:
+    path = Path(tempfile.gettempdir()) / f"multiview-driver-{os.getpid()}-{time.time_ns()}.lock"
+    with FileLock(path):
+        os.environ[DRIVER_LOCK] = str(path)
+        try:
+            yield
+        finally:
+            del os.environ[DRIVER_LOCK]
+            path.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _shipping(store: Store, run: Run, uri: str) -> Iterator[None]:
+    """Ship to MLflow now and then while the block runs, so that its pages are live."""
+    done = threading.Event()
+
+    def work() -> None:
+        while not done.wait(SHIP_SECONDS):
+            # What cannot be shipped now is shipped at the end, where errors are reported.
+            with contextlib.suppress(Exception):
+                tracking.ship(store, run.id, uri)
+
+    thread = threading.Thread(target=work, daemon=True, name="shipping")
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+def check_store(url: str) -> Store:
+    """The store at a URL, writable. Raises InputError."""
+    store = open_store(url)
+    store.check_writable()
+    return store
+
+
+__all__ = ["InputError", "StepFailed", "check_store", "run_here"]

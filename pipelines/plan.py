@@ -1,0 +1,109 @@
+"""A pipeline before it is Kubeflow's: a plan, the list of its steps and what flows between them.
+
+Plans are plain data. `kubeflow` turns a plan into a KFP pipeline, and a rerun is a plan with the
+other steps' outputs cut off and replaced by addresses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from multiview.artifacts.record import Reference
+from multiview.config import Config
+from multiview.errors import InputError, nearest
+from multiview.steps import STEPS, Step
+
+
+@dataclass(frozen=True)
+class Output:
+    """An output of another step of the plan: of all its shards, if it has some."""
+
+    path: str
+    kind: str
+
+
+Source = Output | Reference
+"""Where an input comes from: a step of the plan, or an artifact that exists."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """A step at its place in the plan."""
+
+    path: str
+    """The step's name in MLflow, such as `camvr/round-2/encode`."""
+    step: Step
+    config: str
+    """Canonical JSON of the settings that it reads."""
+    inputs: dict[str, Source | list[Source]]
+    shards: tuple[str, ...] = ()
+    """For a step done by shard: the shards' names, each a path of its own under `path`."""
+
+    def sources(self) -> Iterator[tuple[str, Source]]:
+        for name, value in self.inputs.items():
+            for source in value if isinstance(value, list) else [value]:
+                yield name, source
+
+    def paths(self) -> list[str]:
+        """The paths under which it runs: its own, or one a shard."""
+        return [f"{self.path}/{shard}" for shard in self.shards] or [self.path]
+
+
+@dataclass
+class Plan:
+    """The steps of a pipeline, each after those that it needs."""
+
+    name: str
+    nodes: dict[str, Node] = field(default_factory=dict)
+
+    def add(
+        self,
+        path: str,
+        step: str,
+        config: Config,
+        shards: tuple[str, ...] = (),
+        **inputs: Source | list[Source],
+    ) -> Node:
+        """Append a step. Its inputs must be those that the step declares, from steps before it."""
+        kind = STEPS[step]
+        if set(inputs) != set(kind.inputs):
+            raise ValueError(f"{path}: {step} has inputs {kind.inputs}, not {tuple(inputs)}")
+        node = Node(path, kind, kind.configure(config), inputs, shards)
+        for _, source in node.sources():
+            if isinstance(source, Output) and source.path not in self.nodes:
+                raise ValueError(f"{path} reads {source.path}, which does not come before it")
+        self.nodes[path] = node
+        return node
+
+    def paths(self) -> list[str]:
+        return [path for node in self.nodes.values() for path in node.paths()]
+
+    def node(self, path: str) -> Node:
+        """The step at a path; a shard's path gives its step with that shard alone.
+
+        Raises InputError with the nearest paths.
+        """
+        if path in self.nodes:
+            return self.nodes[path]
+        parent, _, shard = path.rpartition("/")
+        if parent in self.nodes and shard in self.nodes[parent].shards:
+            return replace(self.nodes[parent], shards=(shard,))
+        raise InputError(
+            f"{self.name} has no step {path!r}{nearest(path, self.paths_and_parents())}"
+        )
+
+    def paths_and_parents(self) -> list[str]:
+        return [*self.nodes, *(p for p in self.paths() if p not in self.nodes)]
+
+    def downstream(self, path: str) -> list[str]:
+        """Paths of all steps that need the outputs of the step at `path`, in order."""
+        reached = {path}
+        for node in self.nodes.values():
+            if any(isinstance(s, Output) and s.path in reached for _, s in node.sources()):
+                reached.add(node.path)
+        return [p for p in self.nodes if p in reached and p != path]
+
+
+def first_output(node: Node) -> Output:
+    return Output(node.path, node.step.outputs[0])

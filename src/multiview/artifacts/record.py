@@ -1,0 +1,152 @@
+"""The artifact record: the one file whose existence makes an artifact exist.
+
+An artifact's data lie under `<store>/<kind>/<key>/attempts/<id>/`. Last, `artifact.json` is
+created exclusively beside them: a record that is there is complete, one that is not there never
+was, and of several attempts the first wins.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from multiview import names
+from multiview.artifacts.store import Store, open_store
+from multiview.errors import InputError
+
+SCHEMA_VERSION = 1
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class File(_Frozen):
+    """One file of an artifact; `rows` where the format has them."""
+
+    path: str
+    bytes: int
+    sha256: str
+    rows: int | None = None
+
+
+class Reference(_Frozen):
+    """An input of a step: an artifact, or one file of it."""
+
+    address: str
+    digest: str
+    file: str | None = None
+
+
+class Record(_Frozen):
+    """What an artifact is, where its files are, and all that it was made from."""
+
+    schema_version: int = SCHEMA_VERSION
+    kind: str
+    key: str
+    digest: str
+    attempt: str
+    step: str
+    step_version: int
+    config: dict[str, Any]
+    inputs: dict[str, list[Reference]]
+    sources: dict[str, Any] = {}
+    files: list[File]
+    facts: dict[str, Any] = {}
+    environment: dict[str, Any] = {}
+    created: str
+    seconds: float
+
+    @property
+    def folder(self) -> str:
+        """The artifact's folder, relative to its store."""
+        return f"{self.kind}/{self.key}"
+
+    @property
+    def data(self) -> str:
+        """The folder of the artifact's files, relative to its store."""
+        return f"{self.folder}/attempts/{self.attempt}"
+
+    def file(self, path: str) -> File:
+        """The entry of one file. Raises InputError if the artifact has no such file."""
+        for file in self.files:
+            if file.path == path:
+                return file
+        raise InputError(f"{self.folder} has no file {path}; it has {[f.path for f in self.files]}")
+
+    def to_json(self) -> bytes:
+        return self.model_dump_json(indent=1).encode() + b"\n"
+
+
+def digest_of(files: Iterable[File]) -> str:
+    """sha256 over the sorted (path, sha256) of an artifact's files: its digest."""
+    lines = sorted(f"{file.path}\0{file.sha256}\n" for file in files)
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def file_sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def describe_files(folder: Path) -> list[File]:
+    """An entry for every file below a folder, sorted by path; Parquet files get their row count."""
+    files = []
+    for path in sorted(p for p in folder.rglob("*") if p.is_file()):
+        rows = None
+        if path.suffix == ".parquet":
+            import pyarrow.parquet as parquet
+
+            rows = parquet.read_metadata(path).num_rows
+        files.append(
+            File(
+                path=path.relative_to(folder).as_posix(),
+                bytes=path.stat().st_size,
+                sha256=file_sha256(path),
+                rows=rows,
+            )
+        )
+    return sorted(files, key=lambda file: file.path)
+
+
+def read_record(store: Store, kind: str, key: str) -> Record | None:
+    """The record of an artifact, None if there is none."""
+    data = store.read(f"{kind}/{key}/{names.RECORD_FILE}")
+    return None if data is None else parse_record(data, f"{store.url}/{kind}/{key}")
+
+
+def parse_record(data: bytes, address: str) -> Record:
+    """Raises InputError if `data` is no record, or of a later schema than this version reads."""
+    try:
+        record = Record.model_validate_json(data)
+    except ValidationError as error:
+        raise InputError(
+            f"{address}/{names.RECORD_FILE} is damaged: remove the folder {address} and run again"
+        ) from error
+    if record.schema_version > SCHEMA_VERSION:
+        raise InputError(
+            f"{address} was written by a later version of multiview: upgrade multiview"
+        )
+    return record
+
+
+def split_address(address: str) -> tuple[str, str, str]:
+    """Store URL, kind and key of an address `<store>/<kind>/<key>`. Raises InputError."""
+    parts = address.rstrip("/").rsplit("/", 2)
+    if len(parts) != 3 or not all(parts):
+        raise InputError(f"{address!r} is no artifact address: expected STORE/KIND/KEY")
+    return parts[0], parts[1], parts[2]
+
+
+def load_record(address: str) -> tuple[Store, Record]:
+    """Store and record of an address. Raises InputError if there is no such artifact."""
+    url, kind, key = split_address(address)
+    store = open_store(url)
+    record = read_record(store, kind, key)
+    if record is None:
+        raise InputError(f"there is no artifact at {address}: run the step that makes it again")
+    return store, record

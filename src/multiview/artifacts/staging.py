@@ -1,0 +1,75 @@
+"""Artifacts as local files: in place where the store is local, verified copies elsewhere."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from multiview.artifacts.record import File, Record, file_sha256
+from multiview.artifacts.staged import Staged
+from multiview.artifacts.store import LocalStore, Store
+from multiview.errors import InputError
+
+
+def stage(store: Store, record: Record, file: str | None = None, verify: bool = False) -> Staged:
+    """An artifact's files, or one of them, on local disk.
+
+    Copies are checked against the record as they arrive; files of a local store by size, and by
+    sha256 with `verify`. Raises InputError for a file that is missing, short or altered.
+    """
+    files = [record.file(file)] if file else record.files
+    digest = record.file(file).sha256 if file else record.digest
+    local = isinstance(store, LocalStore)
+    if local and file is None:
+        folder = store.root / record.data
+    else:
+        folder = scratch() / digest
+    for entry in files:
+        target = folder / entry.path
+        if not local and target.is_file():  # staged earlier by this process
+            continue
+        try:
+            found = store.fetch(f"{record.data}/{entry.path}", target)
+        except FileNotFoundError as error:
+            raise InputError(_broken(store, record, entry, "is missing")) from error
+        _check(store, record, entry, found, verify or not local)
+        if local and file is not None:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.unlink(missing_ok=True)
+            target.symlink_to(found)
+    return Staged(folder, digest)
+
+
+def verify(store: Store, record: Record) -> None:
+    """Read every byte of an artifact against its record. Raises InputError at the first flaw."""
+    stage(store, record, verify=True)
+
+
+@functools.cache
+def scratch() -> Path:
+    """This process's scratch folder, under `MULTIVIEW_SCRATCH` if set; gone when it ends."""
+    folder = Path(tempfile.mkdtemp(prefix="multiview-", dir=os.environ.get("MULTIVIEW_SCRATCH")))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def _check(store: Store, record: Record, entry: File, found: Path, verify: bool) -> None:
+    size = found.stat().st_size
+    if size != entry.bytes:
+        problem = f"has {size} bytes instead of {entry.bytes}"
+    elif verify and file_sha256(found) != entry.sha256:
+        problem = "was altered (its sha256 differs)"
+    else:
+        return
+    raise InputError(_broken(store, record, entry, problem))
+
+
+def _broken(store: Store, record: Record, entry: File, problem: str) -> str:
+    return (
+        f"{store.url}/{record.data}/{entry.path} {problem}: remove the folder "
+        f"{store.url}/{record.folder} and run again to rebuild it (step {record.step})"
+    )

@@ -1,0 +1,237 @@
+"""A store: the local folder or bucket prefix under which all artifacts live.
+
+Two operations carry everything else: `create`, which makes a file exclusively and whole, and
+`replace`, which overwrites one atomically. A file system that has no exclusive create is refused.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import uuid
+from abc import ABC, abstractmethod
+from pathlib import Path
+
+import fsspec
+
+from multiview.errors import InputError
+
+
+class Store(ABC):
+    """Files by path relative to `url`, all with `/`."""
+
+    url: str
+
+    @abstractmethod
+    def create(self, path: str, data: bytes) -> bool:
+        """Create a file exclusively and whole; False if it is there already."""
+
+    @abstractmethod
+    def replace(self, path: str, data: bytes) -> None:
+        """Write a file, or replace it, atomically."""
+
+    @abstractmethod
+    def read(self, path: str) -> bytes | None:
+        """The bytes of a file; None if there is none."""
+
+    @abstractmethod
+    def files(self, path: str) -> list[str]:
+        """Paths of all files below a folder, sorted; empty if there is no such folder."""
+
+    @abstractmethod
+    def folders(self, path: str) -> list[str]:
+        """Names of the folders in a folder, sorted; empty if there is no such folder."""
+
+    @abstractmethod
+    def remove(self, path: str) -> None:
+        """Remove a file or a folder with all it holds; nothing happens if it is gone."""
+
+    @abstractmethod
+    def workspace(self, path: str) -> Path:
+        """A new local folder whose files `save` will leave under `path`."""
+
+    @abstractmethod
+    def save(self, workspace: Path, path: str) -> None:
+        """Make the files of a workspace durable under `path`."""
+
+    @abstractmethod
+    def fetch(self, path: str, target: Path) -> Path:
+        """A local copy of one file: the file itself where the store is local.
+
+        Raises FileNotFoundError.
+        """
+
+    def check_writable(self) -> None:
+        """Raise InputError unless files can be created exclusively here."""
+        probe = f"probe-{uuid.uuid4().hex}"
+        try:
+            first, second = self.create(probe, b"1"), self.create(probe, b"2")
+            self.remove(probe)
+        except Exception as error:
+            raise InputError(f"store {self.url} is not writable: {error}") from error
+        if not first or second:
+            raise InputError(
+                f"store {self.url} does not enforce exclusive creation, so two runs could harm each "
+                "other: use a local disk or a gs:// bucket"
+            )
+
+
+class LocalStore(Store):
+    """A store in a local folder. Exclusive creation is by `os.link`, which is atomic."""
+
+    def __init__(self, root: Path):
+        self.root = root.absolute()
+        self.url = str(self.root)
+
+    def create(self, path: str, data: bytes) -> bool:
+        target = self.root / path
+        temporary = self._temporary(target, data)
+        try:
+            os.link(temporary, target)
+        except FileExistsError:
+            return False
+        except OSError as error:
+            raise InputError(
+                f"store {self.url} has no hard links ({error.strerror}), so artifacts cannot be "
+                "published safely: use another disk or a gs:// bucket"
+            ) from error
+        finally:
+            temporary.unlink()
+        _sync(target.parent)
+        return True
+
+    def replace(self, path: str, data: bytes) -> None:
+        target = self.root / path
+        self._temporary(target, data).replace(target)
+
+    def read(self, path: str) -> bytes | None:
+        try:
+            return (self.root / path).read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def files(self, path: str) -> list[str]:
+        found = (p for p in (self.root / path).rglob("*") if p.is_file())
+        return sorted(p.relative_to(self.root).as_posix() for p in found)
+
+    def folders(self, path: str) -> list[str]:
+        folder = self.root / path
+        return sorted(p.name for p in folder.iterdir() if p.is_dir()) if folder.is_dir() else []
+
+    def remove(self, path: str) -> None:
+        target = self.root / path
+        if target.is_dir():
+            shutil.rmtree(target, ignore_errors=True)
+        else:
+            target.unlink(missing_ok=True)
+
+    def workspace(self, path: str) -> Path:
+        folder = self.root / path
+        folder.mkdir(parents=True)
+        return folder
+
+    def save(self, workspace: Path, path: str) -> None:
+        if workspace != self.root / path:
+            raise ValueError(f"{workspace} is not the workspace of {path}")
+        for file in sorted(workspace.rglob("*")):
+            _sync(file)
+        _sync(workspace)
+
+    def fetch(self, path: str, target: Path) -> Path:
+        file = self.root / path
+        if not file.is_file():
+            raise FileNotFoundError(f"{self.url}/{path}")
+        return file
+
+    def _temporary(self, target: Path, data: bytes) -> Path:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
+        with temporary.open("xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        return temporary
+
+
+class BucketStore(Store):
+    """A store on `gs://`. Exclusive creation is Cloud Storage's `ifGenerationMatch=0`."""
+
+    def __init__(self, url: str):
+        self.fs, root = fsspec.url_to_fs(url, use_listings_cache=False)
+        self.root = root.rstrip("/")
+        self.url = f"gs://{self.root}"
+
+    def create(self, path: str, data: bytes) -> bool:
+        try:
+            self.fs.pipe_file(f"{self.root}/{path}", data, mode="create")
+        except FileExistsError:
+            return False
+        return True
+
+    def replace(self, path: str, data: bytes) -> None:
+        self.fs.pipe_file(f"{self.root}/{path}", data)
+
+    def read(self, path: str) -> bytes | None:
+        try:
+            return self.fs.cat_file(f"{self.root}/{path}")
+        except FileNotFoundError:
+            return None
+
+    def files(self, path: str) -> list[str]:
+        try:
+            found = self.fs.find(f"{self.root}/{path}")
+        except FileNotFoundError:
+            return []
+        return sorted(name[len(self.root) + 1 :] for name in found)
+
+    def folders(self, path: str) -> list[str]:
+        try:
+            entries = self.fs.ls(f"{self.root}/{path}", detail=True)
+        except FileNotFoundError:
+            return []
+        folders = (e["name"].rstrip("/") for e in entries if e["type"] == "directory")
+        return sorted(name.rsplit("/", 1)[-1] for name in folders)
+
+    def remove(self, path: str) -> None:
+        for file in self.files(path) or [path]:
+            try:
+                self.fs.rm_file(f"{self.root}/{file}")
+            except FileNotFoundError:
+                continue
+
+    def workspace(self, path: str) -> Path:
+        return Path(tempfile.mkdtemp(prefix="multiview-", dir=os.environ.get("MULTIVIEW_SCRATCH")))
+
+    def save(self, workspace: Path, path: str) -> None:
+        for file in sorted(p for p in workspace.rglob("*") if p.is_file()):
+            relative = file.relative_to(workspace).as_posix()
+            self.fs.put_file(str(file), f"{self.root}/{path}/{relative}")
+
+    def fetch(self, path: str, target: Path) -> Path:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        self.fs.get_file(f"{self.root}/{path}", str(target))
+        return target
+
+
+def open_store(url: str) -> Store:
+    """The store at a local folder or a `gs://` URL.
+
+    Raises InputError for any other file system: none of them is known to create exclusively.
+    """
+    protocol, separator, _ = url.partition("://")
+    if not separator or protocol in ("file", "local"):
+        return LocalStore(Path(fsspec.url_to_fs(url)[1]))
+    if protocol in ("gs", "gcs"):
+        return BucketStore(url)
+    raise InputError(
+        f"store {url}: {protocol}:// cannot create files exclusively here; use a local folder or gs://"
+    )
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,98 @@
+"""What a step tells while it works: events in a file beside its output.
+
+`tracking` turns event files into MLflow runs; the driver reads progress from them. A step never
+waits for either.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from typing import Any, TextIO
+
+from multiview.artifacts.store import LocalStore, Store
+
+FLUSH_SECONDS = 10.0
+PROGRESS_SECONDS = 0.5
+
+
+class EventLog:
+    """The `tell` of a step: appends events to `<attempt>.events.jsonl` beside its output.
+
+    A local file grows line by line; in a bucket the whole object is replaced every ten seconds.
+    """
+
+    def __init__(self, store: Store, attempt: str):
+        """`attempt` is the attempt's folder, relative to the store."""
+        self.store, self.attempt = store, attempt
+        self.facts: dict[str, Any] = {}
+        self._lines: list[str] = []
+        self._flushed = self._progressed = time.monotonic()
+        self._file: TextIO | None = None
+        if isinstance(store, LocalStore):
+            path = store.root / events_path(attempt)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = path.open("a", buffering=1, encoding="utf-8")
+
+    def metric(self, name: str, value: float, step: int | None = None) -> None:
+        """A number, with the training step it belongs to."""
+        self._append({"event": "metric", "name": name, "value": float(value), "step": step})
+
+    def warning(self, text: str) -> None:
+        """One line that a person should see; the step goes on."""
+        self._append({"event": "warning", "text": text})
+
+    def fact(self, name: str, value: Any) -> None:
+        """A small JSON value, kept in the artifact's record."""
+        self.facts[name] = value
+        self._append({"event": "fact", "name": name, "value": value})
+
+    def progress(self, done: int, total: int, unit: str) -> None:
+        """How far the step is; at most two a second are written."""
+        now = time.monotonic()
+        pause = PROGRESS_SECONDS if self._file else FLUSH_SECONDS
+        if now - self._progressed >= pause:
+            self._progressed = now
+            state = json.dumps({"done": done, "total": total, "unit": unit})
+            self.store.replace(progress_path(self.attempt), state.encode())
+
+    def close(self) -> None:
+        if self._file:
+            self._file.close()
+        else:
+            self._flush()
+
+    def _append(self, event: dict[str, Any]) -> None:
+        line = json.dumps({"time": round(time.time() * 1000), **event})
+        if self._file:
+            self._file.write(line + "\n")
+            return
+        self._lines.append(line)
+        if time.monotonic() - self._flushed >= FLUSH_SECONDS:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._lines:
+            self.store.replace(
+                events_path(self.attempt), "".join(f"{line}\n" for line in self._lines).encode()
+            )
+        self._flushed = time.monotonic()
+
+
+def events_path(attempt: str) -> str:
+    return f"{attempt}.events.jsonl"
+
+
+def progress_path(attempt: str) -> str:
+    return f"{attempt}.progress.json"
+
+
+def read_events(store: Store, attempt: str) -> Iterator[dict[str, Any]]:
+    """The events of an attempt so far; a line cut short by a kill is left out."""
+    for line in (store.read(events_path(attempt)) or b"").splitlines():
+        try:
+            event = json.loads(line)
+        except ValueError:
+            return
+        yield event

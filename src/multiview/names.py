@@ -1,0 +1,39 @@
+"""Names that several rooms must agree on: outputs, tags, files. Steps are named in `steps`."""
+
+# Kinds of artifacts: the first folder under a store, and the names of steps' outputs.
+PASSAGES = "passages"
+TRAIN_QUESTIONS = "train_questions"
+DEV_QUESTIONS = "dev_questions"
+NEGATIVES = "negatives"
+MODEL = "model"
+EMBEDDINGS = "embeddings"
+INDEX = "index"
+EVALUATION = "evaluation"
+COMPARISON = "comparison"
+CHECKPOINT = "checkpoint"
+
+# Files of a store that are not artifacts' data.
+RECORD_FILE = "artifact.json"
+RUNS = "runs"
+
+# Tags of MLflow runs.
+TAG_RUN = "multiview.run"
+TAG_PATH = "multiview.path"
+TAG_STEP = "multiview.step"
+TAG_PIPELINE = "multiview.pipeline"
+TAG_STORE = "multiview.store"
+TAG_KEY = "multiview.key"
+TAG_STATUS = "multiview.status"
+TAG_SHIPPED = "multiview.shipped"
+TAG_KFP_RUN = "kfp.run_id"
+TAG_RERUN_OF = "multiview.rerun_of"
+TAG_ARCHITECTURE = "architecture"
+TAG_SYSTEM = "system"
+TAG_PRESET = "preset"
+TAG_GIT = "git_sha"
+TAG_ERROR = "error"
+INPUT_TAG = "input."
+OUTPUT_TAG = "output."
+WARNING_TAG = "warning."
+
+EXPERIMENT = "multiview"

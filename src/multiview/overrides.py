@@ -1,0 +1,146 @@
+"""Presets and `--set`: nested overrides of the config classes, checked with one clear line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from multiview.config import Config, Train
+from multiview.errors import InputError, nearest
+from multiview.model.layouts import architecture
+
+Overrides = dict[str, Any]
+
+
+def gather(preset: str | None, settings: Iterable[str]) -> Overrides:
+    """The overrides of a preset (a name, or a YAML file) and of `section.name=value` settings, in
+    that order; values are YAML. Raises InputError."""
+    overrides = read_preset(preset) if preset else {}
+    for setting in settings:
+        overrides = merge(overrides, parse_setting(setting))
+    return overrides
+
+
+def parse_setting(setting: str) -> Overrides:
+    """`encode.compute=float32` as a nested dict. Raises InputError."""
+    name, equals, text = setting.partition("=")
+    if not equals or not name:
+        raise InputError(
+            f"--set {setting}: expected SECTION.NAME=VALUE, as in encode.compute=float32"
+        )
+    try:
+        value: Any = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise InputError(f"--set {setting}: the value is not YAML; quote it") from error
+    for part in reversed(name.split(".")):
+        value = {part: value}
+    return value
+
+
+def preset_names() -> list[str]:
+    folder = files("multiview") / "presets"
+    return sorted(
+        entry.name.removesuffix(".yaml")
+        for entry in folder.iterdir()
+        if entry.name.endswith(".yaml")
+    )
+
+
+def read_preset(name: str) -> Overrides:
+    """Raises InputError if there is no such preset, or if it is no mapping."""
+    if name.endswith((".yaml", ".yml")):
+        try:
+            text = Path(name).read_text(encoding="utf-8")
+        except OSError as error:
+            raise InputError(f"preset {name}: {error.strerror}") from error
+    elif name in preset_names():
+        text = (files("multiview") / "presets" / f"{name}.yaml").read_text(encoding="utf-8")
+    else:
+        raise InputError(f"there is no preset {name!r}{nearest(name, preset_names())}")
+    overrides = yaml.safe_load(text) or {}
+    if not isinstance(overrides, dict):
+        raise InputError(f"preset {name}: expected sections with settings")
+    return overrides
+
+
+def merge(*layers: Mapping[str, Any]) -> Overrides:
+    """Nested dicts merged; later layers win."""
+    merged: Overrides = {}
+    for layer in layers:
+        for name, value in layer.items():
+            below = merged.get(name)
+            both = isinstance(below, Mapping) and isinstance(value, Mapping)
+            merged[name] = merge(below, value) if both else value
+    return merged
+
+
+def resolve(overrides: Overrides) -> Config:
+    """The config of one system: its architecture's defaults under the overrides.
+
+    Raises InputError naming the setting.
+    """
+    name = validate(overrides).model.architecture
+    return validate(merge(architecture(name).defaults, overrides))
+
+
+def resolve_systems(overrides: Overrides) -> dict[str, Config]:
+    """The config of each of a comparison's systems. Raises InputError."""
+    shared = {name: value for name, value in overrides.items() if name != "comparison"}
+    systems = validate(overrides).comparison.systems
+    if not systems:
+        raise InputError("comparison.systems is empty: name at least one system")
+    resolved = {}
+    for name, system in systems.items():
+        if not name.replace("-", "").replace("_", "").isalnum() or name == "bm25":
+            raise InputError(
+                f"comparison.systems.{name}: use letters, digits, - and _, and not bm25"
+            )
+        try:
+            resolved[name] = resolve(merge(shared, system))
+        except InputError as error:
+            raise InputError(f"comparison.systems.{name}: {error}") from error
+    return resolved
+
+
+def round_settings(config: Config, number: int) -> Config:
+    """The config of round one or two: `train.round_two` applied in round two. Raises InputError."""
+    train = config.train.model_dump(exclude_unset=True)
+    changes = train.pop("round_two", {}) if number == 2 else {}
+    if unknown := [name for name in changes if name not in Train.model_fields]:
+        raise InputError(
+            f"train.round_two.{unknown[0]}: no such setting{nearest(unknown[0], Train.model_fields)}"
+        )
+    return config.model_copy(update={"train": Train.model_validate(merge(train, changes))})
+
+
+def validate(overrides: Overrides) -> Config:
+    """Raises InputError with the first wrong setting, and the nearest name for an unknown one."""
+    try:
+        return Config.model_validate(overrides)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = [str(part) for part in first["loc"]]
+        name = ".".join(place)
+        if first["type"] == "extra_forbidden":
+            raise InputError(
+                f"there is no setting {name}{nearest(place[-1], _siblings(place))}"
+            ) from error
+        message = first["msg"].removeprefix("Value error, ")
+        raise InputError(
+            f"{name}: {message[0].lower()}{message[1:]}, not {first['input']!r}"
+        ) from error
+
+
+def _siblings(place: list[str]) -> list[str]:
+    section: type[BaseModel] = Config
+    for part in place[:-1]:
+        inner = section.model_fields[part].annotation
+        if not (isinstance(inner, type) and issubclass(inner, BaseModel)):
+            return []
+        section = inner
+    return list(section.model_fields)

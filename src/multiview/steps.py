@@ -1,0 +1,178 @@
+"""The steps: what each reads, writes and runs. The one table that says so."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from types import SimpleNamespace
+from typing import Any
+
+from multiview import names
+from multiview.config import Config, Section, canonical_json
+from multiview.errors import InputError
+
+
+@dataclass(frozen=True)
+class Step:
+    """A kind of step. `version` rises whenever the same inputs would give another output."""
+
+    name: str
+    version: int
+    run: str
+    """The function that does the work, as `module:function`; imported only when there is work."""
+    settings: tuple[str, ...]
+    """Sections that it reads, whole (`encode`) or one setting of them (`questions.seed`)."""
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    """Kinds of its artifacts."""
+    sources: str | None = None
+    """A function (settings) -> JSON that fingerprints what is read from outside the store."""
+    lists: tuple[str, ...] = ()
+    """Inputs that are lists of artifacts."""
+    shards: str | None = None
+    """The input of which each shard is a piece of work of its own."""
+
+    def configure(self, config: Config) -> str:
+        """The canonical JSON of the settings that this step reads."""
+        settings: dict[str, dict[str, Any]] = {}
+        for setting in self.settings:
+            section, _, name = setting.partition(".")
+            values = getattr(config, section).model_dump(mode="json")
+            settings.setdefault(section, {}).update({name: values[name]} if name else values)
+        return canonical_json(settings)
+
+    def parse(self, config: str) -> SimpleNamespace:
+        """The settings object that the step's function gets, from `configure`'s JSON."""
+        sections = {}
+        for name, values in json.loads(config).items():
+            section_class: type[Section] = Config.model_fields[name].annotation  # type: ignore[assignment]
+            sections[name] = section_class.model_validate(values)
+        return SimpleNamespace(**sections)
+
+    def key(self, settings: SimpleNamespace, digests: Mapping[str, Any], sources: Any) -> str:
+        """The key of the step's outputs: a digest of all that decides their bytes."""
+        config = {name: section.key_settings() for name, section in vars(settings).items()}
+        identity = {
+            "step": self.name,
+            "version": self.version,
+            "config": config,
+            "inputs": dict(digests),
+            "sources": sources,
+        }
+        return hashlib.sha256(canonical_json(identity).encode()).hexdigest()[:32]
+
+    def function(self) -> Any:
+        return load_function(self.run)
+
+    def fingerprint(self, settings: SimpleNamespace) -> Any:
+        return load_function(self.sources)(settings) if self.sources else {}
+
+
+def load_function(path: str) -> Any:
+    module, _, name = path.partition(":")
+    return getattr(import_module(module), name)
+
+
+_MATCHING = ("questions.answer_matching", "corpus.language")
+
+STEPS: dict[str, Step] = {
+    step.name: step
+    for step in (
+        Step(
+            name="split",
+            version=1,
+            run="multiview.data.split:split",
+            settings=("corpus", "questions"),
+            inputs=(),
+            outputs=(names.PASSAGES, names.TRAIN_QUESTIONS, names.DEV_QUESTIONS),
+            sources="multiview.data.split:fingerprint",
+        ),
+        Step(
+            name="bm25-negatives",
+            version=1,
+            run="multiview.negatives.bm25:bm25_negatives",
+            settings=("bm25", *_MATCHING),
+            inputs=("passages", "questions"),
+            outputs=(names.NEGATIVES,),
+        ),
+        Step(
+            name="initial-model",
+            version=1,
+            run="multiview.model.encoder:initial_model",
+            settings=("model",),
+            inputs=(),
+            outputs=(names.MODEL,),
+            sources="multiview.model.base:fingerprint",
+        ),
+        Step(
+            name="train",
+            version=1,
+            run="multiview.training.train:train",
+            settings=("train", "questions.answer_matching"),
+            inputs=("start", "passages", "questions", "negatives"),
+            outputs=(names.MODEL,),
+        ),
+        Step(
+            name="encode",
+            version=1,
+            run="multiview.encoding:encode",
+            settings=("encode",),
+            inputs=("model", "passages"),
+            outputs=(names.EMBEDDINGS,),
+            shards="passages",
+        ),
+        Step(
+            name="index",
+            version=1,
+            run="multiview.index:build_index",
+            settings=("index",),
+            inputs=("embeddings",),
+            lists=("embeddings",),
+            outputs=(names.INDEX,),
+        ),
+        Step(
+            name="mine",
+            version=1,
+            run="multiview.negatives.mined:mine",
+            settings=("mining", "encode", "questions.answer_matching"),
+            inputs=("model", "index", "passages", "questions", "bm25_negatives"),
+            outputs=(names.NEGATIVES,),
+        ),
+        Step(
+            name="evaluate",
+            version=1,
+            run="multiview.evaluation.evaluate:evaluate",
+            settings=("evaluation", "encode", "questions.answer_matching"),
+            inputs=("model", "index", "passages", "questions"),
+            outputs=(names.EVALUATION,),
+        ),
+        Step(
+            name="evaluate-bm25",
+            version=1,
+            run="multiview.evaluation.evaluate:evaluate_bm25",
+            settings=("evaluation", "bm25", *_MATCHING),
+            inputs=("passages", "questions"),
+            outputs=(names.EVALUATION,),
+        ),
+        Step(
+            name="compare",
+            version=1,
+            run="multiview.evaluation.compare:compare",
+            settings=("comparison",),
+            inputs=("evaluations",),
+            lists=("evaluations",),
+            outputs=(names.COMPARISON,),
+        ),
+    )
+}
+
+
+def step(name: str) -> Step:
+    """Raises InputError for an unknown step."""
+    try:
+        return STEPS[name]
+    except KeyError:
+        raise InputError(f"there is no step {name!r}; steps are {', '.join(STEPS)}") from None
