@@ -121,9 +121,7 @@ def has_answer(text: str | TokenizedText, answers: Sequence[str], mode: Mode = "
     return any(tokens.has(answer) for answer in answers)
 
 
-def find_answers(
-    text: str | TokenizedText, answers: Sequence[str], mode: Mode = "string"
-) -> list[Span]:
+def find_answers(text: str | TokenizedText, answers: Sequence[str], mode: Mode = "string") -> list[Span]:
     """Spans of all matches of all answers, in code points of the original text, in order of start."""
     found: set[Span] = set()
     if mode == "regex":

@@ -1,5 +1,8 @@
 """Passages as the `split` step leaves them: Parquet shards, and reading them back."""
 
+# pyarrow.compute fills itself with functions when imported, which pyright cannot see.
+# pyright: reportAttributeAccessIssue=false
+
 from __future__ import annotations
 
 import hashlib
@@ -59,9 +62,7 @@ def shard_files(folder: Path) -> list[Path]:
     """
     files = sorted(Path(folder).glob("shard-*.parquet"))
     if not files:
-        raise InputError(
-            f"{folder}: no shards of passages (shard-00.parquet …) here; run the split step"
-        )
+        raise InputError(f"{folder}: no shards of passages (shard-00.parquet …) here; run the split step")
     return files
 
 
@@ -76,9 +77,7 @@ def read_tables(
     """The rows of a folder's shards in order, `batch` at a time; all columns, or those named."""
     for file in shard_files(folder):
         with pq.ParquetFile(file) as parquet:
-            yield from parquet.iter_batches(
-                batch_size=batch, columns=list(columns) if columns else None
-            )
+            yield from parquet.iter_batches(batch_size=batch, columns=list(columns) if columns else None)
 
 
 def read_passages(folder: Path) -> Iterator[Passage]:
@@ -117,22 +116,15 @@ class PassageLookup:
 
     def passages(self, ids: Iterable[str]) -> dict[str, Passage]:
         """The passages of these ids. Raises InputError naming an id that no shard holds."""
-        return {
-            passage.id: passage
-            for table in self._tables(ids, COLUMNS)
-            for passage in passages_of(table)
-        }
+        return {passage.id: passage for table in self._tables(ids, COLUMNS) for passage in passages_of(table)}
 
     def texts(self, ids: Iterable[str]) -> dict[str, tuple[str, str]]:
         """(title, text) of each of these ids. Raises InputError as `passages` does."""
         return {
-            row["id"]: (row["title"], row["text"])
-            for row in self.rows(ids, ["id", "title", "text"]).values()
+            row["id"]: (row["title"], row["text"]) for row in self.rows(ids, ["id", "title", "text"]).values()
         }
 
-    def rows(
-        self, ids: Iterable[str], columns: Sequence[str] | None = None
-    ) -> dict[str, dict[str, Any]]:
+    def rows(self, ids: Iterable[str], columns: Sequence[str] | None = None) -> dict[str, dict[str, Any]]:
         """Whole rows by id, the user's own columns included, or only `columns` (with `id`)."""
         return {row["id"]: row for table in self._tables(ids, columns) for row in table.to_pylist()}
 
@@ -147,13 +139,9 @@ class PassageLookup:
                 continue
             missing -= found
             with pq.ParquetFile(file) as parquet:
-                yield parquet.read_row_group(
-                    group, columns=list(columns) if columns else None
-                ).filter(mask)
+                yield parquet.read_row_group(group, columns=list(columns) if columns else None).filter(mask)
         if missing:
-            known = pa.chunked_array(
-                [chunk for ids_ in self._ids for chunk in ids_.chunks], pa.string()
-            )
+            known = pa.chunked_array([chunk for ids_ in self._ids for chunk in ids_.chunks], pa.string())
             absent = wanted.filter(pc.invert(pc.is_in(wanted, value_set=known)))
             raise InputError(
                 f"{self.folder}: no passage {absent[0].as_py()!r} ({missing} of the ids asked for are missing)"

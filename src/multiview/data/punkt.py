@@ -82,7 +82,9 @@ def from_nltk(folder: Path) -> bool:
     before = socket.getdefaulttimeout()
     socket.setdefaulttimeout(TIMEOUT)  # the downloader sets none and may wait for ever
     try:
-        return bool(nltk.download("punkt_tab", download_dir=str(folder), quiet=True, print_error_to=_Silent()))
+        return bool(
+            nltk.download("punkt_tab", download_dir=str(folder), quiet=True, print_error_to=_Silent())
+        )
     except Exception:  # whatever its server or a proxy does, there is another way
         return False
     finally:

@@ -103,9 +103,7 @@ def one_per_passage(questions: Sequence[Question], seed: int) -> list[Question]:
     return [q for q in questions if q.qid in chosen]
 
 
-def held_out(
-    questions: Sequence[Question], share: float, seed: int
-) -> tuple[list[Question], list[Question]]:
+def held_out(questions: Sequence[Question], share: float, seed: int) -> tuple[list[Question], list[Question]]:
     """Training and dev questions with no first positive passage in common.
 
     `share` of these passages, at least one, and all of their questions are held out, drawn by
@@ -125,9 +123,7 @@ def held_out(
     )
 
 
-def with_known_positives(
-    questions: Iterable[Question], known: Collection[str]
-) -> tuple[list[Question], int]:
+def with_known_positives(questions: Iterable[Question], known: Collection[str]) -> tuple[list[Question], int]:
     """The questions with at least one positive in `known`, and how many had none.
 
     Positives that are not known are left out; with the first of them go the answer's offsets.

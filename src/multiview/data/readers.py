@@ -6,25 +6,27 @@ Passages come as Arrow tables with the columns `id, title, text` and the user's 
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
-import json
-from collections.abc import Iterator, Mapping, Sequence
-from typing import IO, Any
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
 
-import fsspec
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from multiview.data.formats import (
+    json_lines,
+    parquet_tables,
+    squad_id,
+    squad_paragraphs,
+    squad_questions,
+    tables_of_rows,
+)
 from multiview.data.questions import Question
 from multiview.data.sources import base_name, file_format
 from multiview.errors import InputError
 
 PASSAGE_COLUMNS = ("id", "title", "text")
 DERIVED_COLUMNS = ("sentence_ends", "content_hash")
+QUESTION_NEEDS = ("qid", "question", "answers", "positive_ids")
 QUESTION_COLUMNS = ("qid", "question", "answers", "answer_starts", "positive_ids")
-BATCH = 1000
-"""Rows read at a time."""
 
 
 def passage_tables(
@@ -42,13 +44,13 @@ def passage_tables(
         case "squad":
             rows = (
                 {"id": squad_id(paragraph["context"]), "title": title, "text": paragraph["context"]}
-                for title, paragraph in _squad_paragraphs(file)
+                for title, paragraph in squad_paragraphs(file)
             )
-            tables = (table for table, _ in _tables_of_rows(rows, file))
+            tables = tables_of_rows(rows, file)
         case "jsonl":
-            tables = (table for table, _ in _tables_of_rows(_json_lines(file), file))
+            tables = tables_of_rows(json_lines(file), file)
         case _:
-            tables = _parquet_tables(file)
+            tables = parquet_tables(file)
     first = 0
     for table in tables:
         yield _as_passages(table, names, file, first)
@@ -64,54 +66,30 @@ def questions_of(
     Raises InputError for a file that cannot be read, and naming the row for a question that has no
     answer, no positive passage, or offsets that do not pair with its answers.
     """
-    names = _mapping("questions.columns", columns, QUESTION_COLUMNS)
+    setting = "questions.columns"
+    names = _mapping(setting, columns, QUESTION_COLUMNS)
     number = 0
     match file_format(file, form, "questions.format"):
         case "squad":
-            for _, paragraph in _squad_paragraphs(file):
-                for row in _squad_questions(file, paragraph):
+            for _, paragraph in squad_paragraphs(file):
+                for row in squad_questions(file, paragraph):
                     number += 1
                     yield number, _question(row, file, number)
         case "jsonl":
-            for row in _json_lines(file):
+            for row in json_lines(file):
                 number += 1
-                found = {ours: row[theirs] for ours, theirs in names.items() if theirs in row}
-                _require(
-                    found,
-                    names,
-                    ("qid", "question", "answers", "positive_ids"),
-                    row,
-                    f"{base_name(file)} row {number}",
-                    "questions.columns",
-                )
-                yield number, _question(found, file, number)
+                found = _found(names, row, QUESTION_NEEDS, f"{base_name(file)} row {number}", setting)
+                yield number, _question({ours: row[found[ours]] for ours in found}, file, number)
         case _:
-            for table in _parquet_tables(file, tuple(names.values())):
-                found = {
-                    ours: theirs for ours, theirs in names.items() if theirs in table.column_names
-                }
-                _require(
-                    found,
-                    names,
-                    ("qid", "question", "answers", "positive_ids"),
-                    table.column_names,
-                    base_name(file),
-                    "questions.columns",
-                )
-                lists = [table.column(theirs).to_pylist() for theirs in found.values()]
-                for values in zip(*lists, strict=True):
+            for table in parquet_tables(file, tuple(names.values())):
+                found = _found(names, table.column_names, QUESTION_NEEDS, base_name(file), setting)
+                values = [table.column(theirs).to_pylist() for theirs in found.values()]
+                for row in zip(*values, strict=True):
                     number += 1
-                    yield number, _question(dict(zip(found, values, strict=True)), file, number)
+                    yield number, _question(dict(zip(found, row, strict=True)), file, number)
 
 
-def squad_id(context: str) -> str:
-    """A paragraph's id, from its text alone."""
-    return "sq-" + hashlib.sha1(context.encode("utf-8", "surrogatepass")).hexdigest()[:14]
-
-
-def _mapping(
-    setting: str, columns: Mapping[str, str] | None, ours: Sequence[str]
-) -> dict[str, str]:
+def _mapping(setting: str, columns: Mapping[str, str] | None, ours: Sequence[str]) -> dict[str, str]:
     """Each of our columns to theirs."""
     if unknown := set(columns or {}) - set(ours):
         raise InputError(
@@ -120,26 +98,22 @@ def _mapping(
     return {name: (columns or {}).get(name, name) for name in ours}
 
 
-def _require(
-    found: Any,
-    names: Mapping[str, str],
-    required: Sequence[str],
-    present: Any,
-    where: str,
-    setting: str,
-) -> None:
-    for name in required:
-        if name not in found:
+def _found(
+    names: Mapping[str, str], present: Collection[str], needed: Collection[str], where: str, setting: str
+) -> dict[str, str]:
+    """Those of `names` that are present. Raises InputError when one that is needed is not."""
+    for name in needed:
+        if names[name] not in present:
             raise InputError(
-                f"{where}: no column {names[name]!r} among {', '.join(map(str, present)) or 'none'}; "
+                f"{where}: no column {names[name]!r} among {', '.join(present) or 'none'}; "
                 f"name the right one, as in {setting}={{{name}: yours}}"
             )
+    return {ours: theirs for ours, theirs in names.items() if theirs in present}
 
 
 def _as_passages(table: pa.Table, names: Mapping[str, str], file: str, first: int) -> pa.Table:
     """Our three columns as strings, then the rest."""
-    found = {ours for ours, theirs in names.items() if theirs in table.column_names}
-    _require(found, names, ("id", "text"), table.column_names, base_name(file), "corpus.columns")
+    found = _found(names, table.column_names, ("id", "text"), base_name(file), "corpus.columns")
     ours: dict[str, Any] = {}
     for name in PASSAGE_COLUMNS:
         if name not in found:
@@ -177,9 +151,7 @@ def _question(row: Mapping[str, Any], file: str, number: int) -> Question:
         )
     positives = tuple(dict.fromkeys(_strings(row["positive_ids"])))
     if not positives:
-        raise InputError(
-            f"{where}: no positive passage; leave the row out or name one in positive_ids"
-        )
+        raise InputError(f"{where}: no positive passage; leave the row out or name one in positive_ids")
     starts = row.get("answer_starts")
     if starts is not None:
         starts = tuple(int(start) for start in ([starts] if isinstance(starts, int) else starts))
@@ -188,7 +160,7 @@ def _question(row: Mapping[str, Any], file: str, number: int) -> Question:
                 f"{where}: {len(starts)} answer_starts for {len(answers)} answers; "
                 "give one for each answer, or null"
             )
-    return Question(qid, str(row["question"]), answers, starts, positives)
+    return Question(qid, str(row["question"]).strip(), answers, starts, positives)
 
 
 def _strings(value: Any) -> tuple[str, ...]:
@@ -196,119 +168,3 @@ def _strings(value: Any) -> tuple[str, ...]:
         return ()
     values = [value] if isinstance(value, str | int) else value
     return tuple(str(item) for item in values if item is not None)
-
-
-@contextlib.contextmanager
-def opened(file: str, compression: str | None = "infer") -> Iterator[IO[bytes]]:
-    """A file of bytes behind any fsspec URL; what goes wrong with it becomes an InputError."""
-    try:
-        with fsspec.open(file, "rb", compression=compression) as stream:
-            yield stream  # type: ignore[misc]
-    except InputError:
-        raise
-    except FileNotFoundError:
-        raise InputError(f"{file}: no such file") from None
-    except (
-        pa.ArrowException,
-        EOFError,
-        OSError,
-        UnicodeDecodeError,
-        json.JSONDecodeError,
-    ) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise InputError(
-            f"{file}: cannot be read ({reason}); is it whole, and of the format its name says?"
-        ) from None
-
-
-def _squad_paragraphs(file: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """(title, paragraph) of a SQuAD file, which is parsed whole. Underscores of titles are spaces."""
-    with opened(file) as stream:
-        content = json.load(stream)
-    try:
-        articles = content["data"]
-        paragraphs = [
-            (str(article.get("title", "")).replace("_", " "), paragraph)
-            for article in articles
-            for paragraph in article["paragraphs"]
-        ]
-        for _, paragraph in paragraphs:
-            paragraph["context"], paragraph["qas"]
-    except (KeyError, TypeError, AttributeError):
-        raise InputError(
-            f"{file}: not SQuAD's JSON (data, paragraphs, context, qas); "
-            "one JSON object a line is read with the suffix .jsonl"
-        ) from None
-    yield from paragraphs
-
-
-def _squad_questions(file: str, paragraph: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    for entry in paragraph["qas"]:
-        try:
-            yield {
-                "qid": entry["id"],
-                "question": entry["question"],
-                "answers": [answer["text"] for answer in entry["answers"]],
-                "answer_starts": [answer["answer_start"] for answer in entry["answers"]],
-                "positive_ids": squad_id(paragraph["context"]),
-            }
-        except (KeyError, TypeError):
-            raise InputError(
-                f"{file}: question {str(entry)[:80]!r} is not SQuAD's (id, question, answers with text and answer_start)"
-            ) from None
-
-
-def _json_lines(file: str) -> Iterator[dict[str, Any]]:
-    with opened(file) as stream:
-        for number, line in enumerate(stream, 1):
-            if not line.strip():
-                continue
-            try:
-                row = json.loads(line)
-            except ValueError as error:
-                raise InputError(
-                    f"{file} line {number}: not JSON ({error}); one object a line is expected"
-                ) from None
-            if not isinstance(row, dict):
-                raise InputError(
-                    f"{file} line {number}: not a JSON object; one object a line is expected"
-                )
-            yield row
-
-
-def _tables_of_rows(rows: Iterator[dict[str, Any]], file: str) -> Iterator[tuple[pa.Table, int]]:
-    """Tables of up to 1000 rows, and the number of their first row, from 0."""
-    first = 0
-    batch: list[dict[str, Any]] = []
-    for row in rows:
-        batch.append(row)
-        if len(batch) == BATCH:
-            yield _table(batch, file, first), first
-            first += len(batch)
-            batch = []
-    if batch:
-        yield _table(batch, file, first), first
-
-
-def _table(rows: Sequence[dict[str, Any]], file: str, first: int) -> pa.Table:
-    columns = dict.fromkeys(
-        name for row in rows for name in row
-    )  # from_pylist looks at the first row only
-    try:
-        return pa.table({name: pa.array([row.get(name) for row in rows]) for name in columns})
-    except (pa.ArrowException, OverflowError) as error:
-        raise InputError(
-            f"{base_name(file)} rows {first + 1}-{first + len(rows)}: values of one column differ in type ({error})"
-        ) from None
-
-
-def _parquet_tables(file: str, only: Sequence[str] | None = None) -> Iterator[pa.Table]:
-    with opened(file, compression=None) as stream, pq.ParquetFile(stream) as parquet:
-        present = parquet.schema_arrow.names
-        columns = present if only is None else [name for name in present if name in only]
-        if only is not None and len(columns) == 0:
-            raise InputError(
-                f"{base_name(file)}: none of the columns {', '.join(only)} among {', '.join(present)}"
-            )
-        for batch in parquet.iter_batches(batch_size=BATCH, columns=columns):
-            yield pa.Table.from_batches([batch]).replace_schema_metadata(None)

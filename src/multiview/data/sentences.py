@@ -17,9 +17,7 @@ def sentence_ends(text: str, language: str = "english") -> tuple[int, ...]:
     return next(iterate_sentence_ends([text], language))
 
 
-def iterate_sentence_ends(
-    texts: Iterable[str], language: str = "english"
-) -> Iterator[tuple[int, ...]]:
+def iterate_sentence_ends(texts: Iterable[str], language: str = "english") -> Iterator[tuple[int, ...]]:
     """`sentence_ends` of many texts, with one loaded tokenizer."""
     # `sent_tokenize` is this tokenizer's `tokenize`, whose sentences are the text at these spans.
     tokenizer = punkt.tokenizer(language)

@@ -1,5 +1,8 @@
 """Writing the shards of passages: their sizes, their row groups, the columns computed here."""
 
+# pyarrow.compute fills itself with functions when imported, which pyright cannot see.
+# pyright: reportAttributeAccessIssue=false
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
@@ -62,4 +65,6 @@ def finished(table: pa.Table, language: str) -> tuple[pa.Table, int]:
     ends = pa.array(map(list, iterate_sentence_ends(texts, language)), pa.list_(pa.int32()))
     hashes = pa.array(map(content_hash, titles, texts), pa.string())
     table = table.add_column(3, SCHEMA.field("sentence_ends"), ends)
-    return table.add_column(4, SCHEMA.field("content_hash"), hashes), pc.sum(pc.list_value_length(ends)).as_py()
+    return table.add_column(4, SCHEMA.field("content_hash"), hashes), pc.sum(
+        pc.list_value_length(ends)
+    ).as_py()

@@ -41,25 +41,17 @@ def expand_source(source: str) -> list[str]:
             return [named]
         if fs.isdir(path):
             files = sorted(
-                str(name)
-                for name in fs.ls(path, detail=False)
-                if format_of(str(name)) and fs.isfile(name)
+                str(name) for name in fs.ls(path, detail=False) if format_of(str(name)) and fs.isfile(name)
             )
         elif re.search(r"[*?\[]", path):
             files = sorted(str(name) for name in fs.glob(path) if fs.isfile(name))
         else:
-            raise InputError(
-                f"{source}: no such file or folder" + ("" if named == source else f" ({named})")
-            )
+            raise InputError(f"{source}: no such file or folder" + ("" if named == source else f" ({named})"))
     except OSError as error:
         raise InputError(f"{source}: cannot be looked at ({error})") from None
     if not files:
-        raise InputError(
-            f"{source}: no files there ({', '.join(FORMATS)} are read, also compressed)"
-        )
-    return (
-        files if isinstance(fs, LocalFileSystem) else [fs.unstrip_protocol(name) for name in files]
-    )
+        raise InputError(f"{source}: no files there ({', '.join(FORMATS)} are read, also compressed)")
+    return files if isinstance(fs, LocalFileSystem) else [fs.unstrip_protocol(name) for name in files]
 
 
 def expand_sources(sources: Iterable[str]) -> list[str]:
@@ -121,7 +113,5 @@ def fingerprints(sources: Iterable[str]) -> list[dict[str, Any]]:
                     found.append({"name": name, "bytes": info.get("size"), key: str(info[key])})
                     break
             else:
-                found.append(
-                    {"name": name, "bytes": info.get("size"), "version": str(fs.ukey(path))}
-                )
+                found.append({"name": name, "bytes": info.get("size"), "version": str(fs.ukey(path))})
     return found

@@ -239,7 +239,9 @@ def _unified(extra: pa.Schema, schema: pa.Schema, file: str) -> pa.Schema:
         return pa.unify_schemas([extra, own], promote_options="permissive")
     except pa.ArrowException as error:
         reason = str(error).splitlines()[0]
-        raise InputError(f"{sources.base_name(file)}: a column's type is not that of the rows before ({reason})") from None
+        raise InputError(
+            f"{sources.base_name(file)}: a column's type is not that of the rows before ({reason})"
+        ) from None
 
 
 def _wanted_tables(corpus: _Corpus, wanted: set[str], extra: pa.Schema) -> Iterator[pa.Table]:
@@ -253,7 +255,9 @@ def _wanted_tables(corpus: _Corpus, wanted: set[str], extra: pa.Schema) -> Itera
             left.discard(id_)
         table = table.filter(pa.array(mask, pa.bool_()))
         columns = [
-            table.column(f.name).cast(f.type) if f.name in table.column_names else pa.nulls(table.num_rows, f.type)
+            table.column(f.name).cast(f.type)
+            if f.name in table.column_names
+            else pa.nulls(table.num_rows, f.type)
             for f in schema
         ]
         if table.num_rows:
