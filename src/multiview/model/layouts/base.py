@@ -86,9 +86,9 @@ class Layout(ABC):
         """The sequences of `passage` read together with `queries`, where the architecture does that."""
 
     def question(self, text: str) -> TokenSequence:
-        """`[VIE] question [SEP]`, or `[CLS] question [SEP]` without viewer tokens; one view."""
+        """`[VIE] question [SEP]`, or `[CLS] question [SEP]` without viewer tokens; one view. DPR reads ’ as '."""
         first = self._viewers[0] if self._viewers else self._cls
-        (tokens,) = self._tokens([text])
+        (tokens,) = self._tokens([text.replace("’", "'")])
         ids = [first, *tokens[: self.settings.question_length - 2], self._sep]
         return TokenSequence(ids, (self._whole(len(ids)),))
 

@@ -1,0 +1,243 @@
+"""Passages and questions to vectors, so that a vector depends on its own text and nothing else.
+
+A batch's shape changes the last bits of what comes out of it; its neighbours do not. So sequences are
+sorted into buckets of one padded length and one number of rows each, and the last batch of a bucket is
+filled up. Memory is bounded by the batches that are open, not by the corpus.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import platform
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+
+from multiview.config import Encode
+from multiview.data.passages import Passage, content_hash, count_passages, read_passages
+from multiview.errors import InputError
+from multiview.model.batch import Batch, make_batch
+from multiview.model.encoder import BiEncoder
+from multiview.model.layouts import TokenSequence, View
+
+VIEWS_FILE = "views.f16"
+ROWS_FILE = "rows.parquet"
+DESCRIPTION_FILE = "embeddings.json"
+ROWS_PER_BLOCK = 4096
+"""Rows that share a digest: what must be read to check one of them."""
+ROWS_SCHEMA = pa.schema(
+    [("id", pa.string()), ("content_hash", pa.string()), ("offset", pa.int64()), ("views", pa.int32())]
+)
+
+Tag = TypeVar("Tag")
+
+
+class Buckets(Generic[Tag]):
+    """Sequences waiting for their batch, by padded length; a tag says what each vector is for."""
+
+    def __init__(self, settings: Encode, limit: int) -> None:
+        self._settings = settings
+        self._limit = limit
+        self._open: dict[int, list[tuple[TokenSequence, Tag]]] = {}
+
+    def length(self, tokens: int) -> int:
+        """The padded length of a sequence: the next multiple of the bucket, but never over the model's limit."""
+        bucket = self._settings.bucket
+        return min(-(-tokens // bucket) * bucket, self._limit)
+
+    def rows(self, length: int) -> int:
+        """Rows of every batch of this padded length: as the token budget allows, a multiple of 8."""
+        return max(8, self._settings.batch_tokens // length // 8 * 8)
+
+    def batches(
+        self, sequences: Iterable[tuple[TokenSequence, Tag]]
+    ) -> Iterator[tuple[int, list[tuple[TokenSequence, Tag]]]]:
+        """Padded length and members of each batch, as soon as it is full; what is left over at the end."""
+        for sequence, tag in sequences:
+            length = self.length(len(sequence.input_ids))
+            waiting = self._open.setdefault(length, [])
+            waiting.append((sequence, tag))
+            if len(waiting) == self.rows(length):
+                yield length, self._open.pop(length)
+        while self._open:
+            length = min(self._open)
+            yield length, self._open.pop(length)
+
+
+class Encoder:
+    """A loaded model on its device, encoding in the arithmetic of `encode.compute`."""
+
+    def __init__(self, model: Path, settings: Encode) -> None:
+        self.settings = settings
+        self.device = _device(settings.device)
+        dtype = torch.bfloat16 if settings.compute == "bfloat16" else torch.float32
+        self.model = BiEncoder.load(model, dtype=dtype).to(self.device).eval()
+        self.layout = self.model.layout
+
+    @property
+    def dim(self) -> int:
+        """Length of a vector."""
+        return self.model.dim
+
+    def passages(
+        self, sequences: Iterable[tuple[TokenSequence, Tag]]
+    ) -> Iterator[tuple[TokenSequence, Tag, np.ndarray]]:
+        """Each sequence with its view vectors, float32 [its views, D], batch by batch: in another order."""
+        buckets: Buckets[Tag] = Buckets(self.settings, self.layout.settings.passage_length)
+        for length, members in buckets.batches(sequences):
+            batch = self._batch(buckets, length, members, self.layout.max_views)
+            vectors = self._run(self.model.encode_passages, batch)
+            for (sequence, tag), rows in zip(members, vectors[: len(members)], strict=True):
+                yield sequence, tag, rows[: len(sequence.views)]
+
+    def questions(self, questions: Sequence[str]) -> Iterator[tuple[int, np.ndarray]]:
+        """Each question's number and vector, float32 [D], times the model's scale: in another order."""
+        buckets: Buckets[int] = Buckets(self.settings, self.layout.settings.question_length)
+        sequences = ((self.layout.question(question), i) for i, question in enumerate(questions))
+        for length, members in buckets.batches(sequences):
+            vectors = self._run(self.model.encode_questions, self._batch(buckets, length, members, 1))
+            yield from zip((i for _, i in members), vectors[: len(members)], strict=True)
+
+    def _batch(self, buckets: Buckets[Tag], length: int, members: list[tuple[TokenSequence, Tag]], views: int) -> Batch:
+        pad_id = self.model.tokenizer.pad_token_id
+        return make_batch([sequence for sequence, _ in members], pad_id, views, length, buckets.rows(length))
+
+    @torch.inference_mode()
+    def _run(self, encode: Any, batch: Batch) -> np.ndarray:
+        moved = {name: tensor.to(self.device) for name, tensor in batch.items() if isinstance(tensor, torch.Tensor)}
+        with self._arithmetic():
+            return encode(moved).float().cpu().numpy()
+
+    def _arithmetic(self) -> contextlib.AbstractContextManager[Any]:
+        if self.settings.compute == "autocast":
+            return torch.autocast(self.device.type, dtype=torch.bfloat16)
+        return contextlib.nullcontext()
+
+    def environment(self) -> dict[str, Any]:
+        """What an embedding's last bits depend on besides its text: equality to the bit holds where these agree."""
+        cuda = self.device.type == "cuda"
+        return {
+            "torch": torch.__version__,
+            "device": torch.cuda.get_device_name(self.device) if cuda else "cpu",
+            "machine": platform.machine(),
+            "instructions": torch.backends.cpu.get_cpu_capability(),
+            "threads": torch.get_num_threads(),
+            "compute": self.settings.compute,
+        }
+
+
+class ViewRows:
+    """Gives the views of passages their rows in the matrix, in passage order, and writes `rows.parquet`."""
+
+    def __init__(self, path: Path, padding: bool) -> None:
+        self._padding = padding
+        self._writer = pq.ParquetWriter(path, ROWS_SCHEMA, compression="zstd")
+        self._pending: list[tuple[str, str, int, int]] = []
+        self.passages = 0
+        self.rows = 0
+        self.padding_left_out = 0
+
+    def place(self, passage: Passage, sequences: Sequence[TokenSequence]) -> Iterator[tuple[TokenSequence, tuple[str, int]]]:
+        """Each sequence with its passage's id and the row of its first kept view."""
+        first = self.rows
+        for sequence in sequences:
+            at, kept = self.rows, len(self.kept(sequence.views))
+            self.rows += kept
+            self.padding_left_out += len(sequence.views) - kept
+            yield sequence, (passage.id, at)
+        digest = content_hash(passage.title, passage.text)
+        self._pending.append((passage.id, digest, first, self.rows - first))
+        self.passages += 1
+        if len(self._pending) == ROWS_PER_BLOCK:
+            self._flush()
+
+    def kept(self, views: Sequence[View]) -> list[int]:
+        """Which views of a sequence get a row: padding views only where they are wanted."""
+        return [i for i, view in enumerate(views) if self._padding or not view.padding]
+
+    def close(self) -> None:
+        """Write what is left."""
+        self._flush()
+        self._writer.close()
+
+    def _flush(self) -> None:
+        if self._pending:
+            columns = [list(column) for column in zip(*self._pending, strict=True)]
+            self._writer.write_table(pa.table(columns, schema=ROWS_SCHEMA))
+            self._pending.clear()
+
+
+def encode(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any) -> None:
+    """Step: the views of one shard (`passages`) by `model`, as `embeddings`.
+
+    Writes `views.f16` (little-endian float16 [rows, dim], rows in passage order), `rows.parquet` (id,
+    content_hash, offset of the first row, views) and `embeddings.json`. InputError for a vector beyond float16.
+    """
+    started = time.monotonic()
+    encoder = Encoder(inputs["model"].path, settings.encode)
+    folder, shard = output["embeddings"], inputs["passages"].path
+    total = count_passages(shard)
+    rows = ViewRows(folder / ROWS_FILE, settings.encode.index_padding_views)
+    sequences = (
+        placed for passage in read_passages(shard) for placed in rows.place(passage, encoder.layout.passage(passage))
+    )
+    width = 2 * encoder.dim
+    with (folder / VIEWS_FILE).open("wb") as file:
+        for sequence, (name, row), vectors in encoder.passages(sequences):
+            half = vectors[rows.kept(sequence.views)].astype("<f2")
+            if not np.isfinite(half).all():
+                raise InputError(
+                    f"passage {name!r}: its vector does not fit into float16; train with model.normalise=true or less long"
+                )
+            os.pwrite(file.fileno(), half.tobytes(), row * width)
+            tell.progress(rows.passages, total, "passages")
+    rows.close()
+    description = {
+        "dim": encoder.dim,
+        "rows": rows.rows,
+        "passages": rows.passages,
+        "rows_per_block": ROWS_PER_BLOCK,
+        "block_sha256": list(_block_digests(folder / VIEWS_FILE, ROWS_PER_BLOCK * width)),
+        "model": inputs["model"].digest,
+        "environment": encoder.environment(),
+    }
+    (folder / DESCRIPTION_FILE).write_text(json.dumps(description, indent=1, sort_keys=True) + "\n")
+    tell.fact("passages", rows.passages)
+    tell.fact("views", rows.rows)
+    tell.fact("padding_views_left_out", rows.padding_left_out)
+    tell.metric("passages_per_second", rows.passages / (time.monotonic() - started))
+
+
+def encode_questions(model: Path, questions: Sequence[str], settings: Encode, tell: Any) -> np.ndarray:
+    """Vectors of `questions`, float32 [questions, dim], times the model's scale, in their order."""
+    encoder = Encoder(model, settings)
+    vectors = np.empty((len(questions), encoder.dim), dtype=np.float32)
+    for done, (i, vector) in enumerate(encoder.questions(questions), 1):
+        vectors[i] = vector
+        tell.progress(done, len(questions), "questions")
+    return vectors
+
+
+def _device(name: str) -> torch.device:
+    """`auto` is the GPU where there is one; InputError for one that is not there."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if name.startswith("cuda") and not torch.cuda.is_available():
+        raise InputError(f"encode.device: {name}, but torch sees no GPU here; use auto or cpu")
+    try:
+        return torch.device(name)
+    except RuntimeError:
+        raise InputError(f"encode.device: there is no device {name!r}; use auto, cpu or cuda") from None
+
+
+def _block_digests(path: Path, block: int) -> Iterator[str]:
+    with path.open("rb") as file:
+        while data := file.read(block):
+            yield hashlib.sha256(data).hexdigest()

@@ -1,0 +1,116 @@
+"""From examples to the tensors of one training step."""
+
+from collections.abc import Mapping, Sequence
+from typing import TypedDict
+
+import torch
+from torch import Tensor
+
+from multiview.config import Questions, Train
+from multiview.data.answers import answer_views
+from multiview.data.passages import Passage
+from multiview.model.batch import Batch, make_batch
+from multiview.model.layouts import Layout, TokenSequence, View
+from multiview.training.stream import Example
+
+
+class TrainingBatch(TypedDict):
+    """B questions against P passages: the positives in order of their questions, then all hard negatives.
+
+    A passage's views may lie in several of the S sequences, so they are found by index.
+    """
+
+    questions: Batch
+    """B sequences with one view each."""
+    passages: Batch
+    """S sequences with up to V' views each."""
+    views: Tensor
+    """int64 [P, V]: where each view of a passage lies among the S · V' pooled vectors."""
+    view_mask: Tensor
+    """bool [P, V]: which views exist."""
+    real_views: Tensor
+    """bool [P, V]: which of them are not padding."""
+    positive: Tensor
+    """int64 [B]: each question's passage."""
+    excluded: Tensor
+    """bool [B, P]: other passages that are positives of the question too."""
+    answer_views: Tensor
+    """bool [B, V]: the positive's views that hold the answer; all false where `train.positive` is max."""
+
+
+class Collator:
+    """Lays out a step's questions and passages. A passage is read together with its question where the layout does that."""
+
+    def __init__(
+        self,
+        layout: Layout,
+        pad_id: int,
+        passages: Mapping[str, Passage],
+        settings: Train,
+        matching: str = Questions().answer_matching,
+    ) -> None:
+        self.layout = layout
+        self.pad_id = pad_id
+        self.passages = passages
+        self.settings = settings
+        self.matching = matching
+
+    def __call__(self, examples: Sequence[Example]) -> TrainingBatch:
+        """The batch of `examples`: one step's, on one process."""
+        ids = [example.positive for example in examples]
+        queries = [example.question.question for example in examples]
+        for example in examples:
+            ids += example.negatives
+            queries += [example.question.question] * len(example.negatives)
+        sequences = [
+            self.layout.passage(self.passages[name], [query]) for name, query in zip(ids, queries, strict=True)
+        ]
+        flat = [sequence for group in sequences for sequence in group]
+        index, views = locate_views(sequences, self.layout.max_views)
+        width = max(map(len, index))
+        return TrainingBatch(
+            questions=make_batch([self.layout.question(e.question.question) for e in examples], self.pad_id, 1),
+            passages=make_batch(flat, self.pad_id, self.layout.max_views),
+            views=torch.tensor([row + [0] * (width - len(row)) for row in index]),
+            view_mask=_mask([[True] * len(row) for row in index], width),
+            real_views=_mask([[not view.padding for view in row] for row in views], width),
+            positive=torch.arange(len(examples)),
+            excluded=torch.tensor(other_positives(examples, ids)),
+            answer_views=_mask([self._answers(e, v) for e, v in zip(examples, views, strict=False)], width),
+        )
+
+    def _answers(self, example: Example, views: Sequence[View]) -> list[bool]:
+        """Which views of the positive hold the answer (CAMVR 3.2)."""
+        if self.settings.positive != "answer":
+            return [False] * len(views)
+        question, passage = example.question, self.passages[example.positive]
+        # Offsets are into the first positive; where that is not in the corpus, another stands in for it.
+        starts = question.answer_starts if example.positive == question.positive_ids[0] else None
+        spans = [view.span for view in views]
+        found, _ = answer_views(spans, passage.text, question.answers, starts, self.matching)  # type: ignore[arg-type]
+        return [i in found for i in range(len(views))]
+
+
+def locate_views(sequences: Sequence[Sequence[TokenSequence]], room: int) -> tuple[list[list[int]], list[list[View]]]:
+    """Each passage's views, and where they lie when every sequence has `room` vectors, one sequence after another."""
+    index: list[list[int]] = []
+    views: list[list[View]] = []
+    row = 0
+    for group in sequences:
+        index.append([])
+        views.append([])
+        for sequence in group:
+            index[-1] += range(row * room, row * room + len(sequence.views))
+            views[-1] += sequence.views
+            row += 1
+    return index, views
+
+
+def other_positives(examples: Sequence[Example], ids: Sequence[str]) -> list[list[bool]]:
+    """[B, P]: passages that are positives of a question, its own place aside. They are no negatives (ours)."""
+    positives = [{example.positive, *example.question.positive_ids} for example in examples]
+    return [[name in known and i != own for i, name in enumerate(ids)] for own, known in enumerate(positives)]
+
+
+def _mask(rows: Sequence[Sequence[bool]], width: int) -> Tensor:
+    return torch.tensor([[*row, *[False] * (width - len(row))] for row in rows], dtype=torch.bool)

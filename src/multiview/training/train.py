@@ -1,0 +1,109 @@
+"""The training step: a model, passages, questions and negatives in; a trained model out."""
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from multiview.artifacts.staged import Staged
+from multiview.config import Train
+from multiview.data.passages import Passage, PassageLookup, read_tables
+from multiview.data.questions import Question, read_questions
+from multiview.errors import InputError
+from multiview.model.encoder import BiEncoder, load_settings
+from multiview.model.layouts import architecture
+from multiview.negatives.pool import read_negatives
+from multiview.training.batches import Collator
+from multiview.training.stream import QuestionStream
+from multiview.training.trainer import BiEncoderTrainer, Checkpoints, training_arguments
+
+
+def train(
+    settings: Any,
+    inputs: dict[str, Any],
+    output: dict[str, Path],
+    tell: Any,
+    checkpoints: Checkpoints | None = None,
+) -> None:
+    """Step: train the model `start` on `questions` with hard `negatives` (may be absent) out of `passages`, into `model`.
+
+    Reads settings.train and settings.questions. A run that was killed goes on from `checkpoints.latest()`
+    and ends with the very weights that it would have had. InputError for settings that do not suit the model.
+    """
+    check_training(settings.train, inputs["start"].path)
+    stream, passages = training_data(settings.train, inputs, tell)
+    model = BiEncoder.load(inputs["start"].path)
+    model.set_dropout(settings.train.dropout)
+    if settings.train.gradient_checkpointing:
+        model.checkpoint_activations()
+    collator = Collator(
+        model.layout, model.tokenizer.pad_token_id, passages, settings.train, settings.questions.answer_matching
+    )
+    latest = checkpoints.latest() if checkpoints is not None else None
+    with tempfile.TemporaryDirectory(prefix="training-") as folder:
+        arguments = training_arguments(settings.train, stream, Path(folder), tell)
+        trainer = BiEncoderTrainer(model, stream, collator, arguments, tell, checkpoints)
+        trainer.train(resume_from_checkpoint=None if latest is None else str(latest))
+    model.cpu().save(output["model"])
+
+
+def check_training(settings: Train, model: Path) -> None:
+    """Raise InputError where the loss asks for what the model's views are not."""
+    name = load_settings(model).architecture
+    if settings.positive == "answer" and not architecture(name).has_spans:
+        raise InputError(
+            f"train.positive: answer does not suit architecture {name}, whose views stand for no part of the text; use max"
+        )
+
+
+def training_data(settings: Train, inputs: dict[str, Any], tell: Any) -> tuple[QuestionStream, dict[str, Passage]]:
+    """The stream of questions, and the passages that it can ask for: positives and pools of negatives.
+
+    Only the first positive that the corpus holds is trained on; a question without one is dropped and counted.
+    """
+    asked = read_questions(inputs["questions"].path)
+    there = _present(inputs["passages"].path, {name for question in asked for name in question.positive_ids})
+    questions: list[Question] = []
+    positives: list[str] = []
+    dropped = 0
+    for question in asked:
+        positive = next((name for name in question.positive_ids if name in there), None)
+        if positive is None:
+            dropped += 1
+        else:
+            questions.append(question)
+            positives.append(positive)
+    if not questions:
+        raise InputError(f"{inputs['questions'].path}: no question has its positive passage in the corpus")
+    pool = _pool(settings, inputs.get("negatives"), questions)
+    stream = QuestionStream(questions, positives, pool, settings)
+    if stream.batch_size < settings.batch_size:
+        tell.warning(f"train.batch_size {settings.batch_size}: only {len(questions)} questions, so batches of that many")
+    without = sum(len(pool.get(question.qid, ())) < settings.negatives for question in questions)
+    if settings.negatives and without:
+        tell.warning(f"{without} of {len(questions)} questions have fewer than {settings.negatives} hard negatives")
+    for name, value in (
+        ("questions", len(questions)),
+        ("dropped_questions", dropped),
+        ("steps", stream.steps),
+        ("steps_per_epoch", stream.steps_per_epoch),
+        ("questions_short_of_negatives", without),
+    ):
+        tell.fact(name, value)
+    needed = {*positives, *(name for question in questions for name in pool.get(question.qid, ()))}
+    return stream, PassageLookup(inputs["passages"].path).passages(needed)
+
+
+def _present(folder: Path, ids: set[str]) -> set[str]:
+    """Which of `ids` are in the corpus; its other ids are not kept."""
+    return {name for batch in read_tables(folder, ["id"]) for name in batch.column("id").to_pylist() if name in ids}
+
+
+def _pool(settings: Train, negatives: Staged | None, questions: list[Question]) -> dict[str, list[str]]:
+    """Hard negatives by question, without any of its positives, whoever made the file."""
+    if negatives is None or not settings.negatives:
+        return {}
+    pool = read_negatives(negatives.path)
+    return {
+        question.qid: [name for name in pool.get(question.qid, ()) if name not in question.positive_ids]
+        for question in questions
+    }

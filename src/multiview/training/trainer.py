@@ -1,0 +1,171 @@
+"""transformers' Trainer with our loss, our order of questions, and a voice of its own."""
+
+from collections import defaultdict
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from transformers import Trainer, TrainerCallback, TrainingArguments
+from transformers.trainer_callback import PrinterCallback, ProgressCallback
+
+from multiview.config import Train
+from multiview.errors import InputError
+from multiview.model.encoder import BiEncoder
+from multiview.model.loss import contrastive_loss
+from multiview.model.temperature import temperature
+from multiview.training.batches import Collator, TrainingBatch
+from multiview.training.stream import QuestionStream
+
+
+class Checkpoints(Protocol):
+    """Where checkpoints are kept beyond this process's life."""
+
+    def latest(self) -> Path | None:
+        """A local folder with the newest checkpoint, none at the start."""
+
+    def publish(self, step: int, folder: Path) -> None:
+        """Keep the checkpoint of `step` that lies in `folder`."""
+
+
+class BiEncoderTrainer(Trainer):
+    """Trains a `BiEncoder`. What a step was made of is told every `log_steps`, as means over these steps."""
+
+    def __init__(
+        self,
+        model: BiEncoder,
+        stream: QuestionStream,
+        collator: Collator,
+        arguments: TrainingArguments,
+        tell: Any,
+        checkpoints: Checkpoints | None = None,
+    ) -> None:
+        super().__init__(
+            model=model,
+            args=arguments,
+            train_dataset=stream,  # type: ignore[arg-type]
+            data_collator=collator,  # type: ignore[arg-type]
+            callbacks=[Teller(tell, checkpoints)],
+        )
+        self.remove_callback(PrinterCallback)
+        self.remove_callback(ProgressCallback)
+        self.stream = stream
+        self.settings: Train = stream.settings
+        self._tell = tell
+        self._parts: dict[str, list[torch.Tensor]] = defaultdict(list)
+        self._temperature = 1.0
+
+    def compute_loss(self, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None) -> Any:
+        """The loss of one `TrainingBatch` at this step's temperature."""
+        batch: TrainingBatch = inputs
+        questions, vectors = model(batch["questions"], batch["passages"])
+        # Scored outside autocast: `encode` gives float32, and half precision could not tell views apart.
+        with torch.autocast(questions.device.type, enabled=False):
+            scores = (questions.float() @ vectors.float().flatten(0, 1).T)[:, batch["views"]]
+        step = self.state.global_step
+        self._temperature = temperature(
+            self.settings.temperature, step, self.stream.steps_per_epoch, self.stream.steps
+        )
+        loss, parts = contrastive_loss(
+            scores,
+            batch["view_mask"],
+            batch["positive"],
+            batch["excluded"],
+            self._temperature,
+            real_views=batch["real_views"],
+            answer_views=batch["answer_views"],
+            positive_mode=self.settings.positive,
+            answer_view=self.settings.answer_view,
+            local_weight=self.settings.local_weight,
+        )
+        self._parts["contrastive_loss"].append(parts.contrastive)
+        self._parts["local_loss"].append(parts.local)
+        self._parts["in_batch_accuracy"].append(parts.correct)
+        if self.settings.positive == "answer":
+            self._parts["fallback_share"].append(parts.fallback)
+        for view, share in enumerate(parts.wins, 1):
+            self._parts[f"view_{view}_wins"].append(share)
+        return (loss, {}) if return_outputs else loss
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """Tell the losses and shares since the last time; the summary at the end is not told."""
+        if "loss" not in logs:
+            return
+        step = self.state.global_step
+        steps = len(self._parts["contrastive_loss"])
+        means = {name: torch.stack(values).sum().item() / steps for name, values in self._parts.items()}
+        self._parts.clear()
+        epoch = step / self.stream.steps_per_epoch
+        for name, value in {**logs, **means, "temperature": self._temperature, "epoch": epoch}.items():
+            self._tell.metric(name, float(value), step=step)
+
+
+class Teller(TrainerCallback):
+    """Progress after each step, and checkpoints to where they are kept."""
+
+    def __init__(self, tell: Any, checkpoints: Checkpoints | None) -> None:
+        self._tell = tell
+        self._checkpoints = checkpoints
+
+    def on_step_end(self, args: TrainingArguments, state: Any, control: Any, **_: Any) -> None:
+        self._tell.progress(state.global_step, state.max_steps, "steps")
+        if state.global_step >= state.max_steps:
+            # The model itself is about to be written; nothing will resume from here.
+            control.should_save = False
+
+    def on_save(self, args: TrainingArguments, state: Any, control: Any, **_: Any) -> None:
+        if self._checkpoints is not None and state.is_world_process_zero:
+            folder = Path(str(args.output_dir)) / f"checkpoint-{state.global_step}"
+            self._checkpoints.publish(state.global_step, folder)
+
+
+def training_arguments(settings: Train, stream: QuestionStream, folder: Path, tell: Any) -> TrainingArguments:
+    """Our settings in the Trainer's words; InputError for a precision that this machine lacks."""
+    gpu = torch.cuda.is_available()
+    if settings.precision == "float16" and not gpu:
+        raise InputError("train.precision: float16 needs a GPU; use bfloat16 or float32")
+    arguments = TrainingArguments(
+        output_dir=str(folder),
+        per_device_train_batch_size=stream.batch_size,
+        max_steps=stream.steps,
+        learning_rate=settings.learning_rate,
+        lr_scheduler_type="linear",
+        warmup_steps=warmup_steps(settings, stream.steps, tell),
+        weight_decay=settings.weight_decay,
+        adam_epsilon=settings.adam_epsilon,
+        max_grad_norm=settings.max_grad_norm,
+        optim="adamw_torch",
+        bf16=settings.precision == "bfloat16",
+        fp16=settings.precision == "float16",
+        use_cpu=not gpu,
+        seed=settings.seed,
+        train_sampling_strategy="sequential",
+        remove_unused_columns=False,
+        dataloader_pin_memory=gpu,
+        logging_strategy="steps",
+        logging_steps=settings.log_steps,
+        logging_nan_inf_filter=False,
+        save_strategy="steps",
+        save_steps=settings.checkpoint_steps,
+        save_total_limit=1,
+        disable_tqdm=True,
+        report_to="none",
+        log_level="error",
+    )
+    if arguments.world_size > 1:
+        raise InputError("training on several processes is not supported yet; start one process")
+    # One process drives one GPU: DataParallel would tear the in-batch negatives apart.
+    arguments._n_gpu = min(arguments.n_gpu, 1)
+    return arguments
+
+
+def warmup_steps(settings: Train, steps: int, tell: Any) -> int:
+    """Steps of linear warm-up: as set, by the ratio where none are set or they would fill half the run."""
+    by_ratio = round(settings.warmup_ratio * steps)
+    if settings.warmup_steps is None:
+        return by_ratio
+    if 2 * settings.warmup_steps > steps:
+        tell.warning(
+            f"train.warmup_steps {settings.warmup_steps} is more than half of {steps} steps; warming up for {by_ratio}"
+        )
+        return by_ratio
+    return settings.warmup_steps

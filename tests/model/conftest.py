@@ -1,0 +1,13 @@
+"""One tiny base model for all tests of this folder."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.tiny import tiny_bert
+
+
+@pytest.fixture(scope="session")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a tiny BERT."""
+    return tiny_bert(tmp_path_factory.mktemp("base") / "bert")
