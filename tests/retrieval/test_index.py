@@ -1,0 +1,143 @@
+"""Embeddings are checked block by block; the index is built from them and finds passages."""
+
+import json
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from multiview.artifacts.staged import Staged
+from multiview.embeddings import Embeddings
+from multiview.errors import InputError
+from multiview.index import ViewIndex, build_index
+from tests.recording import Recorder
+from tests.retrieval.corpora import write_embeddings
+
+A = [np.array([[1, 0], [0, 1]]), np.array([[2, 0]])]
+B = [np.array([[0, 3], [0, -1], [5, 5]])]
+
+
+def build(tmp_path, *shards, name="index"):
+    folder = tmp_path / name
+    folder.mkdir()
+    tell = Recorder()
+    staged = [Staged(shard, f"digest-{number}") for number, shard in enumerate(shards)]
+    build_index(None, {"embeddings": staged}, {"index": folder}, tell)
+    return folder, tell
+
+
+@pytest.fixture
+def shards(tmp_path):
+    return write_embeddings(tmp_path / "a", ["p0", "p1"], A), write_embeddings(tmp_path / "b", ["p2"], B)
+
+
+def test_blocks_give_back_the_views(tmp_path):
+    views = np.random.default_rng(0).standard_normal((11, 3)).astype(np.float16)
+    folder = write_embeddings(tmp_path / "e", ["x", "y"], [views[:4], views[4:]], rows_per_block=4)
+    embeddings = Embeddings(folder)
+    blocks = list(embeddings.read_blocks())
+    assert [len(block) for block in blocks] == [4, 4, 3] and embeddings.blocks == 3
+    np.testing.assert_array_equal(np.concatenate(blocks), views)
+
+
+def test_a_damaged_block_is_named_and_the_others_still_read(tmp_path):
+    folder = write_embeddings(tmp_path / "e", ["x"], [np.ones((11, 3))], rows_per_block=4)
+    data = bytearray((folder / "views.f16").read_bytes())
+    data[4 * 3 * 2 + 1] ^= 1  # in the first row of block 1
+    (folder / "views.f16").write_bytes(data)
+    embeddings = Embeddings(folder)
+    assert len(embeddings.read_block(0)) == 4 and len(embeddings.read_block(2)) == 3
+    with pytest.raises(InputError, match=r"views\.f16: block 1 .*encode"):
+        embeddings.read_block(1)
+
+
+def test_a_short_file_a_wrong_header_and_wrong_rows_are_named(tmp_path):
+    folder = write_embeddings(tmp_path / "short", ["x"], [np.ones((5, 3))])
+    (folder / "views.f16").write_bytes((folder / "views.f16").read_bytes()[:-1])
+    with pytest.raises(InputError, match=r"views\.f16: 29 bytes.*30"):
+        Embeddings(folder)
+    folder = write_embeddings(tmp_path / "header", ["x"], [np.ones((5, 3))])
+    (folder / "embeddings.json").write_text('{"dim": 3}')
+    with pytest.raises(InputError, match="lacks block_sha256, model"):
+        Embeddings(folder)
+    folder = write_embeddings(tmp_path / "rows", ["x", "y"], [np.ones((3, 3)), np.ones((2, 3))])
+    header = json.loads((folder / "embeddings.json").read_text())
+    (folder / "embeddings.json").write_text(json.dumps(header | {"passages": 3}))
+    with pytest.raises(InputError, match=r"rows\.parquet.*do not add up"):
+        _ = Embeddings(folder).table
+    with pytest.raises(InputError, match=r"embeddings\.json: missing"):
+        Embeddings(tmp_path / "nowhere")
+
+
+def test_views_beyond_half_precision_are_refused(tmp_path):
+    folder = write_embeddings(tmp_path / "e", ["x"], [np.array([[1.0], [70000.0]])])
+    with pytest.raises(InputError, match=r"row 1 is not finite"):
+        Embeddings(folder).read_block(0)
+
+
+def test_index_finds_passages_of_all_shards(tmp_path, shards):
+    folder, tell = build(tmp_path, *shards)
+    index = ViewIndex.load(folder)
+    assert len(index) == 3
+    top = index.search(np.array([[1.0, 1.0], [-1.0, 0.0]]), 2)
+    # Against (1, 1): p0 scores 1 and 1, p1 2, p2 3, -1 and 10. Against (-1, 0): p0 -1 and 0, p1 -2,
+    # p2 0, 0 and -5: p0 and p2 tie, and so do p2's first two views.
+    assert [[index.passage_id(n) for n in row] for row in top.passages] == [["p2", "p1"], ["p0", "p2"]]
+    assert top.scores.tolist() == [[10.0, 2.0], [0.0, 0.0]]
+    assert top.views.tolist() == [[2, 0], [1, 0]]
+    assert index.view_scores(np.array([1.0, 1.0]), 2).tolist() == [3.0, -1.0, 10.0]
+    assert pq.read_table(folder / "passages.parquet").to_pylist() == [
+        {"id": "p0", "offset": 0, "views": 2},
+        {"id": "p1", "offset": 2, "views": 1},
+        {"id": "p2", "offset": 3, "views": 3},
+    ]
+    header = json.loads((folder / "index.json").read_text())
+    assert header["model"] == "model" and header["embeddings"] == ["digest-0", "digest-1"]
+    assert (header["passages"], header["views"], header["dim"]) == (3, 6, 2)
+    assert tell.facts["views"] == 6 and ("views_per_passage", 2.0, None) in tell.metrics
+    assert tell.steps[-1] == (6, 6, "views")
+
+
+def test_equal_input_gives_equal_files_and_sharding_leaves_the_corpus_digest(tmp_path, shards):
+    one, _ = build(tmp_path, *shards, name="one")
+    two, _ = build(tmp_path, *shards, name="two")
+    for name in ("index.faiss", "passages.parquet", "index.json"):
+        assert (one / name).read_bytes() == (two / name).read_bytes()
+    whole = write_embeddings(tmp_path / "ab", ["p0", "p1", "p2"], [*A, *B])
+    three, _ = build(tmp_path, whole, name="three")
+    assert (one / "index.faiss").read_bytes() == (three / "index.faiss").read_bytes()
+    corpora = [json.loads((folder / "index.json").read_text())["corpus"] for folder in (one, three)]
+    assert corpora[0] == corpora[1]
+
+
+def test_shards_that_do_not_belong_together_are_refused(tmp_path, shards):
+    other = write_embeddings(tmp_path / "other", ["p9"], B, model="another")
+    with pytest.raises(InputError, match="of model another, but"):
+        build(tmp_path, shards[0], other, name="i1")
+    wide = write_embeddings(tmp_path / "wide", ["p9"], [np.ones((1, 3))])
+    with pytest.raises(InputError, match="3 wide, but"):
+        build(tmp_path, shards[0], wide, name="i2")
+    with pytest.raises(InputError, match="'p0' is in more than one place"):
+        build(tmp_path, shards[0], shards[1], shards[0], name="i3")
+    with pytest.raises(InputError, match="no embeddings"):
+        build(tmp_path, name="i4")
+
+
+def test_questions_of_another_model_are_refused(tmp_path, shards):
+    index = ViewIndex.load(build(tmp_path, *shards)[0])
+    index.check_model("model")
+    with pytest.raises(InputError, match="model model, but the questions are of model another"):
+        index.check_model("another")
+    with pytest.raises(InputError, match="2 wide"):
+        index.search(np.ones((1, 3)), 1)
+
+
+def test_an_index_whose_files_do_not_fit_together_is_refused(tmp_path, shards):
+    folder, _ = build(tmp_path, *shards)
+    one, _ = build(tmp_path, shards[0], name="one")
+    (folder / "index.faiss").write_bytes((one / "index.faiss").read_bytes())
+    with pytest.raises(InputError, match=r"index\.faiss: 3 views .*counts 6"):
+        ViewIndex.load(folder)
+    (folder / "index.faiss").unlink()
+    with pytest.raises(InputError, match=r"index\.faiss: missing"):
+        ViewIndex.load(folder)
