@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -96,53 +97,56 @@ def passages_of(table: pa.RecordBatch | pa.Table) -> Iterator[Passage]:
 class PassageLookup:
     """Passages by id, read from the shards when asked for.
 
-    Only the ids stay in memory (some 20 bytes a passage); each call scans them once and then reads
-    the row groups that hold what was asked for, one at a time. So ask for many at once.
+    Only the ids stay in memory, as Arrow strings (their bytes and 4 more each). Each call scans them
+    once and then reads the row groups that hold what was asked for, one at a time: ask for many at
+    once. An id that no shard holds is an InputError naming it.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = Path(folder)
-        self._groups: list[tuple[Path, int]] = []
-        ids: list[pa.ChunkedArray] = []
+        self._groups: list[tuple[Path, int]] = []  # of each row group: its file, its number there
+        sizes: list[int] = []
+        ids: list[pa.Array] = []
         for file in shard_files(self.folder):
             with pq.ParquetFile(file) as parquet:
                 for group in range(parquet.num_row_groups):
                     self._groups.append((file, group))
-                    ids.append(parquet.read_row_group(group, columns=["id"]).column("id"))
-        self._ids = ids
+                    sizes.append(parquet.metadata.row_group(group).num_rows)
+                ids.extend(parquet.read(columns=["id"]).column("id").chunks)
+        self._ids = pa.chunked_array(ids, pa.string())
+        self._firsts = np.cumsum([0, *sizes])  # of each row group: its first row over all shards
 
     def __len__(self) -> int:
-        return sum(len(ids) for ids in self._ids)
+        return len(self._ids)
 
     def passages(self, ids: Iterable[str]) -> dict[str, Passage]:
-        """The passages of these ids. Raises InputError naming an id that no shard holds."""
-        return {passage.id: passage for table in self._tables(ids, COLUMNS) for passage in passages_of(table)}
+        """The passages of these ids."""
+        tables = self._tables(ids, COLUMNS)
+        return {passage.id: passage for table in tables for passage in passages_of(table)}
 
     def texts(self, ids: Iterable[str]) -> dict[str, tuple[str, str]]:
-        """(title, text) of each of these ids. Raises InputError as `passages` does."""
-        return {
-            row["id"]: (row["title"], row["text"]) for row in self.rows(ids, ["id", "title", "text"]).values()
-        }
+        """(title, text) of each of these ids."""
+        rows = self.rows(ids, ["title", "text"])
+        return {id_: (row["title"], row["text"]) for id_, row in rows.items()}
 
     def rows(self, ids: Iterable[str], columns: Sequence[str] | None = None) -> dict[str, dict[str, Any]]:
-        """Whole rows by id, the user's own columns included, or only `columns` (with `id`)."""
-        return {row["id"]: row for table in self._tables(ids, columns) for row in table.to_pylist()}
+        """Whole rows by id, the user's own columns included, or `id` and these columns alone."""
+        wanted = None if columns is None else list(dict.fromkeys(["id", *columns]))
+        return {row["id"]: row for table in self._tables(ids, wanted) for row in table.to_pylist()}
 
-    def _tables(self, ids: Iterable[str], columns: Sequence[str] | None) -> Iterator[pa.Table]:
+    def _tables(self, ids: Iterable[str], columns: list[str] | None) -> Iterator[pa.Table]:
+        """The rows of these ids, in the shards' order, one table a row group."""
         wanted = pa.array(dict.fromkeys(ids), pa.string())
-        missing = len(wanted)
-        for (file, group), there in zip(self._groups, self._ids, strict=True):
-            if not missing:
-                return
-            mask = pc.is_in(there, value_set=wanted)
-            if not (found := pc.sum(mask).as_py()):
-                continue
-            missing -= found
-            with pq.ParquetFile(file) as parquet:
-                yield parquet.read_row_group(group, columns=list(columns) if columns else None).filter(mask)
-        if missing:
-            known = pa.chunked_array([chunk for ids_ in self._ids for chunk in ids_.chunks], pa.string())
-            absent = wanted.filter(pc.invert(pc.is_in(wanted, value_set=known)))
+        rows = np.flatnonzero(pc.is_in(self._ids, value_set=wanted).to_numpy())
+        if len(rows) < len(wanted):
+            missing = wanted.filter(pc.invert(pc.is_in(wanted, value_set=self._ids)))
             raise InputError(
-                f"{self.folder}: no passage {absent[0].as_py()!r} ({missing} of the ids asked for are missing)"
+                f"{self.folder}: {len(missing)} of {len(wanted)} passages asked for are not in this corpus "
+                f"(first: {missing[0].as_py()!r}); it was cut from other files than what names them"
             )
+        groups = np.searchsorted(self._firsts, rows, side="right") - 1
+        for number in np.unique(groups):
+            file, group = self._groups[number]
+            within = pa.array(rows[groups == number] - self._firsts[number])
+            with pq.ParquetFile(file) as parquet:
+                yield parquet.read_row_group(group, columns=columns).take(within)

@@ -35,7 +35,7 @@ def passage_tables(
     """The passages of one file in order, up to 1000 rows at a time.
 
     Tables have `id, title, text` (strings, never null; no title reads as an empty one), then the
-    file's further columns. `columns` names the file's columns: ours to theirs. SQuAD paragraphs get
+    file's further columns, but for those that have one of our names. `columns` names the file's columns: ours to theirs. SQuAD paragraphs get
     ids derived from their text, so that one paragraph has one id in every file; a paragraph that
     occurs again comes again. Raises InputError for a file that cannot be read as what it should be.
     """
@@ -143,18 +143,20 @@ def _question(row: Mapping[str, Any], file: str, number: int) -> Question:
         raise InputError(f"{where}: no qid or no question; every row needs both")
     qid = str(row["qid"])
     where = f"{where} (question {qid})"
-    answers = _strings(row["answers"])
+    answers = _strings(row["answers"], "answers", where)
     if not any(answer.strip() for answer in answers):
         raise InputError(
             f"{where}: no answer; a question needs one to be trained and evaluated on: "
             "leave the row out (also SQuAD 2.0's unanswerable questions)"
         )
-    positives = tuple(dict.fromkeys(_strings(row["positive_ids"])))
+    positives = tuple(dict.fromkeys(_strings(row["positive_ids"], "positive_ids", where)))
     if not positives:
         raise InputError(f"{where}: no positive passage; leave the row out or name one in positive_ids")
     starts = row.get("answer_starts")
     if starts is not None:
-        starts = tuple(int(start) for start in ([starts] if isinstance(starts, int) else starts))
+        starts = tuple([starts] if isinstance(starts, int) else starts)
+        if not all(isinstance(start, int) for start in starts):
+            raise InputError(f"{where}: answer_starts are whole numbers, not {list(starts)!r}")
         if len(starts) != len(answers):
             raise InputError(
                 f"{where}: {len(starts)} answer_starts for {len(answers)} answers; "
@@ -163,8 +165,9 @@ def _question(row: Mapping[str, Any], file: str, number: int) -> Question:
     return Question(qid, str(row["question"]).strip(), answers, starts, positives)
 
 
-def _strings(value: Any) -> tuple[str, ...]:
-    if value is None:
-        return ()
-    values = [value] if isinstance(value, str | int) else value
+def _strings(value: Any, name: str, where: str) -> tuple[str, ...]:
+    """A list of strings, or a single one; null is none of them."""
+    values = value if isinstance(value, list) else [] if value is None else [value]
+    if not all(isinstance(item, str | int | None) for item in values):
+        raise InputError(f"{where}: {name} are texts, not {value!r:.80}")
     return tuple(str(item) for item in values if item is not None)

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,6 +15,7 @@ import pyarrow.parquet as pq
 
 from multiview.data.passages import ROW_GROUP, SCHEMA, content_hash, shard_name
 from multiview.data.sentences import iterate_sentence_ends
+from multiview.errors import InputError
 
 
 def shard_sizes(count: int, shards: int) -> list[int]:
@@ -22,41 +24,52 @@ def shard_sizes(count: int, shards: int) -> list[int]:
     return [size + (number < more) for number in range(shards)]
 
 
-class Shard:
-    """One shard's file while it is written, a row group at a time."""
+def write_shards(
+    tables: Iterable[pa.Table],
+    count: int,
+    shards: int,
+    folder: Path,
+    language: str,
+    progress: Callable[[int, int, str], None],
+) -> int:
+    """Write the `count` passages of `tables` as shards, and say how many sentences they have.
 
-    def __init__(self, number: int) -> None:
-        self.number = number
-        self.written = 0  # passages of this and all earlier shards
-        self.last = False
-        self._writer: pq.ParquetWriter | None = None
-
-    def write(self, folder: Path, table: pa.Table) -> None:
-        if self._writer is None:
-            file = Path(folder) / shard_name(self.number)
-            self._writer = pq.ParquetWriter(file, table.schema, compression="zstd")
-        self._writer.write_table(table, row_group_size=ROW_GROUP)
-        if self.last:
-            self._writer.close()
-
-
-def shard_rows(tables: Iterable[pa.Table], count: int, shards: int) -> Iterator[tuple[Shard, pa.Table]]:
-    """Row groups in order, each with its shard: what the bytes of a file depend on is how its rows
-    are grouped, so groups are cut by number alone, whatever the tables' sizes."""
-    tables, written = iter(tables), 0
-    held: list[pa.Table] = []
+    `tables` have `id, title, text` and the user's own columns. The bytes of a Parquet file depend
+    on how its rows are grouped: groups are cut by number alone, whatever the tables' sizes.
+    """
+    rows, written, sentences = _Rows(tables), 0, 0
     for number, size in enumerate(shard_sizes(count, shards)):
-        shard = Shard(number)
-        while size:
-            take = min(size, ROW_GROUP)
-            while sum(table.num_rows for table in held) < take:
-                held.append(next(tables))
-            rows = pa.concat_tables(held)
-            held = [rows.slice(take)]
-            size -= take
-            written += take
-            shard.written, shard.last = written, size == 0
-            yield shard, rows.slice(0, take).combine_chunks()
+        with ExitStack() as stack:
+            writer = None
+            for first in range(0, size, ROW_GROUP):
+                group = rows.take(min(ROW_GROUP, size - first))
+                table, found = finished(group, language)
+                if writer is None:
+                    file = Path(folder) / shard_name(number)
+                    writer = stack.enter_context(pq.ParquetWriter(file, table.schema, compression="zstd"))
+                writer.write_table(table)
+                sentences += found
+                written += group.num_rows
+                progress(written, count, "passages")
+    return sentences
+
+
+class _Rows:
+    """Tables one after another, handed out in other portions."""
+
+    def __init__(self, tables: Iterable[pa.Table]) -> None:
+        self._tables = iter(tables)
+        self._held: list[pa.Table] = []
+
+    def take(self, number: int) -> pa.Table:
+        """The next rows, exactly this many."""
+        while sum(table.num_rows for table in self._held) < number:
+            if (table := next(self._tables, None)) is None:
+                raise InputError("corpus.source: the files changed while they were read; run split again")
+            self._held.append(table)
+        rows = pa.concat_tables(self._held)
+        self._held = [rows.slice(number)]
+        return rows.slice(0, number).combine_chunks()
 
 
 def finished(table: pa.Table, language: str) -> tuple[pa.Table, int]:
@@ -65,6 +78,5 @@ def finished(table: pa.Table, language: str) -> tuple[pa.Table, int]:
     ends = pa.array(map(list, iterate_sentence_ends(texts, language)), pa.list_(pa.int32()))
     hashes = pa.array(map(content_hash, titles, texts), pa.string())
     table = table.add_column(3, SCHEMA.field("sentence_ends"), ends)
-    return table.add_column(4, SCHEMA.field("content_hash"), hashes), pc.sum(
-        pc.list_value_length(ends)
-    ).as_py()
+    table = table.add_column(4, SCHEMA.field("content_hash"), hashes)
+    return table, pc.sum(pc.list_value_length(ends)).as_py()

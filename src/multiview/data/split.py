@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from multiview.data import passages, questions, readers, shards, sources
+from multiview.data import passages, punkt, questions, readers, shards, sources
 from multiview.data.questions import Question
 from multiview.errors import InputError
 
@@ -24,6 +24,7 @@ def split(settings: Any, inputs: Mapping[str, Any], output: Mapping[str, Path], 
     texts do not (but a SQuAD file is parsed whole). Raises InputError naming the file, row or
     setting.
     """
+    punkt.tokenizer(settings.corpus.language)  # fails first, where its data are missing
     train, dev = _read_questions(settings.questions)
     corpus = _Corpus.of(settings)
     seen = _check(corpus, [*train, *dev], tell)
@@ -36,13 +37,11 @@ def split(settings: Any, inputs: Mapping[str, Any], output: Mapping[str, Path], 
     if len(wanted) < number:
         raise InputError(f"corpus.shards={number}: there are only {len(wanted)} passages; set fewer shards")
 
-    count, sentences = len(wanted), 0
-    rows = _wanted_tables(corpus, wanted, seen.extra)
-    for shard, table in shards.shard_rows(rows, count, number):
-        table, found = shards.finished(table, settings.corpus.language)
-        sentences += found
-        shard.write(output["passages"], table)
-        tell.progress(shard.written, count, "passages")
+    count = len(wanted)
+    tables = _wanted_tables(corpus, wanted, seen.extra)
+    sentences = shards.write_shards(
+        tables, count, number, output["passages"], settings.corpus.language, tell.progress
+    )
     questions.write_questions(chosen.train, output["train_questions"])
     questions.write_questions(chosen.dev, output["dev_questions"])
 
@@ -211,6 +210,8 @@ def _check(corpus: _Corpus, asked: Sequence[Question], tell: Any) -> _Seen:
                     f"{seen.place(row)}: passage id {id_!r} was used before, in {seen.place(seen.rows[id_])}; "
                     "ids must be unique"
                 )
+            if not id_:
+                raise InputError(f"{seen.place(row)}: the passage's id is empty; every passage needs one")
             if not text.strip():
                 raise InputError(f"{seen.place(row)}: passage {id_!r} has no text; leave it out")
             for question in offsets.pop(id_, ()):

@@ -1,0 +1,156 @@
+"""Answer matching: DPR's has_answer, where matches stand, and the answer's view."""
+
+import unicodedata
+
+import pytest
+import regex
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from multiview.data.answers import TokenizedText, answer_views, decompose, find_answers, has_answer
+from multiview.errors import InputError
+
+ALPHABET = "aAȩ́́e.,-' \n\t1½ßİıΣσςǅ가각≠😀̸​"
+texts = st.one_of(st.text(ALPHABET, max_size=25), st.text(max_size=15))
+answers = st.one_of(st.text(ALPHABET, max_size=4), st.text(max_size=4))
+
+
+def dpr_tokens(text: str) -> list[str]:
+    """DPR's SimpleTokenizer, uncased, word by word."""
+    pattern = regex.compile(
+        r"([\p{L}\p{N}\p{M}]+)|([^\p{Z}\p{C}])", regex.IGNORECASE + regex.UNICODE + regex.MULTILINE
+    )
+    return [match.group().lower() for match in pattern.finditer(unicodedata.normalize("NFD", text))]
+
+
+def dpr_has_answer(text: str, answer: str) -> bool:
+    words, wanted = dpr_tokens(text), dpr_tokens(answer)
+    return bool(wanted) and any(
+        words[i : i + len(wanted)] == wanted for i in range(len(words) - len(wanted) + 1)
+    )
+
+
+@given(texts, answers)
+@settings(max_examples=400, deadline=None)
+def test_is_dprs_has_answer(text, answer):
+    assert has_answer(text, [answer]) == dpr_has_answer(text, answer)
+
+
+@given(texts, st.integers(0, 25), st.integers(1, 6))
+@settings(max_examples=200, deadline=None)
+def test_a_piece_of_the_text_is_found_as_dpr_finds_it(text, start, length):
+    piece = text[start : start + length]
+    assert has_answer(text, [piece]) == dpr_has_answer(text, piece)
+
+
+@given(texts, answers)
+@settings(max_examples=300, deadline=None)
+def test_every_match_is_found_and_reads_as_the_answer(text, answer):
+    words, wanted = dpr_tokens(text), dpr_tokens(answer)
+    number = sum(words[i : i + len(wanted)] == wanted for i in range(len(words))) if wanted else 0
+    spans = TokenizedText(text).find(answer)
+    assert len(spans) == number
+    assert spans == sorted(spans)
+    for start, stop in spans:
+        found = dpr_tokens(text[start:stop])
+        # A code point that decomposes into several tokens brings the others along.
+        assert any(found[i : i + len(wanted)] == wanted for i in range(len(found)))
+
+
+@given(texts)
+@settings(max_examples=300, deadline=None)
+def test_decomposed_text_is_nfd_and_knows_its_origin(text):
+    decomposed, origin = decompose(text)
+    assert decomposed == unicodedata.normalize("NFD", text)
+    assert len(origin) == len(decomposed)
+    assert all(
+        point in unicodedata.normalize("NFD", text[i]) for point, i in zip(decomposed, origin, strict=True)
+    )
+
+
+def test_positions_are_of_the_original_text_where_nfd_is_longer():
+    text = "Café Élan: naïve façade, Zürich"
+    for answer in ("elan", "Élan", "naïve façade", "ZÜRICH"):
+        spans = find_answers(text, [answer])
+        if answer == "elan":
+            assert spans == []  # accents stay
+        else:
+            assert [text[start:stop].lower() for start, stop in spans] == [answer.lower()]
+
+
+def test_case_white_space_and_normal_form_do_not_matter_articles_and_punctuation_do():
+    text = "The  Denver\nBroncos (AFC) won."
+    assert has_answer(text, ["denver broncos"])
+    assert find_answers(text, ["denver broncos"]) == [(5, 19)]
+    assert has_answer("Beyonce\u0301 sang", ["Beyoncé"])
+    assert not has_answer(text, ["a Denver Broncos"])
+    assert not has_answer(text, ["Broncos AFC"])
+    assert has_answer(text, ["broncos (afc)"])
+    assert not has_answer(text, ["Denver Bronco"])  # whole tokens
+
+
+@pytest.mark.parametrize(
+    ("answer", "mode"),
+    [("", "string"), (" ", "string"), ("\u200b", "string"), ("", "regex"), ("x*", "regex")],
+)
+def test_an_answer_without_tokens_or_a_match_of_nothing_never_counts(answer, mode):
+    assert not has_answer("some tet", [answer], mode)
+    assert find_answers("some tet", [answer], mode) == []
+
+
+def test_any_answer_counts_and_matches_come_in_order_once():
+    text = "b a b"
+    assert has_answer(text, ["x", "a"])
+    assert find_answers(text, ["b", "a", "B", "a b"]) == [(0, 1), (2, 3), (2, 5), (4, 5)]
+
+
+def test_overlapping_matches():
+    assert find_answers("a b a b a", ["a b a"]) == [(0, 5), (4, 9)]
+
+
+def test_regex_mode_searches_the_text_with_the_pattern():
+    text = "Café in 1984 and 85"
+    assert find_answers(text, [r"(19)?8\d"], "regex") == [(8, 12), (17, 19)]
+    assert find_answers(text, ["CAFÉ"], "regex") == [(0, 4)]
+    assert has_answer(text, ["^café"], "regex") and not has_answer(text, ["^in"], "regex")
+    assert has_answer("a\nin", ["^in"], "regex")
+    assert has_answer(TokenizedText(text), [r"\d{4}"], "regex")
+
+
+def test_an_invalid_pattern_is_named():
+    with pytest.raises(InputError, match=r"'\(oops'"):
+        has_answer("text", ["(oops"], "regex")
+
+
+# --- the answer's view ---
+
+TEXT = "Paris is big. Rome is old. Paris again."
+SPANS = [None, (0, 14), (14, 27), (27, 39), None]
+
+
+def test_with_an_offset_its_snippet_is_the_view():
+    assert answer_views(SPANS, TEXT, ["Paris"], [27]) == ((3,), "offset")
+    assert answer_views(SPANS, TEXT, ["Paris"], [0]) == ((1,), "offset")
+
+
+def test_with_several_offsets_the_first_that_fits_decides():
+    assert answer_views(SPANS, TEXT, ["Rome", "Paris"], [14, 0]) == ((2,), "offset")
+    assert answer_views(SPANS, TEXT, ["big. Rome", "Rome"], [9, 14]) == ((2,), "offset")
+
+
+def test_an_answer_that_spans_two_snippets_is_in_none():
+    assert answer_views(SPANS, TEXT, ["big. Rome"], [9]) == ((), "none")
+    assert answer_views(SPANS, TEXT, ["big. Rome"]) == ((), "none")
+
+
+def test_without_offsets_every_snippet_with_a_whole_match():
+    assert answer_views(SPANS, TEXT, ["rome"]) == ((2,), "one")
+    assert answer_views(SPANS, TEXT, ["paris"]) == ((1, 3), "several")
+    assert answer_views(SPANS, TokenizedText(TEXT), ["paris", "rome"]) == ((1, 2, 3), "several")
+    assert answer_views(SPANS, TEXT, ["London"]) == ((), "none")
+    assert answer_views(SPANS, TEXT, [r"Ro\w+"], None, "regex") == ((2,), "one")
+
+
+def test_the_title_never_holds_an_answer():
+    # The title's snippet has no span; merged with sentences it has the sentences' span.
+    assert answer_views([None, (0, 39)], TEXT, ["Title"]) == ((), "none")
