@@ -6,10 +6,11 @@ import importlib.util
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+from typing import Any
 
 import fsspec
 
-from multiview.config import Model
 from multiview.errors import InputError
 
 PACKAGE = "package:"
@@ -35,13 +36,18 @@ def staged_base(base: str) -> Iterator[str]:
         yield base
 
 
-def fingerprint_base(settings: Model) -> dict[str, str]:
-    """What `model.base` is by content: part of the key of the model made from it.
+def fingerprint(settings: Any) -> dict[str, str]:
+    """The fingerprint of `settings.model.base`, for the step's key."""
+    return fingerprint_base(settings.model)
+
+
+def fingerprint_base(settings: Any) -> dict[str, str]:
+    """What `settings.model.base` is by content: part of the key of the model made from it.
 
     A folder by the digests of its files, a remote one by its file system's checksums, a hub name by its
     commit where the hub or the local cache knows one.
     """
-    base = settings.base
+    base = settings.model.base
     if (folder := _folder(base)) is not None:
         return {"files": _digest({path.name: _sha256(path) for path in _model_files(folder)})}
     if "://" in base:
