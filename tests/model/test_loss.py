@@ -1,0 +1,206 @@
+"""MVR Eq. 5-8 and CAMVR Eq. 13, beside plain formulas in float64."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from multiview.config import Temperature
+from multiview.model.batch import pool
+from multiview.model.loss import contrastive_loss
+from multiview.model.temperature import temperature
+
+
+def plain_loss(case: dict[str, Any], tau: float, mode: str, choice: str, weight: float) -> float:
+    """The formula read off the page, one question and one passage at a time."""
+    total = 0.0
+    for b, d in enumerate(case["positive"]):
+        f = [[case["scores"][b][p][v] for v in range(case["V"]) if case["mask"][p][v]] for p in range(case["P"])]
+        target = max(f[d])
+        if mode == "answer":
+            marked = [case["scores"][b][d][v] for v in range(case["V"]) if case["answers"][b][v]]
+            real = [case["scores"][b][d][v] for v in range(case["V"]) if case["real"][d][v]]
+            target = (max(marked) if choice == "best" else marked[0]) if marked else max(real)
+        negatives = [max(f[p]) for p in range(case["P"]) if p != d and not case["excluded"][b][p]]
+        total += math.log(sum(math.exp((s - target) / tau) for s in [target, *negatives]))
+        total += weight * math.log(sum(math.exp((s - max(f[d])) / tau) for s in f[d]))
+    return total / len(case["positive"])
+
+
+def random_case(seed: int) -> dict[str, Any]:
+    """Views that are missing, padding, answers and exclusions at random; every passage has a real view."""
+    draw = np.random.default_rng(seed)
+    B, P, V = int(draw.integers(1, 5)), int(draw.integers(5, 9)), int(draw.integers(1, 6))
+    mask = draw.random((P, V)) < 0.7
+    mask[:, 0] = True
+    real = mask & (draw.random((P, V)) < 0.7)
+    real[:, 0] = True
+    positive = draw.permutation(P)[:B]
+    return {
+        "P": P,
+        "V": V,
+        "scores": draw.normal(draw.choice([-90, 0, 90]), 3, (B, P, V)),
+        "mask": mask,
+        "real": real,
+        "positive": positive,
+        "excluded": draw.random((B, P)) < 0.2,
+        "answers": real[positive] & (draw.random((B, V)) < 0.4),
+    }
+
+
+def run(case: dict[str, Any], tau: float, dtype: torch.dtype = torch.float32, **options: Any) -> Any:
+    return contrastive_loss(
+        torch.tensor(case["scores"], dtype=dtype),
+        torch.tensor(case["mask"]),
+        torch.tensor(case["positive"]),
+        torch.tensor(case["excluded"]),
+        tau,
+        real_views=torch.tensor(case["real"]),
+        answer_views=torch.tensor(case["answers"]),
+        **options,
+    )
+
+
+@given(
+    st.integers(0, 10**6),
+    st.sampled_from([0.3, 0.7, 1.0]),
+    st.sampled_from(["max", "answer"]),
+    st.sampled_from(["first", "best"]),
+    st.sampled_from([0.0, 0.01, 0.5]),
+)
+@settings(max_examples=200, deadline=None)
+def test_the_loss_is_the_papers_formula(seed: int, tau: float, mode: str, choice: str, weight: float) -> None:
+    case = random_case(seed)
+    loss, parts = run(case, tau, positive_mode=mode, answer_view=choice, local_weight=weight)
+    assert loss.item() == pytest.approx(plain_loss(case, tau, mode, choice, weight), rel=1e-4, abs=1e-4)
+    local = plain_loss(case, tau, mode, choice, 1.0) - plain_loss(case, tau, mode, choice, 0.0)
+    assert parts.local.item() == pytest.approx(local, rel=1e-4, abs=1e-4)
+    known = case["answers"].any(axis=1).mean() if mode == "answer" else 1.0
+    assert parts.fallback.item() == pytest.approx(1 - known, abs=1e-6)
+
+
+def case_of(scores: list[list[list[float]]], **changes: Any) -> dict[str, Any]:
+    values = np.array(scores, dtype=float)
+    B, P, V = values.shape
+    plain = {
+        "P": P,
+        "V": V,
+        "scores": values,
+        "mask": np.ones((P, V), bool),
+        "real": np.ones((P, V), bool),
+        "positive": np.arange(B),
+        "excluded": np.zeros((B, P), bool),
+        "answers": np.zeros((B, V), bool),
+    }
+    return {**plain, **{name: np.array(value) for name, value in changes.items()}}
+
+
+def test_by_hand() -> None:
+    # One question, positive views 2 and 4, one negative with max 3: -log(e^4 / (e^4 + e^3)).
+    loss, _ = run(case_of([[[2, 4], [3, 1]]]), 1.0)
+    assert loss.item() == pytest.approx(math.log(1 + math.exp(-1)))
+
+
+def test_all_scores_negative() -> None:
+    # A max that starts from 0 would give log 2; the missing view must not count as 0 either.
+    case = case_of([[[-60, -50], [-70, -55]]], mask=[[True, True], [False, True]], real=[[True, True], [False, True]])
+    loss, parts = run(case, 1.0)
+    assert loss.item() == pytest.approx(math.log(1 + math.exp(-5)), rel=1e-4)
+    assert parts.wins.tolist() == [0, 1]
+
+
+def test_a_negatives_padding_view_counts_and_a_fallback_leaves_it_out() -> None:
+    real = [[True, False], [True, False]]
+    loss, parts = run(case_of([[[2, 9], [1, 3]]], real=real), 1.0, positive_mode="answer")
+    assert parts.fallback.item() == 1
+    assert loss.item() == pytest.approx(math.log(1 + math.exp(3 - 2)))
+
+
+@pytest.mark.parametrize(("choice", "expected"), [("first", 1.0), ("best", 5.0)])
+def test_several_answer_views(choice: str, expected: float) -> None:
+    case = case_of([[[7, 1, 5], [2, 2, 2]]], answers=[[False, True, True]])
+    loss, _ = run(case, 1.0, positive_mode="answer", answer_view=choice)
+    assert loss.item() == pytest.approx(math.log(1 + math.exp(2 - expected)))
+
+
+def test_the_answers_view_alone_gets_the_positives_gradient() -> None:
+    scores = torch.zeros(1, 2, 3, requires_grad=True)
+    flags = torch.ones(2, 3, dtype=torch.bool)
+    loss, _ = contrastive_loss(
+        scores + torch.tensor([[[3.0, 1, 2], [0, 1, 0]]]),
+        flags,
+        torch.tensor([0]),
+        torch.zeros(1, 2, dtype=torch.bool),
+        1.0,
+        real_views=flags,
+        answer_views=torch.tensor([[False, True, False]]),
+        positive_mode="answer",
+    )
+    loss.backward()
+    assert scores.grad is not None
+    assert (scores.grad != 0).tolist() == [[[False, True, False], [False, True, False]]]
+
+
+def test_views_that_tie_share_the_gradient() -> None:
+    scores = torch.ones(1, 2, 4, requires_grad=True)
+    flags = torch.ones(2, 4, dtype=torch.bool)
+    loss, parts = contrastive_loss(
+        scores, flags, torch.tensor([0]), torch.zeros(1, 2, dtype=torch.bool), 1.0, real_views=flags
+    )
+    loss.backward()
+    assert scores.grad is not None
+    assert scores.grad[0, 0].tolist() == pytest.approx([-0.125] * 4)
+    assert parts.local.item() == pytest.approx(math.log(4))
+
+
+def test_an_excluded_passage_is_no_negative() -> None:
+    scores = [[[5.0], [5.0], [1.0]]]
+    assert run(case_of(scores), 1.0)[0].item() > 0.6
+    loss, _ = run(case_of(scores, excluded=[[False, True, False]]), 1.0)
+    assert loss.item() == pytest.approx(math.log(1 + math.exp(-4)), rel=1e-5)
+
+
+def test_large_scores_at_a_low_temperature_stay_finite() -> None:
+    case = case_of([[[134, 133.99], [50, 133.98]]])
+    loss, parts = run(case, 0.3, local_weight=0.01)
+    assert loss.item() == pytest.approx(plain_loss(case, 0.3, "max", "first", 0.01), abs=2e-4)
+    assert parts.local.item() < math.log(2)
+
+
+def test_half_precision_leaves_scoring_alone() -> None:
+    # At 134, bfloat16 knows 134 and 133 but nothing between.
+    hidden = torch.tensor([[[134.0, 0.4]]])
+    question = torch.tensor([[1.0, 1.0]])
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        vectors = pool(hidden, torch.ones(1, 1, 1))
+        assert vectors.dtype == torch.float32
+        scores = torch.stack([vectors.sum(-1) * question[0, 0], torch.full((1, 1), 134.0)], dim=1)
+        flags = torch.ones(2, 1, dtype=torch.bool)
+        loss, _ = contrastive_loss(
+            scores, flags, torch.tensor([0]), torch.zeros(1, 2, dtype=torch.bool), 1.0, real_views=flags
+        )
+    assert loss.dtype == torch.float32
+    assert loss.item() == pytest.approx(math.log(1 + math.exp(-0.4)), rel=1e-4)
+
+
+def test_the_annealed_temperature_steps_with_the_epoch() -> None:
+    annealed = Temperature(schedule="annealed")
+    assert [temperature(annealed, step, 10, 400) for step in (0, 9)] == [1.0, 1.0]
+    assert temperature(annealed, 10, 10, 400) == temperature(annealed, 19, 10, 400) == math.exp(-0.1)
+    assert temperature(annealed, 120, 10, 400) == pytest.approx(math.exp(-1.2))
+    assert temperature(annealed, 121 * 10, 10, 4000) == 0.3
+
+
+def test_the_progress_clock_runs_forty_epochs_whatever_the_length() -> None:
+    short = Temperature(schedule="annealed", clock="progress")
+    assert temperature(short, 0, 50, 80) == 1.0
+    assert temperature(short, 2, 50, 80) == pytest.approx(math.exp(-0.1 * 40 * 2 / 80))
+    assert temperature(short, 79, 50, 80) == 0.3
+
+
+def test_a_fixed_temperature_is_fixed() -> None:
+    assert {temperature(Temperature(value=0.7), step, 3, 30) for step in range(30)} == {0.7}
