@@ -51,7 +51,9 @@ def collections(draw):
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     low = -largest - 1 if negative else -largest
     views = rng.integers(low, 0 if negative else largest + 1, (sum(counts), dim)).astype(np.float32)
-    queries = rng.integers(0 if negative else -2, 3, (draw(st.sampled_from([1, 3, 40])), dim)).astype(np.float32)
+    queries = rng.integers(0 if negative else -2, 3, (draw(st.sampled_from([1, 3, 40])), dim)).astype(
+        np.float32
+    )
     ids = [str(number) for number in rng.permutation(len(counts))]  # "10" < "9"
     k = draw(st.integers(1, 30))
     return views, counts, ids, queries, k
@@ -62,7 +64,9 @@ def collections(draw):
 def test_equals_brute_force_among_heavy_ties(collection, fetched_at_once):
     views, counts, ids, queries, k = collection
     offsets = np.cumsum(counts) - counts
-    top = top_passages(flat(views), offsets, rank_of(pa.array(ids)), queries, k, fetched_at_once=fetched_at_once)
+    top = top_passages(
+        flat(views), offsets, rank_of(pa.array(ids)), queries, k, fetched_at_once=fetched_at_once
+    )
     assert as_rows(top, ids) == by_brute_force(views, counts, ids, queries, k)
 
 

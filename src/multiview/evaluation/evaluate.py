@@ -44,7 +44,7 @@ def evaluate(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tel
     queries = encode_questions(inputs["model"].path, texts, settings.encode, tell)
     begun = time.perf_counter()
     top = index.search(
-        queries, settings.evaluation.depth, lambda done: tell.progress(done, len(questions), "questions")
+        queries, settings.evaluation.depth, lambda done: tell.progress(done, len(questions), "searches")
     )
     # MVR Table 4: a question's search, its encoding not counted. A fact, as output must be reproducible.
     tell.fact("search_seconds_per_question", (time.perf_counter() - begun) / len(questions))
@@ -71,7 +71,7 @@ def evaluate_bm25(settings: Any, inputs: dict[str, Any], output: dict[str, Path]
     top = index.search(
         [question.question for question in questions],
         settings.evaluation.depth,
-        lambda done: tell.progress(done, len(questions), "questions"),
+        lambda done: tell.progress(done, len(questions), "searches"),
     )
     tell.fact("search_seconds_per_question", (time.perf_counter() - begun) / len(questions))
     write_evaluation(

@@ -95,7 +95,7 @@ def bm25_negatives(settings: Any, inputs: dict[str, Any], output: dict[str, Path
     top = index.search(
         [question.question for question in questions],
         settings.bm25.depth,
-        lambda done: tell.progress(done, len(questions), "questions"),
+        lambda done: tell.progress(done, len(questions), "searches"),
     )
     positive = positive_hits(top.passages, index.ids, questions)
     answer = answer_holding(

@@ -34,7 +34,7 @@ def mine(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: A
     questions: list[Question] = read_questions(inputs["questions"].path)
     texts = [question.question for question in questions]
     queries = encode_questions(inputs["model"].path, texts, settings.encode, tell)
-    top = index.search(queries, mining.depth, lambda done: tell.progress(done, len(questions), "questions"))
+    top = index.search(queries, mining.depth, lambda done: tell.progress(done, len(questions), "searches"))
     positive = positive_hits(top.passages, index.ids, questions)
     passages = read_passages(inputs["passages"].path)
     answer = answer_holding(top.passages, index.ids, passages, questions, settings.questions.answer_matching)

@@ -1,0 +1,210 @@
+"""Each figure equals its plain formula; run and qrels files say the same to other tools."""
+
+import json
+
+import ir_measures
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from multiview.config import Evaluation
+from multiview.errors import InputError
+from multiview.evaluation.evaluate import write_evaluation
+from multiview.evaluation.metrics import first_rank, gold_metrics, top_k_accuracy
+from multiview.evaluation.runs import quoted, read_qrels, read_run, write_qrels, write_run
+from multiview.search import TopPassages
+from tests.recording import Recorder
+from tests.retrieval.corpora import passage, question, write_passages
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 9), st.integers(1, 30))
+def test_accuracy_is_the_share_of_questions_with_a_hit_in_the_top_k(seed, questions, depth):
+    hits = np.random.default_rng(seed).random((questions, depth)) < 0.1
+    at = [1, 5, 20]
+    plain = {f"accuracy@{k}": sum(any(row[:k]) for row in hits.tolist()) / questions for k in at}
+    assert top_k_accuracy(first_rank(hits), at) == pytest.approx(plain, abs=1e-12)
+
+
+def test_first_rank():
+    hits = np.array([[0, 0, 1, 1], [1, 0, 0, 0], [0, 0, 0, 0]], bool)
+    assert first_rank(hits).tolist() == [3, 1, 0]
+    assert first_rank(np.zeros((2, 0), bool)).tolist() == [0, 0]
+
+
+@st.composite
+def rankings_with_gold(draw):
+    names = [f"d{i}" for i in range(15)]
+    size = draw(st.integers(1, 5))
+    rankings = {f"q{i}": draw(st.permutations(names))[: draw(st.integers(0, 15))] for i in range(size)}
+    gold = {
+        qid: draw(st.lists(st.sampled_from([*names, "not in the corpus"]), max_size=3, unique=True))
+        for qid in rankings
+    }
+    return rankings, gold
+
+
+@settings(max_examples=100, deadline=None)
+@given(rankings_with_gold())
+def test_recall_and_reciprocal_rank_are_their_plain_formulas_in_our_order(case):
+    rankings, gold = case
+    asked = [qid for qid in gold if gold[qid]]
+    found = gold_metrics(rankings, gold, [1, 5], 15)
+    if not asked:
+        assert found == {}
+        return
+    plain = {}
+    for k in (1, 5):
+        shares = [len(set(rankings[qid][:k]) & set(gold[qid])) / len(gold[qid]) for qid in asked]
+        plain[f"recall@{k}"] = sum(shares) / len(asked)
+    ranks = [[rank for rank, name in enumerate(rankings[qid][:10], 1) if name in gold[qid]] for qid in asked]
+    plain["mrr@10"] = sum(1 / min(found_at) for found_at in ranks if found_at) / len(asked)
+    assert found == pytest.approx(plain, abs=1e-6)
+
+
+def test_a_shallow_run_has_no_mrr_at_ten():
+    assert set(gold_metrics({"q": ["a"]}, {"q": ["a"]}, [1], 9)) == {"recall@1"}
+
+
+# -- files -------------------------------------------------------------------------------------
+
+names = st.text(st.sampled_from("aé% \t\n\u2028\u3000~/"), max_size=5)
+
+
+@settings(max_examples=100, deadline=None)
+@given(names)
+def test_quoted_ids_are_one_word_and_come_back(tmp_path_factory, name):
+    word = quoted(name)
+    assert (word.split() or [""]) == [word] and not any(c.isspace() for c in word)
+    path = tmp_path_factory.mktemp("run") / "run.trec"
+    if name:
+        write_run(path, {name: [(name, 1.5)]})
+        assert read_run(path) == {name: [(name, 1.5)]}
+
+
+def test_an_id_without_white_space_is_written_as_it_is():
+    assert [quoted(name) for name in ("sq-12", "a/b:c", "Zürich")] == ["sq-12", "a/b:c", "Zürich"]
+    assert [quoted(name) for name in ("a b", "50%")] == ["a%20b", "50%25"]
+
+
+def test_files_are_trec_s_own_and_come_back(tmp_path):
+    run = {"q1": [("b", 2.5), ("a", 0.1)], "q 2": [("c", -1.0)]}
+    write_run(tmp_path / "run.trec", run, tag="camvr")
+    write_qrels(tmp_path / "qrels.trec", {"q1": ["a"], "q 2": ["c", "d"]})
+    assert (tmp_path / "run.trec").read_text().splitlines() == [
+        "q1 Q0 b 1 2.5 camvr",
+        "q1 Q0 a 2 0.100000001 camvr",
+        "q%202 Q0 c 1 -1 camvr",
+    ]
+    read = read_run(tmp_path / "run.trec")
+    assert list(read) == ["q1", "q 2"]
+    assert np.float32(read["q1"][1][1]) == np.float32(0.1)
+    assert read_qrels(tmp_path / "qrels.trec") == {"q1": ["a"], "q 2": ["c", "d"]}
+    by_trec = ir_measures.calc_aggregate(
+        [ir_measures.RR],
+        ir_measures.read_trec_qrels(str(tmp_path / "qrels.trec")),
+        ir_measures.read_trec_run(str(tmp_path / "run.trec")),
+    )
+    assert by_trec[ir_measures.RR] == pytest.approx((1 / 2 + 1) / 2)
+
+
+def test_bad_lines_are_named(tmp_path):
+    (tmp_path / "run").write_text("q Q0 a 1 2.0 tag\nq Q0 a 1\n")
+    with pytest.raises(InputError, match="line 2 has 4 fields"):
+        read_run(tmp_path / "run")
+    (tmp_path / "run").write_text("q Q0 a first 2.0 tag\n")
+    with pytest.raises(InputError, match="rank 'first'"):
+        read_run(tmp_path / "run")
+    with pytest.raises(InputError, match="missing"):
+        read_qrels(tmp_path / "nothing")
+
+
+# -- the artifact ------------------------------------------------------------------------------
+
+
+def test_an_evaluation_by_hand(tmp_path):
+    """Four questions over five passages; p4 holds q0's answer only in its title, which is not searched."""
+    texts = {"p0": "red fox", "p1": "blue whale", "p2": "a red car", "p3": "green tea"}
+    passages = [passage(id_, text) for id_, text in texts.items()] + [passage("p4", "nothing", "red")]
+    folder = write_passages(tmp_path / "passages", passages, shards=2)
+    questions = [
+        question("q0", "?", ["red"], ["p2"]),
+        question("q1", "?", ["tea"], ["p3"]),
+        question("q2", "?", ["blue"], ["p1", "p4"]),
+        question("q3", "?", ["zebra"], ["p0"]),
+    ]
+    ranked = np.array([[4, 0, 2], [0, 1, 3], [4, 1, -1], [-1, -1, -1]])
+    scores = np.where(ranked < 0, -np.inf, [[3.0, 2.0, 1.0]]).astype(np.float32)
+    top = TopPassages(ranked, scores, np.where(ranked < 0, -1, 5).astype(np.int32))
+    ids = pa.array([p.id for p in passages])
+
+    def write(name):
+        (tmp_path / name).mkdir()
+        tell = Recorder()
+        write_evaluation(
+            tmp_path / name,
+            top,
+            ids,
+            folder,
+            questions,
+            Evaluation(depth=3, at=(1, 2, 3, 100)),
+            "string",
+            tell,
+        )
+        return tmp_path / name, tell
+
+    out, tell = write("one")
+    # First answers: p0 at 2, p3 at 3, p1 at 2, none. Gold: p2 at 3, p3 at 3, p4 at 1 and p1 at 2, none.
+    expected = {
+        "accuracy@1": 0.0,
+        "accuracy@2": 0.5,
+        "accuracy@3": 0.75,
+        "recall@1": 0.5 / 4,
+        "recall@2": 1 / 4,
+        "recall@3": 3 / 4,
+    }
+    metrics = json.loads((out / "metrics.json").read_text())
+    assert metrics == pytest.approx(expected)  # nothing at 100, beyond the depth
+    assert {name: value for name, value, _ in tell.metrics} == metrics
+    assert pq.read_table(out / "questions.parquet").to_pylist() == [
+        {
+            "qid": "q0",
+            "rank_of_first_answer": 2,
+            "rank_of_first_gold": 3,
+            "top_passage_id": "p4",
+            "top_score": 3.0,
+            "top_view": 5,
+        },
+        {
+            "qid": "q1",
+            "rank_of_first_answer": 3,
+            "rank_of_first_gold": 3,
+            "top_passage_id": "p0",
+            "top_score": 3.0,
+            "top_view": 5,
+        },
+        {
+            "qid": "q2",
+            "rank_of_first_answer": 2,
+            "rank_of_first_gold": 1,
+            "top_passage_id": "p4",
+            "top_score": 3.0,
+            "top_view": 5,
+        },
+        {
+            "qid": "q3",
+            "rank_of_first_answer": None,
+            "rank_of_first_gold": None,
+            "top_passage_id": None,
+            "top_score": None,
+            "top_view": None,
+        },
+    ]
+    assert list(read_run(out / "run.trec")) == ["q0", "q1", "q2"]
+    assert read_qrels(out / "qrels.trec")["q2"] == ["p1", "p4"]
+    again, _ = write("two")
+    for file in out.iterdir():
+        assert file.read_bytes() == (again / file.name).read_bytes()
