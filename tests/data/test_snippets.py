@@ -1,5 +1,7 @@
 """Algorithm 1 of CAMVR, with the decisions of the specification."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,8 +14,7 @@ def papers_loop(title: str, text: str, sentence_ends: list[int], n: int, merge_t
 
     A part is [length, spans], where the span of the title is None.
     """
-    starts = [0, *sentence_ends[:-1]]
-    sentences = [[stop - start, [(start, stop)]] for start, stop in zip(starts, sentence_ends, strict=True)]
+    sentences = [[stop - start, [(start, stop)]] for start, stop in pairwise([0, *sentence_ends])]
     titles = [[len(title), [None]]] if title.strip() else []
     apart = titles if not merge_title and n > 1 else []
     parts = sentences if apart else titles + sentences
@@ -44,14 +45,15 @@ def passages(draw):
 @given(passages(), st.integers(1, 12), st.booleans())
 @settings(max_examples=300, deadline=None)
 def test_equals_the_papers_loop(passage, n, merge_title):
-    assert split_snippets(*passage, n, merge_title) == papers_loop(*passage, n, merge_title)
+    title, text, ends = passage
+    assert split_snippets(title, text, ends, n, merge_title) == papers_loop(title, text, ends, n, merge_title)
 
 
 @given(passages(), st.integers(1, 12), st.booleans())
 @settings(max_examples=200, deadline=None)
 def test_always_n_snippets_whose_spans_partition_the_text_padding_last(passage, n, merge_title):
-    _, text, _ = passage
-    snippets = split_snippets(*passage, n, merge_title)
+    title, text, ends = passage
+    snippets = split_snippets(title, text, ends, n, merge_title)
     assert len(snippets) == n
     spans = [snippet.span for snippet in snippets if snippet.span is not None]
     assert [start for start, _ in spans] == [0, *(stop for _, stop in spans)][: len(spans)]

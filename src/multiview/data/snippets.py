@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ def split_snippets(
     if n < 1:
         raise ValueError(f"a passage needs at least one snippet, not {n}")
     ends = [int(end) for end in sentence_ends]
-    spans: list[tuple[int, int] | None] = list(zip([0, *ends[:-1]], ends, strict=True))
+    spans: list[tuple[int, int] | None] = list(pairwise([0, *ends]))
     titled = bool(title.strip())
     if titled and not merge_title and n > 1:
         runs = _merge([stop - start for start, stop in _text_spans(spans)], n - 1)
