@@ -16,6 +16,4 @@ def compare(
     """One table of all evaluations."""
     from multiview.runner import execute
 
-    return execute(
-        "compare", run, path, config, {"evaluations": evaluations}, {"comparison": comparison}
-    )
+    return execute("compare", run, path, config, {"evaluations": evaluations}, {"comparison": comparison})

@@ -30,7 +30,7 @@ def mine(
             "index": index,
             "passages": passages,
             "questions": questions,
-            "negatives": negatives,
+            "bm25_negatives": bm25_negatives,
         },
         {"negatives": negatives},
     )

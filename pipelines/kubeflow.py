@@ -73,7 +73,9 @@ class _Builder:
         first = sources[0]
         if len(sources) == 1 and isinstance(first, Output) and self.plan.nodes[first.path].shards:
             return dsl.Collected(self.tasks[first.path].outputs["Output"])
-        return [s.address if isinstance(s, Reference) else self.tasks[s.path].outputs["Output"] for s in sources]
+        return [
+            s.address if isinstance(s, Reference) else self.tasks[s.path].outputs["Output"] for s in sources
+        ]
 
     def _artifact(self, source: Source) -> Any:
         if isinstance(source, Output):

@@ -16,30 +16,25 @@ from pathlib import Path
 from filelock import FileLock
 
 from multiview import tracking
-from multiview.artifacts.store import LocalStore, Store, open_store
-from multiview.errors import InputError
+from multiview.artifacts.store import LocalStore, Store
+from multiview.errors import StepFailed
 from multiview.runner import DRIVER_LOCK
-from multiview.runs import Context, Run, StepState, read_states, write_run
+from multiview.runs import Context, Run, StepState, write_run
 from pipelines.plan import Plan
 from pipelines.progress import Progress
 
 SHIP_SECONDS = 20.0
 
 
-class StepFailed(Exception):
-    """A step failed; the message is its own line. `bad_input` decides the exit status."""
-
-    def __init__(self, message: str, bad_input: bool):
-        super().__init__(message)
-        self.bad_input = bad_input
-
-
 def run_here(plan: Plan, run: Run, store: Store, tracking_uri: str, debug: bool = False) -> list[StepState]:
     """Execute a plan through `kfp.local`; states of its steps, all done or found.
 
-    Raises StepFailed with the failing step's own line.
+    Raises InputError for missing sources before anything starts, StepFailed with a failing step's
+    own line.
     """
     store.check_writable()
+    for node in plan.nodes.values():  # sources and base models: better missed now than in an hour
+        node.step.fingerprint(node.step.parse(node.config))
     write_run(store, run)
     log = _log_file(store, run)
     started = time.time()
@@ -51,7 +46,9 @@ def run_here(plan: Plan, run: Run, store: Store, tracking_uri: str, debug: bool 
     ):
         error = _execute(plan, Context(store=store.url, run=run.id), log, debug)
         states = {s.path: s for s in progress.finish()}
-    tracking.ship(store, run.id, tracking_uri)
+    unshipped = _ship(store, run, tracking_uri)
+    if unshipped:
+        progress.console.print(unshipped, style="yellow", markup=False)
     if error is None:
         return [states[path] for path in plan.paths()]
     if debug:
@@ -61,12 +58,9 @@ def run_here(plan: Plan, run: Run, store: Store, tracking_uri: str, debug: bool 
         raise StepFailed(f"{failed[0].path}: {failed[0].error}", failed[0].bad_input) from error
     unfinished = [s.path for s in states.values() if s.status == "running"]
     where = unfinished[0] if unfinished else run.pipeline
-    raise StepFailed(f"{where} ended without a word (killed, or out of memory?); its log is {log}", False) from error
-
-
-def pipeline_states(store: Store, run: str, since: float) -> Iterator[StepState]:
-    """States that this driver's steps have written."""
-    return (state for state in read_states(store, run) if (state.ended or time.time()) >= since)
+    raise StepFailed(
+        f"{where} ended without a word (killed, or out of memory?); its log is {log}", False
+    ) from error
 
 
 def _execute(plan: Plan, context: Context, log: Path, debug: bool) -> Exception | None:
@@ -81,7 +75,9 @@ def _execute(plan: Plan, context: Context, log: Path, debug: bool) -> Exception 
         contextlib.redirect_stderr(None if debug else file),
     ):
         local.init(
-            runner=local.SubprocessRunner(use_venv=False), pipeline_root=root, workspace_root=f"{root}/workspace"
+            runner=local.SubprocessRunner(use_venv=False),
+            pipeline_root=root,
+            workspace_root=f"{root}/workspace",
         )
         try:
             pipeline(plan)(run=context.model_dump_json())
@@ -108,6 +104,16 @@ def _driver_lock() -> Iterator[None]:
             path.unlink(missing_ok=True)
 
 
+def _ship(store: Store, run: Run, uri: str) -> str | None:
+    """Ship to MLflow; a line that says what to do if that fails. The run's results are safe."""
+    try:
+        tracking.ship(store, run.id, uri)
+    except Exception as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        return f"not all of it is in MLflow ({uri}): {reason}. Later: multiview sync --store {store.url}"
+    return None
+
+
 @contextlib.contextmanager
 def _shipping(store: Store, run: Run, uri: str) -> Iterator[None]:
     """Ship to MLflow now and then while the block runs, so that its pages are live."""
@@ -126,13 +132,3 @@ def _shipping(store: Store, run: Run, uri: str) -> Iterator[None]:
     finally:
         done.set()
         thread.join()
-
-
-def check_store(url: str) -> Store:
-    """The store at a URL, writable. Raises InputError."""
-    store = open_store(url)
-    store.check_writable()
-    return store
-
-
-__all__ = ["InputError", "StepFailed", "check_store", "run_here"]

@@ -89,9 +89,7 @@ class Plan:
         parent, _, shard = path.rpartition("/")
         if parent in self.nodes and shard in self.nodes[parent].shards:
             return replace(self.nodes[parent], shards=(shard,))
-        raise InputError(
-            f"{self.name} has no step {path!r}{nearest(path, self.paths_and_parents())}"
-        )
+        raise InputError(f"{self.name} has no step {path!r}{nearest(path, self.paths_and_parents())}")
 
     def paths_and_parents(self) -> list[str]:
         return [*self.nodes, *(p for p in self.paths() if p not in self.nodes)]

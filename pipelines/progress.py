@@ -14,7 +14,8 @@ import time
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress as Bars, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bars
 
 from multiview.artifacts.store import LocalStore, Store
 from multiview.events import progress_path, read_events

@@ -38,9 +38,7 @@ def comparison(overrides: Overrides) -> Plan:
     config = validate(overrides)
     plan = Plan("comparison")
     data = add_data(plan, config)
-    evaluations: list[Source] = [
-        add_system(plan, name, system, data) for name, system in systems.items()
-    ]
+    evaluations: list[Source] = [add_system(plan, name, system, data) for name, system in systems.items()]
     if config.comparison.bm25:
         node = plan.add(
             "bm25/evaluate",
@@ -58,13 +56,9 @@ def add_data(plan: Plan, config: Config) -> Data:
     plan.add("split", "split", config)
     passages = Output("split", names.PASSAGES)
     questions = Output("split", names.TRAIN_QUESTIONS)
-    negatives = plan.add(
-        "bm25-negatives", "bm25-negatives", config, passages=passages, questions=questions
-    )
+    negatives = plan.add("bm25-negatives", "bm25-negatives", config, passages=passages, questions=questions)
     shards = tuple(f"shard-{number:02d}" for number in range(config.corpus.shards))
-    return Data(
-        passages, questions, Output("split", names.DEV_QUESTIONS), first_output(negatives), shards
-    )
+    return Data(passages, questions, Output("split", names.DEV_QUESTIONS), first_output(negatives), shards)
 
 
 def add_system(plan: Plan, system: str, config: Config, data: Data) -> Output:
@@ -126,9 +120,7 @@ def _start(plan: Plan, system: str, config: Config) -> Source:
         return first_output(plan.add(f"{system}/initial-model", "initial-model", config))
     store, record = load_record(config.train.model)
     if record.kind != names.MODEL:
-        raise InputError(
-            f"train.model: {config.train.model} is a {record.kind} artifact, not a model"
-        )
+        raise InputError(f"train.model: {config.train.model} is a {record.kind} artifact, not a model")
     return Reference(address=f"{store.url}/{record.folder}", digest=record.digest)
 
 

@@ -276,6 +276,4 @@ def canonical_json(value: Any) -> str:
     """The one JSON text of a value: sorted keys, no spaces, ASCII, no NaN."""
     if isinstance(value, BaseModel):
         value = value.model_dump(mode="json")
-    return json.dumps(
-        value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False
-    )
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)

@@ -105,13 +105,17 @@ class Encoder:
             vectors = self._run(self.model.encode_questions, self._batch(buckets, length, members, 1))
             yield from zip((i for _, i in members), vectors[: len(members)], strict=True)
 
-    def _batch(self, buckets: Buckets[Tag], length: int, members: list[tuple[TokenSequence, Tag]], views: int) -> Batch:
+    def _batch(
+        self, buckets: Buckets[Tag], length: int, members: list[tuple[TokenSequence, Tag]], views: int
+    ) -> Batch:
         pad_id = self.model.tokenizer.pad_token_id
-        return make_batch([sequence for sequence, _ in members], pad_id, views, length, buckets.rows(length))
+        return make_batch([sequence for sequence, _ in members], pad_id, views, length)
 
     @torch.inference_mode()
     def _run(self, encode: Any, batch: Batch) -> np.ndarray:
-        moved = {name: tensor.to(self.device) for name, tensor in batch.items() if isinstance(tensor, torch.Tensor)}
+        moved = {
+            name: tensor.to(self.device) for name, tensor in batch.items() if isinstance(tensor, torch.Tensor)
+        }
         with self._arithmetic():
             return encode(moved).float().cpu().numpy()
 
@@ -144,7 +148,9 @@ class ViewRows:
         self.rows = 0
         self.padding_left_out = 0
 
-    def place(self, passage: Passage, sequences: Sequence[TokenSequence]) -> Iterator[tuple[TokenSequence, tuple[str, int]]]:
+    def place(
+        self, passage: Passage, sequences: Sequence[TokenSequence]
+    ) -> Iterator[tuple[TokenSequence, tuple[str, int]]]:
         """Each sequence with its passage's id and the row of its first kept view."""
         first = self.rows
         for sequence in sequences:
@@ -186,12 +192,15 @@ def encode(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell:
     total = count_passages(shard)
     rows = ViewRows(folder / ROWS_FILE, settings.encode.index_padding_views)
     sequences = (
-        placed for passage in read_passages(shard) for placed in rows.place(passage, encoder.layout.passage(passage))
+        placed
+        for passage in read_passages(shard)
+        for placed in rows.place(passage, encoder.layout.passage(passage))
     )
     width = 2 * encoder.dim
     with (folder / VIEWS_FILE).open("wb") as file:
         for sequence, (name, row), vectors in encoder.passages(sequences):
-            half = vectors[rows.kept(sequence.views)].astype("<f2")
+            with np.errstate(over="ignore"):
+                half = vectors[rows.kept(sequence.views)].astype("<f2")
             if not np.isfinite(half).all():
                 raise InputError(
                     f"passage {name!r}: its vector does not fit into float16; train with model.normalise=true or less long"

@@ -1,4 +1,4 @@
-"""The one exception that a person is meant to read."""
+"""The exceptions that a person is meant to read."""
 
 import difflib
 from collections.abc import Iterable
@@ -9,6 +9,17 @@ class InputError(Exception):
 
     Command lines print it without a traceback and exit with status 2.
     """
+
+
+class StepFailed(Exception):
+    """A step of a run failed: the step and its own line.
+
+    `bad_input` says whether that was an `InputError`, which decides the exit status.
+    """
+
+    def __init__(self, message: str, bad_input: bool):
+        super().__init__(message)
+        self.bad_input = bad_input
 
 
 def nearest(name: str, names: Iterable[str]) -> str:

@@ -37,3 +37,18 @@ OUTPUT_TAG = "output."
 WARNING_TAG = "warning."
 
 EXPERIMENT = "multiview"
+
+
+def accuracy_at(k: int) -> str:
+    """Metric: share of questions with an answer-holding passage among the top k (DPR; R@k in the papers)."""
+    return f"accuracy_at_{k}"
+
+
+def recall_at(k: int) -> str:
+    """Metric: share of a question's gold passages among the top k."""
+    return f"recall_at_{k}"
+
+
+def mrr_at(k: int) -> str:
+    """Metric: reciprocal rank of the first gold passage, 0 beyond rank k."""
+    return f"mrr_at_{k}"

@@ -30,9 +30,7 @@ def parse_setting(setting: str) -> Overrides:
     """`encode.compute=float32` as a nested dict. Raises InputError."""
     name, equals, text = setting.partition("=")
     if not equals or not name:
-        raise InputError(
-            f"--set {setting}: expected SECTION.NAME=VALUE, as in encode.compute=float32"
-        )
+        raise InputError(f"--set {setting}: expected SECTION.NAME=VALUE, as in encode.compute=float32")
     try:
         value: Any = yaml.safe_load(text)
     except yaml.YAMLError as error:
@@ -45,9 +43,7 @@ def parse_setting(setting: str) -> Overrides:
 def preset_names() -> list[str]:
     folder = files("multiview") / "presets"
     return sorted(
-        entry.name.removesuffix(".yaml")
-        for entry in folder.iterdir()
-        if entry.name.endswith(".yaml")
+        entry.name.removesuffix(".yaml") for entry in folder.iterdir() if entry.name.endswith(".yaml")
     )
 
 
@@ -97,9 +93,7 @@ def resolve_systems(overrides: Overrides) -> dict[str, Config]:
     resolved = {}
     for name, system in systems.items():
         if not name.replace("-", "").replace("_", "").isalnum() or name == "bm25":
-            raise InputError(
-                f"comparison.systems.{name}: use letters, digits, - and _, and not bm25"
-            )
+            raise InputError(f"comparison.systems.{name}: use letters, digits, - and _, and not bm25")
         try:
             resolved[name] = resolve(merge(shared, system))
         except InputError as error:
@@ -127,13 +121,9 @@ def validate(overrides: Overrides) -> Config:
         place = [str(part) for part in first["loc"]]
         name = ".".join(place)
         if first["type"] == "extra_forbidden":
-            raise InputError(
-                f"there is no setting {name}{nearest(place[-1], _siblings(place))}"
-            ) from error
+            raise InputError(f"there is no setting {name}{nearest(place[-1], _siblings(place))}") from error
         message = first["msg"].removeprefix("Value error, ")
-        raise InputError(
-            f"{name}: {message[0].lower()}{message[1:]}, not {first['input']!r}"
-        ) from error
+        raise InputError(f"{name}: {message[0].lower()}{message[1:]}, not {first['input']!r}") from error
 
 
 def _siblings(place: list[str]) -> list[str]:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
 import time
 import traceback
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from multiview import __version__, names
+from multiview import __version__
 from multiview.artifacts.attempt import Attempt, Checkpoints
 from multiview.artifacts.record import Record, Reference, load_record, read_record
 from multiview.artifacts.staging import scratch, stage
@@ -44,81 +44,94 @@ def execute(
     addresses; `outputs` are KFP artifacts by kind, whose file becomes a copy of the record; `file`
     names the one file that is meant of an input. Returns the address of the first output.
     """
-    references = {
-        input_name: [_reference(v, (file or {}).get(input_name)) for v in value]
-        if isinstance(value, list)
-        else _reference(value, (file or {}).get(input_name))
-        for input_name, value in inputs.items()
-    }
     where = Context.model_validate_json(context)
-    records = run_step(step(name), where, path, config, references)
-    for kind, artifact in outputs.items():
-        record = records[kind]
-        artifact.metadata.update(
-            address=f"{where.store}/{record.folder}", digest=record.digest, path=path
-        )
-        Path(artifact.path).write_bytes(record.to_json())
+    told = _State(open_store(where.store), where.run, path, name)
+    watch_driver()
+    with told.failures():
+        references = {
+            input_name: [_reference(v, (file or {}).get(input_name)) for v in value]
+            if isinstance(value, list)
+            else _reference(value, (file or {}).get(input_name))
+            for input_name, value in inputs.items()
+        }
+        records = run_step(step(name), told, config, references)
+        for kind, artifact in outputs.items():
+            record = records[kind]
+            artifact.metadata.update(
+                address=f"{where.store}/{record.folder}", digest=record.digest, path=path
+            )
+            Path(artifact.path).write_bytes(record.to_json())
     first = next(iter(records.values()))
     return f"{where.store}/{first.folder}"
 
 
-def run_step(
-    step: Step, context: Context, path: str, config: str, inputs: Inputs
-) -> dict[str, Record]:
-    """Records of a step's outputs by kind, found or made. Its state and events are kept in the store.
+class _State:
+    """The state file of one step of one run, told piece by piece."""
 
-    Raises whatever the step raises, after its one line is in the state.
-    """
-    watch_driver()
-    store = open_store(context.store)
-    tell_state = partial(_tell_state, store, context.run, path, step.name)
-    started = time.time()
-    try:
-        settings = step.parse(config)
-        records = _resolve(inputs)
-        references, digests = _describe(step, inputs, records)
-        sources = step.fingerprint(settings)
-        key = step.key(settings, digests, sources)
-        shown = {n: s.model_dump(mode="json") for n, s in vars(settings).items()}
-        tell_state = partial(tell_state, config=shown, inputs=references, key=key, started=started)
-        found = {kind: read_record(store, kind, key) for kind in step.outputs}
-        outputs = {kind: record for kind, record in found.items() if record}
-        if status_found := len(outputs) == len(found):
-            attempt = outputs[step.outputs[0]].data
-        else:
-            outputs, attempt = _make(
-                step, store, settings, key, references, records, sources, path, tell_state
-            )
-        tell_state(
-            status="found" if status_found else "done",
-            attempt=attempt,
-            ended=time.time(),
-            outputs={k: _output(store, record) for k, record in outputs.items()},
-        )
-        return outputs
-    except BaseException as error:
-        line = str(error) if isinstance(error, InputError) else _one_line(error)
-        tell_state(
-            status="failed", ended=time.time(), error=line, bad_input=isinstance(error, InputError)
-        )
-        raise
+    def __init__(self, store: Store, run: str, path: str, name: str):
+        self.store, self.run = store, run
+        self.state = StepState(path=path, step=name, status="running", started=time.time())
+
+    def tell(self, **fields: Any) -> None:
+        self.state = self.state.model_copy(update=fields)
+        write_state(self.store, self.run, self.state)
+
+    @contextlib.contextmanager
+    def failures(self) -> Iterator[None]:
+        """Whatever is raised in the block is also told, as one line."""
+        try:
+            yield
+        except BaseException as error:
+            bad_input = isinstance(error, InputError)
+            line = str(error) if bad_input else _one_line(error)
+            self.tell(status="failed", ended=time.time(), error=line, bad_input=bad_input)
+            raise
+
+
+def run_step(step: Step, told: _State, config: str, inputs: Inputs) -> dict[str, Record]:
+    """Records of a step's outputs by kind, found or made. Raises whatever the step raises."""
+    store = told.store
+    settings = step.parse(config)
+    records = _resolve(inputs)
+    references, digests = _describe(step, inputs, records)
+    sources = step.fingerprint(settings)
+    key = step.key(settings, digests, sources)
+    told.state = told.state.model_copy(
+        update={
+            "key": key,
+            "config": {name: section.model_dump(mode="json") for name, section in vars(settings).items()},
+            "inputs": references,
+        }
+    )
+    found = {kind: read_record(store, kind, key) for kind in step.outputs}
+    outputs = {kind: record for kind, record in found.items() if record}
+    complete = len(outputs) == len(found)
+    if complete:
+        attempt = outputs[step.outputs[0]].data
+    else:
+        outputs, attempt = _make(step, told, settings, references, records, sources)
+    told.tell(
+        status="found" if complete else "done",
+        attempt=attempt,
+        ended=time.time(),
+        outputs={kind: _output(store, record) for kind, record in outputs.items()},
+    )
+    return outputs
 
 
 def _make(
     step: Step,
-    store: Store,
+    told: _State,
     settings: SimpleNamespace,
-    key: str,
     references: dict[str, list[Reference]],
     records: dict[str, list[tuple[Store, Record]]],
     sources: Any,
-    path: str,
-    tell_state: Any,
 ) -> tuple[dict[str, Record], str]:
+    store, key = told.store, told.state.key
     attempts = {kind: Attempt(store, kind, key) for kind in step.outputs}
     first = next(iter(attempts.values()))
     log = EventLog(store, first.data)
-    tell_state(status="running", attempt=first.data)
+    told.tell(attempt=first.data)
     try:
         staged = {
             name: [stage(s, r, ref.file) for (s, r), ref in zip(records[name], refs, strict=True)]
@@ -128,9 +141,7 @@ def _make(
         more = {}
         if step.name == "train":
             more["checkpoints"] = Checkpoints(store, key, scratch())
-        step.function()(
-            settings, shaped, {kind: a.path for kind, a in attempts.items()}, log, **more
-        )
+        step.function()(settings, shaped, {kind: a.path for kind, a in attempts.items()}, log, **more)
         published = {
             kind: attempt.publish(
                 step=step.name,
@@ -186,9 +197,7 @@ def _reference(value: Any, file: str | None) -> Reference:
         return Reference(address=value, digest=record.digest, file=file)
     metadata = value.metadata
     if "address" not in metadata:
-        raise InputError(
-            f"input artifact {value.name} carries no address: its step did not publish one"
-        )
+        raise InputError(f"input artifact {value.name} carries no address: its step did not publish one")
     return Reference(address=metadata["address"], digest=metadata["digest"], file=file)
 
 
@@ -222,10 +231,6 @@ def _describe(
 
 def _output(store: Store, record: Record) -> Reference:
     return Reference(address=f"{store.url}/{record.folder}", digest=record.digest)
-
-
-def _tell_state(store: Store, run: str, path: str, step_name: str, **fields: Any) -> None:
-    write_state(store, run, StepState(path=path, step=step_name, **fields))
 
 
 def _one_line(error: BaseException) -> str:

@@ -66,9 +66,7 @@ class StepState(BaseModel, frozen=True):
 
 def run_id(pipeline: str, config: dict[str, Any], versions: dict[str, int], **more: Any) -> str:
     """The identity of a run: its pipeline, its settings and the versions of its steps."""
-    identity = canonical_json(
-        {"pipeline": pipeline, "config": config, "versions": versions, **more}
-    )
+    identity = canonical_json({"pipeline": pipeline, "config": config, "versions": versions, **more})
     return f"{pipeline}-{hashlib.sha256(identity.encode()).hexdigest()[:10]}"
 
 

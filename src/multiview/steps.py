@@ -105,7 +105,7 @@ STEPS: dict[str, Step] = {
             settings=("model",),
             inputs=(),
             outputs=(names.MODEL,),
-            sources="multiview.model.base:fingerprint",
+            sources="multiview.model.bases:fingerprint",
         ),
         Step(
             name="train",

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 import tempfile
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -112,7 +114,9 @@ def _by_mlflow_id(client: Any, uri: str, run: str) -> Any:
         parent = found.data.tags.get("mlflow.parentRunId")
         found = client.get_run(parent) if parent else found
     except MlflowException as error:
-        raise InputError(f"MLflow at {uri} has no run {run}: give an MLflow, KFP or multiview run id") from error
+        raise InputError(
+            f"MLflow at {uri} has no run {run}: give an MLflow, KFP or multiview run id"
+        ) from error
     if names.TAG_RUN not in found.data.tags:
         raise InputError(f"MLflow run {run} is not one of multiview's")
     return found
@@ -143,7 +147,11 @@ class _Shipper:
         children = {c.data.tags[names.TAG_PATH]: c for c in _children(self.client, [self.experiment], parent)}
         for state in states:
             child = children.get(state.path)
-            if child is not None and state.key and child.data.tags.get(names.TAG_KEY) not in (None, state.key):
+            if (
+                child is not None
+                and state.key
+                and child.data.tags.get(names.TAG_KEY) not in (None, state.key)
+            ):
                 self.client.delete_run(child.info.run_id)  # an earlier content of this step
                 child = None
             child = child or self._child(parent, state)
@@ -215,7 +223,9 @@ class _Shipper:
                     Metric(event["name"], event["value"], event["time"], event["step"] or 0, **link)
                 )
             elif event["event"] == "warning":
-                wanted[f"{names.WARNING_TAG}{len([t for t in [*tags, *wanted] if t.startswith(names.WARNING_TAG)])}"] = event["text"]
+                wanted[
+                    f"{names.WARNING_TAG}{len([t for t in [*tags, *wanted] if t.startswith(names.WARNING_TAG)])}"
+                ] = event["text"]
         wanted[names.TAG_SHIPPED] = json.dumps([state.attempt, len(events)])
         new = {k: str(v)[:8000] for k, v in wanted.items() if v and tags.get(k) != str(v)[:8000]}
         parameters = {n: v for n, v in _flatten(state.config) if n not in child.data.params}
@@ -281,8 +291,11 @@ class _Shipper:
             for reference in references[:100]:
                 if _kind(reference) == names.MODEL:
                     continue
+                with warnings.catch_warnings():  # it warns that a local path is a local path twice over
+                    warnings.simplefilter("ignore")
+                    source = resolve_dataset_source(reference.address)
                 dataset = MetaDataset(
-                    resolve_dataset_source(reference.address),
+                    source,
                     name=_dataset_name(reference),
                     digest=reference.digest[:DIGEST_LENGTH],
                 )
@@ -324,12 +337,10 @@ class _Shipper:
 
 
 def _client(uri: str) -> Any:
-    import logging
-
-    logging.getLogger("alembic").setLevel(logging.ERROR)
-    logging.getLogger("mlflow").setLevel(logging.ERROR)
     from mlflow import MlflowClient
 
+    for chatty in ("alembic", "mlflow"):
+        logging.getLogger(chatty).setLevel(logging.ERROR)
     return MlflowClient(uri)
 
 

@@ -25,7 +25,7 @@ from tests.retrieval.corpora import passage, question, write_passages
 def test_accuracy_is_the_share_of_questions_with_a_hit_in_the_top_k(seed, questions, depth):
     hits = np.random.default_rng(seed).random((questions, depth)) < 0.1
     at = [1, 5, 20]
-    plain = {f"accuracy@{k}": sum(any(row[:k]) for row in hits.tolist()) / questions for k in at}
+    plain = {f"accuracy_at_{k}": sum(any(row[:k]) for row in hits.tolist()) / questions for k in at}
     assert top_k_accuracy(first_rank(hits), at) == pytest.approx(plain, abs=1e-12)
 
 
@@ -59,14 +59,14 @@ def test_recall_and_reciprocal_rank_are_their_plain_formulas_in_our_order(case):
     plain = {}
     for k in (1, 5):
         shares = [len(set(rankings[qid][:k]) & set(gold[qid])) / len(gold[qid]) for qid in asked]
-        plain[f"recall@{k}"] = sum(shares) / len(asked)
+        plain[f"recall_at_{k}"] = sum(shares) / len(asked)
     ranks = [[rank for rank, name in enumerate(rankings[qid][:10], 1) if name in gold[qid]] for qid in asked]
-    plain["mrr@10"] = sum(1 / min(found_at) for found_at in ranks if found_at) / len(asked)
+    plain["mrr_at_10"] = sum(1 / min(found_at) for found_at in ranks if found_at) / len(asked)
     assert found == pytest.approx(plain, abs=1e-6)
 
 
 def test_a_shallow_run_has_no_mrr_at_ten():
-    assert set(gold_metrics({"q": ["a"]}, {"q": ["a"]}, [1], 9)) == {"recall@1"}
+    assert set(gold_metrics({"q": ["a"]}, {"q": ["a"]}, [1], 9)) == {"recall_at_1"}
 
 
 # -- files -------------------------------------------------------------------------------------
@@ -159,12 +159,12 @@ def test_an_evaluation_by_hand(tmp_path):
     out, tell = write("one")
     # First answers: p0 at 2, p3 at 3, p1 at 2, none. Gold: p2 at 3, p3 at 3, p4 at 1 and p1 at 2, none.
     expected = {
-        "accuracy@1": 0.0,
-        "accuracy@2": 0.5,
-        "accuracy@3": 0.75,
-        "recall@1": 0.5 / 4,
-        "recall@2": 1 / 4,
-        "recall@3": 3 / 4,
+        "accuracy_at_1": 0.0,
+        "accuracy_at_2": 0.5,
+        "accuracy_at_3": 0.75,
+        "recall_at_1": 0.5 / 4,
+        "recall_at_2": 1 / 4,
+        "recall_at_3": 3 / 4,
     }
     metrics = json.loads((out / "metrics.json").read_text())
     assert metrics == pytest.approx(expected)  # nothing at 100, beyond the depth

@@ -131,9 +131,9 @@ def test_evaluation_of_a_model(world):
         )
         first.append([has_answer(texts[name], q.answers) for name, _ in ranking])
     metrics = json.loads((out / "metrics.json").read_text())
-    assert set(metrics) == {f"{m}@{k}" for m in ("accuracy", "recall") for k in (1, 5, 20)} | {"mrr@10"}
+    assert set(metrics) == {f"{m}_at_{k}" for m in ("accuracy", "recall") for k in (1, 5, 20)} | {"mrr_at_10"}
     for k in (1, 5, 20):
-        assert metrics[f"accuracy@{k}"] == pytest.approx(np.mean([any(row[:k]) for row in first]))
+        assert metrics[f"accuracy_at_{k}"] == pytest.approx(np.mean([any(row[:k]) for row in first]))
     assert tell.facts["search_seconds_per_question"] > 0
 
 
@@ -143,7 +143,7 @@ def test_bm25_is_evaluated_by_the_same_figures(world):
     again, _ = world.run("evaluation", evaluate_bm25)
     metrics = json.loads((out / "metrics.json").read_text())
     assert set(metrics) == set(json.loads((model / "metrics.json").read_text()))
-    assert metrics["recall@1"] > 0.4  # questions are a sentence's own words
+    assert metrics["recall_at_1"] > 0.4  # questions are a sentence's own words
     assert {path.name for path in out.iterdir()} == {path.name for path in model.iterdir()}
     for path in out.iterdir():
         assert path.read_bytes() == (again / path.name).read_bytes()
@@ -247,12 +247,12 @@ def test_bm25_on_squad_reaches_the_figures_measured_for_it(tmp_path):
     evaluate_bm25(settings, inputs, {"evaluation": tmp_path / "out"}, Recorder())
     metrics = json.loads((tmp_path / "out" / "metrics.json").read_text())
     measured = {
-        "accuracy@5": 0.895,
-        "recall@5": 0.872,
-        "accuracy@20": 0.952,
-        "recall@20": 0.936,
-        "accuracy@100": 0.98,
-        "recall@100": 0.971,
+        "accuracy_at_5": 0.895,
+        "recall_at_5": 0.872,
+        "accuracy_at_20": 0.952,
+        "recall_at_20": 0.936,
+        "accuracy_at_100": 0.98,
+        "recall_at_100": 0.971,
     }
     for name, value in measured.items():
         # 303 of 10,570 questions (standard error 0.02 at top-5), and our stemmer and stop words.

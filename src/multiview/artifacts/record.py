@@ -128,9 +128,7 @@ def parse_record(data: bytes, address: str) -> Record:
             f"{address}/{names.RECORD_FILE} is damaged: remove the folder {address} and run again"
         ) from error
     if record.schema_version > SCHEMA_VERSION:
-        raise InputError(
-            f"{address} was written by a later version of multiview: upgrade multiview"
-        )
+        raise InputError(f"{address} was written by a later version of multiview: upgrade multiview")
     return record
 
 

@@ -8,21 +8,9 @@ import ir_measures
 import numpy as np
 from ir_measures import RR, R
 
+from multiview.names import accuracy_at, mrr_at, recall_at
+
 MRR_DEPTH = 10
-
-
-def accuracy_name(k: int) -> str:
-    """Share of questions with an answer-holding passage among the top k (DPR; R@k in the papers)."""
-    return f"accuracy@{k}"
-
-
-def recall_name(k: int) -> str:
-    """Share of a question's gold passages among the top k."""
-    return f"recall@{k}"
-
-
-MRR_NAME = f"mrr@{MRR_DEPTH}"
-"""Reciprocal rank of the first gold passage, 0 beyond the depth."""
 
 
 def first_rank(hits: np.ndarray) -> np.ndarray:
@@ -38,7 +26,7 @@ def top_k_accuracy(first_answer: np.ndarray, at: Sequence[int]) -> dict[str, flo
     `first_answer` [q] are ranks from 1, 0 for none.
     """
     found = first_answer > 0
-    return {accuracy_name(k): float((found & (first_answer <= k)).mean()) for k in at}
+    return {accuracy_at(k): float((found & (first_answer <= k)).mean()) for k in at}
 
 
 def gold_metrics(
@@ -58,13 +46,13 @@ def gold_metrics(
     run = {
         qid: {name: float(depth - rank) for rank, name in enumerate(rankings.get(qid, ()))} for qid in qrels
     }
-    recalls = {R @ k: recall_name(k) for k in at}
+    recalls = {R @ k: recall_at(k) for k in at}
     values = _means(list(recalls), qrels, run)
     metrics = {name: values[measure] for measure, name in recalls.items()}
     if depth >= MRR_DEPTH:
         # pytrec_eval knows no cut-off for the reciprocal rank: cut the run instead.
         cut = {qid: dict(list(scores.items())[:MRR_DEPTH]) for qid, scores in run.items()}
-        metrics[MRR_NAME] = _means([RR], qrels, cut)[RR]
+        metrics[mrr_at(MRR_DEPTH)] = _means([RR], qrels, cut)[RR]
     return metrics
 
 

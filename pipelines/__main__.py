@@ -1,0 +1,197 @@
+"""`python -m pipelines`: run, compile and rerun pipelines."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+from rich.console import Console
+
+from multiview import tracking
+from multiview.artifacts.record import load_record
+from multiview.artifacts.staging import stage
+from multiview.artifacts.store import Store, open_store
+from multiview.errors import InputError, nearest
+from multiview.overrides import Overrides, gather, parse_setting
+from multiview.overrides import merge as merged
+from multiview.runs import Run, StepState, run_id
+from pipelines.plan import Plan
+from pipelines.training import PIPELINES
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Run, compile and rerun pipelines.",
+)
+console = Console(highlight=False, soft_wrap=True)
+
+Name = Annotated[str, typer.Argument(metavar="PIPELINE", help=f"One of: {', '.join(PIPELINES)}.")]
+Preset = Annotated[str | None, typer.Option(help="A preset's name, or a YAML file.")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="SECTION.NAME=VALUE", help="Override a setting; repeatable."),
+]
+StoreUrl = Annotated[
+    str, typer.Option("--store", envvar="MULTIVIEW_STORE", help="Local folder or gs:// URL of the artifacts.")
+]
+TrackingUri = Annotated[
+    str | None,
+    typer.Option(
+        "--tracking-uri", envvar="MLFLOW_TRACKING_URI", help="MLflow; default: mlflow.db in the store."
+    ),
+]
+Debug = Annotated[bool, typer.Option("--debug", help="Show KFP's own output, and tracebacks.")]
+
+
+@app.command()
+def run(
+    pipeline: Name,
+    preset: Preset = None,
+    settings: Settings = None,
+    store: StoreUrl = "store",
+    tracking_uri: TrackingUri = None,
+    debug: Debug = False,
+) -> None:
+    """Run a pipeline here, through KFP's local runner. The same command continues or finds its run."""
+    overrides = gather(preset, settings or [])
+    plan = _factory(pipeline)(overrides)
+    _run(plan, overrides, preset, open_store(store), tracking_uri, debug)
+
+
+@app.command("compile")
+def compile_(
+    pipeline: Annotated[
+        str | None, typer.Argument(metavar="[PIPELINE]", help="All, if none is named.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder for the YAML files.")] = Path("compiled"),
+    preset: Preset = None,
+    settings: Settings = None,
+) -> None:
+    """Write the IR of a pipeline, or of all, as YAML."""
+    from pipelines.kubeflow import compile_plan
+
+    overrides = gather(preset, settings or [])
+    for name in [pipeline] if pipeline else PIPELINES:
+        print(compile_plan(_factory(name)(overrides), out / f"{name}.yaml"))
+
+
+@app.command()
+def rerun(
+    step: Annotated[str, typer.Argument(metavar="STEP", help="A step's path, such as camvr/round-2/encode.")],
+    earlier: Annotated[
+        str, typer.Option("--from", metavar="RUN", help="An MLflow, KFP or multiview run id.")
+    ],
+    settings: Settings = None,
+    downstream: Annotated[
+        bool, typer.Option("--downstream", help="Also all steps that need its output.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be read and run.")] = False,
+    store: Annotated[
+        str | None,
+        typer.Option("--store", envvar="MULTIVIEW_STORE", help="Default: the store of that run, or ./store."),
+    ] = None,
+    tracking_uri: TrackingUri = None,
+    debug: Debug = False,
+) -> None:
+    """Run one step of an earlier run again, with its inputs from MLflow, verified."""
+    from pipelines.rerun import cut, verify
+
+    uri = tracking_uri or tracking.tracking_uri(open_store(store or "store"))
+    found = tracking.find_run(uri, earlier)
+    changes: Overrides = merged(*(parse_setting(setting) for setting in settings or []))
+    part = cut(found, step, changes, downstream)
+    for where, reference in part.imported:
+        console.print(f"  reads  {where}: {reference.address}", markup=False)
+    for path in part.plan.paths():
+        console.print(f"  runs   {path}", markup=False)
+    if dry_run:
+        return
+    verify(part)
+    _run(
+        part.plan,
+        part.overrides,
+        found.run.preset,
+        open_store(store or found.store),
+        uri,
+        debug,
+        rerun_of=found.run.id,
+    )
+
+
+def _factory(name: str) -> Callable[[Overrides], Plan]:
+    if name not in PIPELINES:
+        raise InputError(f"there is no pipeline {name!r}{nearest(name, PIPELINES)}")
+    return PIPELINES[name]
+
+
+def _run(
+    plan: Plan,
+    overrides: Overrides,
+    preset: str | None,
+    store: Store,
+    uri: str | None,
+    debug: bool,
+    rerun_of: str | None = None,
+) -> None:
+    from pipelines.local import run_here
+
+    uri = uri or tracking.tracking_uri(store)
+    versions = {node.step.name: node.step.version for node in plan.nodes.values()}
+    identity = {"rerun_of": rerun_of, "steps": plan.paths()} if rerun_of else {}
+    described = Run(
+        id=run_id(plan.name, overrides, versions, **identity),
+        pipeline=plan.name,
+        config=overrides,
+        preset=preset,
+        git_sha=_git_sha(),
+        rerun_of=rerun_of,
+        steps=plan.paths(),
+    )
+    started = time.time()
+    states = run_here(plan, described, store, uri, debug)
+    _show_results(store, states)
+    done = sum(state.status == "done" for state in states)
+    console.print(
+        f"{described.id}: {done} steps done, {len(states) - done} found, {time.time() - started:.0f} s. "
+        f"MLflow: mlflow ui --backend-store-uri {uri}",
+        markup=False,
+    )
+
+
+def _show_results(store: Store, states: list[StepState]) -> None:
+    """The table of the last comparison or evaluation."""
+    for state in reversed(states):
+        for kind in ("comparison", "evaluation"):
+            if kind in state.outputs:
+                _, record = load_record(state.outputs[kind].address)
+                table = "table.md" if kind == "comparison" else "metrics.json"
+                console.print((stage(store, record).path / table).read_text(encoding="utf-8"), markup=False)
+                return
+
+
+def _git_sha() -> str | None:
+    if sha := os.environ.get("MULTIVIEW_GIT_SHA"):
+        return sha
+    root = Path(__file__).parent
+    result = subprocess.run(
+        ["git", "-C", str(root), "rev-parse", "HEAD"], capture_output=True, text=True, check=False
+    )
+    return result.stdout.strip() or None
+
+
+def main() -> NoReturn:
+    """Errors are one line; bad input exits with status 2."""
+    from multiview.cli import run_app
+
+    run_app(app)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,61 @@
+"""`multiview`: what one does with a store without running a pipeline."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, NoReturn
+
+import typer
+from rich.console import Console
+
+from multiview.errors import InputError, StepFailed
+
+app = typer.Typer(
+    no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help="Multi-view retrieval."
+)
+
+
+@app.callback()
+def _root() -> None:
+    """Multi-view retrieval: what one does with a store without running a pipeline."""
+
+
+@app.command()
+def sync(
+    store: Annotated[
+        str, typer.Option(envvar="MULTIVIEW_STORE", help="Local folder or gs:// URL of the artifacts.")
+    ] = "store",
+    tracking_uri: Annotated[
+        str | None,
+        typer.Option(envvar="MLFLOW_TRACKING_URI", help="MLflow; default: mlflow.db in the store."),
+    ] = None,
+) -> None:
+    """Ship to MLflow what runs of this store have not shipped yet."""
+    from multiview import tracking
+    from multiview.artifacts.store import open_store
+
+    opened = open_store(store)
+    uri = tracking_uri or tracking.tracking_uri(opened)
+    shipped = tracking.sync(opened, uri)
+    print(f"{uri}: {len(shipped)} runs brought up to date{': ' if shipped else ''}{', '.join(shipped)}")
+
+
+def run_app(app: typer.Typer) -> NoReturn:
+    """Run a command line: one line and status 2 for bad input, 1 for a step that failed."""
+    try:
+        app()
+    except InputError as error:
+        _complain(str(error))
+        sys.exit(2)
+    except StepFailed as error:
+        _complain(str(error))
+        sys.exit(2 if error.bad_input else 1)
+    sys.exit(0)
+
+
+def _complain(line: str) -> None:
+    Console(stderr=True, highlight=False, soft_wrap=True).print(f"error: {line}", markup=False, style="red")
+
+
+def main() -> NoReturn:
+    run_app(app)
