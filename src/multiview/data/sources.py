@@ -30,7 +30,7 @@ def expand_source(source: str) -> list[str]:
     """The files that one source names, sorted.
 
     `${NAME}` is the environment variable's value. A folder is its files of a known format (stray
-    files are passed over), a pattern (`*`, `?`, `[…]`) all files that match. Raises InputError for
+    files are passed over), a pattern (`*`, `?`, `[…]`) all files that match, hidden ones apart. Raises InputError for
     a variable that is not set, and when there is no file.
     """
     named = VARIABLE.sub(lambda match: _variable(match, source), source)
@@ -44,7 +44,9 @@ def expand_source(source: str) -> list[str]:
                 str(name) for name in fs.ls(path, detail=False) if format_of(str(name)) and fs.isfile(name)
             )
         elif re.search(r"[*?\[]", path):
-            files = sorted(str(name) for name in fs.glob(path) if fs.isfile(name))
+            files = sorted(
+                str(name) for name in fs.glob(path) if fs.isfile(name) and base_name(str(name))[0] != "."
+            )
         else:
             raise InputError(f"{source}: no such file or folder" + ("" if named == source else f" ({named})"))
     except OSError as error:
