@@ -120,7 +120,7 @@ def _start(plan: Plan, system: str, config: Config) -> Source:
         return first_output(plan.add(f"{system}/initial-model", "initial-model", config))
     store, record = load_record(config.train.model)
     if record.kind != names.MODEL:
-        raise InputError(f"train.model: {config.train.model} is a {record.kind} artifact, not a model")
+        raise InputError(f"train.model: {config.train.model} is the address of {record.kind}, not of a model")
     return Reference(address=f"{store.url}/{record.folder}", digest=record.digest)
 
 

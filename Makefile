@@ -1,0 +1,37 @@
+# Needs python3.11 or later, pip and make; everything else is installed into .venv.
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+TORCH := $(shell grep '^torch==' constraints.txt)
+
+.PHONY: setup test lint format golden clean
+
+setup: $(VENV)/ready
+
+# On a machine without a GPU, torch is the CPU build: where pip knows one, else from PyTorch's index.
+$(VENV)/ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	command -v nvidia-smi >/dev/null || $(BIN)/pip install -q '$(TORCH)+cpu' 2>/dev/null \
+		|| $(BIN)/pip install -q '$(TORCH)' --index-url https://download.pytorch.org/whl/cpu
+	$(BIN)/pip install -q -e '.[cpu,pipelines,demo,dev]' -c constraints.txt
+	$(BIN)/python -m multiview.data.punkt
+	touch $@
+
+test: setup
+	$(BIN)/python -m pytest
+
+lint: setup
+	$(BIN)/ruff check src pipelines components tests
+	$(BIN)/ruff format --check src pipelines components tests
+	$(BIN)/pyright
+
+format: setup
+	$(BIN)/ruff check --fix src pipelines components tests
+	$(BIN)/ruff format src pipelines components tests
+
+# The compiled pipelines that tests hold; look at the difference before committing it.
+golden: setup
+	$(BIN)/python -m pipelines compile --out tests/pipelines/golden
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info src/*.egg-info

@@ -1,0 +1,332 @@
+"""The training pipeline, executed by KFP itself on a small corpus with a tiny BERT: run, found
+again, killed and resumed, rerun, shipped to MLflow."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from multiview import tracking
+from multiview.artifacts.record import load_record
+from multiview.artifacts.store import LocalStore, open_store
+from multiview.events import read_events
+from tests.pipelines.world import World
+
+PATHS = [
+    "split",
+    "bm25-negatives",
+    "camvr/initial-model",
+    "camvr/round-1/train",
+    "camvr/round-1/encode/shard-00",
+    "camvr/round-1/encode/shard-01",
+    "camvr/round-1/index",
+    "camvr/round-2/mine",
+    "camvr/round-2/train",
+    "camvr/round-2/encode/shard-00",
+    "camvr/round-2/encode/shard-01",
+    "camvr/round-2/index",
+    "camvr/round-2/evaluate",
+]
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory) -> World:
+    return World.make(tmp_path_factory.mktemp("world"))
+
+
+@pytest.fixture(scope="module")
+def trained(world) -> str:
+    """The run of the whole pipeline, in the world's store."""
+    world("run", "training")
+    (run,) = world.runs()
+    return run
+
+
+def test_the_whole_dag_runs_through_kfp(world, trained):
+    states = world.states(trained)
+    assert sorted(states) == sorted(PATHS)
+    assert {state.status for state in states.values()} == {"done"}
+    for state in states.values():
+        for reference in state.outputs.values():
+            _, record = load_record(reference.address)
+            assert record.digest == reference.digest
+            assert all(file.sha256 and file.bytes for file in record.files)
+    _, evaluation = load_record(states["camvr/round-2/evaluate"].outputs["evaluation"].address)
+    assert {"metrics.json", "run.trec", "qrels.trec"} <= {file.path for file in evaluation.files}
+    assert evaluation.environment["torch"]
+
+
+def test_the_same_command_again_does_no_work_and_imports_nothing_heavy(world, trained):
+    before = {path for path in Path(world.store).rglob("*") if "runs" not in path.parts}
+    seen = world.log(trained).stat().st_size
+    output = world("run", "training", PYTHONPROFILEIMPORTTIME="1")
+    assert "0 steps done, 13 found" in output
+    log = world.log(trained).read_bytes()[seen:].decode()
+    imports = set(re.findall(r"import time:[ \d|]+\| +(\w+)$", log, re.MULTILINE))
+    assert "pydantic" in imports, "the log holds the steps' imports"
+    assert not imports & {"torch", "transformers", "mlflow", "faiss", "nltk"}
+    after = {path for path in Path(world.store).rglob("*") if "runs" not in path.parts}
+    assert after == before
+    assert {state.status for state in world.states(trained).values()} == {"found"}
+
+
+def test_mlflow_holds_the_run_its_steps_and_what_flowed_between_them(world, trained):
+    from mlflow import MlflowClient
+
+    found = tracking.find_run(world.tracking, trained)
+    assert sorted(found.steps) == sorted(PATHS)
+    for path, state in world.states(trained).items():
+        assert found.steps[path].outputs == state.outputs
+        assert found.steps[path].inputs == state.inputs
+    client = MlflowClient(world.tracking)
+    experiment = client.get_experiment_by_name("multiview")
+    assert experiment is not None
+    runs = client.search_runs([experiment.experiment_id])
+    assert len(runs) == 1 + len(PATHS)
+    assert {run.info.status for run in runs} == {"FINISHED"}
+    children = {run.data.tags["multiview.path"]: run for run in runs if "multiview.path" in run.data.tags}
+    train, evaluate = children["camvr/round-2/train"], children["camvr/round-2/evaluate"]
+    steps = [m.step for m in client.get_metric_history(train.info.run_id, "loss")]
+    assert len(steps) == len(set(steps)) > 3
+    assert train.data.params["train.positive"] == "answer"
+    assert {d.dataset.name.split("-")[0] for d in train.inputs.dataset_inputs} == {
+        "passages",
+        "train_questions",
+        "negatives",
+    }
+    assert len(train.outputs.model_outputs) == 1
+    metrics = json.loads(
+        (_folder(world, trained, "camvr/round-2/evaluate", "evaluation") / "metrics.json").read_text()
+    )
+    assert {name: evaluate.data.metrics[name] for name in metrics} == metrics
+    # Shipping again changes nothing.
+    before = [(r.info.run_id, r.data.to_dictionary()) for r in runs]
+    open_store(world.store).remove(f"runs/{trained}/shipped")
+    assert tracking.sync(open_store(world.store), world.tracking) == [trained]
+    assert [
+        (r.info.run_id, r.data.to_dictionary()) for r in client.search_runs([experiment.experiment_id])
+    ] == before
+    assert tracking.sync(open_store(world.store), world.tracking) == []
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "split",
+        "bm25-negatives",
+        "camvr/initial-model",
+        *PATHS[3:4],
+        "camvr/round-1/encode",
+        *PATHS[6:8],
+        "camvr/round-2/encode/shard-01",
+        *PATHS[11:],
+    ],
+)
+def test_every_step_can_be_rerun_from_mlflow(world, trained, path):
+    output = world("rerun", path, "--from", trained, "--dry-run")
+    steps = [line.split()[1] for line in output.splitlines() if line.split()[:1] == ["runs"]]
+    assert steps == [p for p in PATHS if p == path or p.startswith(f"{path}/")]
+    inputs = {line.rsplit(" ", 1)[1] for line in output.splitlines() if line.split()[:1] == ["reads"]}
+    states = world.states(trained)
+    assert inputs == {r.address for p in steps for refs in states[p].inputs.values() for r in refs}
+
+
+def test_a_rerun_does_that_step_and_what_follows_with_verified_inputs(world, trained):
+    from mlflow import MlflowClient
+
+    parent = tracking.find_run(world.tracking, trained).mlflow_id
+    output = world(
+        "rerun", "camvr/round-2/encode", "--from", parent, "--set", "encode.compute=autocast", "--downstream"
+    )
+    assert "4 steps done, 0 found" in output
+    (rerun,) = [run for run in world.runs() if run != trained]
+    states, earlier = world.states(rerun), world.states(trained)
+    assert list(states) == sorted(PATHS[9:])
+    for path in PATHS[9:11]:
+        assert states[path].inputs == earlier[path].inputs
+        assert states[path].outputs != earlier[path].outputs
+        assert states[path].config["encode"]["compute"] == "autocast"
+    new = MlflowClient(world.tracking).get_run(tracking.find_run(world.tracking, rerun).mlflow_id)
+    assert new.data.tags["multiview.rerun_of"] == trained
+
+    # One flipped byte in an input: the line names the file.
+    model = Path(_folder(world, trained, "camvr/round-2/train", "model"))
+    file = model / "passage" / "model.safetensors"
+    data = bytearray(file.read_bytes())
+    data[-1] ^= 1
+    file.write_bytes(data)
+    try:
+        output = world("rerun", "camvr/round-2/encode", "--from", trained, status=2)
+        assert "model.safetensors was altered" in output
+    finally:
+        data[-1] ^= 1
+        file.write_bytes(data)
+    assert "did you mean camvr/round-2/encode" in world(
+        "rerun", "camvr/round-2/encod", "--from", trained, status=2
+    )
+    assert "has no run nonsense" in world("rerun", "split", "--from", "nonsense", status=2)
+
+
+def test_killed_trainings_encodings_and_drivers_are_continued(world, trained):
+    """kill -9 of a training step, of the driver while it trains and while it encodes: the same
+    command goes on, redoing at most a checkpoint interval or a shard."""
+    command = (
+        "run",
+        "training",
+        "--set",
+        "train.rounds=1",
+        "--set",
+        "train.max_steps=12",
+        "--set",
+        "train.checkpoint_steps=2",
+        "--set",
+        "train.seed=7",
+    )
+
+    driver = world.start(*command)
+    checkpoint = _wait(lambda: _checkpoints(world))
+    os.kill(_step_process(driver.pid, "train"), signal.SIGKILL)
+    output, _ = driver.communicate(timeout=120)
+    assert driver.returncode == 1
+    assert "camvr/round-1/train ended without a word" in output
+
+    driver = world.start(*command)
+    _wait(lambda: _checkpoints(world) > checkpoint and _checkpoints(world))
+    resumed_at = _checkpoints(world)
+    step = _step_process(driver.pid, "train")
+    driver.kill()
+    driver.communicate()
+    _wait(lambda: not Path(f"/proc/{step}").exists())
+
+    output = world(*command)
+    (run,) = [
+        r
+        for r in world.runs()
+        if "camvr/round-1/train" in world.states(r)
+        and r != trained
+        and "camvr/round-2/mine" not in world.states(r)
+        and "split" in world.states(r)
+    ]
+    states = world.states(run)
+    store = open_store(world.store)
+    steps = [
+        e["step"]
+        for e in read_events(store, states["camvr/round-1/train"].attempt)
+        if e["event"] == "metric" and e["name"] == "loss"
+    ]
+    assert steps[0] == resumed_at[-1] + 1, "it went on from the last checkpoint"
+    assert steps[-1] == 12
+    assert _checkpoints(world) == [], "checkpoints of a finished model are dropped"
+
+    # An encoding step is killed; its sibling's shard is kept.
+    again = (*command, "--set", "encode.batch_tokens=1024")
+    driver = world.start(*again)
+    victim = _wait(lambda: _step_process(driver.pid, "encode", wait=False))
+    os.kill(victim, signal.SIGKILL)
+    output, _ = driver.communicate(timeout=120)
+    assert driver.returncode == 1
+    output = world(*again)
+    found = [line for line in output.splitlines() if "/encode/" in line and line.endswith("found")]
+    assert len(found) == 1, output
+
+
+def test_two_drivers_over_one_store_both_end_well(world, trained):
+    settings = ("--set", "train.rounds=0", "--set", "model.architecture=dpr")
+    drivers = [world.start("run", "training", *settings) for _ in range(2)]
+    outputs = [driver.communicate(timeout=300)[0] for driver in drivers]
+    assert [driver.returncode for driver in drivers] == [0, 0], outputs
+    (run,) = [r for r in world.runs() if "dpr/round-0/evaluate" in world.states(r)]
+    for state in world.states(run).values():
+        for reference in state.outputs.values():
+            assert load_record(reference.address)[1].digest == reference.digest
+    assert len(tracking.find_run(world.tracking, run).steps) == len(world.states(run))
+
+
+def test_training_starts_from_an_earlier_models_address(world, trained):
+    address = world.states(trained)["camvr/round-1/train"].outputs["model"].address
+    output = world("run", "training", "--set", f"train.model={address}", "--set", "train.rounds=0")
+    assert "initial-model" not in output
+    # Its index is found: the same model over the same shards.
+    assert re.search(r"camvr/round-0/index +found", output)
+    index = world.states(trained)["camvr/round-1/index"].outputs["index"].address
+    output = world("run", "training", "--set", f"train.model={index}", status=2)
+    assert "is the address of index, not of a model" in output
+
+
+def test_the_line_of_a_failing_step_reaches_the_user(world, tmp_path):
+    corpus = json.loads((world.folder / "corpus" / "train.json").read_text())
+    corpus["data"][3]["paragraphs"][0]["qas"][0]["answers"][0]["answer_start"] += 1
+    broken = tmp_path / "broken.json"
+    broken.write_text(json.dumps(corpus))
+    output = world("run", "training", "--set", f"questions.source={broken}", status=2)
+    errors = [line for line in output.splitlines() if line.startswith("error:")]
+    assert len(errors) == 1
+    assert errors[0].startswith("error: split: ") and "broken.json" in errors[0]
+    assert "Traceback" not in output and "Inner task failed" not in output
+
+
+def test_the_comparison_tables_several_systems_beside_bm25(world, trained):
+    output = world(
+        "run",
+        "comparison",
+        "--set",
+        "train.rounds=0",
+        "--set",
+        "comparison.systems.dpr={model: {architecture: dpr}}",
+    )
+    rows = [line.split("|")[1].strip() for line in output.splitlines() if line.startswith("| ")]
+    assert rows == ["system", "mvr", "dpr", "bm25"]
+    assert re.search(r"split +found", output), "the split is shared with the training run"
+
+
+def _folder(world: World, run: str, path: str, kind: str) -> Path:
+    store, record = load_record(world.states(run)[path].outputs[kind].address)
+    assert isinstance(store, LocalStore)
+    return store.root / record.data
+
+
+def _checkpoints(world: World) -> list[int]:
+    """Steps of the complete checkpoints."""
+    store = open_store(world.store)
+    return [
+        int(name.rsplit("-", 1)[1])
+        for name in store.folders("checkpoint")
+        if store.read(f"checkpoint/{name}/artifact.json")
+    ]
+
+
+def _wait(condition: Callable, seconds: float = 120):
+    deadline = time.monotonic() + seconds
+    while not (value := condition()):
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.05)
+    return value
+
+
+def _step_process(driver: int, component: str, wait: bool = True) -> int:
+    """The process of a step below a driver, by the component that it executes."""
+
+    def look() -> int | None:
+        lines = subprocess.run(
+            ["ps", "-eo", "pid,ppid,args"], capture_output=True, text=True, check=True
+        ).stdout
+        table = [line.split(None, 2) for line in lines.splitlines()[1:]]
+        children = {int(pid): (int(parent), args) for pid, parent, args in table}
+        for pid, (parent, args) in children.items():
+            while parent in children and parent != driver:
+                parent = children[parent][0]
+            if (
+                parent == driver
+                and "python" in args.split()[0]
+                and f"--function_to_execute {component}" in args
+            ):
+                return pid
+        return None
+
+    return _wait(look) if wait else look() or 0
