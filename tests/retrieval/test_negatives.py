@@ -129,6 +129,7 @@ def test_no_negative_is_a_positive_or_holds_an_answer_or_is_padding(case):
     ids = pa.array([p.id for p in passages])
     answer = answer_holding(numbers, ids, iter(shuffled), questions, "string")
     positive = positive_hits(numbers, ids, questions)
+    assert not positive[numbers < 0].any() and not answer[numbers < 0].any()
     left = survivors(numbers, positive, answer)
     counted = [0, 0]
     for q, asked in enumerate(questions):

@@ -112,6 +112,24 @@ def test_fewer_passages_than_asked_are_padded_and_never_wrap_round():
     assert top.views.tolist() == [[0, 0, -1, -1, -1]]
 
 
+class Short:
+    """An index that finds one view less than it has, and says −1 for it, as faiss's approximate ones may."""
+
+    def __init__(self, index):
+        self.index, self.ntotal = index, index.ntotal
+
+    def search(self, x, k):
+        scores, rows = self.index.search(x, k)
+        scores[:, -1], rows[:, -1] = -3.4e38, -1
+        return scores, rows
+
+
+def test_a_view_that_was_not_found_is_no_passage():
+    views = np.array([[3.0], [2.0], [1.0]], np.float32)
+    top = top_passages(Short(flat(views)), np.arange(3), np.arange(3), np.ones((1, 1), np.float32), 3)
+    assert top.passages.tolist() == [[0, 1, -1]]
+
+
 def test_all_scores_negative_keep_their_maximum():
     """A max that starts from zero, as lightning-ir's scatter_reduce, would call all of these 0."""
     views = np.array([[-5.0], [-2.0], [-3.0], [-4.0]], np.float32)
