@@ -1,8 +1,8 @@
-"""A BERT small enough for tests: 2 layers, 64 wide, random weights, an English WordPiece vocabulary."""
+"""A BERT small enough for tests: 2 layers, 64 wide unless told, random weights, an English WordPiece vocabulary."""
 
 from pathlib import Path
 
-WORDS = """
+_WORDS = """
 the of and to in a is was were are be been by for with on at from as that this it its he she they
 his her their who what when where which how many much did does do has have had not or but an one two
 three four five six seven eight nine ten first second third last new old great small large long high
@@ -22,10 +22,10 @@ also other others some most all both each every several such only same different
 major main largest smallest highest lowest longest oldest newest famous early late modern ancient
 medieval tesla newton einstein beyonce chopin luther victoria paris london rome berlin warsaw
 normandy california texas florida york boston chicago denver carolina super bowl
-""".split()
+"""
 
 
-def tiny_bert(folder: Path, seed: int = 0) -> Path:
+def tiny_bert(folder: Path, seed: int = 0, width: int = 64) -> Path:
     """Write a tiny random BERT with its tokenizer into `folder` and return it; the same bytes for the same seed."""
     import torch
     from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
@@ -36,9 +36,9 @@ def tiny_bert(folder: Path, seed: int = 0) -> Path:
 
     letters = "abcdefghijklmnopqrstuvwxyz0123456789"
     marks = list(".,;:!?'\"()[]-–—/%$&’")
-    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *dict.fromkeys([*marks, *letters, *WORDS])]
-    pieces += [f"##{piece}" for piece in [*letters, "s", "ed", "ing", "er", "ly", "ion", "al", "ian"] if f"##{piece}" not in pieces]
-    pieces = list(dict.fromkeys(pieces))
+    endings = ["s", "ed", "ing", "er", "ly", "ion", "al", "ian"]
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *marks, *letters, *_WORDS.split()]
+    pieces = list(dict.fromkeys([*pieces, *(f"##{piece}" for piece in [*letters, *endings])]))
     tokenizer = Tokenizer(models.WordPiece({piece: i for i, piece in enumerate(pieces)}, unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer()
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
@@ -54,10 +54,10 @@ def tiny_bert(folder: Path, seed: int = 0) -> Path:
     )
     config = BertConfig(
         vocab_size=len(pieces),
-        hidden_size=64,
+        hidden_size=width,
         num_hidden_layers=2,
         num_attention_heads=4,
-        intermediate_size=128,
+        intermediate_size=2 * width,
         max_position_embeddings=512,
         # Wider than BERT's 0.02, so that a random model tells texts apart.
         initializer_range=0.1,

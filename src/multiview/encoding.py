@@ -109,7 +109,7 @@ class Encoder:
         self, buckets: Buckets[Tag], length: int, members: list[tuple[TokenSequence, Tag]], views: int
     ) -> Batch:
         pad_id = self.model.tokenizer.pad_token_id
-        return make_batch([sequence for sequence, _ in members], pad_id, views, length)
+        return make_batch([sequence for sequence, _ in members], pad_id, views, length, buckets.rows(length))
 
     @torch.inference_mode()
     def _run(self, encode: Any, batch: Batch) -> np.ndarray:

@@ -42,7 +42,13 @@ def question(number: int, of: Passage) -> Question:
     """A question whose answer is a word of the passage's last sentence, offset given for even numbers."""
     answer = str(int(of.id[1:]))
     start = of.text.rindex(answer)
-    return Question(f"q{number:03d}", f"Which text is number {answer} of {number}?", (answer,), None if number % 2 else (start,), (of.id,))
+    return Question(
+        f"q{number:03d}",
+        f"Which text is number {answer} of {number}?",
+        (answer,),
+        None if number % 2 else (start,),
+        (of.id,),
+    )
 
 
 def write_shard(folder: Path, passages: Sequence[Passage], number: int = 0) -> Staged:
@@ -62,15 +68,20 @@ def write_shard(folder: Path, passages: Sequence[Passage], number: int = 0) -> S
     return Staged(folder, f"passages of {folder.name}")
 
 
-def write_training_data(folder: Path, questions: Sequence[Question], negatives: dict[str, list[str]]) -> dict[str, Staged]:
+def write_training_data(
+    folder: Path, questions: Sequence[Question], negatives: dict[str, list[str]]
+) -> dict[str, Staged]:
     """Folders of questions and of negatives."""
     (folder / "questions").mkdir(parents=True, exist_ok=True)
     write_questions(questions, folder / "questions")
     (folder / "negatives").mkdir(exist_ok=True)
     rows = [
-        {"qid": qid, "source": "bm25", "negative_ids": ids, "scores": [1.0] * len(ids)} for qid, ids in negatives.items()
+        {"qid": qid, "source": "bm25", "negative_ids": ids, "scores": [1.0] * len(ids)}
+        for qid, ids in negatives.items()
     ]
-    pq.write_table(pa.Table.from_pylist(rows, schema=NEGATIVES_SCHEMA), folder / "negatives" / "negatives.parquet")
+    pq.write_table(
+        pa.Table.from_pylist(rows, schema=NEGATIVES_SCHEMA), folder / "negatives" / "negatives.parquet"
+    )
     return {"questions": Staged(folder / "questions", "q"), "negatives": Staged(folder / "negatives", "n")}
 
 

@@ -116,8 +116,17 @@ def test_text_that_spells_a_special_token_is_text(base: Path) -> None:
     made = make(base, "camvr")
     tricky = Passage("p", "", "[SEP] the [VIE1] king [CLS] [VIE].", (34,))
     ids = made.passage(tricky)[0].input_ids
-    special = {made._tokenizer.convert_tokens_to_ids(t) for t in ("[SEP]", "[CLS]", "[VIE]", "[VIE1]", "[VIE2]", "[VIE3]", "[VIE4]")}
-    assert [made._tokenizer.convert_ids_to_tokens(i) for i in ids if i in special] == ["[VIE1]", "[VIE2]", "[VIE3]", "[VIE4]", "[SEP]"]
+    special = {
+        made._tokenizer.convert_tokens_to_ids(t)
+        for t in ("[SEP]", "[CLS]", "[VIE]", "[VIE1]", "[VIE2]", "[VIE3]", "[VIE4]")
+    }
+    assert [made._tokenizer.convert_ids_to_tokens(i) for i in ids if i in special] == [
+        "[VIE1]",
+        "[VIE2]",
+        "[VIE3]",
+        "[VIE4]",
+        "[SEP]",
+    ]
 
 
 def test_a_curly_apostrophe_in_a_question_is_read_as_a_plain_one(base: Path) -> None:
@@ -171,7 +180,9 @@ def test_truncation_never_drops_a_viewer(base: Path) -> None:
         ({"architecture": "mvr", "views": 60, "passage_length": 64}, "at most 56 views"),
     ],
 )
-def test_settings_that_do_not_fit_are_refused_with_a_way_out(base: Path, options: dict[str, Any], message: str) -> None:
+def test_settings_that_do_not_fit_are_refused_with_a_way_out(
+    base: Path, options: dict[str, Any], message: str
+) -> None:
     with pytest.raises(InputError, match=message):
         chosen = Model(**options)
         architecture(chosen.architecture).check(chosen)

@@ -19,7 +19,10 @@ def plain_loss(case: dict[str, Any], tau: float, mode: str, choice: str, weight:
     """The formula read off the page, one question and one passage at a time."""
     total = 0.0
     for b, d in enumerate(case["positive"]):
-        f = [[case["scores"][b][p][v] for v in range(case["V"]) if case["mask"][p][v]] for p in range(case["P"])]
+        f = [
+            [case["scores"][b][p][v] for v in range(case["V"]) if case["mask"][p][v]]
+            for p in range(case["P"])
+        ]
         target = max(f[d])
         if mode == "answer":
             marked = [case["scores"][b][d][v] for v in range(case["V"]) if case["answers"][b][v]]
@@ -107,7 +110,9 @@ def test_by_hand() -> None:
 
 def test_all_scores_negative() -> None:
     # A max that starts from 0 would give log 2; the missing view must not count as 0 either.
-    case = case_of([[[-60, -50], [-70, -55]]], mask=[[True, True], [False, True]], real=[[True, True], [False, True]])
+    case = case_of(
+        [[[-60, -50], [-70, -55]]], mask=[[True, True], [False, True]], real=[[True, True], [False, True]]
+    )
     loss, parts = run(case, 1.0)
     assert loss.item() == pytest.approx(math.log(1 + math.exp(-5)), rel=1e-4)
     assert parts.wins.tolist() == [0, 1]

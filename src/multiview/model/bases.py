@@ -7,7 +7,6 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from typing import Any
 
 import fsspec
 
@@ -37,11 +36,6 @@ def staged_base(base: str) -> Iterator[str]:
 
 
 def fingerprint(settings: Any) -> dict[str, str]:
-    """The fingerprint of `settings.model.base`, for the step's key."""
-    return fingerprint_base(settings.model)
-
-
-def fingerprint_base(settings: Any) -> dict[str, str]:
     """What `settings.model.base` is by content: part of the key of the model made from it.
 
     A folder by the digests of its files, a remote one by its file system's checksums, a hub name by its
@@ -67,7 +61,9 @@ def _folder(base: str) -> Path | None:
         _model_files(path)
         return path
     if path.is_absolute() or base.startswith((".", "~")):
-        raise InputError(f"model.base: there is no folder {base}; give a folder, a hub name, a URL or package:NAME")
+        raise InputError(
+            f"model.base: there is no folder {base}; give a folder, a hub name, a URL or package:NAME"
+        )
     return None
 
 
@@ -82,12 +78,16 @@ def _package_folder(name: str) -> Path:
         for config in sorted(Path(root).rglob("config.json")):
             if any(config.parent.glob("*.safetensors")):
                 return config.parent
-    raise InputError(f"model.base: package {name!r} carries no config.json with safetensors weights beside it")
+    raise InputError(
+        f"model.base: package {name!r} carries no config.json with safetensors weights beside it"
+    )
 
 
 def _model_files(folder: Path) -> list[Path]:
     """The files of a checkpoint in order of their names; InputError if it is none."""
-    files = sorted({path for pattern in _PATTERNS for path in folder.glob(pattern)}, key=lambda path: path.name)
+    files = sorted(
+        {path for pattern in _PATTERNS for path in folder.glob(pattern)}, key=lambda path: path.name
+    )
     _check_checkpoint(str(folder), [path.name for path in files])
     return files
 
@@ -106,7 +106,9 @@ def _remote(base: str) -> tuple[fsspec.AbstractFileSystem, list[str]]:
 
 def _check_checkpoint(place: str, names: list[str]) -> None:
     if "config.json" not in names:
-        raise InputError(f"model.base: {place} holds no config.json; give the folder that save_pretrained wrote")
+        raise InputError(
+            f"model.base: {place} holds no config.json; give the folder that save_pretrained wrote"
+        )
     if not any(name.endswith(".safetensors") for name in names):
         raise InputError(
             f"model.base: {place} holds no *.safetensors; load and save the model once with transformers to convert it"

@@ -23,7 +23,11 @@ class Batch(TypedDict):
 
 
 def make_batch(
-    sequences: Sequence[TokenSequence], pad_id: int, views: int, length: int | None = None, rows: int | None = None
+    sequences: Sequence[TokenSequence],
+    pad_id: int,
+    views: int,
+    length: int | None = None,
+    rows: int | None = None,
 ) -> Batch:
     """Pad `sequences` to `length` tokens (the longest's) and, by copies of the last, to `rows` rows."""
     filled = [*sequences, *[sequences[-1]] * ((rows or 0) - len(sequences))]

@@ -32,13 +32,19 @@ class BiEncoder(nn.Module):
     """Question and passage encoder; `tied`, one module under one name, so that checkpoints hold it once."""
 
     def __init__(
-        self, settings: Model, tokenizer: Any, passage: PreTrainedModel, question: PreTrainedModel | None = None
+        self,
+        settings: Model,
+        tokenizer: Any,
+        passage: PreTrainedModel,
+        question: PreTrainedModel | None = None,
     ) -> None:
         super().__init__()
         self.settings = settings
         self.tokenizer = tokenizer
         self.layout: Layout = layout(settings, tokenizer)
-        self.encoders = nn.ModuleDict({PASSAGE: passage} if question is None else {PASSAGE: passage, QUESTION: question})
+        self.encoders = nn.ModuleDict(
+            {PASSAGE: passage} if question is None else {PASSAGE: passage, QUESTION: question}
+        )
         self.scale = score_scale(settings)
 
     @property
@@ -153,10 +159,9 @@ def add_viewers(encoder: PreTrainedModel, tokenizer: Any, tokens: list[str], set
     """
     new = [token for token in tokens if token not in tokenizer.get_vocab()]
     tokenizer.add_tokens(new, special_tokens=True)
-    rows = encoder.get_input_embeddings().weight.shape[0]
-    if len(tokenizer) > rows:
+    if len(tokenizer) > len(embedding_matrix(encoder)):
         encoder.resize_token_embeddings(len(tokenizer), mean_resizing=False)
-    weight = encoder.get_input_embeddings().weight
+    weight = embedding_matrix(encoder)
     generator = torch.Generator().manual_seed(settings.seed)
     with torch.no_grad():
         for token in new:
@@ -164,6 +169,14 @@ def add_viewers(encoder: PreTrainedModel, tokenizer: Any, tokens: list[str], set
             if settings.init == "cls":
                 row += weight[tokenizer.cls_token_id]
             weight[tokenizer.convert_tokens_to_ids(token)] = row
+
+
+def embedding_matrix(encoder: nn.Module) -> Tensor:
+    """The word embeddings [vocabulary, D] of a part of a bi-encoder."""
+    assert isinstance(encoder, PreTrainedModel)
+    weight = encoder.get_input_embeddings().weight
+    assert isinstance(weight, Tensor)
+    return weight
 
 
 def initial_model(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any) -> None:

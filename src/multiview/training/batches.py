@@ -63,13 +63,16 @@ class Collator:
             ids += example.negatives
             queries += [example.question.question] * len(example.negatives)
         sequences = [
-            self.layout.passage(self.passages[name], [query]) for name, query in zip(ids, queries, strict=True)
+            self.layout.passage(self.passages[name], [query])
+            for name, query in zip(ids, queries, strict=True)
         ]
         flat = [sequence for group in sequences for sequence in group]
         index, views = locate_views(sequences, self.layout.max_views)
         width = max(map(len, index))
         return TrainingBatch(
-            questions=make_batch([self.layout.question(e.question.question) for e in examples], self.pad_id, 1),
+            questions=make_batch(
+                [self.layout.question(e.question.question) for e in examples], self.pad_id, 1
+            ),
             passages=make_batch(flat, self.pad_id, self.layout.max_views),
             views=torch.tensor([row + [0] * (width - len(row)) for row in index]),
             view_mask=_mask([[True] * len(row) for row in index], width),
@@ -91,7 +94,9 @@ class Collator:
         return [i in found for i in range(len(views))]
 
 
-def locate_views(sequences: Sequence[Sequence[TokenSequence]], room: int) -> tuple[list[list[int]], list[list[View]]]:
+def locate_views(
+    sequences: Sequence[Sequence[TokenSequence]], room: int
+) -> tuple[list[list[int]], list[list[View]]]:
     """Each passage's views, and where they lie when every sequence has `room` vectors, one sequence after another."""
     index: list[list[int]] = []
     views: list[list[View]] = []

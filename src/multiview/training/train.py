@@ -36,7 +36,11 @@ def train(
     if settings.train.gradient_checkpointing:
         model.checkpoint_activations()
     collator = Collator(
-        model.layout, model.tokenizer.pad_token_id, passages, settings.train, settings.questions.answer_matching
+        model.layout,
+        model.tokenizer.pad_token_id,
+        passages,
+        settings.train,
+        settings.questions.answer_matching,
     )
     latest = checkpoints.latest() if checkpoints is not None else None
     with tempfile.TemporaryDirectory(prefix="training-") as folder:
@@ -55,7 +59,9 @@ def check_training(settings: Train, model: Path) -> None:
         )
 
 
-def training_data(settings: Train, inputs: dict[str, Any], tell: Any) -> tuple[QuestionStream, dict[str, Passage]]:
+def training_data(
+    settings: Train, inputs: dict[str, Any], tell: Any
+) -> tuple[QuestionStream, dict[str, Passage]]:
     """The stream of questions, and the passages that it can ask for: positives and pools of negatives.
 
     Only the first positive that the corpus holds is trained on; a question without one is dropped and counted.
@@ -77,10 +83,14 @@ def training_data(settings: Train, inputs: dict[str, Any], tell: Any) -> tuple[Q
     pool = _pool(settings, inputs.get("negatives"), questions)
     stream = QuestionStream(questions, positives, pool, settings)
     if stream.batch_size < settings.batch_size:
-        tell.warning(f"train.batch_size {settings.batch_size}: only {len(questions)} questions, so batches of that many")
+        tell.warning(
+            f"train.batch_size {settings.batch_size}: only {len(questions)} questions, so batches of that many"
+        )
     without = sum(len(pool.get(question.qid, ())) < settings.negatives for question in questions)
     if settings.negatives and without:
-        tell.warning(f"{without} of {len(questions)} questions have fewer than {settings.negatives} hard negatives")
+        tell.warning(
+            f"{without} of {len(questions)} questions have fewer than {settings.negatives} hard negatives"
+        )
     for name, value in (
         ("questions", len(questions)),
         ("dropped_questions", dropped),
@@ -95,7 +105,12 @@ def training_data(settings: Train, inputs: dict[str, Any], tell: Any) -> tuple[Q
 
 def _present(folder: Path, ids: set[str]) -> set[str]:
     """Which of `ids` are in the corpus; its other ids are not kept."""
-    return {name for batch in read_tables(folder, ["id"]) for name in batch.column("id").to_pylist() if name in ids}
+    return {
+        name
+        for batch in read_tables(folder, ["id"])
+        for name in batch.column("id").to_pylist()
+        if name in ids
+    }
 
 
 def _pool(settings: Train, negatives: Staged | None, questions: list[Question]) -> dict[str, list[str]]:

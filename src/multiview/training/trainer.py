@@ -54,7 +54,9 @@ class BiEncoderTrainer(Trainer):
         self._parts: dict[str, list[torch.Tensor]] = defaultdict(list)
         self._temperature = 1.0
 
-    def compute_loss(self, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None) -> Any:
+    def compute_loss(
+        self, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
+    ) -> Any:
         """The loss of one `TrainingBatch` at this step's temperature."""
         batch: TrainingBatch = inputs
         questions, vectors = model(batch["questions"], batch["passages"])

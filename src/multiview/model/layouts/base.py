@@ -124,9 +124,7 @@ def _special(tokenizer: PreTrainedTokenizer, attribute: str, shape: str) -> int:
     """The id of a special token that BERT-like models have."""
     token = getattr(tokenizer, f"{attribute}_id", None)
     if token is None:
-        raise InputError(
-            f"model.base: its tokenizer has no {shape} token; choose a BERT-like model"
-        )
+        raise InputError(f"model.base: its tokenizer has no {shape} token; choose a BERT-like model")
     return token
 
 

@@ -57,9 +57,7 @@ class Camvr(Layout):
                 views.append(View(runs, snippet.span, snippet.padding))
         ids.append(self._sep)
         # A text without any word piece has no snippet to pool: its one view is the whole sequence.
-        return [
-            TokenSequence(ids, tuple(views) or (self._whole(len(ids), (0, len(passage.text))),))
-        ]
+        return [TokenSequence(ids, tuple(views) or (self._whole(len(ids), (0, len(passage.text))),))]
 
     def _runs(self, viewer: int, stop: int) -> tuple[tuple[int, int], ...]:
         """The runs of the view whose viewer token stands at `viewer` and whose snippet ends before `stop`."""

@@ -15,9 +15,7 @@ class Mvr(Layout):
     """`[VIE1]…[VIEn] title [SEP] text [SEP]`; every viewer token stands at position 0, the text counts on from 1 (MVR 3.2)."""
 
     name = "mvr"
-    defaults = {
-        "train": {"positive": "max", "local_weight": 0.01, "temperature": {"schedule": "annealed"}}
-    }
+    defaults = {"train": {"positive": "max", "local_weight": 0.01, "temperature": {"schedule": "annealed"}}}
     has_spans = False
 
     @classmethod
