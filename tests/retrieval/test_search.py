@@ -128,6 +128,7 @@ def test_a_view_that_was_not_found_is_no_passage():
     views = np.array([[3.0], [2.0], [1.0]], np.float32)
     top = top_passages(Short(flat(views)), np.arange(3), np.arange(3), np.ones((1, 1), np.float32), 3)
     assert top.passages.tolist() == [[0, 1, -1]]
+    assert top.scores.tolist() == [[3.0, 2.0, -np.inf]] and top.views.tolist() == [[0, 0, -1]]
 
 
 def test_all_scores_negative_keep_their_maximum():

@@ -26,7 +26,13 @@ from multiview.negatives.mined import mine
 from multiview.negatives.pool import read_negatives, read_table
 from tests.recording import Recorder
 from tests.retrieval.corpora import question, questions_folder, write_passages
-from tests.tiny import WORDS, tiny_bert
+from tests.tiny import tiny_bert
+
+WORDS = """
+city country state river mountain sea ocean island king queen president army battle church school college
+team game season player league cup music album song band film book author writer art science theory law
+court century people language water air light energy heat oxygen gas carbon iron gold silver plant animal
+""".split()
 
 SETTINGS = SimpleNamespace(
     corpus=Corpus(),
