@@ -28,11 +28,12 @@ from tests.recording import Recorder
 from tests.retrieval.corpora import question, questions_folder, write_passages
 from tests.tiny import tiny_bert
 
-WORDS = """
+TEXT = """
 city country state river mountain sea ocean island king queen president army battle church school college
 team game season player league cup music album song band film book author writer art science theory law
 court century people language water air light energy heat oxygen gas carbon iron gold silver plant animal
-""".split()
+"""
+WORDS = TEXT.split()
 
 SETTINGS = SimpleNamespace(
     corpus=Corpus(),
