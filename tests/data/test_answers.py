@@ -78,6 +78,12 @@ def test_positions_are_of_the_original_text_where_nfd_is_longer():
             assert [text[start:stop].lower() for start, stop in spans] == [answer.lower()]
 
 
+def test_marks_that_nfd_reorders_keep_their_positions():
+    text = "xa\u0301\u0327"  # NFD puts the cedilla before the acute accent
+    assert decompose(text) == ("xa\u0327\u0301", [0, 1, 3, 2])
+    assert find_answers(text, [text]) == [(0, 4)]
+
+
 def test_case_white_space_and_normal_form_do_not_matter_articles_and_punctuation_do():
     text = "The  Denver\nBroncos (AFC) won."
     assert has_answer(text, ["denver broncos"])

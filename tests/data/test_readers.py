@@ -162,6 +162,8 @@ def test_sources_that_are_not_there(tmp_path, monkeypatch):
     monkeypatch.delenv("SOME_DATA", raising=False)
     with pytest.raises(InputError, match="SOME_DATA is not set"):
         expand_source("${SOME_DATA}/x.json")
+    with pytest.raises(InputError, match="nowhere://x"):
+        expand_source("nowhere://x")
     with pytest.raises(InputError, match=r"x\.json: no such file"):
         expand_source(str(tmp_path / "x.json"))
     with pytest.raises(InputError, match="no files there"):

@@ -290,6 +290,13 @@ def test_an_offset_that_does_not_fit_says_what_stands_there(tmp_path, files, shi
     fails(tmp_path, r"question t2: answer 'word2' should stand at .* of passage p2", *settings(files))
 
 
+def test_a_negative_offset_does_not_count_from_the_end(tmp_path, files):
+    rows = question_rows("t", 1, 1)
+    rows[0]["answer_starts"] = [-len("word0.")]
+    files.train = write(tmp_path / "t.jsonl", rows)
+    fails(tmp_path, r"question t0: answer 'word0' should stand at -6", *settings(files))
+
+
 def test_fewer_passages_than_shards(tmp_path, files):
     fails(tmp_path, r"corpus\.shards=26: there are only 25", *settings(files, shards=26))
 

@@ -30,11 +30,15 @@ def expand_source(source: str) -> list[str]:
     """The files that one source names, sorted.
 
     `${NAME}` is the environment variable's value. A folder is its files of a known format (stray
-    files are passed over), a pattern (`*`, `?`, `[…]`) all files that match, hidden ones apart. Raises InputError for
-    a variable that is not set, and when there is no file.
+    files are passed over), a pattern (`*`, `?`, `[…]`) all files that match,
+    hidden ones apart. Raises InputError for a variable that is not set, a protocol that cannot be
+    read, and when there is no file.
     """
     named = VARIABLE.sub(lambda match: _variable(match, source), source)
-    fs, path = url_to_fs(named)
+    try:
+        fs, path = url_to_fs(named)
+    except (ValueError, ImportError) as error:  # a protocol unknown, or without its package
+        raise InputError(f"{source}: {error}") from None
     try:
         # A file's own name may hold a bracket.
         if fs.isfile(path):
