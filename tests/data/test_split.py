@@ -15,91 +15,18 @@ from multiview.data.passages import (
     PassageLookup,
     content_hash,
     count_passages,
-    read_passages,
     shard_files,
 )
-from multiview.data.questions import read_questions
 from multiview.data.sentences import sentence_ends
 from multiview.data.shards import shard_sizes
-from multiview.data.split import fingerprint, split
+from multiview.data.split import fingerprint
 from multiview.errors import InputError
-from tests.recording import Recorder
-
-OUTPUTS = ("passages", "train_questions", "dev_questions")
-
-
-class Done:
-    """One run of the step."""
-
-    def __init__(self, folder: Path, corpus: Corpus, questions: Questions) -> None:
-        self.tell = Recorder()
-        self.output = {name: folder / name for name in OUTPUTS}
-        for path in self.output.values():
-            path.mkdir(parents=True)
-        split(SimpleNamespace(corpus=corpus, questions=questions), {}, self.output, self.tell)
-        self.passages = list(read_passages(self.output["passages"]))
-        self.ids = [passage.id for passage in self.passages]
-        self.train = read_questions(self.output["train_questions"])
-        self.dev = read_questions(self.output["dev_questions"])
-
-    def bytes(self) -> dict[str, bytes]:
-        files = (file for path in self.output.values() for file in sorted(path.iterdir()))
-        return {file.name + file.parent.name: file.read_bytes() for file in files}
-
-
-def passage_rows(number: int) -> list[dict]:
-    return [
-        {
-            "id": f"p{i}",
-            "title": f"Title {i}",
-            "text": f"Passage {i} is here. It says word{i}.",
-            "year": 1900 + i,
-        }
-        for i in range(number)
-    ]
-
-
-def question_rows(name: str, number: int, passages: int) -> list[dict]:
-    rows = []
-    for i in range(number):
-        text = f"Passage {i % passages} is here. It says word{i % passages}."
-        answer = f"word{i % passages}"
-        rows.append(
-            {
-                "qid": f"{name}{i}",
-                "question": f"What does {i} say?",
-                "answers": [answer],
-                "answer_starts": [text.index(answer)],
-                "positive_ids": [f"p{i % passages}"],
-            }
-        )
-    return rows
-
-
-def write(path: Path, rows: list[dict]) -> str:
-    if path.suffix == ".parquet":
-        pq.write_table(pa.Table.from_pylist(rows), path)
-    else:
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return str(path)
+from tests.data.small import Done, passage_rows, question_rows, settings, small_files, write
 
 
 @pytest.fixture
-def files(tmp_path) -> SimpleNamespace:
-    """25 passages; 40 training questions about the first 20, 10 dev questions about the first 10."""
-    return SimpleNamespace(
-        corpus=write(tmp_path / "corpus.jsonl", passage_rows(25)),
-        train=write(tmp_path / "train.jsonl", question_rows("t", 40, 20)),
-        dev=write(tmp_path / "dev.jsonl", question_rows("d", 10, 10)),
-    )
-
-
-def settings(files: SimpleNamespace, **more) -> tuple[Corpus, Questions]:
-    corpus = {name: more.pop(name) for name in list(more) if name in Corpus.model_fields and name != "seed"}
-    return (
-        Corpus(**{"source": files.corpus, "shards": 3, **corpus}),
-        Questions(**{"source": files.train, "dev_source": files.dev, **more}),
-    )
+def files(tmp_path):
+    return small_files(tmp_path)
 
 
 def test_passages_are_cut_in_order_into_nearly_equal_shards(tmp_path, files):
@@ -238,83 +165,6 @@ def test_squad_brings_its_passages_each_once(tmp_path):
     assert done.train[0].positive_ids == done.train[2].positive_ids == (done.ids[0],)
 
 
-# --- what is wrong ---
-
-
-def fails(tmp_path: Path, message: str, corpus: Corpus, questions: Questions) -> None:
-    with pytest.raises(InputError, match=message) as error:
-        Done(tmp_path / "failed", corpus, questions)
-    assert "\n" not in str(error.value)
-    assert not [file for file in (tmp_path / "failed").rglob("*") if file.is_file()], "nothing is written"
-
-
-def test_an_id_used_twice_names_both_rows(tmp_path, files):
-    other = write(tmp_path / "more.jsonl", [{"id": "z", "text": "x"}, {"id": "p4", "text": "y"}])
-    corpus, questions = settings(files)
-    fails(
-        tmp_path,
-        r"more\.jsonl row 2: passage id 'p4' .* corpus\.jsonl row 5",
-        Corpus(source=(files.corpus, other)),
-        questions,
-    )
-    files.train = write(tmp_path / "t.jsonl", [question_rows("t", 1, 1)[0]] * 2)
-    fails(tmp_path / "q", r"t\.jsonl row 2: question id 't0' .* t\.jsonl row 1", corpus, settings(files)[1])
-
-
-def test_empty_text_or_id_names_the_row(tmp_path, files):
-    questions = settings(files)[1]
-    for row, message in (
-        ({"id": "z", "text": " \n"}, "row 2: passage 'z' has no text"),
-        ({"id": "", "text": "x"}, "row 2: .* id is empty"),
-    ):
-        bad = write(tmp_path / "bad.jsonl", [passage_rows(1)[0], row])
-        fails(tmp_path / row["id"], message, Corpus(source=(bad,)), questions)
-
-
-def test_an_empty_corpus(tmp_path, files):
-    empty = write(tmp_path / "empty.jsonl", [])
-    fails(tmp_path, r"empty\.jsonl: no passages", Corpus(source=(empty,)), settings(files)[1])
-    fails(
-        tmp_path / "q",
-        r"empty\.jsonl: no questions",
-        Corpus(source=(files.corpus,)),
-        Questions(source=(empty,)),
-    )
-
-
-@pytest.mark.parametrize("shift", [1, -1, 1000, -100])
-def test_an_offset_that_does_not_fit_says_what_stands_there(tmp_path, files, shift):
-    rows = question_rows("t", 3, 3)
-    rows[2]["answer_starts"][0] += shift
-    files.train = write(tmp_path / "t.jsonl", rows)
-    fails(tmp_path, r"question t2: answer 'word2' should stand at .* of passage p2", *settings(files))
-
-
-def test_a_negative_offset_does_not_count_from_the_end(tmp_path, files):
-    rows = question_rows("t", 1, 1)
-    rows[0]["answer_starts"] = [-len("word0.")]
-    files.train = write(tmp_path / "t.jsonl", rows)
-    fails(tmp_path, r"question t0: answer 'word0' should stand at -6", *settings(files))
-
-
-def test_fewer_passages_than_shards(tmp_path, files):
-    fails(tmp_path, r"corpus\.shards=26: there are only 25", *settings(files, shards=26))
-
-
-def test_no_source_of_passages_or_questions(tmp_path, files):
-    fails(tmp_path, r"corpus\.source: name the passages; train\.jsonl", Corpus(), settings(files)[1])
-    fails(tmp_path / "q", r"questions\.source", settings(files)[0], Questions())
-
-
-def test_a_column_of_two_types(tmp_path, files):
-    other = write(tmp_path / "more.jsonl", [{"id": "z", "text": "x", "year": ["a"]}])
-    fails(tmp_path, r"more\.jsonl: a column's type", Corpus(source=(files.corpus, other)), settings(files)[1])
-
-
-def test_the_data_of_a_language_are_looked_for_first(tmp_path, files):
-    fails(tmp_path, "corpus.language=klingon", *settings(files, language="klingon"))
-
-
 def test_the_key_sees_content_and_no_place(tmp_path, files):
     before = fingerprint(SimpleNamespace(**dict(zip(("corpus", "questions"), settings(files), strict=True))))
     (tmp_path / "moved").mkdir()
@@ -328,31 +178,6 @@ def test_the_key_sees_content_and_no_place(tmp_path, files):
         fingerprint(SimpleNamespace(**dict(zip(("corpus", "questions"), settings(moved), strict=True))))
         != before
     )
-
-
-# --- looking passages up ---
-
-
-def test_lookup_reads_passages_by_id_over_shards_and_row_groups(tmp_path):
-    corpus = write(tmp_path / "c.parquet", passage_rows(2500))
-    train = write(tmp_path / "t.jsonl", question_rows("t", 20, 20))
-    done = Done(tmp_path / "out", Corpus(source=(corpus,), shards=2), Questions(source=(train,)))
-    assert [pq.read_metadata(f).num_row_groups for f in shard_files(done.output["passages"])] == [2, 2]
-    (done.output["passages"] / "stray.txt").write_text("not a shard")
-    lookup = PassageLookup(done.output["passages"])
-    assert len(lookup) == 2500
-    asked = ["p2499", "p0", "p999", "p1000", "p1249", "p1250", "p0"]
-    by_id = {passage.id: passage for passage in done.passages}
-    assert lookup.passages(asked) == {id_: by_id[id_] for id_ in asked}
-    assert lookup.texts(["p7"]) == {"p7": ("Title 7", "Passage 7 is here. It says word7.")}
-    assert lookup.passages([]) == {}
-    with pytest.raises(InputError, match=r"1 of 2 passages .*'nobody'"):
-        lookup.passages(["p1", "nobody"])
-
-
-def test_no_shards(tmp_path):
-    with pytest.raises(InputError, match="no shards"):
-        list(read_passages(tmp_path))
 
 
 # --- real data ---

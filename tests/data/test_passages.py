@@ -1,0 +1,35 @@
+"""Reading shards back."""
+
+import pyarrow.parquet as pq
+import pytest
+
+from multiview.config import Corpus, Questions
+from multiview.data.passages import (
+    PassageLookup,
+    read_passages,
+    shard_files,
+)
+from multiview.errors import InputError
+from tests.data.small import Done, passage_rows, question_rows, write
+
+
+def test_lookup_reads_passages_by_id_over_shards_and_row_groups(tmp_path):
+    corpus = write(tmp_path / "c.parquet", passage_rows(2500))
+    train = write(tmp_path / "t.jsonl", question_rows("t", 20, 20))
+    done = Done(tmp_path / "out", Corpus(source=(corpus,), shards=2), Questions(source=(train,)))
+    assert [pq.read_metadata(f).num_row_groups for f in shard_files(done.output["passages"])] == [2, 2]
+    (done.output["passages"] / "stray.txt").write_text("not a shard")
+    lookup = PassageLookup(done.output["passages"])
+    assert len(lookup) == 2500
+    asked = ["p2499", "p0", "p999", "p1000", "p1249", "p1250", "p0"]
+    by_id = {passage.id: passage for passage in done.passages}
+    assert lookup.passages(asked) == {id_: by_id[id_] for id_ in asked}
+    assert lookup.texts(["p7"]) == {"p7": ("Title 7", "Passage 7 is here. It says word7.")}
+    assert lookup.passages([]) == {}
+    with pytest.raises(InputError, match=r"1 of 2 passages .*'nobody'"):
+        lookup.passages(["p1", "nobody"])
+
+
+def test_no_shards(tmp_path):
+    with pytest.raises(InputError, match="no shards"):
+        list(read_passages(tmp_path))

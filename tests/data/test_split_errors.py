@@ -1,0 +1,88 @@
+"""What the split step refuses: one line that names the file, row or setting, and nothing written."""
+
+from pathlib import Path
+
+import pytest
+
+from multiview.config import Corpus, Questions
+from multiview.errors import InputError
+from tests.data.small import Done, passage_rows, question_rows, settings, small_files, write
+
+
+@pytest.fixture
+def files(tmp_path):
+    return small_files(tmp_path)
+
+
+def fails(tmp_path: Path, message: str, corpus: Corpus, questions: Questions) -> None:
+    with pytest.raises(InputError, match=message) as error:
+        Done(tmp_path / "failed", corpus, questions)
+    assert "\n" not in str(error.value)
+    assert not [file for file in (tmp_path / "failed").rglob("*") if file.is_file()], "nothing is written"
+
+
+def test_an_id_used_twice_names_both_rows(tmp_path, files):
+    other = write(tmp_path / "more.jsonl", [{"id": "z", "text": "x"}, {"id": "p4", "text": "y"}])
+    corpus, questions = settings(files)
+    fails(
+        tmp_path,
+        r"more\.jsonl row 2: passage id 'p4' .* corpus\.jsonl row 5",
+        Corpus(source=(files.corpus, other)),
+        questions,
+    )
+    files.train = write(tmp_path / "t.jsonl", [question_rows("t", 1, 1)[0]] * 2)
+    fails(tmp_path / "q", r"t\.jsonl row 2: question id 't0' .* t\.jsonl row 1", corpus, settings(files)[1])
+
+
+def test_empty_text_or_id_names_the_row(tmp_path, files):
+    questions = settings(files)[1]
+    for row, message in (
+        ({"id": "z", "text": " \n"}, "row 2: passage 'z' has no text"),
+        ({"id": "", "text": "x"}, "row 2: .* id is empty"),
+    ):
+        bad = write(tmp_path / "bad.jsonl", [passage_rows(1)[0], row])
+        fails(tmp_path / row["id"], message, Corpus(source=(bad,)), questions)
+
+
+def test_an_empty_corpus(tmp_path, files):
+    empty = write(tmp_path / "empty.jsonl", [])
+    fails(tmp_path, r"empty\.jsonl: no passages", Corpus(source=(empty,)), settings(files)[1])
+    fails(
+        tmp_path / "q",
+        r"empty\.jsonl: no questions",
+        Corpus(source=(files.corpus,)),
+        Questions(source=(empty,)),
+    )
+
+
+@pytest.mark.parametrize("shift", [1, -1, 1000, -100])
+def test_an_offset_that_does_not_fit_says_what_stands_there(tmp_path, files, shift):
+    rows = question_rows("t", 3, 3)
+    rows[2]["answer_starts"][0] += shift
+    files.train = write(tmp_path / "t.jsonl", rows)
+    fails(tmp_path, r"question t2: answer 'word2' should stand at .* of passage p2", *settings(files))
+
+
+def test_a_negative_offset_does_not_count_from_the_end(tmp_path, files):
+    rows = question_rows("t", 1, 1)
+    rows[0]["answer_starts"] = [-len("word0.")]
+    files.train = write(tmp_path / "t.jsonl", rows)
+    fails(tmp_path, r"question t0: answer 'word0' should stand at -6", *settings(files))
+
+
+def test_fewer_passages_than_shards(tmp_path, files):
+    fails(tmp_path, r"corpus\.shards=26: there are only 25", *settings(files, shards=26))
+
+
+def test_no_source_of_passages_or_questions(tmp_path, files):
+    fails(tmp_path, r"corpus\.source: name the passages; train\.jsonl", Corpus(), settings(files)[1])
+    fails(tmp_path / "q", r"questions\.source", settings(files)[0], Questions())
+
+
+def test_a_column_of_two_types(tmp_path, files):
+    other = write(tmp_path / "more.jsonl", [{"id": "z", "text": "x", "year": ["a"]}])
+    fails(tmp_path, r"more\.jsonl: a column's type", Corpus(source=(files.corpus, other)), settings(files)[1])
+
+
+def test_the_data_of_a_language_are_looked_for_first(tmp_path, files):
+    fails(tmp_path, "corpus.language=klingon", *settings(files, language="klingon"))
