@@ -4,8 +4,7 @@ import json
 import random
 from pathlib import Path
 
-from tests.tiny import WORDS
-
+THINGS = ["river", "mountain", "island", "castle", "church", "school", "college", "army", "team", "game", "league", "cup", "film", "music", "album", "band", "book", "art", "theory", "law", "court", "language", "water", "air", "light", "oxygen", "carbon", "iron", "silver", "metal", "plant", "animal", "cell", "coal", "steam", "engine", "train", "road", "bridge", "house", "garden", "tower", "wall", "street", "market", "ship", "price", "bank", "party", "vote", "family"]
 NAMES = ["Tesla", "Newton", "Einstein", "Chopin", "Luther", "Victoria", "Beyonce"]
 PLACES = ["Paris", "London", "Rome", "Berlin", "Warsaw", "Normandy", "California", "Texas"]
 FACTS = [
@@ -41,8 +40,8 @@ def _article(draw: random.Random, ident: str) -> dict:
             "name": name,
             "place": place,
             "year": str(draw.randint(1000, 2000)),
-            "thing": draw.choice(WORDS),
-            "other": draw.choice(WORDS),
+            "thing": draw.choice(THINGS),
+            "other": draw.choice(THINGS),
         }
         sentence, answer = sentence.format(**words), answer.format(**words)
         start = len(text) + sentence.index(answer)

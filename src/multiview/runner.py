@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import sys
 import threading
@@ -99,7 +100,7 @@ def run_step(step: Step, told: _State, config: str, inputs: Inputs) -> dict[str,
     told.state = told.state.model_copy(
         update={
             "key": key,
-            "config": {name: section.model_dump(mode="json") for name, section in vars(settings).items()},
+            "config": json.loads(config),
             "inputs": references,
         }
     )

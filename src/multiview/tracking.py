@@ -206,7 +206,7 @@ class _Shipper:
         from mlflow.entities import Metric, Param, RunTag
 
         run, tags = child.info.run_id, child.data.tags
-        wanted = {names.TAG_KEY: state.key, names.TAG_STATUS: state.status, names.TAG_ERROR: state.error}
+        wanted = {names.TAG_KEY: state.key, names.TAG_ERROR: state.error}
         for name, references in state.inputs.items():
             for number, reference in enumerate(references):
                 wanted[f"{names.INPUT_TAG}{name}.{number:03d}"] = reference.model_dump_json()
