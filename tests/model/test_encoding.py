@@ -180,7 +180,7 @@ def test_a_vector_beyond_float16_names_its_passage(model: Staged, tmp_path: Path
     encoder = BiEncoder.load(model.path)
     parameters = dict(encoder.named_parameters())
     with torch.no_grad():
-        parameters["encoders.passage.encoder.layer.1.output.LayerNorm.weight"] *= 1e6
+        parameters["encoders.passage.encoder.layer.1.output.LayerNorm.weight"].mul_(1e6)
     encoder.save(tmp_path / "large")
     with pytest.raises(InputError, match=r"passage 'p0.*float16"):
         embed(Staged(tmp_path / "large", "x"), PASSAGES[:3], tmp_path)
