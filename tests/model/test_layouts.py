@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
-from multiview.config import Model
+from multiview.config import Model, Train
 from multiview.data.passages import Passage
 from multiview.errors import InputError
-from multiview.model.layouts import LAYOUTS, Layout, View, architecture, layout
+from multiview.model.layouts import LAYOUTS, Layout, View, architecture, check, layout
 from multiview.model.layouts.camvr import cut_longest
 
 PASSAGE = Passage("p", "Old Europe", "The king won. It was in Paris. Queen.", (14, 31, 37))
@@ -76,9 +76,21 @@ def test_camvr_puts_a_viewer_before_each_snippet(base: Path) -> None:
 
 
 def test_camvr_pools_snippets(base: Path) -> None:
-    pooled = make(base, "camvr", views=5, pooling="snippet").passage(PASSAGE)[0]
-    # The viewer tokens stay where they were; the empty snippet gives no view.
-    assert [place.runs for place in pooled.views] == [((1, 8),), ((9, 13),), ((14, 19),), ((20, 22),)]
+    made = make(base, "camvr", views=5, pooling="snippet")
+    (pooled,) = made.passage(PASSAGE)
+    # No view needs a viewer token, and the empty snippet gives none.
+    assert (
+        tokens(made, pooled.input_ids)
+        == "[CLS] old e ##u ##r ##o ##p ##e the king won . it was in paris . queen . [SEP]"
+    )
+    assert pooled.views == (
+        view((1, 8)),
+        view((8, 12), span=(0, 14)),
+        view((12, 17), span=(14, 31)),
+        view((17, 19), span=(31, 37)),
+    )
+    assert tokens(made, made.question("Who won?").input_ids) == "[CLS] who won ? [SEP]"
+    assert made.question("Who won?").views == (view((0, 5)),)
     both = make(base, "camvr", views=5, pooling="both").passage(PASSAGE)[0]
     assert [place.runs for place in both.views] == [
         ((0, 1), (1, 8)),
@@ -168,6 +180,9 @@ def test_truncation_never_drops_a_viewer(base: Path) -> None:
         "[VIE1] old [VIE2] king king king king [VIE3] queen . [VIE4] war war war war [SEP]"
     )
     assert len(sequence.views) == 4
+    (pooled,) = make(base, "camvr", passage_length=16, pooling="snippet").passage(passage)
+    assert [stop - start for view in pooled.views for start, stop in view.runs] == [1, 6, 2, 5]
+    assert len(pooled.input_ids) == 16
 
 
 @pytest.mark.parametrize(
@@ -186,6 +201,15 @@ def test_settings_that_do_not_fit_are_refused_with_a_way_out(
     with pytest.raises(InputError, match=message):
         chosen = Model(**options)
         architecture(chosen.architecture).check(chosen)
+
+
+def test_answer_views_need_views_that_stand_for_text() -> None:
+    answer = Train(positive="answer")
+    for name in ("dpr", "camvr"):
+        check(Model(architecture=name), answer)
+    check(Model(architecture="mvr"), Train())
+    with pytest.raises(InputError, match=r"train\.positive"):
+        check(Model(architecture="mvr"), answer)
 
 
 def test_lengths_beyond_the_base_models_positions_are_refused() -> None:

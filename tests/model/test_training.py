@@ -206,7 +206,10 @@ def test_bfloat16_and_recomputed_activations_train_too(
     )
     for name, value in weights(plain).items():
         torch.testing.assert_close(weights(again)[name], value, atol=2e-5, rtol=1e-4)
-    half = run(data, model, tmp_path / "c", Recorder(), max_steps=2, dropout=0.0, precision="bfloat16")
+    tell = Recorder()
+    half = run(data, model, tmp_path / "c", tell, max_steps=2, dropout=0.0, precision="bfloat16")
+    # A run shorter than log_steps is not silent.
+    assert ("learning_rate", 2) in [(name, step) for name, _, step in tell.metrics]
     assert all(value.dtype == torch.float32 and value.isfinite().all() for value in weights(half).values())
 
 
@@ -248,7 +251,7 @@ def test_the_batch_finds_every_view_and_the_answers_view(base: Path, tmp_path: P
     assert batch["view_mask"].all() and batch["views"].tolist() == [[0, 1, 2, 3], [4, 5, 6, 7]]
 
 
-def test_answer_views_need_views_that_stand_for_text(
+def test_training_checks_its_settings_against_the_model(
     data: dict[str, Staged], base: Path, tmp_path: Path
 ) -> None:
     model = material.saved_model(tmp_path / "mvr", base, architecture="mvr")

@@ -10,7 +10,7 @@ from multiview.data.passages import Passage, PassageLookup, read_tables
 from multiview.data.questions import Question, read_questions
 from multiview.errors import InputError
 from multiview.model.encoder import BiEncoder, load_settings
-from multiview.model.layouts import architecture
+from multiview.model.layouts import check
 from multiview.negatives.pool import read_negatives
 from multiview.training.batches import Collator
 from multiview.training.stream import QuestionStream
@@ -29,7 +29,7 @@ def train(
     Reads settings.train and settings.questions. A run that was killed goes on from `checkpoints.latest()`
     and ends with the very weights that it would have had. InputError for settings that do not suit the model.
     """
-    check_training(settings.train, inputs["start"].path)
+    check(load_settings(inputs["start"].path), settings.train)
     stream, passages = training_data(settings.train, inputs, tell)
     model = BiEncoder.load(inputs["start"].path)
     model.set_dropout(settings.train.dropout)
@@ -48,15 +48,6 @@ def train(
         trainer = BiEncoderTrainer(model, stream, collator, arguments, tell, checkpoints)
         trainer.train(resume_from_checkpoint=None if latest is None else str(latest))
     model.cpu().save(output["model"])
-
-
-def check_training(settings: Train, model: Path) -> None:
-    """Raise InputError where the loss asks for what the model's views are not."""
-    name = load_settings(model).architecture
-    if settings.positive == "answer" and not architecture(name).has_spans:
-        raise InputError(
-            f"train.positive: answer does not suit architecture {name}, whose views stand for no part of the text; use max"
-        )
 
 
 def training_data(

@@ -113,6 +113,7 @@ class Teller(TrainerCallback):
         if state.global_step >= state.max_steps:
             # The model itself is about to be written; nothing will resume from here.
             control.should_save = False
+            control.should_log = True
 
     def on_save(self, args: TrainingArguments, state: Any, control: Any, **_: Any) -> None:
         if self._checkpoints is not None and state.is_world_process_zero:

