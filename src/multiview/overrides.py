@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from multiview.config import Config, Train
 from multiview.errors import InputError, nearest
-from multiview.model.layouts import architecture
+from multiview.model.layouts import architecture, check
 
 Overrides = dict[str, Any]
 
@@ -81,7 +81,9 @@ def resolve(overrides: Overrides) -> Config:
     Raises InputError naming the setting.
     """
     name = validate(overrides).model.architecture
-    return validate(merge(architecture(name).defaults, overrides))
+    config = validate(merge(architecture(name).defaults, overrides))
+    check(config.model, config.train)
+    return config
 
 
 def resolve_systems(overrides: Overrides) -> dict[str, Config]:

@@ -27,6 +27,9 @@ from multiview.steps import Step, step
 DRIVER_LOCK = "MULTIVIEW_DRIVER_LOCK"
 """Environment variable: a file that the driver keeps locked while it lives."""
 
+SHARD_THREADS = "MULTIVIEW_SHARD_THREADS"
+"""Environment variable: threads of a step that works on one shard beside others."""
+
 Inputs = Mapping[str, Reference | list[Reference]]
 
 

@@ -3,8 +3,15 @@
 from pathlib import Path
 
 import pytest
+import torch
 
 from tests.tiny import tiny_bert
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_thread() -> None:
+    """So small a model is faster on one thread, much so where cores are shared."""
+    torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")

@@ -36,7 +36,12 @@ def test_the_ir_is_the_golden_one(name, tmp_path):
 @pytest.mark.parametrize("name", PIPELINES)
 def test_no_task_is_cached_by_kfp_or_installs_anything(name):
     (ir,) = documents(GOLDEN / f"{name}.yaml")
-    tasks = [task for dag in _dags(ir) for task in dag["tasks"].values() if task["componentRef"]["name"] in _leaves(ir)]
+    tasks = [
+        task
+        for dag in _dags(ir)
+        for task in dag["tasks"].values()
+        if task["componentRef"]["name"] in _leaves(ir)
+    ]
     assert len(tasks) >= 11
     for task in tasks:
         assert not task.get("cachingOptions", {}).get("enableCache", False)
@@ -87,7 +92,13 @@ def test_round_two_may_have_settings_of_its_own():
 
 
 def test_a_comparison_shares_split_negatives_and_questions():
-    plan = comparison({"comparison": {"systems": {"a": {}, "b": {"model": {"architecture": "mvr"}, "train": {"rounds": 0}}}}})
+    plan = comparison(
+        {
+            "comparison": {
+                "systems": {"a": {}, "b": {"model": {"architecture": "mvr"}, "train": {"rounds": 0}}}
+            }
+        }
+    )
     assert sum(node.step.name == "split" for node in plan.nodes.values()) == 1
     assert sum(node.step.name == "bm25-negatives" for node in plan.nodes.values()) == 1
     assert [s.path for s in _list(plan.nodes["compare"].inputs["evaluations"])] == [
@@ -138,7 +149,9 @@ def test_any_step_is_cut_out_with_its_inputs_and_compiles(path, tmp_path):
 
 def test_downstream_of_round_ones_encoding_is_all_that_follows():
     plan = training({})
-    part = cut(earlier_run(plan), "camvr/round-1/encode", {"encode": {"compute": "autocast"}}, downstream=True)
+    part = cut(
+        earlier_run(plan), "camvr/round-1/encode", {"encode": {"compute": "autocast"}}, downstream=True
+    )
     assert list(part.plan.nodes) == list(plan.nodes)[4:]
     assert {where for where, _ in part.imported} == {
         "camvr/round-1/encode model",
@@ -161,7 +174,9 @@ def test_downstream_of_round_ones_encoding_is_all_that_follows():
 def test_a_rerun_of_a_step_whose_inputs_were_never_made_says_what_to_do():
     run = earlier_run(training({}))
     del run.steps["camvr/round-1/encode/shard-01"]
-    with pytest.raises(InputError, match="camvr/round-1/index needs embeddings of camvr/round-1/encode/shard-01"):
+    with pytest.raises(
+        InputError, match="camvr/round-1/index needs embeddings of camvr/round-1/encode/shard-01"
+    ):
         cut(run, "camvr/round-1/index", {}, downstream=False)
     with pytest.raises(InputError, match="is one shard"):
         cut(run, "camvr/round-1/encode/shard-01", {}, downstream=True)

@@ -1,0 +1,103 @@
+"""The store on `gs://`, against an emulator that enforces exclusive creation."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tests.bucket import emulated_bucket, free_port
+from tests.pipelines.world import ROOT, World
+
+RACER = """
+import sys
+from multiview.artifacts.store import open_store
+store = open_store(sys.argv[1])
+print("ready", flush=True)
+sys.stdin.readline()
+print([n for n in range(30) if store.create(f"race/{n}", sys.argv[2].encode())], flush=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def bucket():
+    with emulated_bucket(free_port()) as environment:
+        yield environment
+
+
+def run(environment: dict[str, str], code: str, *words: str) -> str:
+    return subprocess.run(
+        [sys.executable, "-c", code, *words],
+        env={**os.environ, **environment},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    ).stdout
+
+
+def test_races_in_a_bucket_have_one_winner_each(bucket):
+    racers = [
+        subprocess.Popen(
+            [sys.executable, "-c", RACER, "gs://bucket/races", name],
+            env={**os.environ, **bucket},
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for name in "ab"
+    ]
+    for racer in racers:
+        assert racer.stdout is not None
+        assert racer.stdout.readline() == "ready\n"
+    wins = [json.loads(racer.communicate("go\n", timeout=120)[0]) for racer in racers]
+    assert sorted(wins[0] + wins[1]) == list(range(30))
+
+
+STORE = """
+from pathlib import Path
+from multiview.artifacts.attempt import Attempt
+from multiview.artifacts.record import read_record
+from multiview.artifacts.staging import stage
+from multiview.artifacts.store import open_store
+store = open_store("gs://bucket/store")
+store.check_writable()
+assert store.read("none") is None and store.files("none") == [] and store.folders("none") == []
+for text in ("first", "second"):
+    attempt = Attempt(store, "passages", "k")
+    (attempt.path / "deep").mkdir()
+    (attempt.path / "deep" / "b.txt").write_text(text)
+    record, ours = attempt.publish(step="split", step_version=1, config={}, inputs={})
+    assert ours == (text == "first") and not attempt.path.exists()
+assert store.folders("passages/k/attempts") == [record.attempt]
+assert (stage(store, record).path / "deep" / "b.txt").read_text() == "first"
+store.replace(f"{record.data}/deep/b.txt", b"altered")
+import multiview.artifacts.staging as staging
+staging.scratch.cache_clear()
+try:
+    stage(store, record)
+except Exception as error:
+    print(error)
+store.remove("passages/k")
+assert read_record(store, "passages", "k") is None and store.files("passages") == []
+"""
+
+
+def test_artifacts_in_a_bucket(bucket):
+    assert "has 7 bytes instead of 5: remove the folder gs://bucket/store/passages/k" in run(bucket, STORE)
+
+
+def test_the_whole_small_dag_runs_on_a_bucket_and_is_found_again(bucket, tmp_path):
+    world = World.make(tmp_path, store="gs://bucket/runs/store", **bucket)
+    output = world("run", "training")
+    assert "13 steps done, 0 found" in output
+    assert re.search(r'"accuracy_at_1": 0\.\d+', output)
+    output = world("run", "training")
+    assert "0 steps done, 13 found" in output
+    (name,) = re.findall(r"^(training-\w+):", output, re.MULTILINE)
+    output = world("rerun", "camvr/round-2/encode/shard-01", "--from", name, "--set", "encode.bucket=16")
+    assert "1 steps done, 0 found" in output
