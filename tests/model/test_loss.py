@@ -192,6 +192,12 @@ def test_half_precision_leaves_scoring_alone() -> None:
     assert loss.item() == pytest.approx(math.log(1 + math.exp(-0.4)), rel=1e-4)
 
 
+def test_scores_that_come_in_half_precision_are_taken_to_float32_first() -> None:
+    case = case_of([[[100.5], [100.0], [99.5]]])
+    loss, _ = run(case, 0.3, dtype=torch.bfloat16)
+    assert loss.item() == pytest.approx(plain_loss(case, 0.3, "max", "first", 0.0), rel=1e-3)
+
+
 def test_the_annealed_temperature_steps_with_the_epoch() -> None:
     annealed = Temperature(schedule="annealed")
     assert [temperature(annealed, step, 10, 400) for step in (0, 9)] == [1.0, 1.0]
