@@ -9,7 +9,6 @@ import contextlib
 import hashlib
 import json
 import os
-import platform
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -124,18 +123,6 @@ class Encoder:
             return torch.autocast(self.device.type, dtype=torch.bfloat16)
         return contextlib.nullcontext()
 
-    def environment(self) -> dict[str, Any]:
-        """What an embedding's last bits depend on besides its text: equality to the bit holds where these agree."""
-        cuda = self.device.type == "cuda"
-        return {
-            "torch": torch.__version__,
-            "device": torch.cuda.get_device_name(self.device) if cuda else "cpu",
-            "machine": platform.machine(),
-            "instructions": torch.backends.cpu.get_cpu_capability(),
-            "threads": torch.get_num_threads(),
-            "compute": self.settings.compute,
-        }
-
 
 class ViewRows:
     """Gives the views of passages their rows in the matrix, in passage order, and writes `rows.parquet`."""
@@ -215,7 +202,6 @@ def encode(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell:
         "rows_per_block": ROWS_PER_BLOCK,
         "block_sha256": list(_block_digests(folder / VIEWS_FILE, ROWS_PER_BLOCK * width)),
         "model": inputs["model"].digest,
-        "environment": encoder.environment(),
     }
     (folder / DESCRIPTION_FILE).write_text(json.dumps(description, indent=1, sort_keys=True) + "\n")
     tell.fact("passages", rows.passages)

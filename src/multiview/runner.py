@@ -49,7 +49,7 @@ def execute(
     names the one file that is meant of an input. Returns the address of the first output.
     """
     where = Context.model_validate_json(context)
-    told = _State(open_store(where.store), where.run, path, name)
+    told = StepTeller(open_store(where.store), where.run, path, name)
     watch_driver()
     with told.failures():
         references = {
@@ -69,7 +69,7 @@ def execute(
     return f"{where.store}/{first.folder}"
 
 
-class _State:
+class StepTeller:
     """The state file of one step of one run, told piece by piece."""
 
     def __init__(self, store: Store, run: str, path: str, name: str):
@@ -92,7 +92,7 @@ class _State:
             raise
 
 
-def run_step(step: Step, told: _State, config: str, inputs: Inputs) -> dict[str, Record]:
+def run_step(step: Step, told: StepTeller, config: str, inputs: Inputs) -> dict[str, Record]:
     """Records of a step's outputs by kind, found or made. Raises whatever the step raises."""
     store = told.store
     settings = step.parse(config)
@@ -125,7 +125,7 @@ def run_step(step: Step, told: _State, config: str, inputs: Inputs) -> dict[str,
 
 def _make(
     step: Step,
-    told: _State,
+    told: StepTeller,
     settings: SimpleNamespace,
     references: dict[str, list[Reference]],
     records: dict[str, list[tuple[Store, Record]]],

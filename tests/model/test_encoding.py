@@ -135,7 +135,6 @@ def test_the_files_are_as_described(model: Staged, tmp_path: Path, monkeypatch: 
     expected = [hashlib.sha256(data[at : at + block]).hexdigest() for at in range(0, len(data), block)]
     assert description["block_sha256"] == expected and len(expected) > 1
     assert description["model"] == model.digest and description["passages"] == 60
-    assert description["environment"]["torch"] == torch.__version__
     assert tell.steps[-1] == (60, 60, "passages")
 
 

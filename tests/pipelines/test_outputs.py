@@ -1,0 +1,115 @@
+"""What each step writes is held in `outputs.json`: digests where bytes are exact, numbers where they
+are computed in floating point. Output that changes without a new step version fails.
+
+After raising a version, write the fixture anew: `python -m tests.pipelines.test_outputs`.
+"""
+
+import json
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+from safetensors.numpy import load_file
+
+from multiview.artifacts.record import Record
+from multiview.artifacts.store import LocalStore
+from multiview.embeddings import Embeddings
+from multiview.negatives.pool import read_table
+from multiview.overrides import gather
+from multiview.steps import STEPS
+from pipelines.training import comparison
+from tests.pipelines.inprocess import Records, run_plan
+from tests.pipelines.world import World
+
+FIXTURE = Path(__file__).parent / "outputs.json"
+EXACT = ("split", "bm25-negatives", "bm25/evaluate")
+TOLERANCE = {"initial": 1e-6, "trained": 3e-3, "metrics": 0.15}
+"""Other instruction sets round differently, and training carries that on."""
+
+
+def outputs(folder: Path) -> tuple[LocalStore, Records]:
+    """All outputs of a comparison of one system, in two rounds."""
+    world = World.make(folder)
+    overrides = gather(str(world.folder / "tiny.yaml"), [])
+    overrides["comparison"] = {"systems": {"camvr": {}}}
+    store = LocalStore(folder / "store")
+    return store, run_plan(comparison(overrides), store)
+
+
+def describe(store: LocalStore, records: Records) -> dict:
+    described = {}
+    for path, kinds in records.items():
+        record = next(iter(kinds.values()))
+        described[path] = {"version": record.step_version} | {
+            kind: _describe(path, store.root / record.data, record) for kind, record in kinds.items()
+        }
+        if path in EXACT:
+            described[path]["key"] = record.key
+    return described
+
+
+def _describe(path: str, folder: Path, record: Record) -> dict:
+    if path in EXACT:
+        return {"digest": record.digest}
+    about: dict = {"files": [file.path for file in record.files]}
+    if record.kind == "model":
+        weights = load_file(folder / "passage" / "model.safetensors")
+        name = next(n for n in sorted(weights) if n.endswith("layer.1.output.dense.weight"))
+        about["settings"] = json.loads((folder / "multiview.json").read_text())
+        about["initial" if "initial" in path else "trained"] = weights[name].ravel()[:8].tolist()
+    elif record.kind == "embeddings":
+        embeddings = Embeddings(folder)
+        about["views"] = embeddings.table["views"].to_pylist()
+        about["trained"] = embeddings.read_block(0)[:2, :8].astype(float).ravel().tolist()
+    elif record.kind == "index":
+        about["views"] = pq.read_table(folder / "passages.parquet")["views"].to_pylist()
+    elif record.kind == "negatives":
+        rows = read_table(folder).to_pylist()
+        about["bm25"] = [row["negative_ids"] for row in rows if row["source"] == "bm25"][:5]
+        about["mined"] = sum(row["source"] == "mined" for row in rows)
+    elif record.kind in ("evaluation", "comparison"):
+        metrics = json.loads((folder / "metrics.json").read_text())
+        metrics = metrics["camvr"] if record.kind == "comparison" else metrics
+        about["names"], about["metrics"] = list(metrics), list(metrics.values())
+    return about
+
+
+def test_outputs_change_only_with_the_version_of_their_step(tmp_path):
+    held, now = json.loads(FIXTURE.read_text()), describe(*outputs(tmp_path))
+    assert set(now) == set(held)
+    for path, kinds in now.items():
+        for kind, about in kinds.items():
+            if not isinstance(about, dict):
+                assert about == held[path][kind], f"{path}: {kind} changed"
+                continue
+            expected = held[path][kind]
+            assert set(about) == set(expected), path
+            for name, value in about.items():
+                if name in TOLERANCE:
+                    np.testing.assert_allclose(value, expected[name], atol=TOLERANCE[name], err_msg=path)
+                else:
+                    assert value == expected[name], f"{path}: {kind} {name} changed: raise the step's version"
+
+
+def test_a_second_run_in_the_same_store_finds_every_record(tmp_path):
+    store, first = outputs(tmp_path / "a")
+    before = store.files("")
+    overrides = gather(str(tmp_path / "a" / "tiny.yaml"), [])
+    overrides["comparison"] = {"systems": {"camvr": {}}}
+    assert run_plan(comparison(overrides), store) == first
+    assert store.files("") == before
+    assert {record.step for kinds in first.values() for record in kinds.values()} == set(STEPS)
+
+
+def test_exact_outputs_do_not_depend_on_the_store_or_the_place_of_the_sources(tmp_path):
+    (_, one), (_, two) = outputs(tmp_path / "one"), outputs(tmp_path / "two")
+    for path in one:
+        for kind, record in one[path].items():
+            assert record.key == two[path][kind].key
+            assert record.digest == two[path][kind].digest, f"{path} {kind}"
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as temporary:
+        FIXTURE.write_text(json.dumps(describe(*outputs(Path(temporary))), indent=1) + "\n")
