@@ -18,7 +18,7 @@ $(VENV)/ready: pyproject.toml constraints.txt
 	touch $@
 
 test: setup
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 lint: setup
 	$(BIN)/ruff check src pipelines components tests

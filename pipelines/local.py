@@ -69,12 +69,12 @@ def _execute(plan: Plan, context: Context, log: Path, debug: bool) -> Exception 
 
     from pipelines.kubeflow import pipeline
 
-    with (
-        tempfile.TemporaryDirectory(prefix="multiview-kfp-") as root,
-        log.open("a", encoding="utf-8", buffering=1) as file,
-        contextlib.redirect_stdout(None if debug else file),
-        contextlib.redirect_stderr(None if debug else file),
-    ):
+    with contextlib.ExitStack() as stack:
+        root = stack.enter_context(tempfile.TemporaryDirectory(prefix="multiview-kfp-"))
+        if not debug:
+            file = stack.enter_context(log.open("a", encoding="utf-8", buffering=1))
+            stack.enter_context(contextlib.redirect_stdout(file))
+            stack.enter_context(contextlib.redirect_stderr(file))
         local.init(
             runner=local.SubprocessRunner(use_venv=False),
             pipeline_root=root,

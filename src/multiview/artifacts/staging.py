@@ -24,10 +24,8 @@ def stage(store: Store, record: Record, file: str | None = None, verify: bool = 
     files = [record.file(file)] if file else record.files
     digest = record.file(file).sha256 if file else record.digest
     local = isinstance(store, LocalStore)
-    if local and file is None:
-        folder = store.root / record.data
-    else:
-        folder = scratch() / digest
+    in_place = local and file is None
+    folder = store.root / record.data if in_place else scratch() / digest
     for entry in files:
         target = folder / entry.path
         if not local and target.is_file():  # staged earlier by this process
