@@ -1,20 +1,12 @@
-"""MLflow: the only module that imports it.
-
-`ship` turns a run's state and event files into a parent run and a child run a step, and may be
-called at any time and any number of times: what is there already is left alone. `find_run` goes
-the other way, from an MLflow run to the artifacts that its steps read and wrote.
-"""
+"""From a run's state and event files to MLflow runs."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import logging
-import os
 import tempfile
 import warnings
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,22 +15,13 @@ from filelock import FileLock
 from multiview import names
 from multiview.artifacts.record import Reference, read_record, split_address
 from multiview.artifacts.staging import stage
-from multiview.artifacts.store import LocalStore, Store, open_store
-from multiview.errors import InputError
+from multiview.artifacts.store import LocalStore, Store
 from multiview.events import read_events
 from multiview.runs import Run, StepState, read_run, read_states
+from multiview.tracking.client import RUN_FILE, children_of, connect
 
-RUN_FILE = "run.json"
 DIGEST_LENGTH = 32
 """MLflow takes dataset digests of at most 36 characters; the whole one is in a tag."""
-
-
-def tracking_uri(store: Store) -> str:
-    """`MLFLOW_TRACKING_URI`, or an SQLite file in a local store, or one in this folder."""
-    if uri := os.environ.get("MLFLOW_TRACKING_URI"):
-        return uri
-    folder = store.root if isinstance(store, LocalStore) else Path.cwd()
-    return f"sqlite:///{folder}/mlflow.db"
 
 
 def ship(store: Store, run_id: str, uri: str) -> bool:
@@ -63,88 +46,19 @@ def sync(store: Store, uri: str) -> list[str]:
     return [run for run in store.folders(names.RUNS) if ship(store, run, uri)]
 
 
-@dataclass
-class TrackedStep:
-    """What MLflow knows of one step of a run."""
-
-    inputs: dict[str, list[Reference]] = field(default_factory=dict)
-    outputs: dict[str, Reference] = field(default_factory=dict)
-
-
-@dataclass
-class TrackedRun:
-    """A pipeline run as MLflow knows it."""
-
-    mlflow_id: str
-    store: str
-    run: Run
-    steps: dict[str, TrackedStep]
-
-
-def find_run(uri: str, run: str) -> TrackedRun:
-    """The pipeline run with an MLflow id (its own, or of one of its steps), a KFP run id, or an id
-    of ours. Raises InputError if MLflow has none."""
-    client = _client(uri)
-    experiment = client.get_experiment_by_name(names.EXPERIMENT)
-    if experiment is None:
-        raise InputError(f"MLflow at {uri} has no experiment {names.EXPERIMENT}: nothing was run with it")
-    where = [experiment.experiment_id]
-    parent = None
-    for tag in (names.TAG_RUN, names.TAG_KFP_RUN):
-        found = client.search_runs(where, f"tags.`{tag}` = '{run}' and tags.`{names.TAG_STEP}` = ''")
-        found = found or client.search_runs(where, f"tags.`{tag}` = '{run}'")
-        parent = next((r for r in found if names.TAG_STEP not in r.data.tags), parent)
-    if parent is None:
-        parent = _by_mlflow_id(client, uri, run)
-    tags = parent.data.tags
-    with tempfile.TemporaryDirectory() as folder:
-        path = client.download_artifacts(parent.info.run_id, RUN_FILE, folder)
-        description = Run.model_validate_json(Path(path).read_bytes())
-    steps = {}
-    for child in _children(client, where, parent.info.run_id):
-        steps[child.data.tags[names.TAG_PATH]] = _tracked_step(child.data.tags)
-    return TrackedRun(parent.info.run_id, tags[names.TAG_STORE], description, steps)
-
-
-def _by_mlflow_id(client: Any, uri: str, run: str) -> Any:
-    from mlflow.exceptions import MlflowException
-
-    try:
-        found = client.get_run(run)
-        parent = found.data.tags.get("mlflow.parentRunId")
-        found = client.get_run(parent) if parent else found
-    except MlflowException as error:
-        raise InputError(
-            f"MLflow at {uri} has no run {run}: give an MLflow, KFP or multiview run id"
-        ) from error
-    if names.TAG_RUN not in found.data.tags:
-        raise InputError(f"MLflow run {run} is not one of multiview's")
-    return found
-
-
-def _tracked_step(tags: dict[str, str]) -> TrackedStep:
-    step = TrackedStep()
-    for tag in sorted(tags):
-        if tag.startswith(names.INPUT_TAG):
-            name = tag.removeprefix(names.INPUT_TAG).rsplit(".", 1)[0]
-            step.inputs.setdefault(name, []).append(Reference.model_validate_json(tags[tag]))
-        elif tag.startswith(names.OUTPUT_TAG):
-            kind = tag.removeprefix(names.OUTPUT_TAG)
-            step.outputs[kind] = Reference.model_validate_json(tags[tag])
-    return step
-
-
 class _Shipper:
     """One run's way into MLflow."""
 
     def __init__(self, store: Store, run: Run, uri: str):
         self.store, self.run = store, run
-        self.client = _client(uri)
+        self.client = connect(uri)
         self.experiment = self._experiment(uri)
 
     def ship(self, states: list[StepState]) -> None:
         parent = self._parent()
-        children = {c.data.tags[names.TAG_PATH]: c for c in _children(self.client, [self.experiment], parent)}
+        children = {
+            c.data.tags[names.TAG_PATH]: c for c in children_of(self.client, [self.experiment], parent)
+        }
         for state in states:
             child = children.get(state.path)
             if (
@@ -336,26 +250,6 @@ class _Shipper:
                 self.client.set_terminated(parent, status, round(max(ends, default=0) * 1000))
 
 
-def _client(uri: str) -> Any:
-    from mlflow import MlflowClient
-
-    for chatty in ("alembic", "mlflow"):
-        logging.getLogger(chatty).setLevel(logging.ERROR)
-    return MlflowClient(uri)
-
-
-def _children(client: Any, experiments: list[str], parent: str) -> list[Any]:
-    children, token = [], None
-    while True:
-        page = client.search_runs(
-            experiments, f"tags.`mlflow.parentRunId` = '{parent}'", max_results=1000, page_token=token
-        )
-        children += page
-        token = page.token
-        if not token:
-            return children
-
-
 def _fingerprint(store: Store, states: Iterable[StepState], uri: str) -> bytes:
     parts = [uri]
     for state in sorted(states, key=lambda s: s.path):
@@ -389,6 +283,3 @@ def _flatten(config: dict[str, Any], prefix: str = "") -> Iterable[tuple[str, st
 
 def _parts(items: list[Any], size: int) -> Iterable[list[Any]]:
     return (items[start : start + size] for start in range(0, len(items), size))
-
-
-__all__ = ["TrackedRun", "TrackedStep", "find_run", "open_store", "ship", "sync", "tracking_uri"]

@@ -1,0 +1,12 @@
+"""MLflow: the only room that imports it.
+
+`ship` turns a run's state and event files into a parent run and a child run a step, and may be
+called at any time and any number of times: what is there already is left alone. `find_run` goes
+the other way, from an MLflow run to the artifacts that its steps read and wrote.
+"""
+
+from multiview.tracking.client import tracking_uri
+from multiview.tracking.finding import TrackedRun, TrackedStep, find_run
+from multiview.tracking.shipping import ship, sync
+
+__all__ = ["TrackedRun", "TrackedStep", "find_run", "ship", "sync", "tracking_uri"]
