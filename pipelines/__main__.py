@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shlex
+import shutil
 import subprocess
 import sys
 import time
@@ -18,6 +21,8 @@ from multiview.artifacts.record import load_record
 from multiview.artifacts.staging import stage
 from multiview.artifacts.store import Store, open_store
 from multiview.errors import InputError, nearest
+from multiview.evaluation.compare import TABLE_FILE, markdown_table
+from multiview.evaluation.evaluate import METRICS_FILE
 from multiview.overrides import Overrides, gather, parse_setting
 from multiview.overrides import merge as merged
 from multiview.runs import Run, StepState, run_id
@@ -104,7 +109,7 @@ def rerun(
     from pipelines.rerun import cut, verify
 
     uri = tracking_uri or tracking.tracking_uri(open_store(store or "store"))
-    found = tracking.find_run(uri, earlier)
+    found = tracking.find_run(uri, earlier, open_store(store).url if store else None)
     changes: Overrides = merged(*(parse_setting(setting) for setting in settings or []))
     part = cut(found, step, changes, downstream)
     for where, reference in part.imported:
@@ -122,6 +127,7 @@ def rerun(
         uri,
         debug,
         rerun_of=found.run.id,
+        architectures=found.run.architectures,
     )
 
 
@@ -139,28 +145,31 @@ def _run(
     uri: str | None,
     debug: bool,
     rerun_of: str | None = None,
+    architectures: dict[str, str] | None = None,
 ) -> None:
     from pipelines.local import run_here
 
     uri = uri or tracking.tracking_uri(store)
     versions = {node.step.name: node.step.version for node in plan.nodes.values()}
+    sources = plan.fingerprints()
     identity = {"rerun_of": rerun_of, "steps": plan.paths()} if rerun_of else {}
     described = Run(
-        id=run_id(plan.name, overrides, versions, **identity),
+        id=run_id(plan.name, overrides, versions, sources=sources, **identity),
         pipeline=plan.name,
         config=overrides,
         preset=preset,
         git_sha=_git_sha(),
         rerun_of=rerun_of,
         steps=plan.paths(),
+        architectures=architectures or plan.architectures(),
     )
     started = time.time()
     states = run_here(plan, described, store, uri, debug)
     _show_results(store, states)
-    done = sum(state.status == "done" for state in states)
+    done = sum(state.status != "found" for state in states)
     console.print(
         f"{described.id}: {done} steps done, {len(states) - done} found, {time.time() - started:.0f} s. "
-        f"MLflow: mlflow ui --backend-store-uri {uri}",
+        f"MLflow: mlflow ui --backend-store-uri {shlex.quote(uri)}",
         markup=False,
     )
 
@@ -171,8 +180,14 @@ def _show_results(store: Store, states: list[StepState]) -> None:
         for kind in ("comparison", "evaluation"):
             if kind in state.outputs:
                 _, record = load_record(state.outputs[kind].address)
-                table = "table.md" if kind == "comparison" else "metrics.json"
-                console.print((stage(store, record).path / table).read_text(encoding="utf-8"), markup=False)
+                folder = stage(store, record).path
+                if kind == "comparison":
+                    table = (folder / TABLE_FILE).read_text(encoding="utf-8")
+                else:
+                    table = markdown_table(
+                        {state.path.split("/")[0]: json.loads((folder / METRICS_FILE).read_text())}
+                    )
+                console.print(table, markup=False)
                 return
 
 
@@ -180,6 +195,8 @@ def _git_sha() -> str | None:
     if sha := os.environ.get("MULTIVIEW_GIT_SHA"):
         return sha
     root = Path(__file__).parent
+    if shutil.which("git") is None:
+        return None
     result = subprocess.run(
         ["git", "-C", str(root), "rev-parse", "HEAD"], capture_output=True, text=True, check=False
     )

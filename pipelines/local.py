@@ -6,10 +6,12 @@ The driver holds a lock while it lives, so that a step whose driver was killed e
 from __future__ import annotations
 
 import contextlib
+import getpass
 import os
 import tempfile
 import threading
 import time
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +19,7 @@ from filelock import FileLock
 
 from multiview import tracking
 from multiview.artifacts.store import LocalStore, Store
-from multiview.errors import StepFailed
+from multiview.errors import InputError, StepFailed, one_line
 from multiview.runner import DRIVER_LOCK, SHARD_THREADS
 from multiview.runs import Context, Run, StepState, write_run
 from pipelines.plan import Plan
@@ -29,12 +31,9 @@ SHIP_SECONDS = 20.0
 def run_here(plan: Plan, run: Run, store: Store, tracking_uri: str, debug: bool = False) -> list[StepState]:
     """Execute a plan through `kfp.local`; states of its steps, all done or found.
 
-    Raises InputError for missing sources before anything starts, StepFailed with a failing step's
-    own line.
+    Raises StepFailed with a failing step's own line.
     """
     store.check_writable()
-    for node in plan.nodes.values():  # sources and base models: better missed now than in an hour
-        node.step.fingerprint(node.step.parse(node.config))
     write_run(store, run)
     log = _log_file(store, run)
     started = time.time()
@@ -58,9 +57,10 @@ def run_here(plan: Plan, run: Run, store: Store, tracking_uri: str, debug: bool 
     if failed:
         raise StepFailed(f"{failed[0].path}: {failed[0].error}", failed[0].bad_input) from error
     unfinished = [s.path for s in states.values() if s.status == "running"]
-    where = unfinished[0] if unfinished else run.pipeline
+    if not unfinished:
+        raise StepFailed(f"{run.pipeline}: {one_line(error)}; its log is {log}", False) from error
     raise StepFailed(
-        f"{where} ended without a word (killed, or out of memory?); its log is {log}", False
+        f"{unfinished[0]} ended without a word (killed, or out of memory?); its log is {log}", False
     ) from error
 
 
@@ -83,12 +83,17 @@ def _execute(plan: Plan, context: Context, log: Path, debug: bool) -> Exception 
         try:
             pipeline(plan)(run=context.model_dump_json())
         except Exception as error:
+            traceback.print_exc()
             return error
     return None
 
 
 def _log_file(store: Store, run: Run) -> Path:
-    folder = store.root / "runs" / run.id if isinstance(store, LocalStore) else Path(tempfile.gettempdir())
+    folder = (
+        store.root / "runs" / run.id
+        if isinstance(store, LocalStore)
+        else Path(tempfile.gettempdir()) / f"multiview-{getpass.getuser()}"
+    )
     folder.mkdir(parents=True, exist_ok=True)
     return folder / f"{run.id}.log"
 
@@ -110,8 +115,8 @@ def _ship(store: Store, run: Run, uri: str) -> str | None:
     try:
         tracking.ship(store, run.id, uri)
     except Exception as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        return f"not all of it is in MLflow ({uri}): {reason}. Later: multiview sync --store {store.url}"
+        reason = str(error) if isinstance(error, InputError) else one_line(error)
+        return f"not all of this run is in MLflow. {reason}. Later: multiview sync --store {store.url}"
     return None
 
 
@@ -144,4 +149,4 @@ def _shipping(store: Store, run: Run, uri: str) -> Iterator[None]:
         yield
     finally:
         done.set()
-        thread.join()
+        thread.join(timeout=60)

@@ -37,6 +37,8 @@ class Node:
     config: str
     """Canonical JSON of the settings that it reads."""
     inputs: dict[str, Source | list[Source]]
+    architecture: str | None = None
+    """Of the system that the step belongs to."""
     shards: tuple[str, ...] = ()
     """For a step done by shard: the shards' names, each a path of its own under `path`."""
 
@@ -69,7 +71,8 @@ class Plan:
         kind = STEPS[step]
         if set(inputs) != set(kind.inputs):
             raise ValueError(f"{path}: {step} has inputs {kind.inputs}, not {tuple(inputs)}")
-        node = Node(path, kind, kind.configure(config), inputs, shards)
+        architecture = config.model.architecture if "/" in path and kind.name != "evaluate-bm25" else None
+        node = Node(path, kind, kind.configure(config), inputs, architecture, shards)
         for _, source in node.sources():
             if isinstance(source, Output) and source.path not in self.nodes:
                 raise ValueError(f"{path} reads {source.path}, which does not come before it")
@@ -78,6 +81,20 @@ class Plan:
 
     def paths(self) -> list[str]:
         return [path for node in self.nodes.values() for path in node.paths()]
+
+    def fingerprints(self) -> dict[str, object]:
+        """What is read from outside the store, by content. Raises InputError for what is not there."""
+        known: dict[tuple[str, str], object] = {}
+        for node in self.nodes.values():
+            if node.step.sources and (node.step.name, node.config) not in known:
+                known[node.step.name, node.config] = node.step.fingerprint(node.step.parse(node.config))
+        return {n.path: known[n.step.name, n.config] for n in self.nodes.values() if n.step.sources}
+
+    def architectures(self) -> dict[str, str]:
+        """Each system's architecture, for MLflow's tags."""
+        return {
+            node.path.split("/")[0]: node.architecture for node in self.nodes.values() if node.architecture
+        }
 
     def node(self, path: str) -> Node:
         """The step at a path; a shard's path gives its step with that shard alone.

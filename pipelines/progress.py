@@ -10,7 +10,6 @@ import contextlib
 import json
 import sys
 import threading
-import time
 from typing import Any
 
 from rich.console import Console
@@ -30,7 +29,7 @@ class Progress:
     def __init__(self, store: Store, run: str, paths: list[str], started: float):
         self.store, self.run, self.paths, self.started = store, run, paths, started
         self.width = max(map(len, paths), default=0)
-        self.console = Console(file=sys.stdout, highlight=False)
+        self.console = Console(file=sys.stdout, highlight=False, soft_wrap=True)
         self.bars = Bars(
             SpinnerColumn(),
             TextColumn("{task.description}"),
@@ -60,20 +59,23 @@ class Progress:
         if not self.stop.is_set():
             self.stop.set()
             self.thread.join()
-            self._poll()
+            with contextlib.suppress(Exception):
+                self._poll()
         return [self.states[path] for path in self.paths if path in self.states]
 
     def _watch(self) -> None:
         pause = 0.3 if isinstance(self.store, LocalStore) else 3.0
         while not self.stop.wait(pause):
-            # A file may be gone between listing and reading it; the next look sees the truth.
-            with contextlib.suppress(OSError):
+            # A file may be gone between listing and reading it, a bucket may hiccup; the next look
+            # sees the truth.
+            with contextlib.suppress(Exception):
                 self._poll()
 
     def _poll(self) -> None:
-        for state in read_states(self.store, self.run):
-            if state.path not in self.paths or (state.ended or time.time()) < self.started:
-                continue
+        ended = {path for path, state in self.states.items() if state.ended}
+        for state in read_states(self.store, self.run, but=ended):
+            if state.path not in self.paths or (state.ended or state.started) < self.started:
+                continue  # of an earlier driver
             known = self.states.get(state.path)
             if known is None or known.status != state.status:
                 self.states[state.path] = state

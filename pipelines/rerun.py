@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from multiview.artifacts.record import Reference, load_record
 from multiview.artifacts.staging import stage
 from multiview.errors import InputError
-from multiview.overrides import Overrides, merge
+from multiview.overrides import Overrides, leaves, merge
 from multiview.tracking import TrackedRun
 from pipelines.plan import Node, Output, Plan, Source
 from pipelines.training import PIPELINES
@@ -32,6 +32,7 @@ def cut(earlier: TrackedRun, path: str, changes: Overrides, downstream: bool) ->
     not know."""
     overrides = merge(earlier.run.config, changes)
     plan = PIPELINES[earlier.run.pipeline](overrides)
+    before = PIPELINES[earlier.run.pipeline](earlier.run.config)
     chosen = plan.node(path)
     nodes = [chosen]
     if downstream:
@@ -40,6 +41,7 @@ def cut(earlier: TrackedRun, path: str, changes: Overrides, downstream: bool) ->
             raise InputError(f"{path} is one shard: rerun {path.rpartition('/')[0]} --downstream instead")
         nodes += [plan.nodes[p] for p in plan.downstream(path)]
     kept = {node.path for node in nodes}
+    _check_changes(plan, before, kept, changes)
     part = Plan(plan.name)
     imported: list[tuple[str, Reference]] = []
     for node in nodes:
@@ -57,6 +59,22 @@ def cut(earlier: TrackedRun, path: str, changes: Overrides, downstream: bool) ->
             inputs[name] = found if isinstance(value, list) else found[0]
         part.nodes[node.path] = replace(node, inputs=inputs)
     return Rerun(part, overrides, imported)
+
+
+def _check_changes(plan: Plan, before: Plan, kept: set[str], changes: Overrides) -> None:
+    """A changed setting must be one that the rerun's steps read, and leave the plan's shape alone."""
+    settings = {setting for path in kept for setting in plan.nodes[path].step.settings}
+    for leaf in leaves(changes):
+        if not any(leaf == setting or leaf.startswith(f"{setting}.") for setting in settings):
+            readers = [
+                n.path for n in plan.nodes.values() if any(leaf.startswith(s) for s in n.step.settings)
+            ]
+            instead = f"; rerun {readers[0]} --downstream instead" if readers else ""
+            raise InputError(f"{leaf} is not read by {', '.join(sorted(kept))}{instead}")
+    for path, node in plan.nodes.items():
+        old = before.nodes.get(path)
+        if old is None or (old.shards, old.inputs) != (node.shards, node.inputs):
+            raise InputError(f"the changed settings change the pipeline's shape at {path}: run it whole")
 
 
 def verify(rerun: Rerun) -> None:

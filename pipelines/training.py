@@ -7,8 +7,11 @@ from dataclasses import dataclass
 
 from multiview import names
 from multiview.artifacts.record import Reference, load_record
-from multiview.config import Config
+from multiview.artifacts.staging import stage
+from multiview.config import Config, Model
 from multiview.errors import InputError
+from multiview.model.bases import SETTINGS_FILE
+from multiview.model.layouts import check
 from multiview.overrides import Overrides, resolve, resolve_systems, round_settings, validate
 from pipelines.plan import Output, Plan, Source, first_output
 
@@ -38,7 +41,9 @@ def comparison(overrides: Overrides) -> Plan:
     config = validate(overrides)
     plan = Plan("comparison")
     data = add_data(plan, config)
-    evaluations: list[Source] = [add_system(plan, name, system, data) for name, system in systems.items()]
+    evaluations: dict[str, Source] = {
+        name: add_system(plan, name, system, data) for name, system in systems.items()
+    }
     if config.comparison.bm25:
         node = plan.add(
             "bm25/evaluate",
@@ -47,8 +52,12 @@ def comparison(overrides: Overrides) -> Plan:
             passages=data.passages,
             questions=data.dev_questions,
         )
-        evaluations.append(first_output(node))
-    plan.add("compare", "compare", config, evaluations=evaluations)
+        evaluations["bm25"] = first_output(node)
+    rows = config.comparison.rows or tuple(evaluations)
+    if sorted(rows) != sorted(evaluations):
+        raise InputError(f"comparison.rows: name each of {', '.join(evaluations)} once")
+    config = config.model_copy(update={"comparison": config.comparison.model_copy(update={"rows": rows})})
+    plan.add("compare", "compare", config, evaluations=[evaluations[row] for row in rows])
     return plan
 
 
@@ -121,6 +130,13 @@ def _start(plan: Plan, system: str, config: Config) -> Source:
     store, record = load_record(config.train.model)
     if record.kind != names.MODEL:
         raise InputError(f"train.model: {config.train.model} is the address of {record.kind}, not of a model")
+    settings = stage(store, record, SETTINGS_FILE).path / SETTINGS_FILE
+    model = Model.model_validate_json(settings.read_bytes())
+    if model.architecture != config.model.architecture:
+        raise InputError(
+            f"train.model: {config.train.model} is a {model.architecture} model: set model.architecture={model.architecture}"
+        )
+    check(model, config.train)
     return Reference(address=f"{store.url}/{record.folder}", digest=record.digest)
 
 

@@ -1,4 +1,5 @@
-"""A Cloud Storage emulator that also enforces `ifGenerationMatch=0`, which the package does not.
+"""A Cloud Storage emulator that also enforces `ifGenerationMatch=0`, which the package does not, and
+that loses the first answer to an upload of any name with `lost-answer` in it.
 
 Run as `python -m tests.bucket PORT BUCKET`; prints a line when it listens.
 """
@@ -21,6 +22,7 @@ def serve(port: int, bucket: str) -> None:
     from gcp_storage_emulator.handlers import objects
 
     plain, lock = objects.insert, threading.Lock()
+    unanswered: set[str] = set()
 
     def insert(request, response, storage, *args, **kwargs):
         with lock:
@@ -33,8 +35,13 @@ def serve(port: int, bucket: str) -> None:
                 else:
                     response.status = HTTPStatus.PRECONDITION_FAILED
                     response.json({"error": {"code": 412, "message": "conditionNotMet"}})
-                    return None
-            return plain(request, response, storage, *args, **kwargs)
+                    return
+            plain(request, response, storage, *args, **kwargs)
+            name = (request.query.get("name") or [""])[0]
+            if "lost-answer" in name and name not in unanswered:
+                unanswered.add(name)
+                response.status = HTTPStatus.SERVICE_UNAVAILABLE
+            return
 
     objects.insert = insert
     from gcp_storage_emulator.server import create_server

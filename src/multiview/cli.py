@@ -8,7 +8,7 @@ from typing import Annotated, NoReturn
 import typer
 from rich.console import Console
 
-from multiview.errors import InputError, StepFailed
+from multiview.errors import InputError, StepFailed, one_line
 
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help="Multi-view retrieval."
@@ -36,8 +36,10 @@ def sync(
 
     opened = open_store(store)
     uri = tracking_uri or tracking.tracking_uri(opened)
-    shipped = tracking.sync(opened, uri)
+    shipped, failed = tracking.sync(opened, uri)
     print(f"{uri}: {len(shipped)} runs brought up to date{': ' if shipped else ''}{', '.join(shipped)}")
+    if failed:
+        raise StepFailed("; ".join(f"{run}: {why}" for run, why in failed.items()), bad_input=False)
 
 
 def run_app(app: typer.Typer) -> NoReturn:
@@ -50,6 +52,11 @@ def run_app(app: typer.Typer) -> NoReturn:
     except StepFailed as error:
         _complain(str(error))
         sys.exit(2 if error.bad_input else 1)
+    except Exception as error:
+        if "--debug" in sys.argv:
+            raise
+        _complain(f"{one_line(error)}; --debug shows more")
+        sys.exit(1)
     sys.exit(0)
 
 

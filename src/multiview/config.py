@@ -28,7 +28,7 @@ Pooling = Literal["viewer", "snippet", "both"]
 class Section(BaseModel):
     """A frozen group of settings; unknown names are errors."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, allow_inf_nan=False)
 
     def key_settings(self) -> dict[str, Any]:
         """The settings that change an output and differ from their defaults, JSON-ready.
@@ -193,9 +193,9 @@ class Train(Section):
     """Compute of the encoder; scores and loss are always float32."""
     gradient_checkpointing: bool = False
     """Recompute activations in the backward pass (CAMVR 4.2)."""
-    checkpoint_steps: Annotated[int, HOW] = 500
+    checkpoint_steps: Annotated[int, Field(ge=1, json_schema_extra={"how": True})] = 500
     """Steps between checkpoints: what a killed run may have to redo. *Ours.*"""
-    log_steps: Annotated[int, HOW] = 10
+    log_steps: Annotated[int, Field(ge=1, json_schema_extra={"how": True})] = 10
     """Steps between logged losses. *Ours.*"""
     seed: int = 0
     """Seed of data order, negatives and dropout."""
@@ -241,7 +241,7 @@ class Evaluation(Section):
 
     depth: Annotated[int, Field(ge=1)] = 100
     """Retrieved passages a question; metrics at a k beyond it are left out."""
-    at: tuple[int, ...] = (1, 5, 20, 100)
+    at: tuple[Annotated[int, Field(ge=1)], ...] = (1, 5, 20, 100)
     """Values of k for top-k accuracy and gold-passage recall."""
 
 
@@ -255,6 +255,8 @@ class Comparison(Section):
     """System name to what it overrides, as in {camvr: {model: {architecture: camvr}}}."""
     bm25: bool = True
     """Also a row for BM25."""
+    rows: tuple[str, ...] = ()
+    """The table's rows in order; empty: the systems as they are named, then BM25."""
 
 
 class Config(Section):

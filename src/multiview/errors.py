@@ -1,7 +1,9 @@
 """The exceptions that a person is meant to read."""
 
 import difflib
+import traceback
 from collections.abc import Iterable
+from pathlib import Path
 
 
 class InputError(Exception):
@@ -27,3 +29,11 @@ def nearest(name: str, names: Iterable[str]) -> str:
     names = list(names)
     close = difflib.get_close_matches(name, names, n=2, cutoff=0.5)
     return f"; did you mean {' or '.join(close)}?" if close else f"; there are: {', '.join(names)}"
+
+
+def one_line(error: BaseException) -> str:
+    """An unforeseen error as one line: its type, its text, and where it was raised."""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}{': ' if text else ''}{text}{place}"

@@ -6,10 +6,11 @@ waits for either.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Iterator
-from typing import Any, TextIO
+from typing import Any
 
 from multiview.artifacts.store import LocalStore, Store
 
@@ -28,12 +29,9 @@ class EventLog:
         self.store, self.attempt = store, attempt
         self.facts: dict[str, Any] = {}
         self._lines: list[str] = []
+        self._written = 0
         self._flushed = self._progressed = time.monotonic()
-        self._file: TextIO | None = None
-        if isinstance(store, LocalStore):
-            path = store.root / events_path(attempt)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = path.open("a", buffering=1, encoding="utf-8")
+        self._local = isinstance(store, LocalStore)
 
     def metric(self, name: str, value: float, step: int | None = None) -> None:
         """A number, with the training step it belongs to."""
@@ -51,32 +49,43 @@ class EventLog:
     def progress(self, done: int, total: int, unit: str) -> None:
         """How far the step is; at most two a second are written."""
         now = time.monotonic()
-        pause = PROGRESS_SECONDS if self._file else FLUSH_SECONDS
-        if now - self._progressed >= pause:
+        if now - self._progressed >= (PROGRESS_SECONDS if self._local else FLUSH_SECONDS):
             self._progressed = now
             state = json.dumps({"done": done, "total": total, "unit": unit})
-            self.store.replace(progress_path(self.attempt), state.encode())
+            with contextlib.suppress(Exception):  # a hiccup of the store must not end the work
+                self.store.replace(progress_path(self.attempt), state.encode())
+
+    def text(self) -> str:
+        """All events so far, as lines of JSON."""
+        return "".join(self._lines)
+
+    def resume(self, text: str) -> None:
+        """Begin with the events of an interrupted attempt."""
+        self._lines = text.splitlines(keepends=True) + self._lines
+        self.store.replace(events_path(self.attempt), self.text().encode())
+        self._written = len(self._lines)
 
     def close(self) -> None:
-        if self._file:
-            self._file.close()
-        else:
+        """Write what is left. What cannot be written is lost: the step's output counts, not its talk."""
+        with contextlib.suppress(Exception):
             self._flush()
 
     def _append(self, event: dict[str, Any]) -> None:
-        line = json.dumps({"time": round(time.time() * 1000), **event})
-        if self._file:
-            self._file.write(line + "\n")
-            return
-        self._lines.append(line)
-        if time.monotonic() - self._flushed >= FLUSH_SECONDS:
-            self._flush()
+        self._lines.append(json.dumps({"time": round(time.time() * 1000), **event}) + "\n")
+        if self._local or time.monotonic() - self._flushed >= FLUSH_SECONDS:
+            with contextlib.suppress(Exception):  # written with the next one
+                self._flush()
 
     def _flush(self) -> None:
-        if self._lines:
-            self.store.replace(
-                events_path(self.attempt), "".join(f"{line}\n" for line in self._lines).encode()
-            )
+        new = "".join(self._lines[self._written :])
+        if new and isinstance(self.store, LocalStore):
+            path = self.store.root / events_path(self.attempt)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("a", encoding="utf-8") as file:
+                file.write(new)
+        elif new:
+            self.store.replace(events_path(self.attempt), self.text().encode())
+        self._written = len(self._lines)
         self._flushed = time.monotonic()
 
 

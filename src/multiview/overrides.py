@@ -10,11 +10,14 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from multiview.config import Config, Train
+from multiview.config import Config
 from multiview.errors import InputError, nearest
 from multiview.model.layouts import architecture, check
 
 Overrides = dict[str, Any]
+
+SHARED = {"corpus", "questions", "bm25", "evaluation", "comparison"}
+"""Sections that the systems of a comparison cannot differ in."""
 
 
 def gather(preset: str | None, settings: Iterable[str]) -> Overrides:
@@ -52,13 +55,16 @@ def read_preset(name: str) -> Overrides:
     if name.endswith((".yaml", ".yml")):
         try:
             text = Path(name).read_text(encoding="utf-8")
-        except OSError as error:
-            raise InputError(f"preset {name}: {error.strerror}") from error
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"preset {name}: {getattr(error, 'strerror', None) or error}") from error
     elif name in preset_names():
         text = (files("multiview") / "presets" / f"{name}.yaml").read_text(encoding="utf-8")
     else:
         raise InputError(f"there is no preset {name!r}{nearest(name, preset_names())}")
-    overrides = yaml.safe_load(text) or {}
+    try:
+        overrides = yaml.safe_load(text) or {}
+    except yaml.YAMLError as error:
+        raise InputError(f"preset {name} is not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(overrides, dict):
         raise InputError(f"preset {name}: expected sections with settings")
     return overrides
@@ -96,6 +102,11 @@ def resolve_systems(overrides: Overrides) -> dict[str, Config]:
     for name, system in systems.items():
         if not name.replace("-", "").replace("_", "").isalnum() or name == "bm25":
             raise InputError(f"comparison.systems.{name}: use letters, digits, - and _, and not bm25")
+        if shared_by_all := SHARED & set(system):
+            raise InputError(
+                f"comparison.systems.{name}: {', '.join(sorted(shared_by_all))} is the same for all systems; "
+                "set it outside comparison.systems"
+            )
         try:
             resolved[name] = resolve(merge(shared, system))
         except InputError as error:
@@ -105,13 +116,14 @@ def resolve_systems(overrides: Overrides) -> dict[str, Config]:
 
 def round_settings(config: Config, number: int) -> Config:
     """The config of round one or two: `train.round_two` applied in round two. Raises InputError."""
-    train = config.train.model_dump(exclude_unset=True)
-    changes = train.pop("round_two", {}) if number == 2 else {}
-    if unknown := [name for name in changes if name not in Train.model_fields]:
-        raise InputError(
-            f"train.round_two.{unknown[0]}: no such setting{nearest(unknown[0], Train.model_fields)}"
-        )
-    return config.model_copy(update={"train": Train.model_validate(merge(train, changes))})
+    overrides = config.model_dump(exclude_unset=True)
+    changes = overrides.get("train", {}).pop("round_two", {}) if number == 2 else {}
+    try:
+        config = validate(merge(overrides, {"train": changes}))
+        check(config.model, config.train)
+    except InputError as error:
+        raise InputError(f"train.round_two: {error}") from error
+    return config
 
 
 def validate(overrides: Overrides) -> Config:
@@ -136,3 +148,18 @@ def _siblings(place: list[str]) -> list[str]:
             return []
         section = inner
     return list(section.model_fields)
+
+
+def leaves(overrides: Overrides, prefix: str = "") -> list[str]:
+    """Dotted names of all settings in nested overrides; those of a comparison's system by their own
+    names, as in train.epochs."""
+    found = []
+    for name, value in overrides.items():
+        if isinstance(value, Mapping) and value:
+            found += leaves(dict(value), f"{prefix}{name}.")
+        else:
+            found.append(f"{prefix}{name}")
+    systems = "comparison.systems."
+    return [
+        leaf.removeprefix(systems).partition(".")[2] if leaf.startswith(systems) else leaf for leaf in found
+    ]

@@ -8,18 +8,20 @@ import os
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 from multiview import __version__
-from multiview.artifacts.attempt import Attempt, Checkpoints
+from multiview.artifacts.attempt import Attempt
+from multiview.artifacts.checkpoints import Checkpoints
 from multiview.artifacts.record import Record, Reference, load_record, read_record
+from multiview.artifacts.staged import Staged
 from multiview.artifacts.staging import scratch, stage
 from multiview.artifacts.store import Store, open_store
-from multiview.errors import InputError
+from multiview.errors import InputError, one_line
 from multiview.events import EventLog
 from multiview.runs import Context, StepState, write_state
 from multiview.steps import Step, step
@@ -87,7 +89,7 @@ class StepTeller:
             yield
         except BaseException as error:
             bad_input = isinstance(error, InputError)
-            line = str(error) if bad_input else _one_line(error)
+            line = str(error) if bad_input else one_line(error)
             self.tell(status="failed", ended=time.time(), error=line, bad_input=bad_input)
             raise
 
@@ -95,78 +97,94 @@ class StepTeller:
 def run_step(step: Step, told: StepTeller, config: str, inputs: Inputs) -> dict[str, Record]:
     """Records of a step's outputs by kind, found or made. Raises whatever the step raises."""
     store = told.store
-    settings = step.parse(config)
-    records = _resolve(inputs)
-    references, digests = _describe(step, inputs, records)
-    sources = step.fingerprint(settings)
-    key = step.key(settings, digests, sources)
+    work = _Work.of(step, config, inputs)
     told.state = told.state.model_copy(
-        update={
-            "key": key,
-            "config": json.loads(config),
-            "inputs": references,
-        }
+        update={"key": work.key, "config": json.loads(config), "inputs": work.references}
     )
-    found = {kind: read_record(store, kind, key) for kind in step.outputs}
+    found = {kind: read_record(store, kind, work.key) for kind in step.outputs}
     outputs = {kind: record for kind, record in found.items() if record}
     complete = len(outputs) == len(found)
-    if complete:
-        attempt = outputs[step.outputs[0]].data
-    else:
-        outputs, attempt = _make(step, told, settings, references, records, sources)
+    if not complete:
+        outputs = _make(work, told)
+    if step.checkpoints:
+        Checkpoints(store, work.key, scratch()).clear()
     told.tell(
         status="found" if complete else "done",
-        attempt=attempt,
+        attempt=outputs[step.outputs[0]].data,
         ended=time.time(),
         outputs={kind: _output(store, record) for kind, record in outputs.items()},
     )
     return outputs
 
 
-def _make(
-    step: Step,
-    told: StepTeller,
-    settings: SimpleNamespace,
-    references: dict[str, list[Reference]],
-    records: dict[str, list[tuple[Store, Record]]],
-    sources: Any,
-) -> tuple[dict[str, Record], str]:
-    store, key = told.store, told.state.key
-    attempts = {kind: Attempt(store, kind, key) for kind in step.outputs}
-    first = next(iter(attempts.values()))
+@dataclass(frozen=True)
+class _Work:
+    """A step with all that decides its output."""
+
+    step: Step
+    settings: SimpleNamespace
+    references: dict[str, list[Reference]]
+    records: dict[str, list[tuple[Store, Record]]]
+    sources: Any
+    key: str
+
+    @classmethod
+    def of(cls, step: Step, config: str, inputs: Inputs) -> _Work:
+        """Raises InputError for an input that is gone or not the one that was meant."""
+        settings = step.parse(config)
+        references = {name: v if isinstance(v, list) else [v] for name, v in inputs.items()}
+        records = {name: [_resolve(name, r) for r in refs] for name, refs in references.items()}
+        digests: dict[str, Any] = {}
+        for name, refs in references.items():
+            parts = [
+                record.file(ref.file).sha256 if ref.file else record.digest
+                for ref, (_, record) in zip(refs, records[name], strict=True)
+            ]
+            digests[name] = parts if name in step.lists else parts[0]
+        sources = step.fingerprint(settings)
+        return cls(step, settings, references, records, sources, step.key(settings, digests, sources))
+
+    def stage(self) -> dict[str, Staged | list[Staged]]:
+        """All inputs on local disk."""
+        staged = {
+            name: [stage(s, r, ref.file) for (s, r), ref in zip(self.records[name], refs, strict=True)]
+            for name, refs in self.references.items()
+        }
+        return {name: parts if name in self.step.lists else parts[0] for name, parts in staged.items()}
+
+
+def _make(work: _Work, told: StepTeller) -> dict[str, Record]:
+    """Do a step's work and publish its outputs; the records that count, ours or a faster attempt's."""
+    step, store = work.step, told.store
+    attempts = {kind: Attempt(store, kind, work.key) for kind in step.outputs}
+    first = attempts[step.outputs[0]]
     log = EventLog(store, first.data)
     told.tell(attempt=first.data)
+    more = {"checkpoints": Checkpoints(store, work.key, scratch(), log)} if step.checkpoints else {}
+    if step.shards and SHARD_THREADS in os.environ:
+        os.environ["OMP_NUM_THREADS"] = os.environ[SHARD_THREADS]  # torch reads it when imported
     try:
-        staged = {
-            name: [stage(s, r, ref.file) for (s, r), ref in zip(records[name], refs, strict=True)]
-            for name, refs in references.items()
-        }
-        shaped = {n: v if n in step.lists else v[0] for n, v in staged.items()}
-        more = {}
-        if step.name == "train":
-            more["checkpoints"] = Checkpoints(store, key, scratch())
-        step.function()(settings, shaped, {kind: a.path for kind, a in attempts.items()}, log, **more)
-        published = {
+        folders = {kind: attempt.path for kind, attempt in attempts.items()}
+        step.function()(work.settings, work.stage(), folders, log, **more)
+        return {
             kind: attempt.publish(
                 step=step.name,
                 step_version=step.version,
-                config={n: s.key_settings() for n, s in vars(settings).items()},
-                inputs=references,
-                sources=sources,
+                config={name: section.key_settings() for name, section in vars(work.settings).items()},
+                inputs=work.references,
+                sources=work.sources,
                 facts=log.facts,
                 environment=environment(),
             )[0]
             for kind, attempt in attempts.items()
         }
-        if "checkpoints" in more:
-            more["checkpoints"].clear()
     except Exception:
         for attempt in attempts.values():
-            attempt.abandon()
+            with contextlib.suppress(Exception):  # the step's own error is the one to tell
+                attempt.abandon()
         raise
     finally:
         log.close()
-    return published, first.data
 
 
 def environment() -> dict[str, Any]:
@@ -205,40 +223,15 @@ def _reference(value: Any, file: str | None) -> Reference:
     return Reference(address=metadata["address"], digest=metadata["digest"], file=file)
 
 
-def _resolve(inputs: Inputs) -> dict[str, list[tuple[Store, Record]]]:
-    resolved: dict[str, list[tuple[Store, Record]]] = {}
-    for name, value in inputs.items():
-        for reference in value if isinstance(value, list) else [value]:
-            store, record = load_record(reference.address)
-            if record.digest != reference.digest:
-                raise InputError(
-                    f"{reference.address} has digest {record.digest[:12]}… where {name} expects "
-                    f"{reference.digest[:12]}…: it was rebuilt since; run the pipeline again"
-                )
-            resolved.setdefault(name, []).append((store, record))
-    return resolved
-
-
-def _describe(
-    step: Step, inputs: Inputs, records: dict[str, list[tuple[Store, Record]]]
-) -> tuple[dict[str, list[Reference]], dict[str, Any]]:
-    references = {n: v if isinstance(v, list) else [v] for n, v in inputs.items()}
-    digests: dict[str, Any] = {}
-    for name, refs in references.items():
-        parts = [
-            record.file(ref.file).sha256 if ref.file else record.digest
-            for ref, (_, record) in zip(refs, records[name], strict=True)
-        ]
-        digests[name] = parts if name in step.lists else parts[0]
-    return references, digests
+def _resolve(name: str, reference: Reference) -> tuple[Store, Record]:
+    store, record = load_record(reference.address)
+    if record.digest != reference.digest:
+        raise InputError(
+            f"{reference.address} has digest {record.digest[:12]}… where {name} expects "
+            f"{reference.digest[:12]}…: it was rebuilt since; run the pipeline again"
+        )
+    return store, record
 
 
 def _output(store: Store, record: Record) -> Reference:
     return Reference(address=f"{store.url}/{record.folder}", digest=record.digest)
-
-
-def _one_line(error: BaseException) -> str:
-    frames = traceback.extract_tb(error.__traceback__)
-    place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
-    text = " ".join(str(error).split()) or type(error).__name__
-    return f"{type(error).__name__}: {text}{place}"

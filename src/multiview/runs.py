@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -42,6 +42,8 @@ class Run(BaseModel, frozen=True):
     rerun_of: str | None = None
     steps: list[str] = []
     """Paths of all steps, in order."""
+    architectures: dict[str, str] = {}
+    """Each system's architecture."""
     created: str = ""
 
 
@@ -90,9 +92,12 @@ def write_state(store: Store, run: str, state: StepState) -> None:
     store.replace(path, state.model_dump_json().encode())
 
 
-def read_states(store: Store, run: str) -> Iterator[StepState]:
-    """States of all steps of a run that have begun, in order of their paths."""
-    for path in store.files(f"{names.RUNS}/{run}/steps"):
-        data = store.read(path)
-        if data and not path.rsplit("/", 1)[-1].startswith("."):
+def read_states(store: Store, run: str, but: Container[str] = ()) -> Iterator[StepState]:
+    """States of all steps of a run that have begun, in order of their paths; not of the paths `but`."""
+    folder = f"{names.RUNS}/{run}/steps/"
+    for file in store.files(folder.rstrip("/")):
+        path = file.removeprefix(folder).removesuffix(".json")
+        if path in but or path.rsplit("/", 1)[-1].startswith("."):
+            continue
+        if data := store.read(file):
             yield StepState.model_validate(json.loads(data))

@@ -32,8 +32,10 @@ class Step:
     """A function (settings) -> JSON that fingerprints what is read from outside the store."""
     lists: tuple[str, ...] = ()
     """Inputs that are lists of artifacts."""
-    shards: str | None = None
-    """The input of which each shard is a piece of work of its own."""
+    shards: bool = False
+    """Whether it works on one shard of its passages."""
+    checkpoints: bool = False
+    """Whether its function takes `checkpoints`, from which an interrupted one goes on."""
 
     def configure(self, config: Config) -> str:
         """The canonical JSON of the settings that this step reads."""
@@ -114,6 +116,7 @@ STEPS: dict[str, Step] = {
             settings=("train", "questions.answer_matching"),
             inputs=("start", "passages", "questions", "negatives"),
             outputs=(names.MODEL,),
+            checkpoints=True,
         ),
         Step(
             name="encode",
@@ -122,7 +125,7 @@ STEPS: dict[str, Step] = {
             settings=("encode",),
             inputs=("model", "passages"),
             outputs=(names.EMBEDDINGS,),
-            shards="passages",
+            shards=True,
         ),
         Step(
             name="index",
@@ -159,9 +162,9 @@ STEPS: dict[str, Step] = {
         ),
         Step(
             name="compare",
-            version=1,
+            version=2,
             run="multiview.evaluation.compare:compare",
-            settings=("comparison",),
+            settings=("comparison.rows",),
             inputs=("evaluations",),
             lists=("evaluations",),
             outputs=(names.COMPARISON,),

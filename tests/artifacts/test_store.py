@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from multiview.artifacts.attempt import Attempt, Checkpoints
+from multiview.artifacts.attempt import Attempt
+from multiview.artifacts.checkpoints import Checkpoints
 from multiview.artifacts.record import Record, digest_of, load_record, read_record, split_address
 from multiview.artifacts.staging import stage, verify
 from multiview.artifacts.store import LocalStore, open_store
 from multiview.errors import InputError
+from multiview.events import EventLog, read_events
 
 DESCRIPTION = {"step": "split", "step_version": 1, "config": {}, "inputs": {}}
 
@@ -100,6 +102,41 @@ def test_a_crash_before_any_write_leaves_no_artifact_and_no_obstacle(tmp_path, p
         publish(store, "k", "text", crash=crash)
     assert read_record(store, "passages", "k") is None
     assert publish(store, "k", "text")[1]
+
+
+def test_what_is_published_survives_a_failure_that_comes_after(tmp_path):
+    """As where a step's second output cannot be written: the first one's data stay."""
+    store = LocalStore(tmp_path)
+    attempt = Attempt(store, "passages", "k")
+    (attempt.path / "a.txt").write_text("text")
+    record, _ = attempt.publish(**DESCRIPTION)
+    attempt.abandon()
+    verify(store, record)
+
+
+def test_a_create_whose_answer_was_lost_is_not_taken_for_a_defeat(tmp_path, monkeypatch):
+    """A network file system may repeat a link that had succeeded."""
+    real = os.link
+
+    def twice(source, target):
+        real(source, target)
+        real(source, target)
+
+    store = LocalStore(tmp_path)
+    monkeypatch.setattr(os, "link", twice)
+    record, ours = publish(store, "k", "text")
+    assert ours
+    verify(store, record)
+
+
+def test_a_record_of_a_later_version_is_not_called_damaged(tmp_path):
+    store = LocalStore(tmp_path)
+    store.create("passages/k/artifact.json", b'{"schema_version": 99, "news": true}')
+    with pytest.raises(InputError, match="later version of multiview"):
+        read_record(store, "passages", "k")
+    store.create("passages/l/artifact.json", b'{"schema_version": 1}')
+    with pytest.raises(InputError, match="is damaged: remove the folder"):
+        read_record(store, "passages", "l")
 
 
 def test_the_digest_is_over_paths_and_contents_alone(tmp_path):
@@ -214,6 +251,30 @@ def test_a_half_removed_checkpoint_is_passed_over(tmp_path):
     store.remove(record.data)
     latest = checkpoints.latest()
     assert latest is not None and latest.name == "checkpoint-5"
+
+
+def test_clearing_checkpoints_leaves_the_other_trainers_attempt_alone(tmp_path):
+    store = LocalStore(tmp_path / "store")
+    checkpoints = Checkpoints(store, "key", tmp_path / "scratch")
+    checkpoints.publish(5, checkpoint(tmp_path / "trainer", "after 5"))
+    other = Attempt(store, "checkpoint", "key-00000005")
+    (other.path / "weights").write_text("half")
+    checkpoints.clear()
+    assert (other.path / "weights").exists()
+    assert checkpoints.latest() is None
+
+
+def test_a_resumed_log_tells_the_whole_training(tmp_path):
+    store = LocalStore(tmp_path / "store")
+    first, second = EventLog(store, "model/key/attempts/a"), EventLog(store, "model/key/attempts/b")
+    first.metric("loss", 2.0, 1)
+    Checkpoints(store, "key", tmp_path / "one", first).publish(1, checkpoint(tmp_path / "trainer", "after 1"))
+    first.metric("loss", 1.5, 2)  # after the checkpoint: lost with the kill
+    second.warning("begun")
+    assert Checkpoints(store, "key", tmp_path / "two", second).latest()
+    second.metric("loss", 1.5, 2)
+    told = [event.get("value") for event in read_events(store, "model/key/attempts/b")]
+    assert told == [2.0, None, 1.5]
 
 
 ORPHAN = """

@@ -181,12 +181,29 @@ def test_the_fingerprint_is_the_content_not_the_place(base: Path, tmp_path: Path
     assert fingerprint(base) != fingerprint(tiny_bert(tmp_path / "other", seed=1))
 
 
-def test_the_hub_name_stands_for_itself_where_no_hub_can_be_asked(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_a_hub_model_is_read_from_the_cache_at_the_commit_that_the_key_names(
+    base: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    name = "nobody/no-such-model"
-    assert fingerprint_base(SimpleNamespace(model=settings(name))) == {"hub": name}
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    commit = "0123456789abcdef0123456789abcdef01234567"
+    repository = tmp_path / "models--somebody--tiny"
+    shutil.copytree(base, repository / "snapshots" / commit)
+    (repository / "refs").mkdir()
+    (repository / "refs" / "main").write_text(commit)
+    hub = settings("somebody/tiny")
+    assert fingerprint_base(SimpleNamespace(model=hub)) == {"hub": "somebody/tiny", "commit": commit}
+    ours, local = BiEncoder.create(hub), BiEncoder.create(settings(str(base)))
+    for one, other in zip(ours.parameters(), local.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_a_hub_model_that_cannot_be_had_is_an_input_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(
+        InputError, match="nobody/no-such-model is no folder here, and the hub cannot be reached"
+    ):
+        fingerprint_base(SimpleNamespace(model=settings("nobody/no-such-model")))
 
 
 def test_a_folder_that_is_no_model_says_so(tmp_path: Path) -> None:

@@ -82,6 +82,7 @@ try:
     stage(store, record)
 except Exception as error:
     print(error)
+assert store.create("lost-answer", b"mine") and not store.create("lost-answer", b"another's")
 store.remove("passages/k")
 assert read_record(store, "passages", "k") is None and store.files("passages") == []
 """

@@ -1,6 +1,7 @@
 """Plans and their IR: the shape of each pipeline, decided when it is compiled."""
 
 import json
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -87,7 +88,7 @@ def test_round_two_may_have_settings_of_its_own():
     one, two = (json.loads(plan.nodes[f"camvr/round-{n}/train"].config)["train"] for n in (1, 2))
     assert (one["epochs"], two["epochs"]) == (40, 20)
     assert two["positive"] == "answer", "the architecture's defaults hold in both rounds"
-    with pytest.raises(InputError, match=r"train\.round_two\.epoch.*epochs"):
+    with pytest.raises(InputError, match=r"train\.round_two: .*train\.epoch.*epochs"):
         training({"train": {"round_two": {"epoch": 20}}})
 
 
@@ -95,18 +96,20 @@ def test_a_comparison_shares_split_negatives_and_questions():
     plan = comparison(
         {
             "comparison": {
-                "systems": {"a": {}, "b": {"model": {"architecture": "mvr"}, "train": {"rounds": 0}}}
+                "systems": {"b": {}, "a": {"model": {"architecture": "mvr"}, "train": {"rounds": 0}}}
             }
         }
     )
     assert sum(node.step.name == "split" for node in plan.nodes.values()) == 1
     assert sum(node.step.name == "bm25-negatives" for node in plan.nodes.values()) == 1
-    assert [s.path for s in _list(plan.nodes["compare"].inputs["evaluations"])] == [
-        "a/round-2/evaluate",
-        "b/round-0/evaluate",
+    compare = plan.nodes["compare"]
+    assert [s.path for s in _list(compare.inputs["evaluations"])] == [
+        "b/round-2/evaluate",
+        "a/round-0/evaluate",
         "bm25/evaluate",
     ]
-    weights = [json.loads(plan.nodes[f"{s}/round-1/train"].config)["train"]["local_weight"] for s in ("a",)]
+    assert json.loads(compare.config) == {"comparison": {"rows": ["b", "a", "bm25"]}}
+    weights = [json.loads(plan.nodes[f"{s}/round-1/train"].config)["train"]["local_weight"] for s in ("b",)]
     assert weights == [0.0]
 
 
@@ -182,6 +185,30 @@ def test_a_rerun_of_a_step_whose_inputs_were_never_made_says_what_to_do():
         cut(run, "camvr/round-1/encode/shard-01", {}, downstream=True)
 
 
+@pytest.mark.parametrize(
+    ("path", "changes", "says"),
+    [
+        (
+            "camvr/round-2/encode",
+            {"corpus": {"shards": 1}},
+            "corpus.shards is not read by .*rerun split --downstream",
+        ),
+        (
+            "camvr/round-2/encode",
+            {"train": {"epochs": 3}},
+            "train.epochs is not read by .*rerun camvr/round-1/train",
+        ),
+        ("camvr/round-2/evaluate", {"questions": {"dev_limit": 5}}, "questions.dev_limit is not read by"),
+        ("camvr/round-2/train", {"train": {"rounds": 1}}, "has no step"),
+        ("camvr/round-1/train", {"train": {"start_from": "round_one"}}, "shape at camvr/round-2/train"),
+        ("split", {"corpus": {"shards": 3}}, "shape at camvr/round-1/encode"),
+    ],
+)
+def test_a_rerun_refuses_settings_that_it_could_not_carry_out(path, changes, says):
+    with pytest.raises(InputError, match=says):
+        cut(earlier_run(training({})), path, changes, downstream=False)
+
+
 def test_train_model_must_be_a_models_address(tmp_path):
     attempt = Attempt(LocalStore(tmp_path), "index", "k")
     (attempt.path / "f").write_text("x")
@@ -192,9 +219,13 @@ def test_train_model_must_be_a_models_address(tmp_path):
         training({"train": {"model": f"{tmp_path}/model/k"}})
 
 
-def test_every_step_has_a_component():
-    for name in STEPS:
-        assert (Path(__file__).parents[2] / "components" / f"{name.replace('-', '_')}.py").exists()
+@pytest.mark.parametrize("name", STEPS)
+def test_every_step_has_a_component_with_its_inputs_and_outputs(name):
+    step, module = STEPS[name], name.replace("-", "_")
+    spec = getattr(import_module(f"components.{module}"), module).component_spec
+    shard = {"shard"} if step.shards else set()
+    assert set(spec.inputs) == {"run", "path", "config", *step.inputs, *shard}
+    assert set(spec.outputs) == {*step.outputs, "Output"}
 
 
 def _dags(ir: dict) -> list[dict]:

@@ -11,12 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from multiview.artifacts.staged import Staged
-from multiview.config import Bm25, Corpus, Encode, Evaluation, Mining, Model, Questions
+from multiview.config import Bm25, Comparison, Corpus, Encode, Evaluation, Mining, Model, Questions
 from multiview.data.answers import has_answer
 from multiview.data.passages import Passage
 from multiview.data.questions import Question
 from multiview.encoding import encode, encode_questions
 from multiview.errors import InputError
+from multiview.evaluation.compare import compare
 from multiview.evaluation.evaluate import evaluate, evaluate_bm25
 from multiview.evaluation.runs import read_run
 from multiview.index import build_index
@@ -264,3 +265,30 @@ def test_bm25_on_squad_reaches_the_figures_measured_for_it(tmp_path):
     for name, value in measured.items():
         # 303 of 10,570 questions (standard error 0.02 at top-5), and our stemmer and stop words.
         assert metrics[name] == pytest.approx(value, abs=0.05), name
+
+
+def test_a_comparison_names_each_evaluation_rightly(tmp_path: Path) -> None:
+    """In the order of its rows, which is not that of the alphabet."""
+    figures = {"mvr": 0.25, "dpr": 0.5, "bm25": 0.125}
+    evaluations = []
+    for system, value in figures.items():
+        folder = tmp_path / system
+        folder.mkdir()
+        (folder / "metrics.json").write_text(json.dumps({"accuracy_at_20": 1.0, "accuracy_at_5": value}))
+        (folder / "qrels.trec").write_text("q 0 p 1\n")
+        evaluations.append(Staged(folder, system))
+    output = tmp_path / "comparison"
+    output.mkdir()
+    settings = SimpleNamespace(comparison=Comparison(rows=tuple(figures)))
+    tell = Recorder()
+    compare(settings, {"evaluations": evaluations}, {"comparison": output}, tell)
+    metrics = json.loads((output / "metrics.json").read_text())
+    assert {system: values["accuracy_at_5"] for system, values in metrics.items()} == figures
+    table = (output / "table.md").read_text().splitlines()
+    assert [cell.strip() for cell in table[0].split("|")[2:4]] == ["accuracy_at_5", "accuracy_at_20"]
+    assert [line.split("|")[1].strip() for line in table[2:]] == list(figures)
+    assert [line.split("|")[2].strip() for line in table[2:]] == ["25.0", "**50.0**", "12.5"]
+
+    (tmp_path / "dpr" / "qrels.trec").write_text("other 0 p 1\n")
+    with pytest.raises(InputError, match="not evaluated on the same questions"):
+        compare(settings, {"evaluations": evaluations}, {"comparison": output}, tell)

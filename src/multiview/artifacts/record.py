@@ -8,11 +8,12 @@ was, and of several attempts the first wins.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from multiview import names
 from multiview.artifacts.store import Store, open_store
@@ -122,14 +123,14 @@ def read_record(store: Store, kind: str, key: str) -> Record | None:
 def parse_record(data: bytes, address: str) -> Record:
     """Raises InputError if `data` is no record, or of a later schema than this version reads."""
     try:
-        record = Record.model_validate_json(data)
-    except ValidationError as error:
+        content = json.loads(data)
+        if content["schema_version"] <= SCHEMA_VERSION:
+            return Record.model_validate(content)
+    except (ValueError, TypeError, KeyError) as error:
         raise InputError(
             f"{address}/{names.RECORD_FILE} is damaged: remove the folder {address} and run again"
         ) from error
-    if record.schema_version > SCHEMA_VERSION:
-        raise InputError(f"{address} was written by a later version of multiview: upgrade multiview")
-    return record
+    raise InputError(f"{address} was written by a later version of multiview: upgrade multiview")
 
 
 def split_address(address: str) -> tuple[str, str, str]:

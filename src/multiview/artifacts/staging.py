@@ -25,17 +25,20 @@ def stage(store: Store, record: Record, file: str | None = None, verify: bool = 
     digest = record.file(file).sha256 if file else record.digest
     local = isinstance(store, LocalStore)
     in_place = local and file is None
-    folder = store.root / record.data if in_place else scratch() / digest
+    folder = store.root / record.data if in_place else scratch() / record.key / (file or "whole")
     for entry in files:
         target = folder / entry.path
-        if not local and target.is_file():  # staged earlier by this process
+        if not local and target.is_file():  # staged and checked earlier by this process
             continue
+        part = target.with_name(f"{target.name}.part")
         try:
-            found = store.fetch(f"{record.data}/{entry.path}", target)
+            found = store.fetch(f"{record.data}/{entry.path}", part)
         except FileNotFoundError as error:
             raise InputError(_broken(store, record, entry, "is missing")) from error
         _check(store, record, entry, found, verify or not local)
-        if local and file is not None:
+        if not local:
+            part.replace(target)
+        elif not in_place:
             target.parent.mkdir(parents=True, exist_ok=True)
             target.unlink(missing_ok=True)
             target.symlink_to(found)

@@ -6,6 +6,7 @@ Two operations carry everything else: `create`, which makes a file exclusively a
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import tempfile
@@ -17,6 +18,8 @@ import fsspec
 
 from multiview.errors import InputError
 
+NO_HARD_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.EXDEV, errno.ENOSYS)
+
 
 class Store(ABC):
     """Files by path relative to `url`, all with `/`."""
@@ -25,7 +28,10 @@ class Store(ABC):
 
     @abstractmethod
     def create(self, path: str, data: bytes) -> bool:
-        """Create a file exclusively and whole; False if it is there already."""
+        """Create a file exclusively and whole; False if another's is there already.
+
+        Those who race must write different bytes, as records do, which name their attempt.
+        """
 
     @abstractmethod
     def replace(self, path: str, data: bytes) -> None:
@@ -68,6 +74,8 @@ class Store(ABC):
         try:
             first, second = self.create(probe, b"1"), self.create(probe, b"2")
             self.remove(probe)
+        except InputError:
+            raise
         except Exception as error:
             raise InputError(f"store {self.url} is not writable: {error}") from error
         if not first or second:
@@ -90,8 +98,11 @@ class LocalStore(Store):
         try:
             os.link(temporary, target)
         except FileExistsError:
-            return False
+            # A network file system may repeat a link whose answer was lost: then it is ours.
+            return temporary.stat().st_nlink == 2
         except OSError as error:
+            if error.errno not in NO_HARD_LINKS:
+                raise
             raise InputError(
                 f"store {self.url} has no hard links ({error.strerror}), so artifacts cannot be "
                 "published safely: use another disk or a gs:// bucket"
@@ -136,7 +147,8 @@ class LocalStore(Store):
             raise ValueError(f"{workspace} is not the workspace of {path}")
         for file in sorted(workspace.rglob("*")):
             _sync(file)
-        _sync(workspace)
+        for folder in (workspace, workspace.parent, workspace.parent.parent):
+            _sync(folder)
 
     def fetch(self, path: str, target: Path) -> Path:
         file = self.root / path
@@ -166,7 +178,8 @@ class BucketStore(Store):
         try:
             self.fs.pipe_file(f"{self.root}/{path}", data, mode="create")
         except FileExistsError:
-            return False
+            # A request whose answer was lost is sent again and then refused: what lies there is ours.
+            return self.read(path) == data
         return True
 
     def replace(self, path: str, data: bytes) -> None:
@@ -223,7 +236,10 @@ def open_store(url: str) -> Store:
     if not separator or protocol in ("file", "local"):
         return LocalStore(Path(fsspec.url_to_fs(url)[1]))
     if protocol in ("gs", "gcs"):
-        return BucketStore(url)
+        try:
+            return BucketStore(url)
+        except Exception as error:
+            raise InputError(f"store {url} cannot be opened: {error}") from error
     raise InputError(
         f"store {url}: {protocol}:// cannot create files exclusively here; use a local folder or gs://"
     )

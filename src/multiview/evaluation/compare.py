@@ -17,11 +17,10 @@ TABLE_FILE = "table.md"
 def compare(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any) -> None:
     """Step: table the metrics of several systems.
 
-    Input `evaluations`, in the order of `settings.comparison.systems`, then BM25 where it is asked
-    for; output `comparison`: `metrics.json` (system to metric to value) and `table.md`.
+    Input `evaluations`, in the order of `settings.comparison.rows`; output `comparison`: `metrics.json` (system to metric to value) and `table.md`.
     Raises InputError unless all were evaluated on the same questions with the same gold passages.
     """
-    systems = [*settings.comparison.systems, *(["bm25"] if settings.comparison.bm25 else [])]
+    systems = settings.comparison.rows
     folders = [staged.path for staged in inputs["evaluations"]]
     questions = {file_sha256(folder / QRELS_FILE) for folder in folders}
     if len(questions) > 1:
@@ -39,8 +38,8 @@ def compare(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell
 
 
 def markdown_table(metrics: Mapping[str, Mapping[str, float]]) -> str:
-    """A row a system, a column a metric, in per cent; the best of each column is bold."""
-    names = list(dict.fromkeys(name for values in metrics.values() for name in values))
+    """A row a system, a column a metric, in per cent, by name and k; the best of each is bold."""
+    names = sorted({name for values in metrics.values() for name in values}, key=_name_and_k)
     best = {name: max(values[name] for values in metrics.values() if name in values) for name in names}
     width = max(len("system"), *(len(system) for system in metrics))
     lines = [
@@ -55,3 +54,9 @@ def markdown_table(metrics: Mapping[str, Mapping[str, float]]) -> str:
         row = " | ".join(f"{cell:>{len(name)}}" for cell, name in zip(cells, names, strict=True))
         lines.append(f"| {system:<{width}} | {row} |")
     return "\n".join(lines) + "\n"
+
+
+def _name_and_k(name: str) -> tuple[str, int]:
+    """`accuracy_at_20` as (accuracy_at, 20)."""
+    stem, _, k = name.rpartition("_")
+    return stem, int(k)

@@ -1,6 +1,7 @@
 """Where a base model lies, and what it is by content. Needs neither torch nor transformers."""
 
 import contextlib
+import functools
 import hashlib
 import importlib.util
 import tempfile
@@ -12,6 +13,8 @@ import fsspec
 
 from multiview.errors import InputError
 
+SETTINGS_FILE = "multiview.json"
+"""A saved model's file with its settings."""
 PACKAGE = "package:"
 _PATTERNS = ("*.safetensors", "*.json", "*.txt", "*.model")
 """Weights, configuration and tokenizer; never pickled weights, which run code when they are read."""
@@ -19,7 +22,7 @@ _PATTERNS = ("*.safetensors", "*.json", "*.txt", "*.model")
 
 @contextlib.contextmanager
 def staged_base(base: str) -> Iterator[str]:
-    """What `from_pretrained` takes for `model.base`: a folder, or a hub name.
+    """A local folder with `model.base`; of a hub model, the files of the commit that the key names.
 
     A remote folder is copied to a temporary one that lives as long as the context. InputError if it is not there.
     """
@@ -32,7 +35,13 @@ def staged_base(base: str) -> Iterator[str]:
                 filesystem.get_file(path, str(Path(folder) / Path(path).name))
             yield folder
     else:
-        yield base
+        import huggingface_hub
+
+        commit = _hub_commit(base)
+        try:
+            yield huggingface_hub.snapshot_download(base, revision=commit, allow_patterns=list(_PATTERNS))
+        except (OSError, ValueError) as error:
+            raise InputError(f"model.base: cannot fetch {base} at {commit}: {error}") from error
 
 
 def fingerprint(settings: Any) -> dict[str, str]:
@@ -47,7 +56,7 @@ def fingerprint(settings: Any) -> dict[str, str]:
     if "://" in base:
         filesystem, files = _remote(base)
         return {"checksums": _digest({Path(path).name: str(filesystem.checksum(path)) for path in files})}
-    return {"hub": base, **({"commit": commit} if (commit := _hub_commit(base)) else {})}
+    return {"hub": base, "commit": _hub_commit(base)}
 
 
 def _folder(base: str) -> Path | None:
@@ -115,15 +124,25 @@ def _check_checkpoint(place: str, names: list[str]) -> None:
         )
 
 
-def _hub_commit(name: str) -> str | None:
+@functools.cache
+def _hub_commit(name: str) -> str:
     """The commit of a hub model: as the hub says now, else as the local cache has it."""
     import huggingface_hub
+    from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError
 
     try:
-        return huggingface_hub.HfApi().model_info(name, timeout=10).sha
-    except Exception:  # offline, unreachable, unknown: whatever the reason, the cache is asked next
-        cached = huggingface_hub.try_to_load_from_cache(name, "config.json")
-        return Path(cached).parent.name if isinstance(cached, str) else None
+        if commit := huggingface_hub.HfApi().model_info(name, timeout=10).sha:
+            return commit
+    except (HFValidationError, RepositoryNotFoundError) as error:
+        raise InputError(f"model.base: {name} is neither a folder here nor a model of the hub") from error
+    except Exception:  # offline or unreachable: whatever the reason, the cache is asked next
+        pass
+    cached = huggingface_hub.try_to_load_from_cache(name, "config.json")
+    if isinstance(cached, str):
+        return Path(cached).parent.name
+    raise InputError(
+        f"model.base: {name} is no folder here, and the hub cannot be reached; give a folder, a URL or package:NAME"
+    )
 
 
 def _digest(files: dict[str, str]) -> str:

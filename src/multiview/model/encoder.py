@@ -15,11 +15,10 @@ from transformers import AutoModel, AutoTokenizer, PreTrainedModel
 
 from multiview.config import Model, canonical_json
 from multiview.errors import InputError
-from multiview.model.bases import staged_base
+from multiview.model.bases import SETTINGS_FILE, staged_base
 from multiview.model.batch import Batch, pool
 from multiview.model.layouts import Layout, architecture, layout
 
-SETTINGS_FILE = "multiview.json"
 PASSAGE = "passage"
 QUESTION = "question"
 VIEWER_STD = 0.02

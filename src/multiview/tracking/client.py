@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from multiview.artifacts.store import LocalStore, Store
+from multiview.errors import InputError
 
 RUN_FILE = "run.json"
 """The MLflow artifact of a parent run that holds its description."""
+
+SQLITE = "sqlite:///"
+
+# A server that is down must not hold a driver for minutes; `multiview sync` ships later.
+PATIENCE = {
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
+    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+}
 
 
 def tracking_uri(store: Store) -> str:
@@ -18,11 +30,13 @@ def tracking_uri(store: Store) -> str:
     if uri := os.environ.get("MLFLOW_TRACKING_URI"):
         return uri
     folder = store.root if isinstance(store, LocalStore) else Path.cwd()
-    return f"sqlite:///{folder}/mlflow.db"
+    return f"{SQLITE}{folder}/mlflow.db"
 
 
 def connect(uri: str) -> Any:
-    os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
+    """An MLflow client that keeps quiet."""
+    for name, value in PATIENCE.items():
+        os.environ.setdefault(name, value)
     from mlflow import MlflowClient
 
     for chatty in ("alembic", "mlflow"):
@@ -30,11 +44,33 @@ def connect(uri: str) -> Any:
     return MlflowClient(uri)
 
 
-def children_of(client: Any, experiments: list[str], parent: str) -> list[Any]:
+@contextlib.contextmanager
+def explained(uri: str) -> Iterator[None]:
+    """MLflow's errors as InputErrors of one line."""
+    try:
+        yield
+    except Exception as error:
+        if not type(error).__module__.startswith(("mlflow", "sqlalchemy", "requests", "urllib3")):
+            raise
+        line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise InputError(f"MLflow at {uri}: {line}") from error
+
+
+def database(uri: str) -> str:
+    """Which SQLite file a URI names, so that one made anew is not taken for the old one."""
+    if not uri.startswith(SQLITE):
+        return ""
+    with contextlib.suppress(OSError):
+        return str(Path(uri.removeprefix(SQLITE)).stat().st_ino)
+    return "absent"
+
+
+def children_of(client: Any, experiment: str, parent: str) -> list[Any]:
+    """All steps' runs of a pipeline's run."""
     children, token = [], None
     while True:
         page = client.search_runs(
-            experiments, f"tags.`mlflow.parentRunId` = '{parent}'", max_results=1000, page_token=token
+            [experiment], f"tags.`mlflow.parentRunId` = '{parent}'", max_results=1000, page_token=token
         )
         children += page
         token = page.token

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +12,7 @@ from multiview import names
 from multiview.artifacts.record import Reference
 from multiview.errors import InputError
 from multiview.runs import Run
-from multiview.tracking.client import RUN_FILE, children_of, connect
+from multiview.tracking.client import RUN_FILE, children_of, connect, database, explained
 
 
 @dataclass
@@ -24,7 +25,7 @@ class TrackedStep:
 
 @dataclass
 class TrackedRun:
-    """A pipeline run as MLflow knows it."""
+    """A pipeline run as MLflow knows it; a rerun has its own steps before those of the run it came from."""
 
     mlflow_id: str
     store: str
@@ -32,29 +33,42 @@ class TrackedRun:
     steps: dict[str, TrackedStep]
 
 
-def find_run(uri: str, run: str) -> TrackedRun:
-    """The pipeline run with an MLflow id (its own, or of one of its steps), a KFP run id, or an id
-    of ours. Raises InputError if MLflow has none."""
-    client = connect(uri)
-    experiment = client.get_experiment_by_name(names.EXPERIMENT)
-    if experiment is None:
-        raise InputError(f"MLflow at {uri} has no experiment {names.EXPERIMENT}: nothing was run with it")
-    where = [experiment.experiment_id]
-    parent = None
-    for tag in (names.TAG_RUN, names.TAG_KFP_RUN):
-        found = client.search_runs(where, f"tags.`{tag}` = '{run}' and tags.`{names.TAG_STEP}` = ''")
-        found = found or client.search_runs(where, f"tags.`{tag}` = '{run}'")
-        parent = next((r for r in found if names.TAG_STEP not in r.data.tags), parent)
-    if parent is None:
-        parent = _by_mlflow_id(client, uri, run)
-    tags = parent.data.tags
-    with tempfile.TemporaryDirectory() as folder:
-        path = client.download_artifacts(parent.info.run_id, RUN_FILE, folder)
-        description = Run.model_validate_json(Path(path).read_bytes())
-    steps = {}
-    for child in children_of(client, where, parent.info.run_id):
-        steps[child.data.tags[names.TAG_PATH]] = _tracked_step(child.data.tags)
-    return TrackedRun(parent.info.run_id, tags[names.TAG_STORE], description, steps)
+def find_run(uri: str, run: str, store: str | None = None) -> TrackedRun:
+    """The pipeline run with an MLflow id (its own, or of one of its steps), or an id of ours.
+
+    Two stores may hold a run of the same id; `store` says which is meant.
+    Raises InputError if MLflow has no such run, or more than one.
+    """
+    if not re.fullmatch(r"[\w.-]+", run):
+        raise InputError(f"{run!r} is no run id: give an MLflow or multiview run id")
+    if database(uri) == "absent":
+        raise InputError(f"there is no MLflow database at {uri}: give --tracking-uri or --store")
+    with explained(uri):
+        client = connect(uri)
+        experiment = client.get_experiment_by_name(names.EXPERIMENT)
+        if experiment is None:
+            raise InputError(f"MLflow at {uri} has no experiment {names.EXPERIMENT}: nothing was run with it")
+        parent = _parent(client, experiment.experiment_id, uri, run, store)
+        with tempfile.TemporaryDirectory() as folder:
+            path = client.download_artifacts(parent.info.run_id, RUN_FILE, folder)
+            description = Run.model_validate_json(Path(path).read_bytes())
+        where = parent.data.tags[names.TAG_STORE]
+        steps = find_run(uri, description.rerun_of, where).steps if description.rerun_of else {}
+        for child in children_of(client, experiment.experiment_id, parent.info.run_id):
+            steps[child.data.tags[names.TAG_PATH]] = _tracked_step(child.data.tags)
+    return TrackedRun(parent.info.run_id, where, description, steps)
+
+
+def _parent(client: Any, experiment: str, uri: str, run: str, store: str | None) -> Any:
+    found = client.search_runs(
+        [experiment], f"tags.`{names.TAG_RUN}` = '{run}' and tags.`{names.TAG_STORE}` LIKE '%'"
+    )
+    if len(found) > 1:
+        found = [parent for parent in found if parent.data.tags[names.TAG_STORE] == store] or found
+    if len(found) > 1:
+        ids = ", ".join(f"{p.info.run_id} in {p.data.tags[names.TAG_STORE]}" for p in found)
+        raise InputError(f"several stores hold run {run}: give the MLflow id, one of {ids}")
+    return found[0] if found else _by_mlflow_id(client, uri, run)
 
 
 def _by_mlflow_id(client: Any, uri: str, run: str) -> Any:
@@ -65,9 +79,7 @@ def _by_mlflow_id(client: Any, uri: str, run: str) -> Any:
         parent = found.data.tags.get("mlflow.parentRunId")
         found = client.get_run(parent) if parent else found
     except MlflowException as error:
-        raise InputError(
-            f"MLflow at {uri} has no run {run}: give an MLflow, KFP or multiview run id"
-        ) from error
+        raise InputError(f"MLflow at {uri} has no run {run}: give an MLflow or multiview run id") from error
     if names.TAG_RUN not in found.data.tags:
         raise InputError(f"MLflow run {run} is not one of multiview's")
     return found
