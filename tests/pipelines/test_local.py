@@ -170,6 +170,12 @@ def test_a_rerun_does_that_step_and_what_follows_with_verified_inputs(world, tra
     finally:
         data[-1] ^= 1
         file.write_bytes(data)
+    # A rerun of a rerun: its own steps first, the others from the run that it came from.
+    part = cut(tracking.find_run(world.tracking, rerun), "camvr/round-2/evaluate", {}, downstream=False)
+    read = {where.split()[1]: reference for where, reference in part.imported}
+    assert read["index"] == states["camvr/round-2/index"].outputs["index"]
+    assert read["model"] == earlier["camvr/round-2/train"].outputs["model"]
+
     assert "did you mean camvr/round-2/encode" in world(
         "rerun", "camvr/round-2/encod", "--from", trained, status=2
     )
