@@ -85,6 +85,7 @@ class World:
         seen = {}
         for run in [client.get_run(run.info.run_id) for run in runs]:
             path = run.data.tags.get("multiview.path", "")
+            assert run.inputs is not None and run.outputs is not None
             assert path not in seen, f"{path} is there twice"
             own = (
                 "mlflow.parentRunId",

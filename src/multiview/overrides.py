@@ -76,8 +76,9 @@ def merge(*layers: Mapping[str, Any]) -> Overrides:
     for layer in layers:
         for name, value in layer.items():
             below = merged.get(name)
-            both = isinstance(below, Mapping) and isinstance(value, Mapping)
-            merged[name] = merge(below, value) if both else value
+            if isinstance(below, Mapping) and isinstance(value, Mapping):
+                value = merge(below, value)
+            merged[name] = value
     return merged
 
 

@@ -25,7 +25,9 @@ def stage(store: Store, record: Record, file: str | None = None, verify: bool = 
     digest = record.file(file).sha256 if file else record.digest
     local = isinstance(store, LocalStore)
     in_place = local and file is None
-    folder = store.root / record.data if in_place else scratch() / record.key / (file or "whole")
+    folder = scratch() / record.key / (file or "whole")
+    if in_place and isinstance(store, LocalStore):
+        folder = store.root / record.data
     for entry in files:
         target = folder / entry.path
         if not local and target.is_file():  # staged and checked earlier by this process
