@@ -1,16 +1,17 @@
 """The training pipeline, executed by KFP itself on a small corpus with a tiny BERT: run, found
 again, killed and resumed, rerun, shipped to MLflow."""
 
+import contextlib
 import itertools
 import json
 import os
 import re
 import signal
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 
 from multiview import tracking
@@ -111,12 +112,12 @@ def test_mlflow_holds_the_run_its_steps_and_what_flowed_between_them(world, trai
     assert {name: evaluate.data.metrics[name] for name in metrics} == metrics
     # Shipping again changes nothing.
     before = [(r.info.run_id, r.data.to_dictionary()) for r in runs]
-    open_store(world.store).remove(f"runs/{trained}/shipped")
-    assert tracking.sync(open_store(world.store), world.tracking) == [trained]
+    open_store(world.store).remove(f"runs/{trained}/mlflow/shipped")
+    assert tracking.sync(open_store(world.store), world.tracking) == ([trained], {})
     assert [
         (r.info.run_id, r.data.to_dictionary()) for r in client.search_runs([experiment.experiment_id])
     ] == before
-    assert tracking.sync(open_store(world.store), world.tracking) == []
+    assert tracking.sync(open_store(world.store), world.tracking) == ([], {})
 
 
 def test_every_step_can_be_rerun_from_mlflow(world, trained):
@@ -316,20 +317,11 @@ def _step_process(driver: int, component: str, wait: bool = True) -> int:
     """The process of a step below a driver, by the component that it executes."""
 
     def look() -> int | None:
-        lines = subprocess.run(
-            ["ps", "-eo", "pid,ppid,args"], capture_output=True, text=True, check=True
-        ).stdout
-        table = [line.split(None, 2) for line in lines.splitlines()[1:]]
-        children = {int(pid): (int(parent), args) for pid, parent, args in table}
-        for pid, (parent, args) in children.items():
-            while parent in children and parent != driver:
-                parent = children[parent][0]
-            if (
-                parent == driver
-                and "python" in args.split()[0]
-                and f"--function_to_execute {component}" in args
-            ):
-                return pid
+        with contextlib.suppress(psutil.NoSuchProcess):
+            for process in psutil.Process(driver).children(recursive=True):
+                words = process.cmdline()
+                if "executor_main" in " ".join(words[:3]) and component in words[-2:]:
+                    return process.pid
         return None
 
     return _wait(look) if wait else look() or 0

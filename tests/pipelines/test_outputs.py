@@ -26,8 +26,8 @@ from tests.pipelines.world import World
 FIXTURE = Path(__file__).parent / "outputs.json"
 EXACT = ("split", "bm25-negatives", "bm25/evaluate")
 SYSTEMS = {"mvr": {"model": {"architecture": "mvr"}, "train": {"rounds": 0}}, "camvr": {}}
-TOLERANCE = {"initial": 1e-6, "trained": 3e-3, "metrics": 0.15}
-"""Other instruction sets round differently, and training carries that on."""
+TOLERANCE = {"initial": 1e-6, "trained": 2e-2, "metrics": 0.15}
+"""Other instruction sets and numbers of threads round differently, and training carries that on."""
 
 
 def outputs(folder: Path) -> tuple[LocalStore, Records]:
