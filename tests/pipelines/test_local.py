@@ -320,7 +320,7 @@ def _step_process(driver: int, component: str, wait: bool = True) -> int:
         with contextlib.suppress(psutil.NoSuchProcess):
             for process in psutil.Process(driver).children(recursive=True):
                 words = process.cmdline()
-                if "executor_main" in " ".join(words[:3]) and component in words[-2:]:
+                if words[1:3] == ["-m", "kfp.dsl.executor_main"] and words[-1] == component:
                     return process.pid
         return None
 
