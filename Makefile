@@ -2,6 +2,7 @@
 PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
+PIP := $(BIN)/pip install -q --no-compile
 TORCH := $(shell grep '^torch==' constraints.txt)
 
 .PHONY: setup test lint format golden clean
@@ -9,16 +10,19 @@ TORCH := $(shell grep '^torch==' constraints.txt)
 setup: $(VENV)/ready
 
 # On a machine without a GPU, torch is the CPU build: where pip knows one, else from PyTorch's index.
+# Byte code is compiled when it is first imported: most of what is installed never is.
 $(VENV)/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	command -v nvidia-smi >/dev/null || $(BIN)/pip install -q '$(TORCH)+cpu' 2>/dev/null \
-		|| $(BIN)/pip install -q '$(TORCH)' --index-url https://download.pytorch.org/whl/cpu
-	$(BIN)/pip install -q -e '.[cpu,pipelines,demo,dev]' -c constraints.txt
+	$(PIP) --upgrade pip
+	command -v nvidia-smi >/dev/null || $(PIP) '$(TORCH)+cpu' 2>/dev/null \
+		|| $(PIP) '$(TORCH)' --index-url https://download.pytorch.org/whl/cpu
+	$(PIP) -e '.[cpu,pipelines,demo,dev]' -c constraints.txt
 	$(BIN)/python -m multiview.data.punkt
 	touch $@
 
+# One thread a process: the tests run two at a time, and their models are tiny.
 test: setup
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
 lint: setup
 	$(BIN)/ruff check src pipelines components tests
