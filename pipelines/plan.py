@@ -71,7 +71,8 @@ class Plan:
         kind = STEPS[step]
         if set(inputs) != set(kind.inputs):
             raise ValueError(f"{path}: {step} has inputs {kind.inputs}, not {tuple(inputs)}")
-        architecture = config.model.architecture if "/" in path and kind.name != "evaluate-bm25" else None
+        of_model = {"model", "start", "embeddings"} & {*kind.inputs, *kind.settings}
+        architecture = config.model.architecture if of_model else None
         node = Node(path, kind, kind.configure(config), inputs, architecture, shards)
         for _, source in node.sources():
             if isinstance(source, Output) and source.path not in self.nodes:

@@ -53,12 +53,33 @@ def comparison(overrides: Overrides) -> Plan:
             questions=data.dev_questions,
         )
         evaluations["bm25"] = first_output(node)
+    add_fusions(plan, config, evaluations, data)
     rows = config.comparison.rows or tuple(evaluations)
     if sorted(rows) != sorted(evaluations):
         raise InputError(f"comparison.rows: name each of {', '.join(evaluations)} once")
     config = config.model_copy(update={"comparison": config.comparison.model_copy(update={"rows": rows})})
     plan.add("compare", "compare", config, evaluations=[evaluations[row] for row in rows])
     return plan
+
+
+def add_fusions(plan: Plan, config: Config, evaluations: dict[str, Source], data: Data) -> None:
+    """Rows of systems fused with BM25. Raises InputError where one of the two is not evaluated."""
+    for system in config.comparison.fusion:
+        row = f"{system}-bm25"
+        if not {system, "bm25"} <= set(evaluations) or row in evaluations:
+            raise InputError(
+                f"comparison.fusion: {system} and bm25 must be rows, and {row} must not be; "
+                f"there are {', '.join(evaluations)}"
+            )
+        node = plan.add(
+            f"{row}/evaluate",
+            "evaluate-fusion",
+            config,
+            evaluations=[evaluations[system], evaluations["bm25"]],
+            passages=data.passages,
+            questions=data.dev_questions,
+        )
+        evaluations[row] = first_output(node)
 
 
 def add_data(plan: Plan, config: Config) -> Data:

@@ -255,8 +255,12 @@ class Comparison(Section):
     """System name to what it overrides, as in {camvr: {model: {architecture: camvr}}}."""
     bm25: bool = True
     """Also a row for BM25."""
+    fusion: Annotated[tuple[str, ...], HOW] = ()
+    """Systems whose rankings are fused with BM25's, each in a row of its own, `NAME-bm25`. *Ours.*"""
+    fusion_constant: Annotated[int, Field(ge=0)] = 60
+    """k of reciprocal rank fusion: Σ 1 / (k + rank) (Cormack et al., SIGIR 2009)."""
     rows: tuple[str, ...] = ()
-    """The table's rows in order; empty: the systems as they are named, then BM25."""
+    """The table's rows in order; empty: the systems as they are named, BM25, then the fused ones."""
 
 
 class Config(Section):

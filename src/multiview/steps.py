@@ -161,6 +161,15 @@ STEPS: dict[str, Step] = {
             outputs=(names.EVALUATION,),
         ),
         Step(
+            name="evaluate-fusion",
+            version=1,
+            run="multiview.evaluation.fusion:evaluate_fusion",
+            settings=("evaluation", "comparison.fusion_constant", "questions.answer_matching"),
+            inputs=("evaluations", "passages", "questions"),
+            lists=("evaluations",),
+            outputs=(names.EVALUATION,),
+        ),
+        Step(
             name="compare",
             version=2,
             run="multiview.evaluation.compare:compare",

@@ -35,7 +35,7 @@ def outputs(folder: Path) -> tuple[LocalStore, Records]:
     """All outputs of a comparison of two systems, one of them in two rounds."""
     world = World.make(folder)
     overrides = gather(str(world.folder / "tiny.yaml"), [])
-    overrides["comparison"] = {"systems": SYSTEMS}
+    overrides["comparison"] = {"systems": SYSTEMS, "fusion": ["camvr"]}
     overrides["train"]["learning_rate"] = LEARNING_RATE
     store = LocalStore(folder / "store")
     return store, run_plan(comparison(overrides), store)

@@ -1,0 +1,180 @@
+"""A corpus of our own for the demo and for tests: invented people, towns and works, as SQuAD JSON.
+
+Passages have 4 to 8 sentences, one in six more, and each sentence tells one fact. Names are shared
+on purpose (families, namesakes, works named after towns), and questions ask in other words than
+the passage's, half of them without its name, so that word overlap finds many passages, not all.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from importlib.resources import files
+from random import Random
+from typing import Any
+
+import yaml
+
+PEOPLE, PLACES, WORKS = 100, 90, 120
+DEV_SHARE = 0.25
+QUESTIONS = (3, 5)
+"""Fewest and most questions a passage."""
+SENTENCES = ((4, 8), (9, 11))
+"""Fewest and most sentences: of five passages in six, and of the sixth."""
+NAMESAKES = 12
+"""People who have the name of another one, with another profession."""
+
+
+@dataclass
+class Entity:
+    """Somebody or something with a passage of its own, and what there is to tell about it."""
+
+    kind: str
+    name: str
+    facts: dict[str, str] = field(default_factory=dict)
+
+
+def demo_corpus(seed: int = 0) -> dict[str, dict[str, Any]]:
+    """SQuAD JSON of the training and of the dev questions, each with its passages: `train`, `dev`."""
+    random = Random(seed)
+    phrases = yaml.safe_load((files(__package__) / "phrases.yaml").read_text(encoding="utf-8"))
+    entities = _entities(random, phrases)
+    articles = [_article(random, phrases, entity, f"demo-{n}") for n, entity in enumerate(entities)]
+    random.shuffle(articles)
+    dev = round(DEV_SHARE * len(articles))
+    return {
+        "train": {"version": "demo", "data": articles[dev:]},
+        "dev": {"version": "demo", "data": articles[:dev]},
+    }
+
+
+def demo_files(seed: int = 0) -> dict[str, bytes]:
+    """The two files by name, `train.json` and `dev.json`; equal bytes for an equal seed."""
+    return {
+        f"{name}.json": json.dumps(content, indent=1, ensure_ascii=False).encode()
+        for name, content in demo_corpus(seed).items()
+    }
+
+
+def _entities(random: Random, phrases: dict[str, Any]) -> list[Entity]:
+    """All of them, with facts that refer to one another."""
+    pools, parts = phrases["pools"], phrases["syllables"]
+
+    def name(first: str, last: str) -> str:
+        return random.choice(parts["first"]) + random.choice(parts["middle"]) + random.choice(parts[last])
+
+    towns = _different(random, PLACES, lambda: name("first", "place"))
+    # A few families only: most people share their name with others.
+    families = _different(random, PEOPLE // 4, lambda: name("first", "family"))
+    full = _different(
+        random, PEOPLE - NAMESAKES, lambda: f"{name('first', 'given')} {random.choice(families)}"
+    )
+    things = _different(random, WORKS, lambda: _title_of_work(random, pools, towns))
+    people = [Entity("person", n) for n in [*full, *full[:NAMESAKES]]]
+    places = [Entity("place", n) for n in towns]
+    works = [Entity("work", n) for n in things]
+    for number, person in enumerate(people):
+        professions = [
+            p for p in pools["profession"] if p != people[number - len(full)].facts.get("profession")
+        ]
+        feminine = random.random() < 0.5
+        person.facts = {
+            "profession": random.choice(professions),
+            "they": "she" if feminine else "he",
+            "them": "her" if feminine else "him",
+            "their": "her" if feminine else "his",
+            "short": person.name.split()[-1],
+            "birth": str(random.randrange(1700, 1880)),
+        }
+    for number, work in enumerate(works):
+        maker = people[number % len(people)]
+        kind = random.choice(pools["kind"])
+        year = int(maker.facts["birth"]) + random.randrange(25, 45)
+        home = places[number % len(places)]
+        work.facts = {
+            "kind": kind,
+            "maker": maker.name,
+            "year": str(year),
+            "place": home.name,
+            "weight": f"{random.randrange(3, 90)} tons",
+        }
+        for owner in (maker, home):
+            owner.facts.setdefault("work", work.name)
+            if owner.facts["work"] == work.name:
+                owner.facts["kind"] = kind
+    for entity in (*people, *places, *works):
+        _fill(random, pools, entity, people, towns)
+    return [*people, *places, *works]
+
+
+def _fill(
+    random: Random, pools: dict[str, Any], entity: Entity, people: list[Entity], towns: list[str]
+) -> None:
+    """The rest of an entity's facts: pools give things, other entities people and towns."""
+    facts, others = entity.facts, [person for person in people if person.name != entity.name]
+    for name in ("mentor", "rival", "founder", "patron", "critic"):
+        facts.setdefault(name, random.choice(others).name)
+    for name in ("home", "exile", "neighbour", "copy"):
+        facts.setdefault(name, random.choice([t for t in towns if t not in (entity.name, *facts.values())]))
+    for name, pool in pools.items():
+        facts.setdefault(name, random.choice(pool))
+    native = random.choice(others)
+    facts["native"], facts["native_profession"] = native.name, native.facts["profession"]
+    facts["river"] = random.choice([t for t in towns if t != entity.name]).removesuffix("burg") + " River"
+    facts.setdefault("year", str(random.randrange(1300, 1700)))
+    facts.setdefault("death", str(int(facts.get("birth", "1800")) + random.randrange(48, 88)))
+
+
+def _title_of_work(random: Random, pools: dict[str, Any], towns: list[str]) -> str:
+    first = random.choice(towns) if random.random() < 0.3 else random.choice(pools["quality"])
+    return f"The {first} {random.choice(pools['thing'])}"
+
+
+def _different(random: Random, number: int, make: Any) -> list[str]:
+    found: dict[str, None] = {}
+    while len(found) < number:
+        found[make()] = None
+    return list(found)
+
+
+def _article(random: Random, phrases: dict[str, Any], entity: Entity, prefix: str) -> dict[str, Any]:
+    """A SQuAD article of one paragraph with its questions."""
+    told = phrases[entity.kind]
+    first, *rest = told["facts"]
+    low, high = SENTENCES[1] if random.random() < 1 / 6 else SENTENCES[0]
+    chosen = [first, *random.sample(rest, random.randint(low, high) - 1)]
+    words = entity.facts | {"name": entity.name}
+    words |= {f"a_{name}": f"{'an' if text[0] in 'aeiou' else 'a'} {text}" for name, text in words.items()}
+    words |= {name.capitalize(): text[:1].upper() + text[1:] for name, text in words.items()}
+    context, starts = "", {}
+    for fact in chosen:
+        sentence = random.choice(fact["sentences"])
+        before, _, _ = sentence.partition(_slot(sentence, fact["answer"]))
+        starts[fact["answer"]] = len(context) + len(before.format(**words))
+        context += sentence.format(**words) + " "
+    context = context.rstrip()
+    clue = told["clue"].format(**words) if _clue_fact(entity.kind) in starts else None
+    qas = []
+    for fact in random.sample(chosen, min(random.randint(*QUESTIONS), len(chosen))):
+        by_name, by_clue = fact["questions"]
+        question = by_clue if clue and random.random() < 0.5 else by_name
+        named = f"the {words['profession']} {entity.name}" if entity.kind == "person" else entity.name
+        start = starts[fact["answer"]]
+        answer = context[start : start + len(words[fact["answer"]])]
+        qas.append(
+            {
+                "id": f"{prefix}-{fact['answer']}",
+                "question": question.format(**(words | {"name": named, "clue": clue})),
+                "answers": [{"text": answer, "answer_start": start}],
+            }
+        )
+    return {"title": entity.name, "paragraphs": [{"context": context, "qas": qas}]}
+
+
+def _slot(sentence: str, answer: str) -> str:
+    """The answer's slot as it stands in the sentence: at its beginning it is capitalised."""
+    return next(slot for slot in (f"{{{answer}}}", f"{{{answer.capitalize()}}}") if slot in sentence)
+
+
+def _clue_fact(kind: str) -> str:
+    return "maker" if kind == "work" else "work"

@@ -1,0 +1,75 @@
+"""Rankings of several retrievers fused into one, such as BM25's and a dense one's."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from multiview.data.questions import read_questions
+from multiview.evaluation.evaluate import RUN_FILE, write_evaluation
+from multiview.evaluation.runs import read_run
+from multiview.search import TopPassages
+
+Ranking = Sequence[tuple[str, float]]
+"""(passage id, score), best first."""
+
+
+def reciprocal_rank_fusion(rankings: Sequence[Ranking], constant: int, depth: int) -> Ranking:
+    """One question's passages by Σ 1 / (constant + rank) over the rankings that hold them.
+
+    Cormack, Clarke and Büttcher, SIGIR 2009. Ranks count from 1, scores are not looked at, ties go to
+    the smaller id. At most `depth` passages.
+    """
+    terms: dict[str, list[float]] = defaultdict(list)
+    for ranking in rankings:
+        for rank, (name, _) in enumerate(ranking, start=1):
+            terms[name].append(1 / (constant + rank))
+    # fsum: the same terms in another order tie.
+    scores = {name: math.fsum(parts) for name, parts in terms.items()}
+    return sorted(scores.items(), key=lambda item: (-item[1], item[0]))[:depth]
+
+
+def evaluate_fusion(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any) -> None:
+    """Step: fuse the runs of several evaluations of the same questions and measure the result.
+
+    Inputs `evaluations` (a list), `passages`, `questions`; output `evaluation` (see `write_evaluation`).
+    """
+    questions = read_questions(inputs["questions"].path)
+    runs = [read_run(staged.path / RUN_FILE) for staged in inputs["evaluations"]]
+    depth = settings.evaluation.depth
+    fused = {
+        question.qid: reciprocal_rank_fusion(
+            [run.get(question.qid, ()) for run in runs], settings.comparison.fusion_constant, depth
+        )
+        for question in questions
+    }
+    ids, top = _as_top_passages(fused, depth)
+    write_evaluation(
+        output["evaluation"],
+        top,
+        ids,
+        inputs["passages"].path,
+        questions,
+        settings.evaluation,
+        settings.questions.answer_matching,
+        tell,
+        tag="fusion",
+    )
+
+
+def _as_top_passages(rankings: Mapping[str, Ranking], depth: int) -> tuple[pa.Array, TopPassages]:
+    """The rankings over a list of the ids that occur in them."""
+    ids = sorted({name for ranking in rankings.values() for name, _ in ranking})
+    number = {name: i for i, name in enumerate(ids)}
+    top = TopPassages.empty(len(rankings), depth)
+    for row, ranking in enumerate(rankings.values()):
+        top.passages[row, : len(ranking)] = [number[name] for name, _ in ranking]
+        top.scores[row, : len(ranking)] = np.array([score for _, score in ranking], np.float32)
+        top.views[row, : len(ranking)] = 0
+    return pa.array(ids, pa.string()), top
