@@ -1,7 +1,7 @@
-"""What a person sees while a run goes on: one line a finished step, bars for those at work.
+"""What a person sees while a run goes on: on a terminal one screen, a row for each round of each
+system; elsewhere a plain line for each step's beginning and end.
 
-Reads the run's state files. Where the output is no terminal, a plain line for each beginning and
-end.
+Reads the run's state files.
 """
 
 from __future__ import annotations
@@ -10,17 +10,21 @@ import contextlib
 import json
 import sys
 import threading
-from typing import Any
+import time
+from itertools import groupby
 
-from rich.console import Console
-from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.progress import Progress as Bars
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
 
 from multiview.artifacts.store import LocalStore, Store
 from multiview.events import progress_path, read_events
 from multiview.runs import StepState, read_states
 
-MARKS = {"done": "[green]✓[/]", "found": "[dim]✓[/]", "failed": "[red]✗[/]"}
+MARKS = {"done": ("✓", "green"), "found": ("✓", "dim"), "failed": ("✗", "red"), "running": ("", "")}
 
 
 class Progress:
@@ -30,29 +34,22 @@ class Progress:
         self.store, self.run, self.paths, self.started = store, run, paths, started
         self.width = max(map(len, paths), default=0)
         self.console = Console(file=sys.stdout, highlight=False, soft_wrap=True)
-        self.bars = Bars(
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            TextColumn("{task.fields[detail]}"),
-            TimeElapsedColumn(),
-            console=self.console,
-            transient=True,
-            disable=not self.console.is_terminal,
-        )
         self.states: dict[str, StepState] = {}
-        self.tasks: dict[str, Any] = {}
+        self.details: dict[str, tuple[int, int, str]] = {}
+        self.screen = Screen(self)
+        self.live = Live(console=self.console, get_renderable=self.screen.render, refresh_per_second=4)
         self.stop = threading.Event()
         self.thread = threading.Thread(target=self._watch, daemon=True, name="progress")
 
     def __enter__(self) -> Progress:
-        self.bars.start()
+        if self.console.is_terminal:
+            self.live.start()
         self.thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self.finish()
-        self.bars.stop()
+        self.live.stop()
 
     def finish(self) -> list[StepState]:
         """Stop watching; the last states of all steps that have begun, in the plan's order."""
@@ -77,33 +74,84 @@ class Progress:
             if state.path not in self.paths or (state.ended or state.started) < self.started:
                 continue  # of an earlier driver
             known = self.states.get(state.path)
+            self.states[state.path] = state
             if known is None or known.status != state.status:
-                self.states[state.path] = state
-                self._show(state)
-            if state.status == "running":
-                self._advance(state)
+                self._tell(state)
+            if state.status == "running" and (data := self.store.read(progress_path(state.attempt))):
+                at = json.loads(data)
+                self.details[state.path] = at["done"], at["total"], at["unit"]
 
-    def _show(self, state: StepState) -> None:
-        number = f"{self.paths.index(state.path) + 1:>2}/{len(self.paths)}"
-        name = f"{state.path:<{self.width}}"
-        if state.status == "running":
-            self.tasks[state.path] = self.bars.add_task(name, total=None, detail="")
-            if not self.console.is_terminal:
-                self.console.print(f"  {number} {name} started")
-            return
-        if state.path in self.tasks:
-            self.bars.remove_task(self.tasks.pop(state.path))
-        seconds = (state.ended or state.started) - state.started
-        note = "found" if state.status == "found" else f"{seconds:.1f} s"
-        self.console.print(f"{MARKS[state.status]} {number} {name} {note}")
+    def _tell(self, state: StepState) -> None:
+        """A line, where there is no screen; warnings are lines in either case."""
+        if not self.console.is_terminal:
+            number = f"{self.paths.index(state.path) + 1:>2}/{len(self.paths)}"
+            note = "started" if state.status == "running" else _duration(state)
+            mark = MARKS[state.status][0] or " "
+            self.console.print(f"{mark} {number} {state.path:<{self.width}} {note}", markup=False)
         if state.attempt and state.status == "done":
             for event in read_events(self.store, state.attempt):
                 if event["event"] == "warning":
-                    self.console.print(f"        {event['text']}", style="yellow", markup=False)
+                    self.console.print(f"  {state.path}: {event['text']}", style="yellow", markup=False)
 
-    def _advance(self, state: StepState) -> None:
-        data = self.store.read(progress_path(state.attempt))
-        if data and state.path in self.tasks:
-            at = json.loads(data)
-            detail = f"{at['done']:,}/{at['total']:,} {at['unit']}"
-            self.bars.update(self.tasks[state.path], total=at["total"], completed=at["done"], detail=detail)
+
+class Screen:
+    """The rows of the screen: steps that follow one another in one place of the DAG share one."""
+
+    def __init__(self, progress: Progress):
+        self.progress = progress
+        self.spinner = Spinner("dots")
+        self.rows = [
+            (place, [(name, list(shards)) for name, shards in groupby(paths, key=_step)])
+            for place, paths in groupby(progress.paths, key=_place)
+        ]
+
+    def render(self) -> RenderableType:
+        """All rows, and the bar of the whole run."""
+        table = Table.grid(padding=(0, 2))
+        for place, steps in self.rows:
+            table.add_row(Text(place, "bold"), Text("   ").join(self._cell(*step) for step in steps))
+        states = self.progress.states.values()
+        ended, total = sum(state.ended is not None for state in states), len(self.progress.paths)
+        elapsed = f"{ended}/{total} steps  {_clock(time.time() - self.progress.started)}"
+        last = Table.grid(padding=(0, 2))
+        last.add_row(ProgressBar(total, ended, width=40), Text(elapsed))
+        return Group(table, Text(), last)
+
+    def _cell(self, name: str, paths: list[str]) -> Text:
+        """One step: its mark, name and time, or how far it is; the shards of a step are one."""
+        states = [self.progress.states[path] for path in paths if path in self.progress.states]
+        if not states:
+            return Text(f"· {name}", "dim")
+        running = [state for state in states if not state.ended]
+        if not running and len(states) == len(paths):
+            worst = next((s for s in states if s.status != "found"), states[0])
+            worst = next((s for s in states if s.status == "failed"), worst)
+            seconds = max((s.ended or 0) for s in states) - min(s.started for s in states)
+            mark, style = MARKS[worst.status]
+            told = "found" if worst.status == "found" else _seconds(seconds)
+            return Text(f"{mark} ", style) + Text(f"{name} ", "") + Text(told, "dim")
+        parts = [self.progress.details[s.path] for s in running if s.path in self.progress.details]
+        told = "  ".join(f"{done:,}/{total:,} {unit}" for done, total, unit in parts)
+        spinner = self.spinner.render(time.time())
+        return Text.assemble(f"{spinner} ", (name, "bold"), f" {told}", style="cyan")
+
+
+def _place(path: str) -> str:
+    """Where a step stands: its system and round, or nothing for what all systems share."""
+    return "/".join([part for part in path.split("/") if not part.startswith("shard-")][:-1])
+
+
+def _step(path: str) -> str:
+    return next(part for part in reversed(path.split("/")) if not part.startswith("shard-"))
+
+
+def _duration(state: StepState) -> str:
+    return "found" if state.status == "found" else _seconds((state.ended or state.started) - state.started)
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+
+
+def _clock(seconds: float) -> str:
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
