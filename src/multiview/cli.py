@@ -83,6 +83,22 @@ def sync(store: Store = "store", tracking_uri: TrackingUri = None) -> None:
         raise StepFailed("; ".join(f"{run}: {why}" for run, why in failed.items()), bad_input=False)
 
 
+@app.command()
+def config(
+    name: Annotated[
+        str | None, typer.Argument(help="A section, such as train, or a setting, such as train.epochs.")
+    ] = None,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print docs/configuration.md.")] = False,
+) -> None:
+    """Every setting with its default, type and meaning."""
+    from multiview import settings_text
+
+    if markdown:
+        print(settings_text.markdown(), end="")
+    else:
+        settings_text.print_settings(Console(highlight=False), name)
+
+
 def run_app(app: typer.Typer) -> NoReturn:
     """Run a command line: one line and status 2 for bad input, 1 for a step that failed."""
     try:
