@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -44,7 +45,8 @@ def print_hits(console: Console, question: str, hits: Sequence[Hit]) -> None:
 
 def as_json(question: str, hits: Sequence[Hit]) -> str:
     """One line: `{"question", "hits": [{"rank", "id", "title", "text", "score", "view", "span", "snippet",
-    "columns"}]}`, with every view's score under `views` where the hits carry them. Spans are in code points."""
+    "columns"}]}`, with every view's score under `views` where the hits carry them. Spans are in code points.
+    ASCII throughout, so that nothing in a text ends the line."""
     content = {
         "question": question,
         "hits": [
@@ -57,13 +59,18 @@ def as_json(question: str, hits: Sequence[Hit]) -> str:
                 "view": hit.best.number,
                 "span": hit.span,
                 "snippet": hit.snippet,
-                "columns": hit.columns,
+                "columns": {name: _finite(value) for name, value in hit.columns.items()},
             }
             | ({"views": [_view_json(view) for view in hit.views]} if hit.views else {})
             for rank, hit in enumerate(hits, 1)
         ],
     }
-    return json.dumps(content, ensure_ascii=False, default=str)
+    return json.dumps(content, default=str, allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no NaN, which pandas writes for a number that is missing."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _view_json(view: ScoredView) -> dict[str, Any]:
