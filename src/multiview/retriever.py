@@ -73,8 +73,8 @@ class Hit:
 class Retriever:
     """Answers questions from one index, with the model that made its views.
 
-    Any number of threads may call `search`. They take turns at the encoder, which uses all cores by itself
-    and whose tokenizer cannot be shared; searches and look-ups of texts run side by side. `load` makes one.
+    Any number of threads may call `search`. They take turns at the encoder and its tokenizer, which use all
+    cores by themselves; searches of the index and look-ups of texts run side by side. `load` makes one.
     """
 
     def __init__(

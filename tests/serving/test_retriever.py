@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -146,12 +147,19 @@ def test_a_question_s_answer_does_not_depend_on_its_company(world, monkeypatch):
 
 
 def test_threads_get_what_one_thread_gets(world):
-    loaded = multiview.load(world.index("camvr"))
+    """From the first call on, which is when a tokenizer is set up."""
     parts = [world.questions[i::8] * 3 for i in range(8)]
-    alone = [loaded.search(part, k=5, explain=True) for part in parts]
-    with ThreadPoolExecutor(8) as pool:
-        for _ in range(3):
-            assert list(pool.map(lambda part: loaded.search(part, k=5, explain=True), parts)) == alone
+    once = multiview.load(world.index("camvr"))
+    alone = [once.search(part, k=5, explain=True) for part in parts]
+    for _ in range(5):
+        loaded, start = multiview.load(world.index("camvr")), threading.Barrier(8)
+
+        def search(part, loaded=loaded, start=start):
+            start.wait()
+            return loaded.search(part, k=5, explain=True)
+
+        with ThreadPoolExecutor(8) as pool:
+            assert list(pool.map(search, parts)) == alone
 
 
 def test_questions_are_encoded_without_the_encoder_of_passages(world):
