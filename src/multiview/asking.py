@@ -91,10 +91,11 @@ def ask(
     from multiview import retriever
     from multiview.listing import as_json, print_hits
 
+    console, aside = Console(highlight=False), Console(stderr=True, highlight=False, soft_wrap=True)
     started = time.perf_counter()
-    loaded = retriever.load(address, device=device, verify=verify)
+    with aside.status("loading the index and its model"):
+        loaded = retriever.load(address, device=device, verify=verify)
     ready = time.perf_counter() - started
-    console = Console(highlight=False)
     asked, spent = 0, 0.0
     for batch in questions:
         started = time.perf_counter()
@@ -109,7 +110,5 @@ def ask(
                 print_hits(console, question, hits)
             asked += 1
     if not json:
-        about = f"{loaded.architecture}, {len(loaded):,} passages; ready in {ready:.1f} s"
-        Console(stderr=True, highlight=False, soft_wrap=True).print(
-            f"{address}: {about}, {spent / asked:.3f} s a question", style="dim", markup=False
-        )
+        about = f"{loaded.architecture}, {len(loaded):,} passages; loaded in {ready:.1f} s"
+        aside.print(f"{address}: {about}, {spent / asked:.3f} s a question", style="dim", markup=False)

@@ -85,7 +85,7 @@ def _heading(console: Console, rank: int, hit: Hit) -> Text:
         line.append_text(_matched(console, title) if titles else Text(title, style="bold"))
         line.append("  ")
     line.append(f"[{_clean(hit.id)}]", style="cyan")
-    line.append(f"  {hit.score:.4g}  view {hit.best.number}", style="dim")
+    line.append(f"  {hit.score:.3f}  view {hit.best.number}", style="dim")
     return line
 
 
@@ -144,7 +144,7 @@ def _columns(hit: Hit) -> str:
 def _view(view: ScoredView, best: bool) -> Text:
     """`> view 3  12.34  the beginning of its snippet`; `>` marks the best."""
     about = {None: "", "": "(empty snippet)"}.get(view.snippet, _cut(_clean(view.snippet or ""), EXCERPT))
-    line = f"{'>' if best else ' '} view {view.number:<3} {view.score:>9.4g}  {about}"
+    line = f"{'>' if best else ' '} view {view.number:<3} {view.score:>9.3f}  {about}"
     return Text(line, style="" if best else "dim")
 
 

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 QUESTIONS_AT_ONCE = 256
 """Questions that are encoded, searched and looked up together. Memory goes with it; results do not."""
 
+BATCH_TOKENS = 64
+"""`encode.batch_tokens` of a search: eight rows a batch, whatever their length. The many rows that suit a corpus
+are filled with copies, and would make one question wait for them; a vector differs in its last bits alone."""
+
 
 @dataclass(frozen=True, slots=True)
 class ScoredView:
@@ -219,7 +223,9 @@ def load(address: str, *, device: str = "auto", verify: bool = False) -> Retriev
     if index.header["embeddings"] != [one.digest for one in record.inputs["embeddings"]]:
         raise InputError(f"{reader}: its files name other embeddings than its record: build the index again")
     index.check_model(model[1].digest)
-    settings = Encode.model_validate(embeddings[0].config.get("encode", {}) | {"device": device})
+    settings = Encode.model_validate(
+        embeddings[0].config.get("encode", {}) | {"device": device, "batch_tokens": BATCH_TOKENS}
+    )
     with _undamaged([model]):
         encoder = Encoder(stage(*model, verify=verify).path, settings, questions_only=True)
     with _undamaged(corpora):

@@ -71,16 +71,16 @@ def test_questions_come_from_a_file_or_from_standard_input(world, tmp_path, mult
 def test_printed_hits_mark_what_matched(world, multiview_search):
     status, out, err = multiview_search(QUESTION, "--index", world.index("camvr"), "-k", "4", "--explain")
     (hits,) = multiview.load(world.index("camvr")).search([QUESTION], k=4, explain=True)
-    assert status == 0 and world.index("camvr") in err and "passages; ready in" in err
+    assert status == 0 and world.index("camvr") in err and "passages; loaded in" in err
     text = " ".join(out.split())
     for rank, hit in enumerate(hits, 1):
-        assert f"[{hit.id}] {hit.score:.4g} view {hit.best.number}" in text
+        assert f"[{hit.id}] {hit.score:.3f} view {hit.best.number}" in text
         assert f"**{' '.join((hit.snippet or '').split())}**" in text
         assert f"{rank} {hit.title}" in text or f"{rank} **{hit.title}**" in text or not hit.title
         assert f"day: {hit.columns['day']}" in text
         for view in hit.views:
             mark = "> " if view.number == hit.best.number else ""
-            assert f"{mark}view {view.number} {view.score:.4g}" in text
+            assert f"{mark}view {view.number} {view.score:.3f}" in text
     assert all(len(line) <= 80 and line == line.rstrip() for line in out.splitlines())
 
 
