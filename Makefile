@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip install -qq --no-compile
 TORCH := $(shell grep '^torch==' constraints.txt)
 
-.PHONY: setup test lint format golden clean
+.PHONY: setup test lint format docs golden clean
 
 setup: $(VENV)/ready
 
@@ -33,6 +33,10 @@ lint: setup
 format: setup
 	$(BIN)/ruff check --fix src pipelines components tests
 	$(BIN)/ruff format src pipelines components tests
+
+# What is written from the code; a test says when it is out of date.
+docs: setup
+	$(BIN)/multiview config --markdown > docs/configuration.md
 
 # The compiled pipelines that tests hold; look at the difference before committing it.
 golden: setup

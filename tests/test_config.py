@@ -1,10 +1,13 @@
 """Settings: declared once, overridden by presets and --set, checked with one line."""
 
+import io
 import json
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
+from multiview import settings_text
 from multiview.config import Config, Section, canonical_json
 from multiview.errors import InputError
 from multiview.overrides import (
@@ -64,6 +67,36 @@ def test_every_setting_is_documented():
                 assert field.description, f"{section.__name__}.{name} has no docstring"
 
     walk(Config)
+
+
+def test_the_configuration_s_page_is_up_to_date():
+    page = (Path(__file__).parents[1] / "docs" / "configuration.md").read_text(encoding="utf-8")
+    assert page == settings_text.markdown(), "run make docs"
+
+
+def test_a_default_is_written_as_it_would_be_set():
+    settings = [setting for group in settings_text.groups() for setting in group.settings]
+    assert {setting.name for setting in settings} == set(settings_of(Config()))
+    for setting in settings:
+        assert validate(parse_setting(f"{setting.name}={setting.default}")) == Config(), setting.name
+
+
+def test_settings_are_shown_by_their_names():
+    def shown(name: str | None) -> str:
+        console = Console(file=io.StringIO(), width=200)
+        settings_text.print_settings(console, name)
+        return console.file.getvalue()  # type: ignore[attr-defined]
+
+    assert shown("mining.depth").splitlines() == [
+        "mining.depth=200  int ≥ 1",
+        "    Retrieved passages a training question.",
+    ]
+    assert [line.split("=")[0] for line in shown("train.temperature").splitlines() if "=" in line] == [
+        f"train.temperature.{name}" for name in ("schedule", "value", "floor", "alpha", "clock")
+    ]
+    assert all(f"\n{name}=" in shown(None) for name in settings_of(Config()))
+    with pytest.raises(InputError, match="there is no setting train.epoch; did you mean train.epochs"):
+        shown("train.epoch")
 
 
 def test_keys_hold_what_changes_an_output_and_nothing_else():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
@@ -20,16 +21,56 @@ def _root() -> None:
     """Multi-view retrieval: what one does with a store without running a pipeline."""
 
 
+Store = Annotated[
+    str, typer.Option(envvar="MULTIVIEW_STORE", help="Local folder or gs:// URL of the artifacts.")
+]
+TrackingUri = Annotated[
+    str | None,
+    typer.Option(envvar="MLFLOW_TRACKING_URI", help="MLflow; default: mlflow.db in the store."),
+]
+
+
 @app.command()
-def sync(
-    store: Annotated[
-        str, typer.Option(envvar="MULTIVIEW_STORE", help="Local folder or gs:// URL of the artifacts.")
-    ] = "store",
-    tracking_uri: Annotated[
+def search(
+    question: Annotated[str | None, typer.Argument(help="What to ask; quote it.")] = None,
+    index: Annotated[
         str | None,
-        typer.Option(envvar="MLFLOW_TRACKING_URI", help="MLflow; default: mlflow.db in the store."),
+        typer.Option(
+            envvar="MULTIVIEW_INDEX",
+            help="Address of an index, models:/NAME@ALIAS, or a run's id. Default: the store's newest.",
+        ),
     ] = None,
+    k: Annotated[int, typer.Option("-k", min=1, help="Passages a question.")] = 10,
+    questions: Annotated[
+        Path | None,
+        typer.Option(allow_dash=True, help="File with a question a line; - is standard input."),
+    ] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Also the score of every view.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="A JSON object a question, a line each.")] = False,
+    device: Annotated[str, typer.Option(help="cpu, cuda, or auto.")] = "auto",
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Read every byte of what is loaded against its sha256.")
+    ] = False,
+    store: Store = "store",
+    tracking_uri: TrackingUri = None,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
 ) -> None:
+    """Ask an index: passages, best first, with the snippet that matched."""
+    from multiview import asking
+
+    asking.ask(
+        asking.questions_of(question, questions),
+        asking.index_address(index, store, tracking_uri),
+        k,
+        explain=explain,
+        json=json,
+        device=device,
+        verify=verify,
+    )
+
+
+@app.command()
+def sync(store: Store = "store", tracking_uri: TrackingUri = None) -> None:
     """Ship to MLflow what runs of this store have not shipped yet."""
     from multiview import tracking
     from multiview.artifacts.store import open_store
@@ -40,6 +81,22 @@ def sync(
     print(f"{uri}: {len(shipped)} runs brought up to date{': ' if shipped else ''}{', '.join(shipped)}")
     if failed:
         raise StepFailed("; ".join(f"{run}: {why}" for run, why in failed.items()), bad_input=False)
+
+
+@app.command()
+def config(
+    name: Annotated[
+        str | None, typer.Argument(help="A section, such as train, or a setting, such as train.epochs.")
+    ] = None,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print docs/configuration.md.")] = False,
+) -> None:
+    """Every setting with its default, type and meaning."""
+    from multiview import settings_text
+
+    if markdown:
+        print(settings_text.markdown(), end="")
+    else:
+        settings_text.print_settings(Console(highlight=False), name)
 
 
 def run_app(app: typer.Typer) -> NoReturn:

@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -24,7 +24,7 @@ from multiview.data.passages import Passage, content_hash, count_passages, read_
 from multiview.errors import InputError
 from multiview.model.batch import Batch, make_batch
 from multiview.model.encoder import BiEncoder
-from multiview.model.layouts import TokenSequence, View
+from multiview.model.layouts import TokenSequence, View, kept_views
 
 VIEWS_FILE = "views.f16"
 ROWS_FILE = "rows.parquet"
@@ -71,13 +71,16 @@ class Buckets(Generic[Tag]):
 
 
 class Encoder:
-    """A loaded model on its device, encoding in the arithmetic of `encode.compute`."""
+    """A loaded model on its device, encoding in the arithmetic of `encode.compute`.
 
-    def __init__(self, model: Path, settings: Encode) -> None:
+    With `questions_only`, an encoder of passages that is not the questions' own is not loaded.
+    """
+
+    def __init__(self, model: Path, settings: Encode, questions_only: bool = False) -> None:
         self.settings = settings
         self.device = _device(settings.device)
         dtype = torch.bfloat16 if settings.compute == "bfloat16" else torch.float32
-        self.model = BiEncoder.load(model, dtype=dtype).to(self.device).eval()
+        self.model = BiEncoder.load(model, dtype, questions_only).to(self.device).eval()
         self.layout = self.model.layout
 
     @property
@@ -103,6 +106,16 @@ class Encoder:
         for length, members in buckets.batches(sequences):
             vectors = self._run(self.model.encode_questions, self._batch(buckets, length, members, 1))
             yield from zip((i for _, i in members), vectors[: len(members)], strict=True)
+
+    def question_vectors(
+        self, questions: Sequence[str], tell_done: Callable[[int], None] = lambda done: None
+    ) -> np.ndarray:
+        """Vectors of `questions`, float32 [questions, D], times the model's scale, in their order."""
+        vectors = np.empty((len(questions), self.dim), dtype=np.float32)
+        for done, (i, vector) in enumerate(self.questions(questions), 1):
+            vectors[i] = vector
+            tell_done(done)
+        return vectors
 
     def _batch(
         self, buckets: Buckets[Tag], length: int, members: list[tuple[TokenSequence, Tag]], views: int
@@ -152,8 +165,8 @@ class ViewRows:
             self._flush()
 
     def kept(self, views: Sequence[View]) -> list[int]:
-        """Which views of a sequence get a row: padding views only where they are wanted."""
-        return [i for i, view in enumerate(views) if self._padding or not view.padding]
+        """Which views of a sequence get a row."""
+        return kept_views(views, self._padding)
 
     def close(self) -> None:
         """Write what is left."""
@@ -212,12 +225,8 @@ def encode(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell:
 
 def encode_questions(model: Path, questions: Sequence[str], settings: Encode, tell: Any) -> np.ndarray:
     """Vectors of `questions`, float32 [questions, dim], times the model's scale, in their order."""
-    encoder = Encoder(model, settings)
-    vectors = np.empty((len(questions), encoder.dim), dtype=np.float32)
-    for done, (i, vector) in enumerate(encoder.questions(questions), 1):
-        vectors[i] = vector
-        tell.progress(done, len(questions), "questions")
-    return vectors
+    encoder = Encoder(model, settings, questions_only=True)
+    return encoder.question_vectors(questions, lambda done: tell.progress(done, len(questions), "questions"))
 
 
 def _device(name: str) -> torch.device:

@@ -38,6 +38,9 @@ INPUT_TAG = "input."
 OUTPUT_TAG = "output."
 WARNING_TAG = "warning."
 
+# Tag of a registered model's version: the address of the index that it answers from.
+TAG_INDEX = "multiview.index"
+
 EXPERIMENT = "multiview"
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from multiview import __version__
 from multiview.artifacts.attempt import Attempt
 from multiview.artifacts.checkpoints import Checkpoints
-from multiview.artifacts.record import Record, Reference, load_record, read_record
+from multiview.artifacts.record import Record, Reference, load_record, load_reference, read_record
 from multiview.artifacts.staged import Staged
 from multiview.artifacts.staging import scratch, stage
 from multiview.artifacts.store import Store, open_store
@@ -133,7 +133,7 @@ class _Work:
         """Raises InputError for an input that is gone or not the one that was meant."""
         settings = step.parse(config)
         references = {name: v if isinstance(v, list) else [v] for name, v in inputs.items()}
-        records = {name: [_resolve(name, r) for r in refs] for name, refs in references.items()}
+        records = {name: [load_reference(r, name) for r in refs] for name, refs in references.items()}
         digests: dict[str, Any] = {}
         for name, refs in references.items():
             parts = [
@@ -221,16 +221,6 @@ def _reference(value: Any, file: str | None) -> Reference:
     if "address" not in metadata:
         raise InputError(f"input artifact {value.name} carries no address: its step did not publish one")
     return Reference(address=metadata["address"], digest=metadata["digest"], file=file)
-
-
-def _resolve(name: str, reference: Reference) -> tuple[Store, Record]:
-    store, record = load_record(reference.address)
-    if record.digest != reference.digest:
-        raise InputError(
-            f"{reference.address} has digest {record.digest[:12]}… where {name} expects "
-            f"{reference.digest[:12]}…: it was rebuilt since; run the pipeline again"
-        )
-    return store, record
 
 
 def _output(store: Store, record: Record) -> Reference:

@@ -149,3 +149,28 @@ def load_record(address: str) -> tuple[Store, Record]:
     if record is None:
         raise InputError(f"there is no artifact at {address}: run the step that makes it again")
     return store, record
+
+
+def load_reference(reference: Reference, reader: str, near: Store | None = None) -> tuple[Store, Record]:
+    """Store and record of what `reader` was told to read.
+
+    It is looked for in the store `near` first, where equal digests are equal content: a store that was
+    moved or copied still holds together. Raises InputError if it is gone, or was rebuilt with other bytes.
+    """
+    url, kind, key = split_address(reference.address)
+    if near is not None:
+        record = read_record(near, kind, key)
+        if record is not None and record.digest == reference.digest:
+            return near, record
+    store = open_store(url)
+    record = read_record(store, kind, key)
+    if record is None:
+        raise InputError(
+            f"{reader}: there is no artifact at {reference.address}: run the step that makes it again"
+        )
+    if record.digest != reference.digest:
+        raise InputError(
+            f"{reader}: {reference.address} has digest {record.digest[:12]}… instead of "
+            f"{reference.digest[:12]}…: it was rebuilt since; run the pipeline again"
+        )
+    return store, record

@@ -94,27 +94,60 @@ def passages_of(table: pa.RecordBatch | pa.Table) -> Iterator[Passage]:
         yield Passage(row[0], row[1], row[2], tuple(row[3]))
 
 
+class PassageRows:
+    """Passages by number, from 0 in the order of some shards, read from the shards when asked for.
+
+    Nothing but the sizes of the row groups stays in memory. Each call reads the row groups that hold what
+    was asked for, one at a time: ask for many at once. Any number of threads may read.
+    """
+
+    def __init__(self, files: Sequence[Path]) -> None:
+        self._groups: list[tuple[Path, int]] = []  # of each row group: its file, its number there
+        sizes: list[int] = []
+        for file in files:
+            metadata = pq.read_metadata(file)
+            self._groups += [(file, group) for group in range(metadata.num_row_groups)]
+            sizes += [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
+        self._firsts = np.cumsum([0, *sizes])  # of each row group: its first row over all shards
+
+    def __len__(self) -> int:
+        return int(self._firsts[-1])
+
+    def tables(
+        self, numbers: np.ndarray, columns: Sequence[str] | None = None
+    ) -> Iterator[tuple[np.ndarray, pa.Table]]:
+        """The passages of these numbers (rising): of each row group its numbers and their rows."""
+        groups = np.searchsorted(self._firsts, numbers, side="right") - 1
+        for which in np.unique(groups):
+            file, group = self._groups[which]
+            within = numbers[groups == which]
+            with pq.ParquetFile(file) as parquet:
+                table = parquet.read_row_group(group, columns=list(columns) if columns else None)
+            yield within, table.take(pa.array(within - self._firsts[which]))
+
+    def rows(self, numbers: Iterable[int]) -> dict[int, dict[str, Any]]:
+        """Whole rows by number, the user's own columns included."""
+        wanted = np.unique(np.fromiter(numbers, np.int64))
+        return {
+            number: row
+            for found, table in self.tables(wanted)
+            for number, row in zip(found.tolist(), table.to_pylist(), strict=True)
+        }
+
+
 class PassageLookup:
     """Passages by id, read from the shards when asked for.
 
-    Only the ids stay in memory, as Arrow strings (their bytes and 4 more each). Each call scans them
-    once and then reads the row groups that hold what was asked for, one at a time: ask for many at
+    Only the ids stay in memory, as Arrow strings (their bytes and 4 more each); each call scans them
     once. An id that no shard holds is an InputError naming it.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = Path(folder)
-        self._groups: list[tuple[Path, int]] = []  # of each row group: its file, its number there
-        sizes: list[int] = []
-        ids: list[pa.Array] = []
-        for file in shard_files(self.folder):
-            with pq.ParquetFile(file) as parquet:
-                for group in range(parquet.num_row_groups):
-                    self._groups.append((file, group))
-                    sizes.append(parquet.metadata.row_group(group).num_rows)
-                ids.extend(parquet.read(columns=["id"]).column("id").chunks)
+        files = shard_files(self.folder)
+        self._rows = PassageRows(files)
+        ids = [chunk for file in files for chunk in pq.read_table(file, columns=["id"]).column("id").chunks]
         self._ids = pa.chunked_array(ids, pa.string())
-        self._firsts = np.cumsum([0, *sizes])  # of each row group: its first row over all shards
 
     def __len__(self) -> int:
         return len(self._ids)
@@ -144,9 +177,5 @@ class PassageLookup:
                 f"{self.folder}: {len(missing)} of {len(wanted)} passages asked for are not in this corpus "
                 f"(first: {missing[0].as_py()!r}); it was cut from other files than what names them"
             )
-        groups = np.searchsorted(self._firsts, rows, side="right") - 1
-        for number in np.unique(groups):
-            file, group = self._groups[number]
-            within = pa.array(rows[groups == number] - self._firsts[number])
-            with pq.ParquetFile(file) as parquet:
-                yield parquet.read_row_group(group, columns=columns).take(within)
+        for _, table in self._rows.tables(rows, columns):
+            yield table

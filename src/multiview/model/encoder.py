@@ -28,28 +28,30 @@ _SHIFTED_POSITIONS = {"roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "
 
 
 class BiEncoder(nn.Module):
-    """Question and passage encoder; `tied`, one module under one name, so that checkpoints hold it once."""
+    """Question and passage encoder; `tied`, one module under one name, so that checkpoints hold it once.
+
+    Of two encoders, one may be absent: the questions' is all that a search needs.
+    """
 
     def __init__(
         self,
         settings: Model,
         tokenizer: Any,
-        passage: PreTrainedModel,
+        passage: PreTrainedModel | None = None,
         question: PreTrainedModel | None = None,
     ) -> None:
         super().__init__()
         self.settings = settings
         self.tokenizer = tokenizer
         self.layout: Layout = layout(settings, tokenizer)
-        self.encoders = nn.ModuleDict(
-            {PASSAGE: passage} if question is None else {PASSAGE: passage, QUESTION: question}
-        )
+        parts = {PASSAGE: passage, QUESTION: question}
+        self.encoders = nn.ModuleDict({name: part for name, part in parts.items() if part is not None})
         self.scale = score_scale(settings)
 
     @property
     def dim(self) -> int:
         """Length of a vector."""
-        return self._encoder(PASSAGE).config.hidden_size
+        return self._encoder(next(iter(self.encoders))).config.hidden_size
 
     def forward(self, questions: Batch, passages: Batch) -> tuple[Tensor, Tensor]:
         """Question vectors [B, D], times the scale, and view vectors [S, V, D], in float32."""
@@ -107,14 +109,18 @@ class BiEncoder(nn.Module):
                 self.tokenizer.save_pretrained(folder / part)
 
     @classmethod
-    def load(cls, folder: Path, dtype: torch.dtype = torch.float32) -> "BiEncoder":
-        """Read what `save` wrote, in evaluation mode; InputError if `folder` does not hold it."""
+    def load(
+        cls, folder: Path, dtype: torch.dtype = torch.float32, questions_only: bool = False
+    ) -> "BiEncoder":
+        """Read what `save` wrote, in evaluation mode; with `questions_only`, without the passages' encoder
+        where it is another one. InputError if `folder` does not hold it.
+        """
         settings = load_settings(folder)
-        parts = [PASSAGE] if settings.tied else [PASSAGE, QUESTION]
+        parts = [PASSAGE] if settings.tied else [QUESTION] if questions_only else [PASSAGE, QUESTION]
         with _quiet():
-            encoders = [_load_encoder(str(folder / part), dtype) for part in parts]
-            tokenizer = _load_tokenizer(str(folder / PASSAGE))
-        return cls(settings, tokenizer, *encoders).eval()
+            encoders = {part: _load_encoder(str(folder / part), dtype) for part in parts}
+            tokenizer = _load_tokenizer(str(folder / parts[0]))
+        return cls(settings, tokenizer, **encoders).eval()
 
     @classmethod
     def create(cls, settings: Model) -> "BiEncoder":

@@ -2,11 +2,21 @@
 
 `ship` turns a run's state and event files into a parent run and a child run a step, and may be
 called at any time and any number of times: what is there already is left alone. `find_run` goes
-the other way, from an MLflow run to the artifacts that its steps read and wrote.
+the other way, from an MLflow run to the artifacts that its steps read and wrote, and
+`registered_index` from a registered model to its index.
 """
 
 from multiview.tracking.client import tracking_uri
 from multiview.tracking.finding import TrackedRun, TrackedStep, find_run
+from multiview.tracking.registry import registered_index
 from multiview.tracking.shipping import ship, sync
 
-__all__ = ["TrackedRun", "TrackedStep", "find_run", "ship", "sync", "tracking_uri"]
+__all__ = [
+    "TrackedRun",
+    "TrackedStep",
+    "find_run",
+    "registered_index",
+    "ship",
+    "sync",
+    "tracking_uri",
+]

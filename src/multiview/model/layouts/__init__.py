@@ -7,12 +7,29 @@ import difflib
 
 from multiview.config import Model, Train
 from multiview.errors import InputError
-from multiview.model.layouts.base import Layout, PreTrainedTokenizer, TokenSequence, View
+from multiview.model.layouts.base import (
+    Layout,
+    PreTrainedTokenizer,
+    TokenSequence,
+    View,
+    kept_views,
+    numbered_views,
+)
 from multiview.model.layouts.camvr import Camvr
 from multiview.model.layouts.dpr import Dpr
 from multiview.model.layouts.mvr import Mvr
 
-__all__ = ["LAYOUTS", "Layout", "TokenSequence", "View", "architecture", "check", "layout"]
+__all__ = [
+    "LAYOUTS",
+    "Layout",
+    "TokenSequence",
+    "View",
+    "architecture",
+    "check",
+    "kept_views",
+    "layout",
+    "numbered_views",
+]
 
 LAYOUTS: dict[str, type[Layout]] = {kind.name: kind for kind in (Dpr, Mvr, Camvr)}
 

@@ -24,8 +24,9 @@ Run = tuple[int, int]
 class View:
     """One vector of a passage: the sum over `runs` of the mean of the run's last hidden states.
 
-    `span` is what the view speaks for in the passage's text (code points), none if that is not known;
-    `padding` marks the view of an empty snippet.
+    `span` is what the view speaks for in the passage's text (code points). A real view without one speaks
+    for the title, or for no part of the passage where the layout has no spans. `padding` marks the view of
+    an empty snippet.
     """
 
     runs: tuple[Run, ...]
@@ -40,6 +41,29 @@ class TokenSequence:
     input_ids: list[int]
     views: tuple[View, ...]
     position_ids: list[int] | None = None
+
+
+def kept_views(views: Sequence[View], padding: bool) -> list[int]:
+    """Which views of a sequence get a row in the matrix: padding views only where they are wanted."""
+    return [i for i, view in enumerate(views) if padding or not view.padding]
+
+
+def numbered_views(sequences: Sequence[TokenSequence], rows: int) -> list[tuple[int, View]]:
+    """The views that a passage's `rows` rows stand for, in order, each with its place among all of the
+    passage's views, padding included, from 0.
+
+    `rows` tells whether padding views were kept. InputError if neither all views nor the real ones are as many.
+    """
+    for padding in (True, False):
+        found, first = [], 0
+        for sequence in sequences:
+            found += [(first + i, sequence.views[i]) for i in kept_views(sequence.views, padding)]
+            first += len(sequence.views)
+        if len(found) == rows:
+            return found
+    raise InputError(
+        f"the embeddings hold {rows} views where the layout makes {len(found)}: encode and index the corpus again"
+    )
 
 
 class Layout(ABC):

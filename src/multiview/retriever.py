@@ -1,0 +1,266 @@
+"""Questions in, passages out: an index with its model and its texts, loaded once and kept warm."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from multiview import names
+from multiview.artifacts.record import Record, Reference, load_record, load_reference
+from multiview.artifacts.staging import stage
+from multiview.artifacts.staging import verify as read_all
+from multiview.artifacts.store import Store
+from multiview.config import Encode
+from multiview.data.passages import SCHEMA, Passage, PassageRows, shard_files
+from multiview.errors import InputError
+from multiview.model.layouts import View, numbered_views
+
+if TYPE_CHECKING:
+    from multiview.encoding import Encoder
+    from multiview.index import ViewIndex
+
+QUESTIONS_AT_ONCE = 256
+"""Questions that are encoded, searched and looked up together. Memory goes with it; results do not."""
+
+BATCH_TOKENS = 64
+"""`encode.batch_tokens` of a search: eight rows a batch, whatever their length. The many rows that suit a corpus
+are filled with copies, and would make one question wait for them; a vector differs in its last bits alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredView:
+    """One view of a passage, and what it stands for.
+
+    `number` counts the passage's views from 1, those of empty snippets included: the 3 of `[VIE3]`. `span` is
+    the snippet's place in the text (code points). `snippet` is that part of the text; the title for the title's
+    view; empty for the view of an empty snippet; none where an architecture's views stand for no part of the
+    passage (MVR).
+    """
+
+    number: int
+    score: float
+    span: tuple[int, int] | None
+    snippet: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A passage that was found. `best` is the view that gave it its score."""
+
+    id: str
+    title: str
+    text: str
+    score: float
+    best: ScoredView
+    columns: dict[str, Any]
+    """The corpus's own columns, such as url or date."""
+    views: tuple[ScoredView, ...] = ()
+    """Every indexed view of the passage, in order, where `search` was told to explain."""
+
+    @property
+    def snippet(self) -> str | None:
+        """What matched (see `ScoredView`)."""
+        return self.best.snippet
+
+    @property
+    def span(self) -> tuple[int, int] | None:
+        """Where in the text the snippet stands, in code points."""
+        return self.best.span
+
+
+class Retriever:
+    """Answers questions from one index, with the model that made its views.
+
+    Any number of threads may call `search`. They take turns at the encoder and its tokenizer, which use all
+    cores by themselves; searches of the index and look-ups of texts run side by side. `load` makes one.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        index: ViewIndex,
+        encoder: Encoder,
+        passages: PassageRows,
+        sources: Sequence[tuple[Store, Record]] = (),
+    ) -> None:
+        """`passages` in the order of `index`; `sources` are the artifacts that they are read from."""
+        self.address = address
+        self.index = index
+        self._encoder = encoder
+        self._passages = passages
+        self._sources = sources
+        self._turn = threading.Lock()
+
+    def __len__(self) -> int:
+        """Number of passages."""
+        return len(self.index)
+
+    @property
+    def architecture(self) -> str:
+        return self._encoder.layout.name
+
+    def search(self, questions: Sequence[str], k: int = 10, *, explain: bool = False) -> list[list[Hit]]:
+        """The k best passages of each question, best first; fewer where the corpus is smaller.
+
+        Exact; of passages that tie, the smaller id comes first. `explain` adds the scores of all views.
+        """
+        if isinstance(questions, str):
+            raise TypeError("search takes a list of questions: search([question])")
+        hits: list[list[Hit]] = []
+        for start in range(0, len(questions), QUESTIONS_AT_ONCE):
+            hits += self._search(questions[start : start + QUESTIONS_AT_ONCE], k, explain)
+        return hits
+
+    def _search(self, questions: Sequence[str], k: int, explain: bool) -> list[list[Hit]]:
+        with self._turn:
+            queries = self._encoder.question_vectors(questions)
+        top = self.index.search(queries, k)
+        rows = self._rows(top.passages[top.passages >= 0].tolist())
+        views = self._views(rows)
+        hits: list[list[Hit]] = []
+        for query, *columns in zip(queries, top.passages, top.scores, top.views, strict=True):
+            found = [(int(n), float(s), int(v)) for n, s, v in zip(*columns, strict=True) if n >= 0]
+            hits.append(
+                [self._hit(rows[n], score, view, views[n], query, n, explain) for n, score, view in found]
+            )
+        return hits
+
+    def _rows(self, numbers: Iterable[int]) -> dict[int, dict[str, Any]]:
+        """The passages' whole rows. Raises InputError where the shards do not hold what was indexed."""
+        with _undamaged(self._sources):
+            rows = self._passages.rows(numbers)
+            for number, row in rows.items():
+                if row["id"] != self.index.passage_id(number):
+                    raise InputError(
+                        f"index {self.address}: its passage {number} is {self.index.passage_id(number)!r}, but the "
+                        f"corpus has {row['id']!r} there; build the index again"
+                    )
+        return rows
+
+    def _views(self, rows: dict[int, dict[str, Any]]) -> dict[int, list[tuple[int, View]]]:
+        """Each passage's indexed views, with their places among all of its views."""
+        found = {}
+        with self._turn:
+            for number, row in rows.items():
+                passage = Passage(row["id"], row["title"], row["text"], tuple(row["sentence_ends"]))
+                sequences = self._encoder.layout.passage(passage)
+                try:
+                    found[number] = numbered_views(sequences, int(self.index.views[number]))
+                except InputError as error:
+                    raise InputError(f"index {self.address}: passage {passage.id!r}: {error}") from error
+        return found
+
+    def _hit(
+        self,
+        row: dict[str, Any],
+        score: float,
+        view: int,
+        views: list[tuple[int, View]],
+        query: np.ndarray,
+        number: int,
+        explain: bool,
+    ) -> Hit:
+        every: tuple[ScoredView, ...] = ()
+        if explain:
+            scores = self.index.view_scores(query, number).tolist()
+            every = tuple(
+                self._scored(place, one, value, row)
+                for (place, one), value in zip(views, scores, strict=True)
+            )
+        return Hit(
+            id=row["id"],
+            title=row["title"],
+            text=row["text"],
+            score=score,
+            best=self._scored(*views[view], score, row),
+            columns={name: value for name, value in row.items() if name not in SCHEMA.names},
+            views=every,
+        )
+
+    def _scored(self, place: int, view: View, score: float, row: dict[str, Any]) -> ScoredView:
+        snippet = None
+        if view.padding:
+            snippet = ""
+        elif view.span is not None:
+            snippet = row["text"][slice(*view.span)]
+        elif self._encoder.layout.has_spans:
+            snippet = row["title"]
+        return ScoredView(place + 1, score, view.span, snippet)
+
+
+def load(address: str, *, device: str = "auto", verify: bool = False) -> Retriever:
+    """The retriever of the index at `address` (`<store>/index/<key>`).
+
+    Model, settings of the encoder and passages are those that the index was made from, by its record and
+    those of its embeddings. They are looked for in the index's own store first, so that a store may be moved.
+    Files of a bucket are copied and checked; those of a local store are checked by size, and by sha256 with
+    `verify`. `device`: cpu, cuda, or auto. Raises InputError, one line that says how to mend it, if
+    `address` is no index's or something that the index was made from is gone, short or altered.
+    """
+    store, record = load_record(address)
+    if record.kind != names.INDEX:
+        raise InputError(
+            f"{address} is the address of an artifact of kind {record.kind}: search needs one of kind {names.INDEX}"
+        )
+    reader = f"index {address}"
+    embeddings = [load_reference(one, reader, store)[1] for one in record.inputs["embeddings"]]
+    model = load_reference(_input(embeddings[0], "model"), reader, store)
+    corpora = [
+        load_reference(one, reader, store) for one in (_input(each, "passages") for each in embeddings)
+    ]
+    # Only now, so that what is wrong so far is said at once: importing torch takes seconds.
+    from multiview.encoding import Encoder
+    from multiview.index import ViewIndex
+
+    with _undamaged([(store, record)]):
+        index = ViewIndex.load(stage(store, record, verify=verify).path)
+    if index.header["embeddings"] != [one.digest for one in record.inputs["embeddings"]]:
+        raise InputError(f"{reader}: its files name other embeddings than its record: build the index again")
+    index.check_model(model[1].digest)
+    settings = Encode.model_validate(
+        embeddings[0].config.get("encode", {}) | {"device": device, "batch_tokens": BATCH_TOKENS}
+    )
+    with _undamaged([model]):
+        encoder = Encoder(stage(*model, verify=verify).path, settings, questions_only=True)
+    with _undamaged(corpora):
+        passages = PassageRows(_shards(embeddings, corpora, verify))
+    if len(passages) != len(index):
+        raise InputError(
+            f"{reader}: it has {len(index)} passages, but its corpus {len(passages)}: build the index again"
+        )
+    return Retriever(address, index, encoder, passages, corpora)
+
+
+def _input(record: Record, name: str) -> Reference:
+    return record.inputs[name][0]
+
+
+def _shards(
+    embeddings: Sequence[Record], corpora: Sequence[tuple[Store, Record]], verify: bool
+) -> list[Path]:
+    """The files of passages in the order in which the index has them; `corpora` are of each embeddings."""
+    folders: dict[str, Path] = {}
+    files: list[Path] = []
+    for record, (store, corpus) in zip(embeddings, corpora, strict=True):
+        if corpus.digest not in folders:
+            folders[corpus.digest] = stage(store, corpus, verify=verify).path
+        folder, shard = folders[corpus.digest], _input(record, "passages").file
+        files += [folder / shard] if shard else shard_files(folder)
+    return files
+
+
+@contextlib.contextmanager
+def _undamaged(sources: Iterable[tuple[Store, Record]]) -> Iterator[None]:
+    """Where reading artifacts fails, say so if that is because their files are not what was written."""
+    try:
+        yield
+    except Exception:
+        for store, record in sources:
+            read_all(store, record)
+        raise

@@ -1,0 +1,8 @@
+import pytest
+
+from tests.serving import world as worlds
+
+
+@pytest.fixture(scope="session")
+def world(tmp_path_factory) -> worlds.World:
+    return worlds.make(tmp_path_factory.mktemp("serving"))

@@ -1,0 +1,278 @@
+"""`multiview.load(address).search(…)` against the plain formula, and what is said when something is amiss."""
+
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import multiview
+from multiview import retriever as retrieving
+from multiview.config import Encode
+from multiview.data.passages import Passage, read_passages
+from multiview.data.snippets import split_snippets
+from multiview.embeddings import Embeddings
+from multiview.encoding import ViewRows, encode_questions
+from multiview.errors import InputError
+from multiview.model.layouts import TokenSequence, View, kept_views, numbered_views
+from tests.recording import Recorder
+from tests.serving.world import SYSTEMS, World
+
+
+@pytest.fixture(scope="module", params=list(SYSTEMS))
+def system(request) -> str:
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def retriever(world, system):
+    return multiview.load(world.index(system))
+
+
+def stored_views(world: World, system: str) -> dict[str, np.ndarray]:
+    """Each passage's rows in the embeddings, float64 [rows, dim]."""
+    found = {}
+    for number in (0, 1):
+        record = world.record(f"{system}/round-0/encode/shard-{number:02d}", "embeddings")
+        embeddings = Embeddings(world.files(record))
+        for row in embeddings.table.to_pylist():
+            found[row["id"]] = embeddings.views[row["offset"] : row["offset"] + row["views"]].astype(float)
+    return found
+
+
+def passages_of(world: World) -> dict[str, Passage]:
+    folder = world.files(world.record("split", "passages"))
+    return {passage.id: passage for passage in read_passages(folder)}
+
+
+def test_hits_are_the_passages_with_the_highest_max_over_views(world, system, retriever):
+    """f(q, d) = max over the stored views, in float64, over the whole corpus."""
+    model = world.files(world.record(f"{system}/initial-model", "model"))
+    settings = Encode.model_validate({"batch_tokens": 512, **SYSTEMS[system].get("encode", {})})
+    queries = encode_questions(model, world.questions, settings, Recorder()).astype(float)
+    views = stored_views(world, system)
+    assert len(retriever) == len(views) > 10
+    found = retriever.search(world.questions, k=7, explain=True)
+    for query, hits in zip(queries, found, strict=True):
+        scores = {ident: rows @ query for ident, rows in views.items()}
+        best = sorted((row.max() for row in scores.values()), reverse=True)[:7]
+        np.testing.assert_allclose([hit.score for hit in hits], best, rtol=1e-5)
+        for hit in hits:
+            np.testing.assert_allclose(hit.score, scores[hit.id].max(), rtol=1e-5)
+            np.testing.assert_allclose([view.score for view in hit.views], scores[hit.id], rtol=1e-4)
+            assert hit.best.number in [view.number for view in hit.views]
+            winner = next(view for view in hit.views if view.number == hit.best.number)
+            np.testing.assert_allclose(winner.score, scores[hit.id].max(), rtol=1e-4)
+            assert (winner.span, winner.snippet) == (hit.span, hit.snippet)
+
+
+def test_a_view_s_snippet_is_its_layout_s(world, system, retriever):
+    passages = passages_of(world)
+    for hit in retriever.search(world.questions[:1], k=100, explain=True)[0]:
+        passage = passages[hit.id]
+        assert (hit.title, hit.text) == (passage.title, passage.text)
+        got = [(view.number, view.span, view.snippet) for view in hit.views]
+        if system == "mvr":
+            assert got == [(number, None, None) for number in range(1, 5)]
+        elif system == "dpr":
+            assert got == [(1, (0, len(passage.text)), passage.text)]
+        else:
+            expected = []
+            for number, one in enumerate(
+                split_snippets(passage.title, passage.text, passage.sentence_ends, 4), 1
+            ):
+                if one.padding:
+                    if system == "all-views":
+                        expected.append((number, None, ""))
+                elif one.span is None:
+                    expected.append((number, None, passage.title))
+                else:
+                    expected.append((number, one.span, passage.text[slice(*one.span)]))
+            assert got == expected
+
+
+def test_the_corpus_has_every_kind_of_snippet(world):
+    """What the test above needs to say something: titles apart and merged, padding, and full passages."""
+    kinds = set()
+    for passage in passages_of(world).values():
+        snippets = split_snippets(passage.title, passage.text, passage.sentence_ends, 4)
+        kinds |= {"padding" if s.padding else "title" if s.span is None else "text" for s in snippets}
+        kinds |= {"full"} if not snippets[-1].padding else set()
+        kinds |= {"merged"} if passage.title and snippets[0].span else set()
+    assert kinds == {"padding", "title", "text", "full", "merged"}
+
+
+@given(st.lists(st.lists(st.booleans(), max_size=4), max_size=4), st.booleans())
+def test_rows_are_numbered_as_they_were_placed(tmp_path_factory, shape, padding):
+    """Wherever padding views stand, and in whichever of a passage's sequences."""
+    sequences = [TokenSequence([0], tuple(View(((0, 1),), None, p) for p in part)) for part in shape]
+    rows = ViewRows(tmp_path_factory.mktemp("rows") / "rows.parquet", padding)
+    placed: dict[int, View] = {}
+    for sequence, (_, first) in rows.place(Passage("p", "", "", ()), sequences):
+        kept = kept_views(sequence.views, padding)
+        placed |= {first + i: sequence.views[view] for i, view in enumerate(kept)}
+    rows.close()
+    numbered = numbered_views(sequences, rows.rows)
+    assert [id(view) for _, view in numbered] == [id(placed[row]) for row in range(rows.rows)]
+    every = [view for sequence in sequences for view in sequence.views]
+    assert all(every[place] is view for place, view in numbered)
+    with pytest.raises(InputError, match="encode and index the corpus again"):
+        numbered_views(sequences, len(every) + 1)
+
+
+def test_the_corpus_s_own_columns_come_along(world):
+    rows = {row["id"]: row for row in pq.read_table(world.store.root.parent / "passages.parquet").to_pylist()}
+    for hit in multiview.load(world.index("camvr")).search(world.questions[:1], k=100)[0]:
+        assert hit.columns == {name: rows[hit.id][name] for name in ("url", "day")}
+        assert hit.views == ()
+
+
+def test_a_question_s_answer_does_not_depend_on_its_company(world, monkeypatch):
+    loaded = multiview.load(world.index("camvr"))
+    together = loaded.search(world.questions, k=5)
+    monkeypatch.setattr(retrieving, "QUESTIONS_AT_ONCE", 3)
+    assert [[hit.id for hit in hits] for hits in loaded.search(world.questions, k=5)] == [
+        [hit.id for hit in hits] for hits in together
+    ]
+    assert loaded.search([], k=5) == []
+    (most,) = loaded.search(["Tesla?"], k=1000)
+    assert len({hit.id for hit in most}) == len(most) == len(loaded)
+    with pytest.raises(TypeError, match="a list of questions"):
+        loaded.search("Tesla?")
+
+
+def test_threads_get_what_one_thread_gets(world):
+    """From the first call on, which is when a tokenizer is set up."""
+    parts = [world.questions[i::8] * 3 for i in range(8)]
+    once = multiview.load(world.index("camvr"))
+    alone = [once.search(part, k=5, explain=True) for part in parts]
+    for _ in range(5):
+        loaded, start = multiview.load(world.index("camvr")), threading.Barrier(8)
+
+        def search(part, loaded=loaded, start=start):
+            start.wait()
+            return loaded.search(part, k=5, explain=True)
+
+        with ThreadPoolExecutor(8) as pool:
+            assert list(pool.map(search, parts)) == alone
+
+
+def test_questions_are_encoded_without_the_encoder_of_passages(world):
+    loaded = multiview.load(world.index("camvr"))
+    assert list(loaded._encoder.model.encoders) == ["question"]
+    assert list(multiview.load(world.index("dpr"))._encoder.model.encoders) == ["passage"], "tied"
+
+
+def test_questions_are_encoded_with_the_settings_of_the_views(world):
+    assert multiview.load(world.index("dpr"))._encoder.settings.compute == "autocast"
+    settings = multiview.load(world.index("camvr"), device="cpu")._encoder.settings
+    assert (settings.compute, settings.device) == ("float32", "cpu")
+
+
+def test_importing_multiview_is_light():
+    heavy = "import sys, multiview; print(sorted({'torch', 'faiss', 'pyarrow', 'numpy', 'mlflow'} & set(sys.modules)))"
+    printed = subprocess.run([sys.executable, "-c", heavy], capture_output=True, text=True, check=True)
+    assert printed.stdout == "[]\n"
+
+
+def test_what_is_no_index_is_refused_before_anything_is_loaded(world):
+    model = world.record("camvr/initial-model", "model")
+    with pytest.raises(
+        InputError, match=r"is the address of an artifact of kind model: search needs .* index$"
+    ):
+        multiview.load(f"{world.store.url}/{model.folder}")
+    with pytest.raises(InputError, match=r"there is no artifact at .*/index/none: run the step"):
+        multiview.load(f"{world.store.url}/index/none")
+    with pytest.raises(InputError, match="is no artifact address"):
+        multiview.load("index")
+    with pytest.raises(InputError, match="there is no device 'tpux'"):
+        multiview.load(world.index("dpr"), device="tpux")
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("camvr/initial-model", "model"),
+        ("camvr/round-0/encode/shard-01", "embeddings"),
+        ("split", "passages"),
+    ],
+)
+def test_an_index_whose_source_is_gone_names_it(world, tmp_path, path, kind):
+    broken = world.copy(tmp_path / "store")
+    record = world.record(path, kind)
+    broken.store.remove(record.folder)
+    with pytest.raises(InputError) as error:
+        multiview.load(broken.index("camvr"))
+    # Its records name the store where it was made.
+    assert str(error.value) == (
+        f"index {broken.index('camvr')}: there is no artifact at {world.store.root.parent}/first/{record.folder}: "
+        "run the step that makes it again"
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "file"),
+    [
+        ("camvr/round-0/index", "index", "index.faiss"),
+        ("camvr/round-0/index", "index", "index.json"),
+        ("camvr/round-0/index", "index", "passages.parquet"),
+        ("camvr/initial-model", "model", "question/model.safetensors"),
+        ("camvr/initial-model", "model", "question/config.json"),
+        ("camvr/initial-model", "model", "question/tokenizer.json"),
+        ("camvr/initial-model", "model", "multiview.json"),
+        ("split", "passages", "shard-01.parquet"),
+    ],
+)
+def test_a_damaged_file_is_named_with_the_way_out(world, tmp_path, path, kind, file):
+    broken = world.copy(tmp_path / "store")
+    record = world.record(path, kind)
+    target = broken.files(record) / file
+    whole = target.read_bytes()
+    way_out = f"remove the folder {broken.store.url}/{record.folder} and run again to rebuild it (step {record.step})"
+
+    def said() -> str:
+        with pytest.raises(InputError) as error:
+            multiview.load(broken.index("camvr"))
+        return str(error.value)
+
+    target.write_bytes(whole[:-1])
+    assert said() == f"{target} has {len(whole) - 1} bytes instead of {len(whole)}: {way_out}"
+    target.write_bytes(b"\0" * len(whole))
+    assert said() == f"{target} was altered (its sha256 differs): {way_out}"
+    target.unlink()
+    assert said() == f"{target} is missing: {way_out}"
+
+
+def test_a_flipped_bit_is_found_when_every_byte_is_read(world, tmp_path):
+    broken = world.copy(tmp_path / "store")
+    target = broken.files(world.record("camvr/round-0/index", "index")) / "index.faiss"
+    content = bytearray(target.read_bytes())
+    content[-1] ^= 1
+    target.write_bytes(content)
+    multiview.load(broken.index("camvr"))
+    with pytest.raises(InputError, match=r"index\.faiss was altered"):
+        multiview.load(broken.index("camvr"), verify=True)
+
+
+def test_texts_damaged_after_loading_are_named(world, tmp_path):
+    broken = world.copy(tmp_path / "store")
+    loaded = multiview.load(broken.index("camvr"))
+    for shard in broken.files(world.record("split", "passages")).iterdir():
+        shard.write_bytes(b"\0" * shard.stat().st_size)
+    with pytest.raises(InputError, match=r"shard-00\.parquet was altered"):
+        loaded.search(["Tesla?"])
+
+
+def test_a_source_that_was_rebuilt_with_other_bytes_is_refused(world, tmp_path):
+    broken = world.copy(tmp_path / "store")
+    record = world.record("camvr/initial-model", "model")
+    other = record.model_copy(update={"digest": "0" * 64})
+    broken.store.replace(f"{record.folder}/artifact.json", other.to_json())
+    # It is not what is meant here, and where it was made there is none.
+    with pytest.raises(InputError, match=f"first/{record.folder}: run the step"):
+        multiview.load(broken.index("camvr"))
