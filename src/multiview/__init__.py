@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from multiview.retriever import Retriever
+    from multiview.serving.retriever import Retriever
 
 __version__ = "0.1.0"
 
@@ -13,8 +13,8 @@ __version__ = "0.1.0"
 def load(address: str, *, device: str = "auto", verify: bool = False) -> Retriever:
     """The retriever of an index, ready to be asked: `multiview.load(address).search(questions, k)`.
 
-    See `multiview.retriever.load`. What it needs (torch, faiss) is imported by the first call.
+    See `multiview.serving.retriever.load`. What it needs (torch, faiss) is imported by the first call.
     """
-    from multiview import retriever
+    from multiview.serving import retriever
 
     return retriever.load(address, device=device, verify=verify)

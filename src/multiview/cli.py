@@ -56,7 +56,7 @@ def search(
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
 ) -> None:
     """Ask an index: passages, best first, with the snippet that matched."""
-    from multiview import asking
+    from multiview.serving import asking
 
     asking.ask(
         asking.questions_of(question, questions),

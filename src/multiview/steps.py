@@ -146,7 +146,7 @@ STEPS: dict[str, Step] = {
         ),
         Step(
             name="evaluate",
-            version=1,
+            version=2,
             run="multiview.evaluation.evaluate:evaluate",
             settings=("evaluation", "encode", "questions.answer_matching"),
             inputs=("model", "index", "passages", "questions"),
@@ -154,7 +154,7 @@ STEPS: dict[str, Step] = {
         ),
         Step(
             name="evaluate-bm25",
-            version=1,
+            version=2,
             run="multiview.evaluation.evaluate:evaluate_bm25",
             settings=("evaluation", "bm25", *_MATCHING),
             inputs=("passages", "questions"),

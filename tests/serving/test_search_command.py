@@ -14,10 +14,10 @@ from multiview import cli
 from multiview.artifacts.record import Reference
 from multiview.artifacts.store import LocalStore
 from multiview.errors import InputError
-from multiview.indexes import newest_index
-from multiview.listing import SHOWN, as_json, print_hits
-from multiview.retriever import Hit, ScoredView
 from multiview.runs import Run, StepState, write_run, write_state
+from multiview.serving.indexes import newest_index
+from multiview.serving.listing import SHOWN, as_json, print_hits
+from multiview.serving.retriever import Hit, ScoredView
 
 QUESTION = "Where was Tesla born?"
 

@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,13 +14,17 @@ import pyarrow.parquet as pq
 
 from multiview.config import Evaluation
 from multiview.data.answers import Mode
-from multiview.data.passages import read_passages
+from multiview.data.passages import PassageLookup, read_passages
 from multiview.data.questions import Question, read_questions
 from multiview.errors import InputError
 from multiview.evaluation.metrics import first_rank, gold_metrics, top_k_accuracy
 from multiview.evaluation.runs import write_qrels, write_run
+from multiview.model.layouts import Layout, numbered_views
 from multiview.negatives.filtering import answer_holding, positive_hits
 from multiview.search import TopPassages
+
+if TYPE_CHECKING:
+    from multiview.index import ViewIndex
 
 METRICS_FILE = "metrics.json"
 RUN_FILE = "run.trec"
@@ -34,14 +38,15 @@ def evaluate(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tel
     Inputs `model`, `index`, `passages`, `questions`; output `evaluation` (see `write_evaluation`).
     Raises InputError when the index holds views of another model.
     """
-    from multiview.encoding import encode_questions
+    from multiview.encoding import Encoder
     from multiview.index import ViewIndex
 
     index = ViewIndex.load(inputs["index"].path)
     index.check_model(inputs["model"].digest)
     questions = _questions(inputs)
     texts = [question.question for question in questions]
-    queries = encode_questions(inputs["model"].path, texts, settings.encode, tell)
+    encoder = Encoder(inputs["model"].path, settings.encode, questions_only=True)
+    queries = encoder.question_vectors(texts, lambda done: tell.progress(done, len(texts), "questions"))
     begun = time.perf_counter()
     top = index.search(
         queries, settings.evaluation.depth, lambda done: tell.progress(done, len(questions), "searches")
@@ -57,6 +62,7 @@ def evaluate(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tel
         settings.evaluation,
         settings.questions.answer_matching,
         tell,
+        spans=_matched_spans(encoder.layout, index, top, inputs["passages"].path),
     )
 
 
@@ -97,12 +103,14 @@ def write_evaluation(
     mode: Mode,
     tell: Any,
     tag: str = "multiview",
+    spans: Sequence[tuple[int, int] | None] | None = None,
 ) -> None:
     """Measure rankings and write them down, for any retriever.
 
     `top` [q, depth] with passage numbers that `ids` names; `passages` is the folder of their texts.
     Writes `metrics.json` (name to value), `run.trec`, `qrels.trec` and `questions.parquet` (qid,
-    rank_of_first_answer and rank_of_first_gold from 1 or null, and the top passage, score and view).
+    rank_of_first_answer and rank_of_first_gold from 1 or null, the top passage, its score and view, and
+    where in its text the view's snippet stands: `spans`, null where the view stands for no part of it).
     """
     holds = answer_holding(top.passages, ids, read_passages(passages), questions, mode)
     first_answer = first_rank(holds)
@@ -115,11 +123,28 @@ def write_evaluation(
     (folder / METRICS_FILE).write_text(json.dumps(metrics, indent=1, sort_keys=True) + "\n")
     write_run(folder / RUN_FILE, rankings, tag)
     write_qrels(folder / QRELS_FILE, gold)
-    pq.write_table(_question_table(questions, top, ids, first_answer, first_gold), folder / QUESTIONS_FILE)
+    table = _question_table(questions, top, ids, first_answer, first_gold, spans or [None] * len(questions))
+    pq.write_table(table, folder / QUESTIONS_FILE)
     for name, value in metrics.items():
         tell.metric(name, value)
     tell.fact("questions", len(questions))
     tell.fact("depth", settings.depth)
+
+
+def _matched_spans(
+    layout: Layout, index: ViewIndex, top: TopPassages, passages: Path
+) -> list[tuple[int, int] | None]:
+    """Of each question's best passage, the text span [start, stop) of the view that won (code points)."""
+    best = top.passages[:, 0].tolist()
+    texts = PassageLookup(passages).passages({index.passage_id(number) for number in best if number >= 0})
+    spans: list[tuple[int, int] | None] = []
+    for number, view in zip(best, top.views[:, 0].tolist(), strict=True):
+        if number < 0:
+            spans.append(None)
+            continue
+        sequences = layout.passage(texts[index.passage_id(number)])
+        spans.append(numbered_views(sequences, int(index.views[number]))[view][1].span)
+    return spans
 
 
 def _questions(inputs: dict[str, Any]) -> list[Question]:
@@ -144,6 +169,7 @@ def _question_table(
     ids: pa.Array,
     first_answer: np.ndarray,
     first_gold: np.ndarray,
+    spans: Sequence[tuple[int, int] | None],
 ) -> pa.Table:
     best = top.passages[:, 0]
     none = best < 0
@@ -155,5 +181,7 @@ def _question_table(
             "top_passage_id": ids.take(pa.array(best, pa.int64(), mask=none)),
             "top_score": pa.array(top.scores[:, 0], pa.float32(), mask=none),
             "top_view": pa.array(top.views[:, 0], pa.int32(), mask=none),
+            "top_start": pa.array([span and span[0] for span in spans], pa.int32()),
+            "top_stop": pa.array([span and span[1] for span in spans], pa.int32()),
         }
     )

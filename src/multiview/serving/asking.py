@@ -14,7 +14,7 @@ from rich.console import Console
 from multiview import names
 from multiview.artifacts.store import open_store
 from multiview.errors import InputError
-from multiview.indexes import choose, index_of_run, newest_index
+from multiview.serving.indexes import choose, index_of_run, newest_index
 
 AT_ONCE = 64
 """Questions that are read, searched and printed together."""
@@ -88,8 +88,8 @@ def ask(
     verify: bool = False,
 ) -> None:
     """Print the hits of each question to standard output, and what answered to standard error."""
-    from multiview import retriever
-    from multiview.listing import as_json, print_hits
+    from multiview.serving import retriever
+    from multiview.serving.listing import as_json, print_hits
 
     console, aside = Console(highlight=False), Console(stderr=True, highlight=False, soft_wrap=True)
     started = time.perf_counter()

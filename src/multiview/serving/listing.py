@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from multiview.retriever import Hit, ScoredView
+from multiview.serving.retriever import Hit, ScoredView
 
 MARK = "**"
 """Stands on both sides of what matched where there is no colour: ASCII, which survives every pipe."""
