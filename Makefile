@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip install -qq --no-compile
 TORCH := $(shell grep '^torch==' constraints.txt)
 
-.PHONY: setup test lint format docs golden clean
+.PHONY: setup demo test acceptance lint format docs golden clean
 
 setup: $(VENV)/ready
 
@@ -21,9 +21,17 @@ $(VENV)/ready: pyproject.toml constraints.txt
 	$(BIN)/python -m multiview.data.punkt
 	touch $@
 
+# The main job, here: see README.md. DEMO takes further options of `python -m pipelines run`.
+demo: setup
+	$(BIN)/python -m pipelines run comparison --preset demo $(DEMO)
+
 # One thread a process: the tests run two at a time, and their models are tiny.
 test: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+
+# What takes too long for `test`; nothing else should run beside it.
+acceptance: setup
+	$(BIN)/python -m pytest -m acceptance -s
 
 lint: setup
 	$(BIN)/ruff check src pipelines components tests
@@ -38,9 +46,11 @@ format: setup
 docs: setup
 	$(BIN)/multiview config --markdown > docs/configuration.md
 
-# The compiled pipelines that tests hold; look at the difference before committing it.
+# What tests hold: compiled pipelines, defaults, outputs. Look at the difference before committing it.
 golden: setup
 	$(BIN)/python -m pipelines compile --out tests/pipelines/golden
+	$(BIN)/python -m tests.test_config
+	$(BIN)/python -m tests.pipelines.test_outputs
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info src/*.egg-info

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import shlex
 import shutil
 import subprocess
 import sys
@@ -17,15 +15,11 @@ import typer
 from rich.console import Console
 
 from multiview import tracking
-from multiview.artifacts.record import load_record
-from multiview.artifacts.staging import stage
 from multiview.artifacts.store import Store, open_store
 from multiview.errors import InputError, nearest
-from multiview.evaluation.compare import TABLE_FILE, markdown_table
-from multiview.evaluation.evaluate import METRICS_FILE
 from multiview.overrides import Overrides, gather, parse_setting
 from multiview.overrides import merge as merged
-from multiview.runs import Run, StepState, run_id
+from multiview.runs import Run, run_id
 from pipelines.plan import Plan
 from pipelines.training import PIPELINES
 
@@ -147,6 +141,7 @@ def _run(
     rerun_of: str | None = None,
     architectures: dict[str, str] | None = None,
 ) -> None:
+    from pipelines import results
     from pipelines.local import run_here
 
     uri = uri or tracking.tracking_uri(store)
@@ -165,30 +160,11 @@ def _run(
     )
     started = time.time()
     states = run_here(plan, described, store, uri, debug)
-    _show_results(store, states)
     done = sum(state.status != "found" for state in states)
     console.print(
-        f"{described.id}: {done} steps done, {len(states) - done} found, {time.time() - started:.0f} s. "
-        f"MLflow: mlflow ui --backend-store-uri {shlex.quote(uri)}",
-        markup=False,
+        f"{described.id}: {done} steps done, {len(states) - done} found, {time.time() - started:.0f} s\n"
     )
-
-
-def _show_results(store: Store, states: list[StepState]) -> None:
-    """The table of the last comparison or evaluation."""
-    for state in reversed(states):
-        for kind in ("comparison", "evaluation"):
-            if kind in state.outputs:
-                _, record = load_record(state.outputs[kind].address)
-                folder = stage(store, record).path
-                if kind == "comparison":
-                    table = (folder / TABLE_FILE).read_text(encoding="utf-8")
-                else:
-                    table = markdown_table(
-                        {state.path.split("/")[0]: json.loads((folder / METRICS_FILE).read_text())}
-                    )
-                console.print(table, markup=False)
-                return
+    results.show(console, states, uri)
 
 
 def _git_sha() -> str | None:

@@ -36,14 +36,16 @@ def settings_of(section: Section, prefix: str = "") -> dict[str, object]:
     return values
 
 
+def defaults() -> dict:
+    """All defaults, and the versions of the steps that read them."""
+    versions = {name: step.version for name, step in STEPS.items()}
+    return json.loads(canonical_json({"defaults": settings_of(Config()), "versions": versions}))
+
+
 def test_defaults_change_only_with_the_versions_of_the_steps_that_read_them():
     """Keys leave out defaults. Whoever changes one raises the versions of the steps that read it,
     then writes this fixture anew; a new setting is only added to it."""
-    now = json.loads(
-        canonical_json(
-            {"defaults": settings_of(Config()), "versions": {n: s.version for n, s in STEPS.items()}}
-        )
-    )
+    now = defaults()
     held = json.loads(FIXTURE.read_text())
     changed = {n for n, v in held["defaults"].items() if now["defaults"].get(n, v) != v}
     stale = {
@@ -54,7 +56,7 @@ def test_defaults_change_only_with_the_versions_of_the_steps_that_read_them():
         and step.version == held["versions"].get(name)
     }
     assert not stale, f"the defaults of {changed} changed: raise the versions of {stale}"
-    assert now == held, "write the fixture anew"
+    assert now == held, "write the fixture anew: make golden"
 
 
 def test_every_setting_is_documented():
@@ -189,3 +191,7 @@ def test_systems_override_what_they_share():
         resolve_systems({"comparison": {"systems": {"bm25": {}}}})
     with pytest.raises(InputError, match=r"comparison\.systems\.a: .*vews"):
         resolve_systems({"comparison": {"systems": {"a": {"model": {"vews": 1}}}}})
+
+
+if __name__ == "__main__":
+    FIXTURE.write_text(json.dumps(defaults(), indent=1, sort_keys=True) + "\n")

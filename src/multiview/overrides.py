@@ -96,7 +96,9 @@ def resolve(overrides: Overrides) -> Config:
 def resolve_systems(overrides: Overrides) -> dict[str, Config]:
     """The config of each of a comparison's systems. Raises InputError."""
     shared = {name: value for name, value in overrides.items() if name != "comparison"}
-    systems = validate(overrides).comparison.systems
+    config = validate(overrides)
+    architecture(config.model.architecture)
+    systems = config.comparison.systems
     if not systems:
         raise InputError("comparison.systems is empty: name at least one system")
     resolved = {}

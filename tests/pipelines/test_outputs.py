@@ -1,7 +1,7 @@
 """What each step writes is held in `outputs.json`: digests where bytes are exact, numbers where they
 are computed in floating point. Output that changes without a new step version fails.
 
-After raising a version, write the fixture anew: `python -m tests.pipelines.test_outputs`.
+After raising a version, write the fixture anew: `make golden`.
 """
 
 import json

@@ -65,6 +65,8 @@ def split(settings: Any, inputs: Mapping[str, Any], output: Mapping[str, Path], 
 def fingerprint(settings: Any) -> dict[str, Any]:
     """What the sources hold, for the step's key: they are named by content, never by place."""
     asked = settings.questions
+    if not asked.source and not asked.dev_source:
+        raise InputError("questions.source: no questions are named; name the files of the training questions")
     return {
         "corpus": sources.fingerprints(settings.corpus.source),
         "questions": sources.fingerprints(asked.source),
@@ -77,8 +79,6 @@ def fingerprint(settings: Any) -> dict[str, Any]:
 
 def _read_questions(section: Any) -> tuple[list[Question], list[Question]]:
     """All training and dev questions; without a dev source the latter are empty."""
-    if not section.source and not section.dev_source:
-        raise InputError("questions.source: no questions are named; name SQuAD JSON, Parquet or JSONL files")
     return _read_source(section, section.source), _read_source(section, section.dev_source)
 
 
