@@ -6,10 +6,14 @@ import json
 import shlex
 import shutil
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from multiview import names
@@ -17,7 +21,7 @@ from multiview.artifacts.record import load_record
 from multiview.artifacts.staging import stage
 from multiview.data.passages import PassageLookup
 from multiview.data.questions import iterate_questions
-from multiview.evaluation.compare import TABLE_FILE, markdown_table
+from multiview.evaluation.compare import best_values, markdown_table, metric_names
 from multiview.evaluation.evaluate import METRICS_FILE, QUESTIONS_FILE
 from multiview.runs import StepState
 from multiview.serving.indexes import index_outputs
@@ -25,8 +29,14 @@ from multiview.serving.indexes import index_outputs
 
 def show(console: Console, states: list[StepState], tracking_uri: str) -> None:
     """Print it all; nothing of it for a run without an evaluation."""
-    if table := _table(states):
-        console.print(table, markup=False)
+    if metrics := _metrics(states):
+        if console.is_terminal:
+            console.print(as_table(metrics))
+        else:
+            console.print(markdown_table(metrics), markup=False)
+        console.print(
+            "per cent; acc: an answer among the top k passages, gold: the gold passage\n", style="dim"
+        )
     evaluated = [state for state in states if state.step == "evaluate"]
     indexes = index_outputs({state.path: state for state in states})
     question = _show_example(console, evaluated[-1]) if evaluated else None
@@ -40,36 +50,61 @@ def show(console: Console, states: list[StepState], tracking_uri: str) -> None:
         console.print(f"Your data:    {run} --set corpus.source=PASSAGES --set questions.source=QUESTIONS")
 
 
-def _table(states: list[StepState]) -> str | None:
-    """The last comparison's table, or the last evaluation's as a table of one row."""
+def as_table(metrics: Mapping[str, Mapping[str, float]]) -> Table:
+    """A row a system, a column a metric, in per cent; the best of each is bold."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("")
+    columns, best = metric_names(metrics), best_values(metrics)
+    for name in columns:
+        table.add_column(names.short(name), justify="right")
+    for system, values in metrics.items():
+        cells = [
+            Text(f"{100 * values[name]:.1f}", "bold green" if values[name] == best[name] else "")
+            if name in values
+            else Text()
+            for name in columns
+        ]
+        table.add_row(Text(system), *cells)
+    return table
+
+
+def _metrics(states: list[StepState]) -> dict[str, dict[str, float]] | None:
+    """System to metric to value, of the last comparison or the last evaluation."""
     for state in reversed(states):
-        if names.COMPARISON in state.outputs:
-            return (_folder(state, names.COMPARISON) / TABLE_FILE).read_text(encoding="utf-8")
-        if names.EVALUATION in state.outputs:
-            metrics = json.loads((_folder(state, names.EVALUATION) / METRICS_FILE).read_text())
-            return markdown_table({state.path.split("/")[0]: metrics})
+        for kind in (names.COMPARISON, names.EVALUATION):
+            if kind in state.outputs:
+                metrics = json.loads((_folder(state, kind) / METRICS_FILE).read_text())
+                return metrics if kind == names.COMPARISON else {state.path.split("/")[0]: metrics}
     return None
 
 
 def _show_example(console: Console, evaluation: StepState) -> str | None:
-    """A dev question whose best passage holds its answer, with the snippet that matched; the question."""
+    """A dev question whose best passage holds its answer, with the snippet that matched; returns the question."""
     rows = pq.read_table(_folder(evaluation, names.EVALUATION) / QUESTIONS_FILE).to_pylist()
     right = [row for row in rows if row["rank_of_first_answer"] == 1 and row["top_start"] is not None]
     if not right:
         return None
-    # Not at the text's very beginning, where any retriever looks; else the first that there is.
-    row = next((row for row in right if row["top_start"] > 0), right[0])
-    asked = next(q for q in iterate_questions(_input(evaluation, "questions")) if q.qid == row["qid"])
-    name = row["top_passage_id"]
-    passage = PassageLookup(_input(evaluation, "passages")).passages([name])[name]
-    text = Text(passage.text)
-    text.stylize("bold yellow", row["top_start"], row["top_stop"])
-    snippet = passage.text[row["top_start"] : row["top_stop"]].strip()
-    console.print(Text.assemble("Question:     ", (asked.question, "bold")))
-    console.print(Text.assemble("Passage:      ", (passage.title, "bold"), " — ", text))
-    console.print(
-        Text.assemble("Its snippet:  ", (snippet, "bold yellow"), f"  (answer: {asked.answers[0]})")
+    questions = {question.qid: question for question in iterate_questions(_input(evaluation, "questions"))}
+    passages = PassageLookup(_input(evaluation, "passages")).passages(
+        {row["top_passage_id"] for row in right}
     )
+
+    def snippet(row: dict[str, Any]) -> str:
+        return passages[row["top_passage_id"]].text[row["top_start"] : row["top_stop"]]
+
+    def telling(row: dict[str, Any]) -> bool:
+        """Whether it shows what is meant: the snippet holds the answer, and does not begin the text."""
+        return row["top_start"] > 0 and any(a in snippet(row) for a in questions[row["qid"]].answers)
+
+    row = next((row for row in right if telling(row)), right[0])
+    asked, passage = questions[row["qid"]], passages[row["top_passage_id"]]
+    text = Text(passage.text)
+    text.stylize("bold yellow", row["top_start"], row["top_start"] + len(snippet(row).rstrip()))
+    lines = Table.grid(padding=(0, 1))
+    lines.add_row("Question:", Text(asked.question, "bold"))
+    lines.add_row("Passage:", Text.assemble((passage.title, "bold"), ": ", text))
+    lines.add_row("Matched:", Text(snippet(row).strip(), "bold yellow"))
+    console.print(lines)
     console.print()
     return asked.question
 

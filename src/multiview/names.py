@@ -57,3 +57,9 @@ def recall_at(k: int) -> str:
 def mrr_at(k: int) -> str:
     """Metric: reciprocal rank of the first gold passage, 0 beyond rank k."""
     return f"mrr_at_{k}"
+
+
+def short(metric: str) -> str:
+    """A metric's name for a narrow table: `accuracy_at_5` is `acc@5`, `recall_at_5` `gold@5`, `mrr_at_10` `MRR@10`."""
+    stem, _, k = metric.rpartition("_at_")
+    return f"{ {'accuracy': 'acc', 'recall': 'gold', 'mrr': 'MRR'}.get(stem, stem) }@{k}"

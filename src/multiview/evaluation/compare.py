@@ -39,8 +39,7 @@ def compare(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell
 
 def markdown_table(metrics: Mapping[str, Mapping[str, float]]) -> str:
     """A row a system, a column a metric, in per cent, by name and k; the best of each is bold."""
-    names = sorted({name for values in metrics.values() for name in values}, key=_name_and_k)
-    best = {name: max(values[name] for values in metrics.values() if name in values) for name in names}
+    names, best = metric_names(metrics), best_values(metrics)
     width = max(len("system"), *(len(system) for system in metrics))
     lines = [
         f"| {'system':<{width}} | " + " | ".join(names) + " |",
@@ -54,6 +53,19 @@ def markdown_table(metrics: Mapping[str, Mapping[str, float]]) -> str:
         row = " | ".join(f"{cell:>{len(name)}}" for cell, name in zip(cells, names, strict=True))
         lines.append(f"| {system:<{width}} | {row} |")
     return "\n".join(lines) + "\n"
+
+
+def metric_names(metrics: Mapping[str, Mapping[str, float]]) -> list[str]:
+    """The metrics that any system has, by name and k."""
+    return sorted({name for values in metrics.values() for name in values}, key=_name_and_k)
+
+
+def best_values(metrics: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+    """The highest value of each metric."""
+    return {
+        name: max(values[name] for values in metrics.values() if name in values)
+        for name in metric_names(metrics)
+    }
 
 
 def _name_and_k(name: str) -> tuple[str, int]:
