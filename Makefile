@@ -10,14 +10,14 @@ TORCH := $(shell grep '^torch==' constraints.txt)
 setup: $(VENV)/ready
 
 # On a machine without a GPU, torch is the CPU build: where pip knows one, else from PyTorch's index.
-# Byte code is compiled on all cores at the end, which pip does on one.
+# Byte code is compiled on all cores at the end, which pip does on one, and only where it is used.
 $(VENV)/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) --upgrade pip
 	command -v nvidia-smi >/dev/null || $(PIP) '$(TORCH)+cpu' 2>/dev/null \
 		|| $(PIP) '$(TORCH)' --index-url https://download.pytorch.org/whl/cpu
 	$(PIP) -e '.[cpu,pipelines,demo,dev]' -c constraints.txt
-	$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib src || true
+	$(BIN)/python -m compileall -qq -j 0 -x '/tests?/|/transformers/models/(?!auto|bert)' $(VENV)/lib src || true
 	$(BIN)/python -m multiview.data.punkt
 	touch $@
 

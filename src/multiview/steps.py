@@ -111,7 +111,7 @@ STEPS: dict[str, Step] = {
         ),
         Step(
             name="train",
-            version=1,
+            version=2,
             run="multiview.training.train:train",
             settings=("train", "questions.answer_matching"),
             inputs=("start", "passages", "questions", "negatives"),

@@ -136,7 +136,7 @@ def training_arguments(settings: Train, stream: QuestionStream, folder: Path, te
         weight_decay=settings.weight_decay,
         adam_epsilon=settings.adam_epsilon,
         max_grad_norm=settings.max_grad_norm,
-        optim="adamw_torch",
+        optim="adamw_torch_fused",
         bf16=settings.precision == "bfloat16",
         fp16=settings.precision == "float16",
         use_cpu=not gpu,
