@@ -75,6 +75,12 @@ for text in ("first", "second"):
     assert ours == (text == "first") and not attempt.path.exists()
 assert store.folders("passages/k/attempts") == [record.attempt]
 assert (stage(store, record).path / "deep" / "b.txt").read_text() == "first"
+# Another output of the same step has the same key, and may have a file of the same name.
+sibling = Attempt(store, "dev_questions", "k")
+(sibling.path / "deep").mkdir()
+(sibling.path / "deep" / "b.txt").write_text("of the sibling")
+sibling, _ = sibling.publish(step="split", step_version=1, config={}, inputs={})
+assert (stage(store, sibling).path / "deep" / "b.txt").read_text() == "of the sibling"
 store.replace(f"{record.data}/deep/b.txt", b"altered")
 import multiview.artifacts.staging as staging
 staging.scratch.cache_clear()

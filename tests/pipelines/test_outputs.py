@@ -13,8 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 from safetensors.numpy import load_file
 
+from multiview import load
 from multiview.artifacts.record import Record
 from multiview.artifacts.store import LocalStore
+from multiview.data.questions import read_questions
 from multiview.embeddings import Embeddings
 from multiview.negatives.pool import read_table
 from multiview.overrides import gather
@@ -116,6 +118,23 @@ def test_keys_and_digests_depend_neither_on_the_store_nor_on_where_the_sources_l
         for kind, record in one[path].items():
             assert record.key == two[path][kind].key, f"{path} {kind}"
             assert record.digest == two[path][kind].digest, f"{path} {kind}"
+
+
+def test_an_evaluation_says_which_snippet_matched(made):
+    """What search finds for the same question."""
+    store, records = made
+    retriever = load(f"{store.url}/{records['camvr/round-2/index']['index'].folder}")
+    (evaluation,) = records["camvr/round-2/evaluate"].values()
+    rows = pq.read_table(store.root / evaluation.data / "questions.parquet").to_pylist()
+    questions = read_questions(store.root / records["split"]["dev_questions"].data)
+    hits = retriever.search([question.question for question in questions], 1)
+    assert [row["qid"] for row in rows] == [question.qid for question in questions]
+    for row, (hit,) in zip(rows, hits, strict=True):
+        assert (row["top_passage_id"], row["top_start"], row["top_stop"]) == (
+            hit.id,
+            *(hit.span or (None, None)),
+        )
+    assert any(hit.span for (hit,) in hits)
 
 
 if __name__ == "__main__":

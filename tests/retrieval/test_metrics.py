@@ -153,6 +153,7 @@ def test_an_evaluation_by_hand(tmp_path):
             Evaluation(depth=3, at=(1, 2, 3, 100)),
             "string",
             tell,
+            spans=[(0, 3), (2, 7), None, None],
         )
         return tmp_path / name, tell
 
@@ -177,6 +178,8 @@ def test_an_evaluation_by_hand(tmp_path):
             "top_passage_id": "p4",
             "top_score": 3.0,
             "top_view": 5,
+            "top_start": 0,
+            "top_stop": 3,
         },
         {
             "qid": "q1",
@@ -185,6 +188,8 @@ def test_an_evaluation_by_hand(tmp_path):
             "top_passage_id": "p0",
             "top_score": 3.0,
             "top_view": 5,
+            "top_start": 2,
+            "top_stop": 7,
         },
         {
             "qid": "q2",
@@ -193,6 +198,8 @@ def test_an_evaluation_by_hand(tmp_path):
             "top_passage_id": "p4",
             "top_score": 3.0,
             "top_view": 5,
+            "top_start": None,
+            "top_stop": None,
         },
         {
             "qid": "q3",
@@ -201,6 +208,8 @@ def test_an_evaluation_by_hand(tmp_path):
             "top_passage_id": None,
             "top_score": None,
             "top_view": None,
+            "top_start": None,
+            "top_stop": None,
         },
     ]
     assert list(read_run(out / "run.trec")) == ["q0", "q1", "q2"]

@@ -25,7 +25,8 @@ def stage(store: Store, record: Record, file: str | None = None, verify: bool = 
     digest = record.file(file).sha256 if file else record.digest
     local = isinstance(store, LocalStore)
     in_place = local and file is None
-    folder = scratch() / record.key / (file or "whole")
+    # By content: artifacts of one step share their key.
+    folder = scratch() / record.digest / (file or "whole")
     if in_place and isinstance(store, LocalStore):
         folder = store.root / record.data
     for entry in files:
