@@ -84,4 +84,4 @@ def test_the_files_are_read_through_fsspec_as_any_other():
     with pytest.raises(InputError, match="no such file"):
         expand_source("demo://test.json")
     with pytest.raises(OSError, match="read-only"):
-        fsspec.open("demo://dev.json", "wb").open()
+        fsspec.open("demo://dev.json", "wb").open()  # type: ignore[union-attr]

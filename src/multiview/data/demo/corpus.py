@@ -37,7 +37,7 @@ class Entity:
 def demo_corpus(seed: int = 0) -> dict[str, dict[str, Any]]:
     """SQuAD JSON of the training and of the dev questions, each with its passages: `train`, `dev`."""
     random = Random(seed)
-    phrases = yaml.safe_load((files(__package__) / "phrases.yaml").read_text(encoding="utf-8"))
+    phrases = yaml.safe_load((files("multiview.data.demo") / "phrases.yaml").read_text(encoding="utf-8"))
     entities = _entities(random, phrases)
     articles = [_article(random, phrases, entity, f"demo-{n}") for n, entity in enumerate(entities)]
     random.shuffle(articles)

@@ -27,7 +27,7 @@ class DemoFileSystem(AbstractFileSystem):
 
     def ls(self, path: str, detail: bool = True, **kwargs: Any) -> list[Any]:
         """The files in the root, or the one that `path` names. Raises FileNotFoundError for others."""
-        path = self._strip_protocol(path).strip("/")
+        path = str(self._strip_protocol(path)).strip("/")
         names = [name for name in self._files if path in ("", name)]
         if not names:
             raise FileNotFoundError(path)
@@ -35,7 +35,7 @@ class DemoFileSystem(AbstractFileSystem):
 
     def info(self, path: str, **kwargs: Any) -> dict[str, Any]:
         """A file with its sha256 as `ETag`, or the root."""
-        path = self._strip_protocol(path).strip("/")
+        path = str(self._strip_protocol(path)).strip("/")
         if not path:
             return {"name": "", "size": 0, "type": "directory"}
         return self.ls(path)[0]
