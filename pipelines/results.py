@@ -32,11 +32,10 @@ def show(console: Console, states: list[StepState], tracking_uri: str) -> None:
     if metrics := _metrics(states):
         if console.is_terminal:
             console.print(as_table(metrics))
+            legend = "per cent; acc: an answer among the top k passages, gold: the gold passage\n"
+            console.print(legend, style="dim")
         else:
             console.print(markdown_table(metrics), markup=False)
-        console.print(
-            "per cent; acc: an answer among the top k passages, gold: the gold passage\n", style="dim"
-        )
     evaluated = [state for state in states if state.step == "evaluate"]
     indexes = index_outputs({state.path: state for state in states})
     question = _show_example(console, evaluated[-1]) if evaluated else None
