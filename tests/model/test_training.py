@@ -1,10 +1,10 @@
 """The training step: its data order, its resumption, and what it refuses."""
 
 import shutil
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -19,7 +19,7 @@ from multiview.model.encoder import BiEncoder
 from multiview.training.batches import Collator, other_positives
 from multiview.training.stream import Example, QuestionStream
 from multiview.training.train import train, training_data
-from multiview.training.trainer import warmup_steps
+from multiview.training.trainer import BiEncoderTrainer, warmup_steps
 from tests.model import material
 from tests.recording import Recorder
 
@@ -257,3 +257,35 @@ def test_training_checks_its_settings_against_the_model(
     model = material.saved_model(tmp_path / "mvr", base, architecture="mvr")
     with pytest.raises(InputError, match=r"train\.positive"):
         run(data, model, tmp_path / "out", Recorder())
+
+
+def test_scores_are_taken_in_float32_inside_autocast() -> None:
+    """`compute_loss` under bfloat16 autocast, as Trainer calls it, equals the plain float64 formula at scores of 130,
+    where bfloat16 knows whole numbers only."""
+    generator = torch.Generator().manual_seed(0)
+    common = torch.randn(16, generator=generator) * 6
+    questions = common + torch.randn(3, 16, generator=generator) * 0.1
+    vectors = common * 0.22 + torch.randn(3, 2, 16, generator=generator) * 0.02
+    ones = torch.ones(3, 2, dtype=torch.bool)
+    batch = {
+        "questions": None,
+        "passages": None,
+        "views": torch.arange(6).reshape(3, 2),
+        "view_mask": ones,
+        "positive": torch.arange(3),
+        "excluded": torch.zeros(3, 3, dtype=torch.bool),
+        "real_views": ones,
+        "answer_views": None,
+    }
+    stub = SimpleNamespace(
+        state=SimpleNamespace(global_step=0),
+        stream=SimpleNamespace(steps_per_epoch=1, steps=1),
+        settings=Train(),
+        _parts=defaultdict(list),
+    )
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        loss = BiEncoderTrainer.compute_loss(cast(Any, stub), lambda *_: (questions, vectors), batch)
+    scores = (questions.double() @ vectors.double().flatten(0, 1).T).reshape(3, 3, 2).amax(-1)
+    assert scores.max() > 100
+    expected = -torch.log_softmax(scores, 1).diagonal().mean()
+    torch.testing.assert_close(loss.double(), expected, atol=1e-4, rtol=1e-4)
