@@ -78,9 +78,11 @@ def _metrics(states: list[StepState]) -> dict[str, dict[str, float]] | None:
 
 
 def _show_example(console: Console, evaluation: StepState) -> str | None:
-    """A dev question whose best passage holds its answer, with the snippet that matched; returns the question."""
+    """A dev question whose best passage is right, with the snippet that matched; returns the question."""
     rows = pq.read_table(_folder(evaluation, names.EVALUATION) / QUESTIONS_FILE).to_pylist()
-    right = [row for row in rows if row["rank_of_first_answer"] == 1 and row["top_start"] is not None]
+    answered = any(row["rank_of_first_answer"] for row in rows)  # else the gold passage must do
+    rank = "rank_of_first_answer" if answered else "rank_of_first_gold"
+    right = [row for row in rows if row[rank] == 1 and row["top_start"] is not None]
     if not right:
         return None
     questions = {question.qid: question for question in iterate_questions(_input(evaluation, "questions"))}

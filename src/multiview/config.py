@@ -25,6 +25,9 @@ Architecture = str
 Pooling = Literal["viewer", "snippet", "both"]
 
 
+DataFormat = Literal["auto", "squad", "dpr", "qa", "marco", "parquet", "jsonl", "csv", "tsv", "text"]
+
+
 class Section(BaseModel):
     """A frozen group of settings; unknown names are errors."""
 
@@ -54,32 +57,36 @@ class Corpus(Section):
     """Where the passages come from and how they are cut into shards."""
 
     source: Annotated[Sources, HOW] = ()
-    """Files of passages: SQuAD JSON (also .gz), Parquet, JSONL. Empty: the question files' own passages."""
-    format: Literal["auto", "squad", "parquet", "jsonl"] = "auto"
-    """Format of `source`; `auto` goes by the file's name."""
+    """Files, folders, patterns or URLs of passages (docs/data.md). Empty: the questions' own passages."""
+    format: DataFormat = "auto"
+    """Format of `source`; `auto` goes by the file's name and first lines."""
     columns: dict[str, str] = {}
-    """Names of the columns in a Parquet or JSONL file: our name to yours, as in {id: pid}."""
+    """Names of the columns in a Parquet, JSONL, CSV or TSV file: our name to yours, as in {id: pid}."""
+    cut: Literal["auto", "none", "words", "sentences"] = "auto"
+    """Cut long texts into passages of at most `cut_length` words, by words alone (DPR) or at the ends of sentences; `auto`: text files by words, the rest not."""
+    cut_length: Annotated[int, Field(ge=1)] = 100
+    """Words of a passage that is cut from an article (DPR)."""
     keep: Literal["all", "gold"] = "all"
     """`gold` keeps the passages of the chosen training questions and of all dev questions. *Ours.*"""
     shards: Annotated[int, Field(ge=1, le=100)] = 2
     """Number of shards: the unit of work of encoding, tens and never thousands. *Ours.*"""
     language: str = "english"
-    """Language of NLTK's sentence splitter."""
+    """Language of NLTK's sentence splitter, here and everywhere."""
 
 
 class Questions(Section):
     """Where the questions come from and which of them are used."""
 
     source: Annotated[Sources, HOW] = ()
-    """Files of training questions: SQuAD JSON (also .gz), Parquet, JSONL."""
+    """Files, folders, patterns or URLs of training questions (docs/data.md)."""
     dev_source: Annotated[Sources, HOW] = ()
-    """Files of the questions to evaluate on. Empty: `dev_share` of `source` is held out."""
+    """The same, of the questions to evaluate on. Empty: `dev_share` of `source` is held out."""
     dev_share: Annotated[float, Field(gt=0, lt=1)] = 0.1
     """Share of gold passages whose questions are held out when there is no `dev_source`. *Ours.*"""
-    format: Literal["auto", "squad", "parquet", "jsonl"] = "auto"
-    """Format of `source` and `dev_source`; `auto` goes by the file's name."""
+    format: DataFormat = "auto"
+    """Format of `source` and `dev_source`; `auto` goes by the file's name and first lines."""
     columns: dict[str, str] = {}
-    """Names of the columns in a Parquet or JSONL file: our name to yours, as in {qid: query_id}."""
+    """Names of the columns in a Parquet, JSONL, CSV or TSV file: our name to yours, as in {qid: query_id}."""
     limit: Annotated[int, Field(ge=1)] | None = None
     """Use this many training questions, drawn by `seed`; none: all."""
     dev_limit: Annotated[int, Field(ge=1)] | None = None

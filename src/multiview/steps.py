@@ -85,7 +85,7 @@ STEPS: dict[str, Step] = {
     for step in (
         Step(
             name="split",
-            version=1,
+            version=2,
             run="multiview.data.split:split",
             settings=("corpus", "questions"),
             inputs=(),

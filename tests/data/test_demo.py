@@ -9,8 +9,8 @@ import pytest
 from multiview.config import Bm25
 from multiview.data.demo.corpus import demo_corpus, demo_files
 from multiview.data.passages import Passage
+from multiview.data.reading.sources import expand_source, fingerprints
 from multiview.data.sentences import sentence_ends
-from multiview.data.sources import expand_source, fingerprints
 from multiview.errors import InputError
 from multiview.negatives.bm25 import Bm25Index
 
@@ -74,7 +74,7 @@ def test_a_seed_gives_the_same_bytes_and_another_seed_others():
 
 
 def test_the_files_are_read_through_fsspec_as_any_other():
-    assert expand_source("demo://train.json") == ["demo://train.json"]
+    assert expand_source("demo://train.json", "train") == ["demo://train.json"]
     with fsspec.open("demo://dev.json") as file:
         content = file.read()  # type: ignore[attr-defined]
     assert content == demo_files()["dev.json"]
@@ -82,6 +82,6 @@ def test_the_files_are_read_through_fsspec_as_any_other():
     (one,), (two,) = fingerprints(["demo://train.json"]), fingerprints(["demo://dev.json"])
     assert one != two and one == fingerprints(["demo://train.json"])[0]
     with pytest.raises(InputError, match="no such file"):
-        expand_source("demo://test.json")
+        expand_source("demo://test.json", "train")
     with pytest.raises(OSError, match="read-only"):
         fsspec.open("demo://dev.json", "wb").open()  # type: ignore[union-attr]

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from multiview.data.questions import Question
-from multiview.data.readers import passage_tables, questions_of
-from multiview.data.sources import expand_source, expand_sources, fingerprints, format_of
+from multiview.data.reading.readers import passage_tables, questions_of
+from multiview.data.reading.sources import expand_source, expand_sources, fingerprints
 from multiview.errors import InputError
 
 CONTEXT = "Élan is a word. So is Zürich."
@@ -57,7 +57,7 @@ def passages(file: str, **more) -> list[dict]:
 
 
 def questions(file: str, **more) -> list[Question]:
-    return [question for _, question in questions_of(file, **more)]
+    return [question for _, question in questions_of([file], **more)]
 
 
 # --- formats ---
@@ -118,29 +118,12 @@ def test_tables_hold_a_thousand_rows_at_most(tmp_path):
 def test_any_fsspec_url_is_read():
     with fsspec.open("memory://corpus/p.jsonl", "w") as file:
         file.write('{"id": "a", "text": "x"}\n')  # type: ignore[attr-defined]
-    assert expand_source("memory://corpus") == ["memory:///corpus/p.jsonl"]
+    assert expand_source("memory://corpus", "corpus") == ["memory:///corpus/p.jsonl"]
     assert passages("memory:///corpus/p.jsonl") == [{"id": "a", "title": "", "text": "x"}]
-    (before,) = fingerprints(["memory://corpus"])
+    (before,) = fingerprints(expand_source("memory://corpus", "corpus"))
     with fsspec.open("memory://corpus/p.jsonl", "w") as file:
         file.write('{"id": "a", "text": "other"}\n')  # type: ignore[attr-defined]
-    assert fingerprints(["memory://corpus"]) != [before]
-
-
-def test_format_goes_by_name_unless_named(tmp_path):
-    names = {
-        "a.json": "squad",
-        "a.JSON.gz": "squad",
-        "a.jsonl.bz2": "jsonl",
-        "b/a.pq": "parquet",
-        "a.txt": None,
-        ".a.json": None,
-        "_a.parquet": None,
-    }
-    assert {name: format_of(name) for name in names} == names
-    file = jsonl(tmp_path / "corpus.txt", {"id": "a", "text": "x"})
-    with pytest.raises(InputError, match=r"corpus\.txt.*corpus\.format"):
-        passages(file)
-    assert len(passages(file, form="jsonl")) == 1
+    assert fingerprints(expand_source("memory://corpus", "corpus")) != [before]
 
 
 # --- sources ---
@@ -152,30 +135,30 @@ def test_a_source_is_a_file_a_folder_or_a_pattern_with_variables(tmp_path, monke
     (tmp_path / "deeper.jsonl").mkdir()
     monkeypatch.setenv("SOME_DATA", str(tmp_path))
     a, b = str(tmp_path / "a.parquet"), str(tmp_path / "b.jsonl")
-    assert expand_source("${SOME_DATA}") == [a, b]
-    assert expand_source("${SOME_DATA}/b.jsonl") == [b]
-    assert expand_source(str(tmp_path / "*.jsonl")) == [b]
-    assert expand_sources([b, str(tmp_path)]) == [b, a]
+    assert expand_source("${SOME_DATA}", "corpus") == [a, b]
+    assert expand_source("${SOME_DATA}/b.jsonl", "corpus") == [b]
+    assert expand_source(str(tmp_path / "*.jsonl"), "corpus") == [b]
+    assert expand_sources([b, str(tmp_path)], "corpus") == [b, a]
 
 
 def test_sources_that_are_not_there(tmp_path, monkeypatch):
     monkeypatch.delenv("SOME_DATA", raising=False)
     with pytest.raises(InputError, match="SOME_DATA is not set"):
-        expand_source("${SOME_DATA}/x.json")
+        expand_source("${SOME_DATA}/x.json", "corpus")
     with pytest.raises(InputError, match="nowhere://x"):
-        expand_source("nowhere://x")
+        expand_source("nowhere://x", "corpus")
     with pytest.raises(InputError, match=r"x\.json: no such file"):
-        expand_source(str(tmp_path / "x.json"))
+        expand_source(str(tmp_path / "x.json"), "corpus")
     with pytest.raises(InputError, match="no files there"):
-        expand_source(str(tmp_path))
+        expand_source(str(tmp_path), "corpus")
     with pytest.raises(InputError, match="no files there"):
-        expand_source(str(tmp_path / "*.json"))
+        expand_source(str(tmp_path / "*.json"), "corpus")
 
 
 def test_a_fingerprint_is_of_content_and_name(tmp_path):
     (tmp_path / "a.json").write_bytes(b"content")
     digest = hashlib.sha256(b"content").hexdigest()
-    assert fingerprints([str(tmp_path)]) == [{"name": "a.json", "sha256": digest}]
+    assert fingerprints(expand_source(str(tmp_path), "corpus")) == [{"name": "a.json", "sha256": digest}]
 
 
 # --- what is wrong with a file ---
@@ -184,8 +167,8 @@ def test_a_fingerprint_is_of_content_and_name(tmp_path):
 def test_what_is_no_file_of_its_format(tmp_path):
     bad = {
         "x.json": b"{",
-        "list.json": b"[]",
-        "lines.json": b'{"id": "a", "text": "x"}\n{"id": "b", "text": "y"}\n',
+        "list.json": b'[{"a": 1}]',
+        "cut.json": b'[{"question": "Who?", "answers": ["a"], "positive_ctxs": [',
         "object.json": b'{"data": [{"paragraphs": [{"context": null, "qas": []}]}]}',
         "x.json.gz": b"not gzip",
         "cut.json.gz": gzip.compress(json.dumps(SQUAD).encode() * 50)[:60],
@@ -214,9 +197,11 @@ def test_a_missing_column_is_named_with_those_found(tmp_path):
         passages(file)
     with pytest.raises(InputError, match="'body'"):
         passages(file, columns={"text": "body"})
-    file = parquet(tmp_path / "q.parquet", qid=["a"], question=["x"], answers=[["x"]])
-    with pytest.raises(InputError, match=r"'positive_ids' among qid, question, answers"):
+    file = parquet(tmp_path / "q.parquet", qid=["a"], question=["x"], gold=["x"])
+    with pytest.raises(InputError, match=r"neither an answer nor a gold passage; .*positive_ids: yours"):
         questions(file)
+    with pytest.raises(InputError, match=r"q\.parquet: no column 'golden' among qid, question, gold"):
+        questions(file, columns={"positive_ids": "golden"})
     file = jsonl(tmp_path / "q.jsonl", {"qid": "1"})
     with pytest.raises(InputError, match=r"q\.jsonl row 1: no column 'question' among qid"):
         questions(file)

@@ -276,6 +276,7 @@ def test_a_comparison_names_each_evaluation_rightly(tmp_path: Path) -> None:
         folder.mkdir()
         (folder / "metrics.json").write_text(json.dumps({"accuracy_at_20": 1.0, "accuracy_at_5": value}))
         (folder / "qrels.trec").write_text("q 0 p 1\n")
+        pq.write_table(pa.table({"qid": ["q", "without gold"]}), folder / "questions.parquet")
         evaluations.append(Staged(folder, system))
     output = tmp_path / "comparison"
     output.mkdir()
@@ -290,5 +291,9 @@ def test_a_comparison_names_each_evaluation_rightly(tmp_path: Path) -> None:
     assert [line.split("|")[2].strip() for line in table[2:]] == ["25.0", "**50.0**", "12.5"]
 
     (tmp_path / "dpr" / "qrels.trec").write_text("other 0 p 1\n")
+    with pytest.raises(InputError, match="not evaluated on the same questions"):
+        compare(settings, {"evaluations": evaluations}, {"comparison": output}, tell)
+    (tmp_path / "dpr" / "qrels.trec").write_text("q 0 p 1\n")
+    pq.write_table(pa.table({"qid": ["q", "another"]}), tmp_path / "dpr" / "questions.parquet")
     with pytest.raises(InputError, match="not evaluated on the same questions"):
         compare(settings, {"evaluations": evaluations}, {"comparison": output}, tell)

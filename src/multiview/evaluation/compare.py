@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
+
 from multiview.artifacts.record import file_sha256
 from multiview.errors import InputError
-from multiview.evaluation.evaluate import METRICS_FILE, QRELS_FILE
+from multiview.evaluation.evaluate import METRICS_FILE, QRELS_FILE, QUESTIONS_FILE
 
 TABLE_FILE = "table.md"
 
@@ -22,8 +24,7 @@ def compare(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell
     """
     systems = settings.comparison.rows
     folders = [staged.path for staged in inputs["evaluations"]]
-    questions = {file_sha256(folder / QRELS_FILE) for folder in folders}
-    if len(questions) > 1:
+    if len({_questions(folder) for folder in folders}) > 1:
         raise InputError("the systems were not evaluated on the same questions: run the comparison whole")
     metrics = {
         system: json.loads((folder / METRICS_FILE).read_text())
@@ -35,6 +36,12 @@ def compare(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell
     for system, values in metrics.items():
         for name, value in values.items():
             tell.metric(f"{system}/{name}", value)
+
+
+def _questions(folder: Path) -> tuple[str, tuple[str, ...]]:
+    """What must be the same of all systems: the gold passages, and the questions with and without."""
+    qids = pq.read_table(folder / QUESTIONS_FILE, columns=["qid"]).column("qid").to_pylist()
+    return file_sha256(folder / QRELS_FILE), tuple(qids)
 
 
 def markdown_table(metrics: Mapping[str, Mapping[str, float]]) -> str:

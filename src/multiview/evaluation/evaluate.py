@@ -108,7 +108,8 @@ def write_evaluation(
     """Measure rankings and write them down, for any retriever.
 
     `top` [q, depth] with passage numbers that `ids` names; `passages` is the folder of their texts.
-    Writes `metrics.json` (name to value), `run.trec`, `qrels.trec` and `questions.parquet` (qid,
+    Accuracy is that of the questions with answers, the gold metrics of those with gold passages; where
+    there are none, the metric is left out. Writes `metrics.json` (name to value), `run.trec`, `qrels.trec` and `questions.parquet` (qid,
     rank_of_first_answer and rank_of_first_gold from 1 or null, the top passage, its score and view, and
     where in its text the view's snippet stands: `spans`, null where the view stands for no part of it).
     """
@@ -119,7 +120,8 @@ def write_evaluation(
     gold = {question.qid: question.positive_ids for question in questions}
     at = sorted({k for k in settings.at if k <= settings.depth})
     names = {qid: [name for name, _ in ranking] for qid, ranking in rankings.items()}
-    metrics = top_k_accuracy(first_answer, at) | gold_metrics(names, gold, at, settings.depth)
+    answered = np.array([bool(question.answers) for question in questions])
+    metrics = top_k_accuracy(first_answer[answered], at) | gold_metrics(names, gold, at, settings.depth)
     (folder / METRICS_FILE).write_text(json.dumps(metrics, indent=1, sort_keys=True) + "\n")
     write_run(folder / RUN_FILE, rankings, tag)
     write_qrels(folder / QRELS_FILE, gold)

@@ -23,8 +23,10 @@ def first_rank(hits: np.ndarray) -> np.ndarray:
 def top_k_accuracy(first_answer: np.ndarray, at: Sequence[int]) -> dict[str, float]:
     """DPR's rule: the share of questions whose first answer-holding passage has rank k or better.
 
-    `first_answer` [q] are ranks from 1, 0 for none.
+    `first_answer` [q] are ranks from 1, 0 for none. Empty without questions.
     """
+    if not len(first_answer):
+        return {}
     found = first_answer > 0
     return {accuracy_at(k): float((found & (first_answer <= k)).mean()) for k in at}
 

@@ -1,0 +1,108 @@
+"""Collections whose questions are apart from their judgements: BEIR's and MS MARCO's.
+
+A BEIR folder holds `corpus.jsonl`, `queries.jsonl` and `qrels/{train,dev,test}.tsv`; MS MARCO's files
+are `collection.tsv`, `queries.*.tsv` and `qrels.*.tsv`, without header and without quoting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Literal
+
+from multiview.data.reading.files import base_name, lines, plain_name
+from multiview.errors import InputError
+
+Use = Literal["corpus", "train", "dev"]
+SPLITS: dict[Use, tuple[str, ...]] = {"train": ("train",), "dev": ("dev.small", "dev", "test")}
+"""The first of these that a collection has judgements of is used."""
+
+CORPORA = ("corpus.jsonl", "collection.tsv")
+"""A collection's passages."""
+
+QRELS_HEADER = ("query-id", "corpus-id", "score")
+
+
+def marco_rows(file: str, name: str) -> Iterator[dict[str, Any]]:
+    """The rows `id, text` of a TSV without header, quotes being letters like others; `name` is the text's."""
+    for number, line in lines(file):
+        id_, tab, text = line.partition("\t")
+        if not tab:
+            raise InputError(
+                f"{file} line {number}: not MS MARCO's two columns, id and text, with a tab between"
+            )
+        yield {"id" if name == "text" else "qid": id_, name: text}
+
+
+def is_qrels(line: str) -> bool:
+    """Whether a file that begins with this line holds judgements, BEIR's or TREC's."""
+    cells = _cells(line)
+    if tuple(cells) == QRELS_HEADER:
+        return True
+    return len(cells) == 4 and cells[1].upper() in ("0", "Q0") and _is_integer(cells[3])
+
+
+def judgements(files: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """The passages judged relevant (above 0) of each question, most relevant first, then as they come."""
+    found: dict[str, dict[str, int]] = {}
+    for file in files:
+        for number, line in lines(file):
+            cells = _cells(line)
+            if not cells or tuple(cells) == QRELS_HEADER:
+                continue
+            if len(cells) not in (3, 4) or not _is_integer(cells[-1]):
+                raise InputError(
+                    f"{file} line {number}: not a judgement (query-id corpus-id score, or qid 0 pid relevance)"
+                )
+            if int(cells[-1]) > 0:
+                found.setdefault(cells[0], {})[cells[-2]] = int(cells[-1])
+    return {qid: tuple(sorted(grades, key=lambda id_: -grades[id_])) for qid, grades in found.items()}
+
+
+def _cells(line: str) -> list[str]:
+    return line.split("\t" if "\t" in line else None)
+
+
+def _is_integer(text: str) -> bool:
+    return text.removeprefix("-").isdigit()
+
+
+def collection_files(names: Sequence[str], use: Use) -> list[str] | None:
+    """Of the files in a folder (and in its `qrels/`), those that a collection has for this use.
+
+    None when they are no collection's. Raises InputError when it lacks what the use needs.
+    """
+    plain = {plain_name(name): name for name in names}
+    qrels = {_split(name): name for name in names if _split(name)}
+    corpus = next((plain[name] for name in CORPORA if name in plain), None)
+    queries = {name for name in plain if name.startswith("queries.")}
+    if not queries or not (corpus or qrels):
+        return None
+    if use == "corpus":
+        if not corpus:
+            raise InputError(f"{names[0]}: no corpus.jsonl or collection.tsv beside it")
+        return [corpus]
+    split = next((split for split in SPLITS[use] if split in qrels), None)
+    if split is None:
+        raise InputError(
+            f"{qrels[min(qrels)] if qrels else names[0]}: the collection has no judgements of {' or '.join(SPLITS[use])} "
+            f"({'only of ' + ', '.join(sorted(qrels)) if qrels else 'none'}); "
+            f"name other questions as {'questions.source' if use == 'train' else 'questions.dev_source'}"
+        )
+    own = [plain[name] for name in (f"queries.{split}.tsv", "queries.jsonl", "queries.tsv") if name in plain]
+    return [*own[:1], qrels[split]]
+
+
+def names_beside(file: str, use: Use) -> list[str]:
+    """Where the passages or the queries of a BEIR `qrels/*.tsv` may lie; nothing for other files."""
+    folder, _, name = file.rpartition("/qrels/")
+    wanted = "corpus.jsonl" if use == "corpus" else "queries.jsonl"
+    return [f"{folder}/{wanted}{suffix}" for suffix in ("", ".gz")] if folder and "/" not in name else []
+
+
+def _split(file: str) -> str:
+    """The split that a file of judgements is of, as its name says; empty for others."""
+    name, parent = plain_name(file), base_name(file.rpartition("/")[0])
+    stem = name.removesuffix(".tsv")
+    if stem == name:
+        return ""
+    return stem if parent == "qrels" else stem.removeprefix("qrels.") if stem.startswith("qrels.") else ""

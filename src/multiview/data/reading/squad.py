@@ -1,0 +1,63 @@
+"""SQuAD's own JSON (v1.1): articles of paragraphs, and questions about each paragraph."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from multiview.data.reading.files import opened
+from multiview.errors import InputError
+
+
+def squad_id(context: str) -> str:
+    """A paragraph's id, from its text alone, so that one paragraph has one id in every file."""
+    return "sq-" + hashlib.sha1(context.encode("utf-8", "surrogatepass")).hexdigest()[:14]
+
+
+def squad_passages(file: str) -> Iterator[dict[str, Any]]:
+    """The paragraphs in order; one that occurs again comes again."""
+    for title, paragraph in _paragraphs(file):
+        yield {"id": squad_id(paragraph["context"]), "title": title, "text": paragraph["context"]}
+
+
+def squad_questions(file: str) -> Iterator[dict[str, Any]]:
+    """The questions, each with its paragraph as its positive passage."""
+    for _, paragraph in _paragraphs(file):
+        for entry in paragraph["qas"]:
+            yield _question(file, entry, paragraph)
+
+
+def _question(file: str, entry: Any, paragraph: Mapping[str, Any]) -> dict[str, Any]:
+    try:
+        return {
+            "qid": entry["id"],
+            "question": entry["question"],
+            "answers": [answer["text"] for answer in entry["answers"]],
+            "answer_starts": [answer["answer_start"] for answer in entry["answers"]],
+            "positive_ids": squad_id(paragraph["context"]),
+        }
+    except (KeyError, TypeError):
+        raise InputError(
+            f"{file}: question {str(entry)[:80]!r} is not SQuAD's (id, question, answers with text and answer_start)"
+        ) from None
+
+
+def _paragraphs(file: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """(title, paragraph) of a file, which is parsed whole. Underscores of titles are spaces."""
+    with opened(file) as stream:
+        content = json.load(stream)
+    try:
+        articles = content["data"]
+        paragraphs = [
+            (str(article.get("title", "")).replace("_", " "), paragraph)
+            for article in articles
+            for paragraph in article["paragraphs"]
+        ]
+        whole = all(isinstance(p["context"], str) and isinstance(p["qas"], list) for _, p in paragraphs)
+    except (KeyError, TypeError, AttributeError):
+        whole, paragraphs = False, []
+    if not whole:
+        raise InputError(f"{file}: not SQuAD's JSON (data, paragraphs, context, qas)")
+    yield from paragraphs
