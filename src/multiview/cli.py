@@ -84,6 +84,42 @@ def sync(store: Store = "store", tracking_uri: TrackingUri = None) -> None:
 
 
 @app.command()
+def inspect(
+    named: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[SOURCE]…", help="Files, folders, patterns or URLs; what each is for is told from it."
+        ),
+    ] = None,
+    preset: Annotated[str | None, typer.Option(help="A preset's name, or a YAML file.")] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="SECTION.NAME=VALUE", help="As for a run; repeatable."),
+    ] = None,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+) -> None:
+    """What a run would read: counts, lengths, first rows, and all that is wrong. Status 2 if anything is."""
+    from multiview.data import inspection
+    from multiview.data.inspection_text import print_inspection
+    from multiview.overrides import gather, validate
+
+    given = settings or []
+    uses = inspection.uses_of(named or [], validate(gather(preset, given)))
+    given = [
+        *given,
+        *(f"{inspection.SETTING[use]}={_yaml(sources)}" for use, sources in uses.items() if sources),
+    ]
+    with Console(stderr=True).status("reading") as status:
+        found = inspection.inspect(
+            validate(gather(preset, given)), lambda done: status.update(f"{done:,} passages read")
+        )
+    options = [*(["--preset", preset] if preset else []), *(w for s in given for w in ("--set", s))]
+    print_inspection(Console(highlight=False), found, options)
+    if found.problems.counts:
+        raise typer.Exit(2)
+
+
+@app.command()
 def config(
     name: Annotated[
         str | None, typer.Argument(help="A section, such as train, or a setting, such as train.epochs.")
@@ -97,6 +133,11 @@ def config(
         print(settings_text.markdown(), end="")
     else:
         settings_text.print_settings(Console(highlight=False), name)
+
+
+def _yaml(values: list[str]) -> str:
+    """One value, or several, as `--set` takes them."""
+    return values[0] if len(values) == 1 else f"[{', '.join(values)}]"
 
 
 def run_app(app: typer.Typer) -> NoReturn:

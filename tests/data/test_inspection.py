@@ -1,0 +1,158 @@
+"""`multiview inspect`: what is understood, counted and suggested before a run."""
+
+import os
+import shlex
+import subprocess
+import sys
+
+import pytest
+
+from multiview.cli import app, run_app
+from multiview.config import Config
+from multiview.data.inspection import Lengths, inspect, uses_of
+from multiview.overrides import gather, validate
+from tests.data.small import Done, passage_rows, question_rows, settings, small_files, write
+from tests.data.test_formats import beir, biencoder, marco, put
+
+
+def inspected(*words: str, capsys, monkeypatch, status: int = 0) -> str:
+    monkeypatch.setattr(sys, "argv", ["multiview", "inspect", *words])
+    monkeypatch.setenv("COLUMNS", "200")
+    with pytest.raises(SystemExit) as ended:
+        run_app(app)
+    printed = capsys.readouterr()
+    assert ended.value.code == status, printed
+    return printed.out + printed.err
+
+
+def value(output: str, name: str) -> str:
+    """The first value of that name."""
+    return (
+        next(line for line in output.splitlines() if line.startswith(f"  {name}  ")).split(name, 1)[1].strip()
+    )
+
+
+def test_the_counts_are_those_of_the_files(tmp_path, capsys, monkeypatch):
+    files = small_files(tmp_path)
+    text = "One. Two. Three. Four. Five. Six. Seven. Eight. Nine."
+    more = write(tmp_path / "more.jsonl", [{"id": f"m{i}", "text": text, "url": "u"} for i in range(5)])
+    output = inspected(files.corpus, more, files.train, files.dev, capsys=capsys, monkeypatch=monkeypatch)
+    assert value(output, "passages") == "30, 25 with a title"
+    assert value(output, "words") == f"mean {(25 * 7 + 5 * 9) / 30:.1f}, median 7, longest 9"
+    assert value(output, "sentences") == f"mean {(25 * 2 + 5 * 9) / 30:.1f}, 16.7 % have more than 8"
+    assert value(output, "more columns") == "year, url"
+    assert value(output, "questions") == "40" and value(output, "AVQ").startswith("2.00 ")
+    assert value(output, "answers") == "1.0 a question, 40 with offsets"
+    assert value(output, "first") == "p0  Title 0: Passage 0 is here. It says word0."
+    assert "Problems\n  none\n" in output
+    (line,) = [line for line in output.splitlines() if line.startswith("Run it:")]
+    settings = [word for word in shlex.split(line) if "=" in word]
+    assert settings == [
+        f"corpus.source=[{files.corpus}, {more}]",
+        f"questions.source={files.train}",
+        f"questions.dev_source={files.dev}",
+    ]
+    assert validate(gather(None, settings)).corpus.source == (files.corpus, more), "the line can be typed"
+
+
+def test_problems_are_counted_with_the_first_of_each(tmp_path, capsys, monkeypatch):
+    rows = passage_rows(10)
+    passages = write(tmp_path / "p.jsonl", [*rows, rows[3], rows[4], {"id": "e", "text": " "}])
+    asked = question_rows("t", 12, 12)
+    asked[2]["answer_starts"] = [3]
+    asked[5]["answers"] = []
+    questions = write(tmp_path / "q.jsonl", [*asked, asked[0]])
+    output = inspected(passages, questions, capsys=capsys, monkeypatch=monkeypatch, status=2)
+    for problem in (
+        "2 passages whose id was used before, the first:\n    p.jsonl row 11: passage id 'p3' was used before, in p.jsonl row 4",
+        "1 passages without text, the first:\n    p.jsonl row 13",
+        "1 answers that are not at their offset, the first:\n    question t2",
+        "1 questions that cannot be used, the first:\n    q.jsonl row 6 (question t5): no answer",
+        "1 questions whose id was used before, the first:\n    q.jsonl row 13",
+        "1 sources whose gold passages are not in the corpus, the first:\n    questions.source: the gold passages of 2 of 11",
+    ):
+        assert problem in output, output
+    assert value(output, "gold passages") == "1.0 a question, not in the corpus for 2 questions"
+
+
+def test_each_source_is_for_what_it_holds(tmp_path):
+    scifact = str(beir(tmp_path / "scifact", "train", "test"))
+    covid = str(beir(tmp_path / "covid", "test"))
+    msmarco = str(marco(tmp_path / "msmarco"))
+    dpr, qa = biencoder(tmp_path), put(tmp_path / "nq-test.qa.csv", "who?\t['a']\n")
+    files = small_files(tmp_path)
+    article = put(tmp_path / "Ada.txt", "Ada was.")
+    table = put(tmp_path / "mine.csv", "pid,body\n1,x\n")
+    config = Config.model_validate({"questions": {"columns": {"question": "body2"}}})
+    for sources, uses in (
+        ([scifact], ([scifact], [scifact], [scifact])),
+        ([covid], ([covid], [], [covid])),
+        ([msmarco], ([msmarco], [msmarco], [msmarco])),
+        ([f"{msmarco}/collection.tsv"], ([f"{msmarco}/collection.tsv"], [], [])),
+        ([f"{msmarco}/queries.dev.small.tsv"], ([], [], [f"{msmarco}/queries.dev.small.tsv"])),
+        ([dpr, qa], ([], [dpr], [qa])),
+        ([files.corpus, files.train, files.dev], ([files.corpus], [files.train], [files.dev])),
+        ([article], ([article], [], [])),
+    ):
+        assert tuple(uses_of(sources, Config()).values()) == uses, sources
+    assert uses_of([table], config)["corpus"] == [table]
+    config = Config.model_validate({"questions": {"columns": {"question": "body"}}})
+    assert uses_of([table], config)["train"] == [table]
+
+
+def test_what_comes_without_answers_or_without_passages_is_said(tmp_path, capsys, monkeypatch):
+    scifact = str(beir(tmp_path / "scifact", "train", "test"))
+    output = inspected(scifact, capsys=capsys, monkeypatch=monkeypatch)
+    assert value(output, "answers") == "none: ranked by gold passages alone"
+    assert output.count("judgements (qrels)") == 2
+    psgs = put(tmp_path / "psgs_w100.tsv", "id\ttext\ttitle\n7\tx\tT\n18768923\ty\tU\n")
+    qa = put(tmp_path / "nq-test.qa.csv", "who?\t['a', 'b']\n")
+    words = [psgs, biencoder(tmp_path), qa, "--set", "questions.max_missing_gold=0.5"]
+    output = inspected(*words, capsys=capsys, monkeypatch=monkeypatch)
+    assert "none: ranked by answers alone" in output and "--set questions.max_missing_gold=0.5" in output
+    output = inspected(psgs, qa, capsys=capsys, monkeypatch=monkeypatch)
+    assert "name training questions: --set questions.source=…" in output
+
+
+def test_what_cannot_be_read_is_a_line(tmp_path, capsys, monkeypatch):
+    output = inspected(str(tmp_path / "none.json"), capsys=capsys, monkeypatch=monkeypatch, status=2)
+    assert output.splitlines() == [f"error: {tmp_path / 'none.json'}: no such file or folder"]
+    train = small_files(tmp_path).train
+    output = inspected(train, capsys=capsys, monkeypatch=monkeypatch, status=2)
+    assert "corpus.source: name the passages; train.jsonl holds questions alone" in output
+
+
+@pytest.mark.parametrize("numbers", [[], [5], [1, 2], [3, 1, 2], [4, 4, 1, 9]])
+def test_lengths_are_counted(numbers):
+    lengths = Lengths()
+    lengths.add(numbers)
+    expected = sorted(numbers)[(len(numbers) - 1) // 2] if numbers else 0
+    assert (lengths.median, lengths.longest) == (expected, max(numbers, default=0))
+    assert lengths.mean == pytest.approx(sum(numbers) / len(numbers) if numbers else 0)
+    assert lengths.above(3) == pytest.approx(sum(n > 3 for n in numbers) / max(1, len(numbers)))
+
+
+def test_nothing_heavy_is_imported(tmp_path):
+    write(tmp_path / "p.jsonl", passage_rows(3))
+    code = (
+        "import sys; from multiview.cli import main\n"
+        f"sys.argv = ['multiview', 'inspect', {str(tmp_path)!r}]\n"
+        "try: main()\n"
+        "except SystemExit: print(sorted({'torch', 'transformers', 'mlflow', 'kfp'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_it_reads_what_a_run_reads(tmp_path):
+    """The same questions and ids as the split step writes."""
+    files = small_files(tmp_path)
+    done = Done(tmp_path / "out", *settings(files))
+    config = Config.model_validate(
+        {"corpus": {"source": files.corpus}, "questions": {"source": files.train, "dev_source": files.dev}}
+    )
+    found = inspect(config, lambda number: None)
+    assert (found.train, found.dev, found.passages) == (done.train, done.dev, len(done.passages))
+    assert [passage["id"] for passage in found.first_passages] == done.ids[:3]

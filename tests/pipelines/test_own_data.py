@@ -1,0 +1,116 @@
+"""The data of others' collections, from their files to figures: without answers, without gold passages, raw."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from multiview.artifacts.store import LocalStore
+from multiview.overrides import gather, merge
+from pipelines.training import comparison
+from tests.pipelines.inprocess import run_plan
+from tests.pipelines.world import World
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory) -> World:
+    return World.make(tmp_path_factory.mktemp("own"))
+
+
+def rows(world: World, name: str) -> list[dict]:
+    """The questions of the small SQuAD corpus with their paragraphs, flat."""
+    articles = json.loads((world.folder / "corpus" / f"{name}.json").read_text())["data"]
+    return [
+        {
+            "pid": f"{name}-{number}",
+            "title": article["title"],
+            "text": article["paragraphs"][0]["context"],
+            "qid": asked["id"],
+            "question": asked["question"],
+            "answers": [answer["text"] for answer in asked["answers"]],
+        }
+        for number, article in enumerate(articles)
+        for asked in article["paragraphs"][0]["qas"]
+    ]
+
+
+def figures(world: World, **sources) -> dict[str, dict[str, float]]:
+    """The comparison's metrics of one short training, and BM25's."""
+    short = ["train.rounds=1", "train.max_steps=2", "encode.compute=float32"]
+    overrides = gather(str(world.folder / "tiny.yaml"), short)
+    for section in ("corpus", "questions"):
+        overrides[section] = sources.get(section, {})
+    store = LocalStore(world.folder / "store")
+    record = run_plan(comparison(merge(overrides)), store)["compare"]["comparison"]
+    return json.loads((store.root / record.data / "metrics.json").read_text())
+
+
+def names(metrics: dict[str, dict[str, float]]) -> set[str]:
+    return {name.rpartition("_at_")[0] for values in metrics.values() for name in values}
+
+
+def write_lines(path: Path, lines: list[str]) -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return str(path)
+
+
+def test_a_beir_folder_has_figures_of_gold_passages_alone(world):
+    folder = world.folder / "beir"
+    train, dev = rows(world, "train"), rows(world, "dev")
+    passages = {
+        row["pid"]: {"_id": row["pid"], "title": "", "text": row["text"], "metadata": {}}
+        for row in train + dev
+    }
+    write_lines(folder / "corpus.jsonl", [json.dumps(row) for row in passages.values()])
+    queries = [{"_id": row["qid"], "text": row["question"], "metadata": {}} for row in train + dev]
+    write_lines(folder / "queries.jsonl", [json.dumps(row) for row in queries])
+    for split, asked in (("train", train), ("test", dev)):
+        judged = [f"{row['qid']}\t{row['pid']}\t1" for row in asked]
+        write_lines(folder / "qrels" / f"{split}.tsv", ["query-id\tcorpus-id\tscore", *judged])
+    metrics = figures(world, questions={"source": str(folder), "dev_source": str(folder)})
+    assert set(metrics) == {"mvr", "bm25"} and names(metrics) == {"recall", "mrr"}
+    assert metrics["bm25"]["recall_at_20"] > 0.5
+
+
+def test_dprs_files_have_figures_of_answers_alone(world):
+    folder = world.folder / "dpr"
+    train, dev = rows(world, "train"), rows(world, "dev")
+    number = {row["pid"]: str(i) for i, row in enumerate({r["pid"]: r for r in train + dev}.values(), 1)}
+    texts = {number[row["pid"]]: (row["text"], row["title"]) for row in train + dev}
+    psgs = [f'{id_}\t"{text}"\t{title}' for id_, (text, title) in texts.items()]
+    source = write_lines(folder / "psgs.tsv", ["id\ttext\ttitle", *psgs])
+    biencoder = [
+        {
+            "question": row["question"],
+            "answers": row["answers"],
+            "positive_ctxs": [{"psg_id": number[row["pid"]], "title": row["title"], "text": row["text"]}],
+        }
+        for row in train
+    ]
+    asked = write_lines(folder / "biencoder-train.json", [json.dumps(biencoder)])
+    qa = write_lines(folder / "dev.qa.csv", [f"{row['question']}\t{row['answers']!r}" for row in dev])
+    metrics = figures(world, corpus={"source": source}, questions={"source": asked, "dev_source": qa})
+    assert names(metrics) == {"accuracy"}
+    assert metrics["bm25"]["accuracy_at_20"] > 0.5
+
+
+def test_raw_articles_and_questions_about_them(world):
+    folder = world.folder / "articles"
+    train, dev = rows(world, "train"), rows(world, "dev")
+    for row in train + dev:
+        write_lines(folder / f"{row['pid']}.txt", [row["text"]])
+    asked = {
+        name: write_lines(
+            world.folder / f"{name}.jsonl",
+            [
+                json.dumps({k: row[k] for k in ("qid", "question", "answers")} | {"positive_ids": row["pid"]})
+                for row in given
+            ],
+        )
+        for name, given in (("train", train), ("dev", dev))
+    }
+    corpus = {"source": str(folder), "cut": "sentences", "cut_length": 20}
+    metrics = figures(world, corpus=corpus, questions={"source": asked["train"], "dev_source": asked["dev"]})
+    assert names(metrics) == {"accuracy", "recall", "mrr"}
+    assert metrics["bm25"]["recall_at_20"] > 0.5
