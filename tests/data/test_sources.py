@@ -4,9 +4,6 @@ import bz2
 import gzip
 import lzma
 import sys
-import threading
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,35 +17,13 @@ else:
 from multiview.data.reading.readers import passage_tables
 from multiview.data.reading.sources import expand_source, fingerprints
 from multiview.errors import InputError
+from tests.conftest import Quiet
 
 LINES = b'{"id": "a", "text": "x"}\n' * 3
 
 
 def ids(file: str) -> list[str]:
     return [id_ for table in passage_tables(file) for id_ in table.column("id").to_pylist()]
-
-
-class Quiet(SimpleHTTPRequestHandler):
-    """Python's own server, which knows neither ranges nor ETags."""
-
-    dates = True
-
-    def log_message(self, format, *args):
-        pass
-
-    def send_header(self, keyword, value):
-        if self.dates or keyword != "Last-Modified":
-            super().send_header(keyword, value)
-
-
-@pytest.fixture
-def website(tmp_path):
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(tmp_path)))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
-    Quiet.dates = True
 
 
 @pytest.mark.parametrize(

@@ -98,6 +98,27 @@ def test_artifacts_in_a_bucket(bucket):
     assert "has 7 bytes instead of 5: remove the folder gs://bucket/store/passages/k" in run(bucket, STORE)
 
 
+SOURCES = """
+import fsspec, gzip
+from multiview.data.reading.readers import passage_tables
+from multiview.data.reading.sources import expand_source, fingerprints
+lines = b'{"id": "a", "text": "x"}\\n' * 2500
+fsspec.filesystem("gs").pipe("bucket/data/p.jsonl.gz", gzip.compress(lines))
+fsspec.filesystem("gs").pipe("bucket/data/stray.pdf", b"")
+for source in ("gs://bucket/data", "gs://bucket/data/*.gz", "gs://bucket/data/p.jsonl.gz"):
+    (file,) = expand_source(source, "corpus")
+    assert sum(table.num_rows for table in passage_tables(file)) == 2500, source
+before = fingerprints([file])
+fsspec.filesystem("gs").pipe("bucket/data/p.jsonl.gz", gzip.compress(lines * 2))
+assert fingerprints([file]) == fingerprints([file]) != before and "sha256" not in before[0]
+print("read")
+"""
+
+
+def test_sources_in_a_bucket(bucket):
+    assert run(bucket, SOURCES) == "read\n"
+
+
 DAG = """
 import sys
 from multiview.artifacts.store import open_store

@@ -80,15 +80,16 @@ class Inspection:
     columns: list[str] = field(default_factory=list)
     """The user's own, which are carried along."""
     first_passages: list[dict[str, Any]] = field(default_factory=list)
-    train: list[Question] = field(default_factory=list)
-    dev: list[Question] = field(default_factory=list)
+    questions: dict[Use, list[Question]] = field(default_factory=dict)
+    """Training and dev questions."""
     missing_gold: dict[Use, int] = field(default_factory=dict)
     """Questions that name passages of which the corpus has none."""
     problems: Problems = field(default_factory=Problems)
 
     @property
     def avq(self) -> float:
-        return questions_per_passage([question for question in self.train if question.positive_ids])
+        """Questions a passage that has one, of the training questions."""
+        return questions_per_passage([q for q in self.questions["train"] if q.positive_ids])
 
 
 def uses_of(named: Sequence[str], config: Config) -> dict[Use, list[str]]:
@@ -137,12 +138,12 @@ def _uses(file: str, config: Config) -> set[Use]:
 def inspect(config: Config, progress: Callable[[int], None]) -> Inspection:
     """Read all that the settings name and count what is wrong with it. Ids stay in memory, texts do not."""
     found, asked = Inspection(), config.questions
-    for use, named in (("train", asked.source), ("dev", asked.dev_source)):
-        files = sources.expand_sources(named, use)
+    named: dict[Use, Sequence[str]] = {"train": asked.source, "dev": asked.dev_source}
+    for use, given in named.items():
+        files = sources.expand_sources(given, use)
         columns = asked.columns.values()
         found.formats[use] = {file: detect(file, asked.format, "questions.format", columns) for file in files}
-    found.train = checking.read_questions(asked, asked.source, "train", found.problems)
-    found.dev = checking.read_questions(asked, asked.dev_source, "dev", found.problems)
+        found.questions[use] = checking.read_questions(asked, given, use, found.problems)
     try:
         corpus = Corpus.of(config)
         found.formats["corpus"] = dict(corpus.formats)
@@ -150,7 +151,7 @@ def inspect(config: Config, progress: Callable[[int], None]) -> Inspection:
             return found
         seen = checking.check(
             corpus,
-            [*found.train, *found.dev],
+            [question for kind in found.questions.values() for question in kind],
             asked.answer_matching,
             progress,
             found.problems,
@@ -160,13 +161,14 @@ def inspect(config: Config, progress: Callable[[int], None]) -> Inspection:
         found.problems("sources that cannot be read as passages", str(error))
         return found
     found.columns = seen.extra.names
-    found.train, found.dev = [[seen.in_passages(q) for q in kind] for kind in (found.train, found.dev)]
-    known, most = seen.rows, asked.max_missing_gold
-    for use, kind in (("train", found.train), ("dev", [q for q in found.dev if q.positive_ids])):
+    for use, kind in found.questions.items():
+        found.questions[use] = [seen.in_passages(question) for question in kind]
+        # Dev questions may name no passages at all, training questions must.
+        due = [q for q in found.questions[use] if q.positive_ids or use == "train"]
         found.missing_gold[use] = sum(
-            bool(q.positive_ids) and not any(id_ in known for id_ in q.positive_ids) for q in kind
+            bool(q.positive_ids) and not any(id_ in seen.rows for id_ in q.positive_ids) for q in due
         )
-        checking.check_gold(kind, known, SETTING[use], most, found.problems)
+        checking.check_gold(due, seen.rows, SETTING[use], asked.max_missing_gold, found.problems)
     return found
 
 

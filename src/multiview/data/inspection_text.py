@@ -14,6 +14,7 @@ from multiview.data.questions import Question
 from multiview.data.reading.formats import FORMATS
 from multiview.data.reading.judged import Use
 
+TITLES: dict[Use, str] = {"corpus": "Passages", "train": "Training questions", "dev": "Dev questions"}
 ID_WIDTH = 24
 FILES = 3
 """Files that are named; the others are counted."""
@@ -22,14 +23,11 @@ FILES = 3
 def print_inspection(console: Console, found: Inspection, options: Sequence[str]) -> None:
     """All of it, ending with the run that would use these data; `options` are that command's."""
     if found.formats.get("corpus"):
-        _heading(console, "Passages", found, "corpus")
+        _heading(console, TITLES["corpus"], found, "corpus")
         _print(console, _passages(found))
-    for use, title, asked in (
-        ("train", "Training questions", found.train),
-        ("dev", "Dev questions", found.dev),
-    ):
-        if found.formats.get(use):
-            _heading(console, title, found, use)
+    for use, asked in found.questions.items():
+        if found.formats[use]:
+            _heading(console, TITLES[use], found, use)
             _print(console, _questions(found, use, asked))
     console.print(Text("Problems", "bold"))
     if not found.problems.counts:
@@ -38,7 +36,7 @@ def print_inspection(console: Console, found: Inspection, options: Sequence[str]
         console.print(f"  {number:,} {kind}, the first:", markup=False)
         console.print(f"    {found.problems.first[kind]}", markup=False, soft_wrap=True)
     console.print()
-    if found.train:
+    if found.questions["train"]:
         line = shlex.join(["python", "-m", "pipelines", "run", "comparison", *options])
         console.print(Text.assemble(("Run it:  ", "bold"), line), soft_wrap=True)
     else:

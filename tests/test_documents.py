@@ -1,0 +1,208 @@
+"""Each command that README.md and docs/ show is run, on files of the formats that it names."""
+
+import gzip
+import io
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from multiview import cli
+from multiview.artifacts.store import LocalStore
+from multiview.data import inspection
+from multiview.data.inspection_text import print_inspection
+from multiview.data.reading.formats import FORMATS
+from multiview.overrides import gather, validate
+from multiview.runner import StepTeller, run_step
+from pipelines import __main__ as pipelines
+from pipelines.training import training
+from tests.bucket import free_port
+from tests.data.small import passage_rows, question_rows, write
+from tests.data.test_formats import beir, biencoder, marco, put
+from tests.pipelines.inprocess import run_plan
+from tests.pipelines.world import ROOT, World
+
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+ELSEWHERE = {
+    "make demo": "tests/demo/test_demo.py",
+    "make test": ".ci/run",
+    "python -m pipelines rerun camvr/round-2/encode": "tests/pipelines/test_local.py",
+}
+"""Commands that other tests run, and where."""
+
+
+def commands() -> list[str]:
+    """The lines of code blocks that run a program, without prompt and comment."""
+    found = []
+    for document in DOCUMENTS:
+        for language, block in re.findall(r"^```(\w*)\n(.*?)^```", document.read_text(), re.M | re.S):
+            for line in block.splitlines() if not language else ():
+                line = re.sub(r"\s+#.*", "", line.removeprefix("$ "))
+                if re.match(r"(make|multiview|mlflow|python -m) ", line) and not line.endswith("…"):
+                    found.append(line)
+    return list(dict.fromkeys(found))
+
+
+def these(program: str) -> list[str]:
+    return [line for line in commands() if line.startswith(program)]
+
+
+def call(app, line: str, monkeypatch) -> None:
+    monkeypatch.setattr(sys, "argv", shlex.split(line.removeprefix("python -m ")))
+    with pytest.raises(SystemExit) as ended:
+        cli.run_app(app)
+    assert ended.value.code == 0
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch) -> Path:
+    """A folder with every file that the documents name, small, in its real format."""
+    monkeypatch.chdir(tmp_path)
+    passages, asked = passage_rows(20), question_rows("t", 20, 20)
+    for name, rows in (("train", asked), ("dev", question_rows("d", 10, 10))):
+        paragraphs = [
+            {
+                "context": passages[i]["text"],
+                "qas": [
+                    {
+                        "id": row["qid"],
+                        "question": row["question"],
+                        "answers": [{"text": row["answers"][0], "answer_start": row["answer_starts"][0]}],
+                    }
+                ],
+            }
+            for i, row in enumerate(rows)
+        ]
+        put(
+            tmp_path / f"{name}-v1.1.json",
+            json.dumps({"data": [{"title": "T", "paragraphs": paragraphs}]}),
+        )
+    put(
+        tmp_path / "psgs_w100.tsv.gz",
+        gzip.compress(b"id\ttext\ttitle\n18768923\tone\tA\n7\ttwo\tB\n5\tthree\tC\n"),
+    )
+    file = Path(biencoder(tmp_path))
+    put(tmp_path / "biencoder-nq-train.json.gz", gzip.compress(file.read_bytes()))
+    put(tmp_path / "nq-test.qa.csv", "who?\t['a']\n")
+    beir(tmp_path / "scifact", "train", "test")
+    covid = beir(tmp_path / "trec-covid", "test")
+    for name in ("corpus.jsonl", "queries.jsonl", "qrels/test.tsv"):
+        put(covid / name, re.sub(r'(?<=["\t])(4983|5836)', r"c\1", (covid / name).read_text()))
+    queries = (covid / "queries.jsonl").read_text()
+    put(covid / "queries.jsonl", queries.replace('"_id": "', '"_id": "c'))
+    judged = (covid / "qrels/test.tsv").read_text().splitlines()
+    put(covid / "qrels/test.tsv", "\n".join([judged[0], *(f"c{line}" for line in judged[1:])]))
+    for file in marco(tmp_path / "msmarco").iterdir():
+        shutil.copy(file, tmp_path)
+    table = "".join(f"{row['id']},{row['text']}\n" for row in passages)
+    put(tmp_path / "passages.csv", "pid,body\n" + table)
+    put(tmp_path / "passages.csv.gz", gzip.compress(("pid,body\n" + table).encode()))
+    write(tmp_path / "passages.parquet", passages)
+    both = [{**row, "gold": row["positive_ids"]} for row in asked]
+    write(tmp_path / "questions.jsonl", both)
+    for row in passages:
+        put(tmp_path / "articles" / f"{row['id']}.txt", row["text"])
+    write(tmp_path / "about-articles.jsonl", asked)
+    return tmp_path
+
+
+def test_there_are_commands_and_each_is_run_here_or_elsewhere():
+    found = commands()
+    assert len(found) > 12
+    here = (
+        *("python -m pipelines run ", "python -m pipelines compile "),
+        *("multiview inspect ", "multiview search ", "mlflow ui "),
+    )
+    for line in found:
+        elsewhere = [place for start, place in ELSEWHERE.items() if line.startswith(start)]
+        assert line.startswith(here) or elsewhere, f"no test runs: {line}"
+    for start, place in ELSEWHERE.items():
+        words = start.split()[-1]
+        assert words in (ROOT / place).read_text(), f"{place} does not run {start}"
+
+
+@pytest.mark.parametrize("line", these("python -m pipelines run "))
+def test_runs_read_the_files_that_they_name(line, files, monkeypatch):
+    """Up to their first step, which reads all files: whole runs are in tests/pipelines."""
+
+    def split(plan, overrides, preset, store, *others, **more):
+        node = plan.nodes["split"]
+        run_step(node.step, StepTeller(store, "run", "split", "split"), node.config, {})
+
+    monkeypatch.setattr(pipelines, "_run", split)
+    call(pipelines.app, f"{line} --set corpus.shards=1 --set questions.max_missing_gold=0.5", monkeypatch)
+    assert list(Path("store").glob("passages/*/artifact.json"))
+
+
+def test_compile_writes_every_pipeline(files, monkeypatch):
+    (line,) = these("python -m pipelines compile ")
+    call(pipelines.app, line, monkeypatch)
+    assert {file.stem for file in Path("compiled").iterdir()} == {"training", "comparison"}
+
+
+@pytest.mark.parametrize("line", these("multiview inspect "))
+def test_inspections_find_nothing_wrong(line, files, monkeypatch, website):
+    call(cli.app, line.replace("https://example.org", website), monkeypatch)
+
+
+def test_the_inspection_shown_is_what_it_prints():
+    settings = ["questions.source=demo://train.json", "questions.dev_source=demo://dev.json"]
+    options = [word for setting in settings for word in ("--set", setting)]
+    console = Console(file=io.StringIO(), width=100, highlight=False)
+    print_inspection(
+        console, inspection.inspect(validate(gather(None, settings)), lambda done: None), options
+    )
+    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    printed = "\n".join(line.rstrip() for line in lines)
+    assert printed in (ROOT / "docs" / "data.md").read_text()
+
+
+def test_the_table_of_formats_is_the_code_s():
+    rows = re.findall(
+        r"^\| `(\w+)` \| (.*?) \| .*? \| (yes)? *\| (yes)? *\|$",
+        (ROOT / "docs" / "data.md").read_text(),
+        re.M,
+    )
+    assert rows == [
+        (name, form.about, "yes" if form.passages else "", "yes" if form.questions else "")
+        for name, form in FORMATS.items()
+    ]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory) -> tuple[LocalStore, str]:
+    """A store and the address of a small index in it."""
+    world = World.make(tmp_path_factory.mktemp("trained"))
+    settings = ["model.architecture=camvr", "train.rounds=1", "train.max_steps=2"]
+    store = LocalStore(world.folder / "store")
+    records = run_plan(training(gather(str(world.folder / "tiny.yaml"), settings)), store)
+    return store, f"{store.url}/{records['camvr/round-1/index']['index'].folder}"
+
+
+@pytest.mark.parametrize("line", these("multiview search "))
+def test_searches_print_passages(line, trained, monkeypatch, capsys):
+    call(cli.app, re.sub(r"\S*store/index/\w+", trained[1], line), monkeypatch)
+    assert re.search(r"^1   .*view \d", capsys.readouterr().out, re.M)
+
+
+@pytest.mark.parametrize("line", these("mlflow ui "))
+def test_mlflow_serves_the_runs(line, tmp_path):
+    port = free_port()
+    line = line.replace("sqlite:///store", f"sqlite:///{tmp_path}")
+    command = [sys.executable, "-m", *shlex.split(line), "--port", str(port), "--workers", "1"]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=tmp_path)
+    try:
+        for seen in iter(server.stdout.readline, b""):  # type: ignore[union-attr]
+            if b"startup complete" in seen.lower():
+                break
+        assert urllib.request.urlopen(f"http://127.0.0.1:{port}/health").read() == b"OK"
+    finally:
+        server.terminate()
+        server.wait(30)
