@@ -118,9 +118,9 @@ class Model(Section):
     base: Annotated[str, HOW] = "bert-base-uncased"
     """A BERT-like checkpoint: hub name, folder, bucket folder, or `package:NAME` for an installed package that carries one."""
     architecture: Architecture = "camvr"
-    """Layout of passages and questions: dpr, mvr or camvr."""
+    """Layout of passages and questions: dpr, me-bert, mvr, camvr, dual-cross, sentence or equal-splits."""
     views: Annotated[int, Field(ge=1)] = 8
-    """n, the number of viewer tokens of a passage (CAMVR 4.2, MVR 4.2)."""
+    """n: the viewer tokens of a passage (CAMVR 4.2, MVR 4.2), me-bert's tokens, the runs of equal-splits."""
     pooling: Pooling = "viewer"
     """A view's vector: its viewer token (the papers), the mean of its snippet's tokens, or the sum of both. *Ours.*"""
     normalise: bool = False
@@ -167,8 +167,8 @@ class Train(Section):
     """What round two starts from (DPR, tevatron: the pretrained checkpoint). Shapes the DAG."""
     round_two: Annotated[dict[str, Any], HOW] = {}
     """Settings of this section that differ in round two, as in {epochs: 20}."""
-    positive: Literal["max", "answer"] = "max"
-    """s+: the max over views (MVR Eq. 6), or the view of the answer's snippet (CAMVR Eq. 13)."""
+    positive: Literal["max", "answer", "each"] = "max"
+    """s+: the max over views (MVR Eq. 6), the view of the answer's snippet (CAMVR Eq. 13), or each view that holds an answer, against every view of the negatives (MVR 5.1)."""
     answer_view: Literal["first", "best"] = "first"
     """Without an offset, several snippets hold the answer: the first, or the best-scoring. *Ours.*"""
     local_weight: Annotated[float, Field(ge=0)] = 0.0

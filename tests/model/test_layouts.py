@@ -146,7 +146,7 @@ def test_a_curly_apostrophe_in_a_question_is_read_as_a_plain_one(base: Path) -> 
     assert made.question("the king’s year").input_ids == made.question("the king's year").input_ids
 
 
-@pytest.mark.parametrize("name", ["dpr", "mvr"])
+@pytest.mark.parametrize("name", ["dpr", "mvr", "me-bert", "sentence"])
 def test_the_end_of_a_long_text_is_cut_and_the_last_sep_kept(base: Path, name: str) -> None:
     made = make(base, name, passage_length=20)
     for title, text in (("Old", "king " * 50), ("king " * 50, "queen")):
@@ -189,9 +189,11 @@ def test_truncation_never_drops_a_viewer(base: Path) -> None:
     ("options", "message"),
     [
         ({"architecture": "camvrr"}, "did you mean 'camvr'"),
-        ({"architecture": "colbert-x"}, "choose one of"),
+        ({"architecture": "splade"}, "choose one of"),
         ({"architecture": "mvr", "pooling": "snippet"}, "model.pooling"),
         ({"architecture": "camvr", "views": 40, "passage_length": 64}, "at most 31 views"),
+        ({"architecture": "me-bert", "pooling": "both"}, "model.pooling"),
+        ({"architecture": "me-bert", "views": 65, "passage_length": 64}, "at most 64 views"),
         ({"architecture": "mvr", "views": 60, "passage_length": 64}, "at most 56 views"),
     ],
 )
@@ -207,9 +209,11 @@ def test_answer_views_need_views_that_stand_for_text() -> None:
     answer = Train(positive="answer")
     for name in ("dpr", "camvr"):
         check(Model(architecture=name), answer)
-    check(Model(architecture="mvr"), Train())
-    with pytest.raises(InputError, match=r"train\.positive"):
-        check(Model(architecture="mvr"), answer)
+    for name in ("mvr", "me-bert"):
+        check(Model(architecture=name), Train())
+        for positive in ("answer", "each"):
+            with pytest.raises(InputError, match=rf"train\.positive: {positive}"):
+                check(Model(architecture=name), Train.model_validate({"positive": positive}))
 
 
 def test_lengths_beyond_the_base_models_positions_are_refused() -> None:

@@ -2,7 +2,9 @@
 
     L = -log( exp(s+/τ) / ( exp(s+/τ) + Σ exp(f(q,d-)/τ) ) )  -  λ · log( exp(f(q,d+)/τ) / Σ_i exp(f_i(q,d+)/τ) )
 
-MVR Eq. 5-7 with s+ = f(q,d+) = max over views; CAMVR Eq. 13 with s+ = the score of the answer's view.
+MVR Eq. 5-7 with s+ = f(q,d+) = max over views; CAMVR Eq. 13 with s+ = the score of the answer's view; with
+"each" (MVR 5.1) the first term is the mean over all pairs of a question and a view of d+ that holds its
+answer, s+ being that view's score, and the sum runs over every view of every negative.
 """
 
 from dataclasses import dataclass
@@ -37,7 +39,7 @@ def contrastive_loss(
     *,
     real_views: Tensor,
     answer_views: Tensor | None = None,
-    positive_mode: Literal["max", "answer"] = "max",
+    positive_mode: Literal["max", "answer", "each"] = "max",
     answer_view: Literal["first", "best"] = "first",
     local_weight: float = 0.0,
 ) -> tuple[Tensor, LossParts]:
@@ -48,7 +50,8 @@ def contrastive_loss(
     question's own passage; `excluded` bool [B, P] marks passages that are positives of the same question
     and so no negatives. A negative scores its max over all views, padding included. `answer_views`
     bool [B, V] marks the views of the positive whose snippet holds the answer; with `positive_mode`
-    "answer", s+ is the first of them or the best, and the max over real views where there is none.
+    "answer", s+ is the first of them or the best, and the max over real views where there is none; with
+    "each" every one of them is a positive of its own, and that max the only one where there is none.
     All is computed in float32, and no ratio of exponentials is ever formed.
     """
     with torch.autocast(scores.device.type, enabled=False):
@@ -62,12 +65,22 @@ def contrastive_loss(
             known = torch.ones_like(positive, dtype=torch.bool)
         else:
             if answer_views is None:
-                raise ValueError("positive_mode 'answer' needs answer_views")
+                raise ValueError(f"positive_mode {positive_mode!r} needs answer_views")
             answers = answer_views & view_mask[positive]
             known = answers.any(dim=-1)
             target = _answer_scores(own, answers, known, real_views[positive], answer_view)
-        negatives = passages.masked_fill(excluded, -torch.inf).scatter(1, positive[:, None], -torch.inf)
-        contrastive = -torch.log_softmax(torch.cat([target[:, None], negatives], dim=1), dim=1)[:, 0].mean()
+        no_negative = excluded.scatter(1, positive[:, None], True)
+        if positive_mode == "each":
+            # Pairs of a question and a positive view of it, each against all views of the negatives.
+            fallback = ~known[:, None] & real_views[positive] & (own == target[:, None])
+            rows, columns = (answers | fallback).nonzero(as_tuple=True)
+            target_scores = own[rows, columns]
+            negatives = scores.masked_fill(no_negative[:, :, None], -torch.inf).flatten(1)
+        else:
+            target_scores = target
+            negatives = passages.masked_fill(no_negative, -torch.inf)
+        logits = torch.cat([target_scores[:, None], negatives[rows]], dim=1)
+        contrastive = -torch.log_softmax(logits, dim=1)[:, 0].mean()
         local = (torch.logsumexp(own, dim=-1) - own.amax(dim=-1)).mean()
         # Without λ the local term is only watched; 0 · gradient would still be 0, but not free.
         loss = contrastive + local_weight * local if local_weight else contrastive

@@ -84,7 +84,7 @@ class Collator:
 
     def _answers(self, example: Example, views: Sequence[View]) -> list[bool]:
         """Which views of the positive hold the answer (CAMVR 3.2)."""
-        if self.settings.positive != "answer":
+        if self.settings.positive == "max":
             return [False] * len(views)
         question, passage = example.question, self.passages[example.positive]
         # Offsets are into the first positive; where that is not in the corpus, another stands in for it.

@@ -82,7 +82,7 @@ class BiEncoderTrainer(Trainer):
         self._parts["contrastive_loss"].append(parts.contrastive)
         self._parts["local_loss"].append(parts.local)
         self._parts["in_batch_accuracy"].append(parts.correct)
-        if self.settings.positive == "answer":
+        if self.settings.positive != "max":
             self._parts["fallback_share"].append(parts.fallback)
         for view, share in enumerate(parts.wins, 1):
             self._parts[f"view_{view}_wins"].append(share)

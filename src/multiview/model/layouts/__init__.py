@@ -17,7 +17,10 @@ from multiview.model.layouts.base import (
 )
 from multiview.model.layouts.camvr import Camvr
 from multiview.model.layouts.dpr import Dpr
+from multiview.model.layouts.dual_cross import DualCross
+from multiview.model.layouts.me_bert import MeBert
 from multiview.model.layouts.mvr import Mvr
+from multiview.model.layouts.parts import EqualSplits, Sentence
 
 __all__ = [
     "LAYOUTS",
@@ -31,7 +34,9 @@ __all__ = [
     "numbered_views",
 ]
 
-LAYOUTS: dict[str, type[Layout]] = {kind.name: kind for kind in (Dpr, Mvr, Camvr)}
+LAYOUTS: dict[str, type[Layout]] = {
+    kind.name: kind for kind in (Dpr, MeBert, Mvr, Camvr, DualCross, Sentence, EqualSplits)
+}
 
 
 def architecture(name: str) -> type[Layout]:
@@ -52,8 +57,8 @@ def check(model: Model, train: Train | None = None) -> None:
     """Raise InputError where the settings of a model, or of a training of it, do not suit its architecture."""
     kind = architecture(model.architecture)
     kind.check(model)
-    if train is not None and train.positive == "answer" and not kind.has_spans:
+    if train is not None and train.positive != "max" and not kind.has_spans:
         raise InputError(
-            f"train.positive: answer does not suit architecture {kind.name}, whose views stand for no part of the text; "
+            f"train.positive: {train.positive} does not suit architecture {kind.name}, whose views stand for no part of the text; "
             "use max"
         )

@@ -18,6 +18,8 @@ PreTrainedTokenizer = Any
 """A transformers tokenizer; not imported, because that takes seconds."""
 Run = tuple[int, int]
 """Tokens [start, stop) of a sequence, never empty."""
+Span = tuple[int, int]
+"""Code points [start, stop) of a passage's text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +32,7 @@ class View:
     """
 
     runs: tuple[Run, ...]
-    span: tuple[int, int] | None = None
+    span: Span | None = None
     padding: bool = False
 
 
@@ -75,6 +77,8 @@ class Layout(ABC):
     """The architecture's own defaults, as overrides of the configuration."""
     has_spans: ClassVar[bool]
     """Whether views stand for parts of the text, so that one of them can be the answer's."""
+    reads_queries: ClassVar[bool] = False
+    """Whether a passage is read together with queries: the question in training, else generated ones."""
 
     def __init__(self, settings: Model, tokenizer: PreTrainedTokenizer) -> None:
         self.check(settings)
@@ -128,7 +132,7 @@ class Layout(ABC):
         )
         return encoded["input_ids"]
 
-    def _whole(self, length: int, span: tuple[int, int] | None = None) -> View:
+    def _whole(self, length: int, span: Span | None = None) -> View:
         """The only view of a sequence: its first token, the mean of all tokens, or the sum of both."""
         first, whole = (0, 1), (0, length)
         runs = {"viewer": (first,), "snippet": (whole,), "both": (first, whole)}

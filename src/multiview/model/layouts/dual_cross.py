@@ -1,0 +1,36 @@
+"""Dual Cross Encoder (Li et al., 2022): the passage read together with each of its queries."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from multiview.model.layouts.base import Layout, TokenSequence
+
+if TYPE_CHECKING:
+    from multiview.data.passages import Passage
+
+
+class DualCross(Layout):
+    """`[CLS] query [SEP] title text [SEP]` for each distinct query, cut at the end; the view is its `[CLS]`.
+
+    Dual Cross Encoder 3.4-3.6: in training the query is the question, for negatives too; in the index there
+    is a view a generated query. A passage without queries is `[CLS] title text [SEP]` (ours).
+    """
+
+    name = "dual-cross"
+    has_spans = True
+    reads_queries = True
+
+    @property
+    def max_views(self) -> int:
+        return 1
+
+    def passage(self, passage: "Passage", queries: Sequence[str] = ()) -> list[TokenSequence]:
+        distinct = list(dict.fromkeys(queries))
+        text = f"{passage.title} {passage.text}" if passage.title else passage.text
+        body, *heads = self._tokens([text, *distinct])
+        sequences = []
+        for head in heads or [[]]:
+            query = [*head[: self.settings.question_length], self._sep] if head else []
+            ids = [*[self._cls, *query, *body][: self.settings.passage_length - 1], self._sep]
+            sequences.append(TokenSequence(ids, (self._whole(len(ids), (0, len(passage.text))),)))
+        return sequences

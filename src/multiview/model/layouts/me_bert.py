@@ -1,0 +1,43 @@
+"""ME-BERT (Luan et al., 2021): the first k tokens of the passage."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from multiview.config import Model
+from multiview.errors import InputError
+from multiview.model.layouts.base import Layout, TokenSequence, View
+
+if TYPE_CHECKING:
+    from multiview.data.passages import Passage
+
+
+class MeBert(Layout):
+    """`[CLS] title [SEP] text [SEP]`; the views are its first `model.views` tokens, fewer where it is shorter.
+
+    A baseline of MVR (Tables 2, 4, 6).
+    """
+
+    name = "me-bert"
+    has_spans = False
+
+    @classmethod
+    def check(cls, settings: Model, max_positions: int | None = None) -> None:
+        super().check(settings, max_positions)
+        if settings.pooling != "viewer":
+            raise InputError(
+                f"model.pooling: {settings.pooling} does not suit architecture me-bert, whose views are tokens; use viewer"
+            )
+        if settings.views > settings.passage_length:
+            raise InputError(
+                f"model.views: {settings.views} tokens, but model.passage_length is {settings.passage_length}; "
+                f"use at most {settings.passage_length} views"
+            )
+
+    @property
+    def max_views(self) -> int:
+        return self.settings.views
+
+    def passage(self, passage: "Passage", queries: Sequence[str] = ()) -> list[TokenSequence]:
+        ids = [self._cls, *self._title_and_text(passage, self.settings.passage_length - 1)]
+        views = tuple(View(((i, i + 1),)) for i in range(min(self.settings.views, len(ids))))
+        return [TokenSequence(ids, views)]

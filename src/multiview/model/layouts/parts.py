@@ -1,0 +1,67 @@
+"""The baselines of MVR 5.1: a passage cut into parts, each a sequence of its own."""
+
+import re
+from abc import abstractmethod
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from multiview.model.layouts.base import Layout, Span, TokenSequence
+
+if TYPE_CHECKING:
+    from multiview.data.passages import Passage
+
+WORD = re.compile(r"\S+")
+
+
+class Parts(Layout):
+    """`[CLS] title [SEP] part [SEP]` for each part of the text; the view is its `[CLS]`.
+
+    The title stands before every part, as DPR puts it before every passage (ours: MVR is silent). In
+    training each part of the positive that holds an answer is a positive of its own, and each part of a
+    negative a negative of its own; only a search takes the best part (MVR 5.1).
+    """
+
+    defaults = {"train": {"positive": "each"}}
+    has_spans = True
+
+    @property
+    def max_views(self) -> int:
+        return 1
+
+    @abstractmethod
+    def spans(self, passage: "Passage") -> list[Span]:
+        """The parts of the text, in code points; they partition it. At least one."""
+
+    def passage(self, passage: "Passage", queries: Sequence[str] = ()) -> list[TokenSequence]:
+        spans = self.spans(passage)
+        title, *parts = self._tokens([passage.title, *(passage.text[start:stop] for start, stop in spans)])
+        head = [self._cls, *title, self._sep] if title else [self._cls]
+        sequences = []
+        for span, part in zip(spans, parts, strict=True):
+            ids = [*[*head, *part][: self.settings.passage_length - 1], self._sep]
+            sequences.append(TokenSequence(ids, (self._whole(len(ids), span),)))
+        return sequences
+
+
+class Sentence(Parts):
+    """A part is a sentence."""
+
+    name = "sentence"
+
+    def spans(self, passage: "Passage") -> list[Span]:
+        return list(pairwise((0, *passage.sentence_ends))) or [(0, 0)]
+
+
+class EqualSplits(Parts):
+    """The parts are `model.views` runs of words that differ by one word at most, the longer ones first;
+    a text of fewer words has a part a word."""
+
+    name = "equal-splits"
+
+    def spans(self, passage: "Passage") -> list[Span]:
+        starts = [match.start() for match in WORD.finditer(passage.text)]
+        number = max(1, min(self.settings.views, len(starts)))
+        size, longer = divmod(len(starts), number)
+        firsts = [part * size + min(part, longer) for part in range(1, number)]
+        return list(pairwise((0, *(starts[first] for first in firsts), len(passage.text))))
