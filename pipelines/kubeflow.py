@@ -18,6 +18,8 @@ ARTIFACT_TYPES = {
     names.DEV_QUESTIONS: dsl.Dataset,
     names.NEGATIVES: dsl.Dataset,
     names.MODEL: dsl.Model,
+    names.GENERATOR: dsl.Model,
+    names.QUERIES: dsl.Dataset,
 }
 """Types for the UI's sake; every other kind is a plain Artifact."""
 

@@ -3,7 +3,8 @@ of several systems over the same split, BM25 negatives and questions."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 from multiview import names
 from multiview.artifacts.record import Reference, load_record
@@ -11,8 +12,8 @@ from multiview.artifacts.staging import stage
 from multiview.config import Config, Model
 from multiview.errors import InputError
 from multiview.model.bases import SETTINGS_FILE
-from multiview.model.layouts import check
-from multiview.overrides import Overrides, resolve, resolve_systems, round_settings, validate
+from multiview.model.layouts import architecture, check
+from multiview.overrides import Overrides, resolve, resolve_systems, stage_settings, validate
 from pipelines.plan import Output, Plan, Source, first_output
 
 
@@ -25,13 +26,15 @@ class Data:
     dev_questions: Output
     negatives: Output
     shards: tuple[str, ...]
+    queries: Output | None
+    """Generated for the passages, where a system needs them."""
 
 
 def training(overrides: Overrides) -> Plan:
     """One system, named by its architecture, from corpus to metrics."""
     config = resolve(overrides)
     plan = Plan("training")
-    add_system(plan, config.model.architecture, config, add_data(plan, config))
+    add_system(plan, config.model.architecture, config, add_data(plan, config, [config]))
     return plan
 
 
@@ -40,7 +43,7 @@ def comparison(overrides: Overrides) -> Plan:
     systems = resolve_systems(overrides)
     config = validate(overrides)
     plan = Plan("comparison")
-    data = add_data(plan, config)
+    data = add_data(plan, config, systems.values())
     evaluations: dict[str, Source] = {
         name: add_system(plan, name, system, data) for name, system in systems.items()
     }
@@ -82,18 +85,52 @@ def add_fusions(plan: Plan, config: Config, evaluations: dict[str, Source], data
         evaluations[row] = first_output(node)
 
 
-def add_data(plan: Plan, config: Config) -> Data:
+def add_data(plan: Plan, config: Config, systems: Iterable[Config]) -> Data:
     plan.add("split", "split", config)
     passages = Output("split", names.PASSAGES)
     questions = Output("split", names.TRAIN_QUESTIONS)
+    dev_questions = Output("split", names.DEV_QUESTIONS)
     negatives = plan.add("bm25-negatives", "bm25-negatives", config, passages=passages, questions=questions)
     shards = tuple(f"shard-{number:02d}" for number in range(config.corpus.shards))
-    return Data(passages, questions, Output("split", names.DEV_QUESTIONS), first_output(negatives), shards)
+    data = Data(passages, questions, dev_questions, first_output(negatives), shards, None)
+    if any(_reads_queries(system) or system.train.warm_up for system in systems):
+        data = replace(data, queries=add_queries(plan, config, data))
+    return data
+
+
+def add_queries(plan: Plan, config: Config, data: Data) -> Output:
+    """Generate queries for all passages, with a generator that may be fine-tuned first, and measure them."""
+    generator = first_output(plan.add("initial-generator", "initial-generator", config))
+    if config.generation.fine_tune:
+        node = plan.add(
+            "train-generator",
+            "train-generator",
+            config,
+            base=generator,
+            passages=data.passages,
+            questions=data.train_questions,
+        )
+        generator = first_output(node)
+    node = plan.add(
+        "generate-queries",
+        "generate-queries",
+        config,
+        data.shards,
+        generator=generator,
+        passages=data.passages,
+    )
+    made = [first_output(node)]
+    plan.add("evaluate-queries", "evaluate-queries", config, queries=made, questions=data.dev_questions)
+    return first_output(plan.add("gather-queries", "gather-queries", config, shards=made))
+
+
+def _reads_queries(config: Config) -> bool:
+    return architecture(config.model.architecture).reads_queries
 
 
 def add_system(plan: Plan, system: str, config: Config, data: Data) -> Output:
     """Train, encode, index and evaluate one system; its evaluation."""
-    start = pretrained = _start(plan, system, config)
+    start = pretrained = add_warm_up(plan, system, config, _start(plan, system, config), data)
     model, index = start, None
     negatives: Source = data.negatives
     for number in range(1, config.train.rounds + 1):
@@ -115,7 +152,7 @@ def add_system(plan: Plan, system: str, config: Config, data: Data) -> Output:
             plan.add(
                 f"{system}/round-{number}/train",
                 "train",
-                round_settings(config, number),
+                stage_settings(config, "round_two" if number == 2 else None),
                 start=start,
                 passages=data.passages,
                 questions=data.train_questions,
@@ -137,10 +174,28 @@ def add_system(plan: Plan, system: str, config: Config, data: Data) -> Output:
     return first_output(evaluation)
 
 
-def add_index(plan: Plan, place: str, config: Config, model: Source, data: Data) -> Output:
-    embeddings = plan.add(
-        f"{place}/encode", "encode", config, data.shards, model=model, passages=data.passages
+def add_warm_up(plan: Plan, system: str, config: Config, start: Source, data: Data) -> Source:
+    """The model that the rounds start from: `start`, or that trained on generated queries."""
+    if not config.train.warm_up:
+        return start
+    assert data.queries is not None
+    node = plan.add(
+        f"{system}/warm-up/train",
+        "warm-up",
+        stage_settings(config, "warm_up"),
+        start=start,
+        passages=data.passages,
+        queries=data.queries,
     )
+    return first_output(node)
+
+
+def add_index(plan: Plan, place: str, config: Config, model: Source, data: Data) -> Output:
+    step, inputs = "encode", {"model": model, "passages": data.passages}
+    if _reads_queries(config):
+        assert data.queries is not None
+        step, inputs = "encode-with-queries", {**inputs, "queries": data.queries}
+    embeddings = plan.add(f"{place}/encode", step, config, data.shards, **inputs)
     index = plan.add(f"{place}/index", "index", config, embeddings=[first_output(embeddings)])
     return first_output(index)
 

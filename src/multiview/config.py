@@ -167,6 +167,10 @@ class Train(Section):
     """What round two starts from (DPR, tevatron: the pretrained checkpoint). Shapes the DAG."""
     round_two: Annotated[dict[str, Any], HOW] = {}
     """Settings of this section that differ in round two, as in {epochs: 20}."""
+    warm_up: Annotated[dict[str, Any], HOW] = {}
+    """Settings of this section for a stage on generated queries before round one, as in {epochs: 10}; empty: no such stage (Dual Cross Encoder 3.6). Shapes the DAG."""
+    warmup_passage: Literal["with_query", "plain"] = "with_query"
+    """In that stage a passage is read with its query, or alone as the authors' code does. *Ours.*"""
     positive: Literal["max", "answer", "each"] = "max"
     """s+: the max over views (MVR Eq. 6), the view of the answer's snippet (CAMVR Eq. 13), or each view that holds an answer, against every view of the negatives (MVR 5.1)."""
     answer_view: Literal["first", "best"] = "first"

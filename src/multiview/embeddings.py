@@ -19,6 +19,8 @@ VIEWS_FILE = "views.f16"
 ROWS_FILE = "rows.parquet"
 HEADER_FILE = "embeddings.json"
 REBUILD = "delete this artifact's folder and run `encode` again"
+QUERIES_FIELD = pa.field("queries", pa.list_(pa.string()))
+"""A further column of `rows.parquet` where passages were read with queries: the distinct ones, a view each."""
 
 
 class Embeddings:

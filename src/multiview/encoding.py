@@ -11,6 +11,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import repeat
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -21,7 +22,9 @@ import torch
 
 from multiview.config import Encode
 from multiview.data.passages import Passage, content_hash, count_passages, read_passages
+from multiview.embeddings import QUERIES_FIELD
 from multiview.errors import InputError
+from multiview.generation.queries import with_queries
 from multiview.model.batch import Batch, make_batch
 from multiview.model.encoder import BiEncoder
 from multiview.model.layouts import TokenSequence, View, kept_views
@@ -138,18 +141,20 @@ class Encoder:
 
 
 class ViewRows:
-    """Gives the views of passages their rows in the matrix, in passage order, and writes `rows.parquet`."""
+    """Gives the views of passages their rows in the matrix, in passage order, and writes `rows.parquet`:
+    with the queries that passages were read with, where `queries` says that they were."""
 
-    def __init__(self, path: Path, padding: bool) -> None:
+    def __init__(self, path: Path, padding: bool, queries: bool = False) -> None:
         self._padding = padding
-        self._writer = pq.ParquetWriter(path, ROWS_SCHEMA, compression="zstd")
-        self._pending: list[tuple[str, str, int, int]] = []
+        self._schema = ROWS_SCHEMA.append(QUERIES_FIELD) if queries else ROWS_SCHEMA
+        self._writer = pq.ParquetWriter(path, self._schema, compression="zstd")
+        self._pending: list[tuple[Any, ...]] = []
         self.passages = 0
         self.rows = 0
         self.padding_left_out = 0
 
     def place(
-        self, passage: Passage, sequences: Sequence[TokenSequence]
+        self, passage: Passage, sequences: Sequence[TokenSequence], queries: Sequence[str] = ()
     ) -> Iterator[tuple[TokenSequence, tuple[str, int]]]:
         """Each sequence with its passage's id and the row of its first kept view."""
         first = self.rows
@@ -159,7 +164,8 @@ class ViewRows:
             self.padding_left_out += len(sequence.views) - kept
             yield sequence, (passage.id, at)
         digest = content_hash(passage.title, passage.text)
-        self._pending.append((passage.id, digest, first, self.rows - first))
+        row = (passage.id, digest, first, self.rows - first, list(queries))
+        self._pending.append(row[: len(self._schema)])
         self.passages += 1
         if len(self._pending) == ROWS_PER_BLOCK:
             self._flush()
@@ -176,25 +182,31 @@ class ViewRows:
     def _flush(self) -> None:
         if self._pending:
             columns = [list(column) for column in zip(*self._pending, strict=True)]
-            self._writer.write_table(pa.table(columns, schema=ROWS_SCHEMA))
+            self._writer.write_table(pa.table(columns, schema=self._schema))
             self._pending.clear()
 
 
 def encode(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any) -> None:
     """Step: the views of one shard (`passages`) by `model`, as `embeddings`.
 
-    Writes `views.f16` (little-endian float16 [rows, dim], rows in passage order), `rows.parquet` (id,
+    With the input `queries`, the shard's generated queries, each passage is read with each of them; without,
+    a layout that reads queries reads the passage alone. Writes `views.f16` (little-endian float16 [rows, dim], rows in passage order), `rows.parquet` (id,
     content_hash, offset of the first row, views) and `embeddings.json`. InputError for a vector beyond float16.
     """
     started = time.monotonic()
     encoder = Encoder(inputs["model"].path, settings.encode)
     folder, shard = output["embeddings"], inputs["passages"].path
     total = count_passages(shard)
-    rows = ViewRows(folder / ROWS_FILE, settings.encode.index_padding_views)
+    rows = ViewRows(folder / ROWS_FILE, settings.encode.index_padding_views, "queries" in inputs)
+    passages = read_passages(shard)
     sequences = (
         placed
-        for passage in read_passages(shard)
-        for placed in rows.place(passage, encoder.layout.passage(passage))
+        for passage, queries in (
+            with_queries(passages, inputs["queries"].path)
+            if "queries" in inputs
+            else zip(passages, repeat(()))
+        )
+        for placed in rows.place(passage, encoder.layout.passage(passage, queries), queries)
     )
     width = 2 * encoder.dim
     with (folder / VIEWS_FILE).open("wb") as file:

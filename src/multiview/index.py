@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from multiview.artifacts.staged import Staged
-from multiview.embeddings import Embeddings
+from multiview.data.passages import ROW_GROUP, PassageRows
+from multiview.embeddings import QUERIES_FIELD, Embeddings
 from multiview.errors import InputError
 from multiview.search import TopPassages, rank_of, top_passages
 
 INDEX_FILE = "index.faiss"
 PASSAGES_FILE = "passages.parquet"
+QUERIES_FILE = "queries.parquet"
 HEADER_FILE = "index.json"
 REBUILD = "delete this artifact's folder and run `index` again"
 
@@ -32,7 +34,8 @@ def build_index(settings: Any, inputs: dict[str, Any], output: dict[str, Path], 
     """Step: one exact inner-product index over the views of all shards.
 
     `inputs["embeddings"]` are the shards' embeddings, in shard order. Writes `index.faiss`,
-    `passages.parquet` (id, offset, views) and `index.json`. Raises InputError when shards come from
+    `passages.parquet` (id, offset, views), `index.json` and, where passages were read with queries,
+    `queries.parquet` (theirs, a row a passage). Raises InputError when shards come from
     different models, differ in width, share a passage, or a block of views is damaged.
     """
     staged: Sequence[Staged] = inputs["embeddings"]
@@ -48,6 +51,7 @@ def build_index(settings: Any, inputs: dict[str, Any], output: dict[str, Path], 
             tell.progress(index.ntotal, total, "views")
     faiss.write_index(index, str(folder / INDEX_FILE))
     pq.write_table(passages, folder / PASSAGES_FILE)
+    _write_queries(shards, folder / QUERIES_FILE)
     header = {
         "kind": "exact",
         "model": shards[0].model,
@@ -76,12 +80,14 @@ class ViewIndex:
         offsets: np.ndarray,
         views: np.ndarray,
         header: dict[str, Any],
+        queries: PassageRows | None = None,
     ) -> None:
         self.faiss_index = faiss_index
         self.ids = ids
         self.offsets = offsets
         self.views = views
         self.header = header
+        self._queries = queries
         self._rank = rank_of(ids)
 
     @classmethod
@@ -100,7 +106,9 @@ class ViewIndex:
                 f"{views.sum()} and {HEADER_FILE} says {header['dim']}; {REBUILD}"
             )
         ids = table["id"].combine_chunks()
-        return cls(faiss_index, ids, table["offset"].to_numpy(), views, header)
+        queries = folder / QUERIES_FILE
+        rows = PassageRows([queries]) if queries.is_file() else None
+        return cls(faiss_index, ids, table["offset"].to_numpy(), views, header, rows)
 
     def __len__(self) -> int:
         """Number of passages."""
@@ -133,6 +141,13 @@ class ViewIndex:
     def passage_id(self, number: int) -> str:
         """The user's id of a passage."""
         return self.ids[number].as_py()
+
+    def queries(self, numbers: Iterable[int]) -> dict[int, tuple[str, ...]]:
+        """The queries that each of these passages was read with, one a view; none for most architectures."""
+        wanted = list(numbers)
+        if self._queries is None:
+            return dict.fromkeys(wanted, ())
+        return {number: tuple(row["queries"]) for number, row in self._queries.rows(wanted).items()}
 
     def view_scores(self, query: np.ndarray, number: int) -> np.ndarray:
         """The scores of all views of one passage [views] float32, for showing why it was found."""
@@ -174,6 +189,16 @@ def _passages_of(shards: Sequence[Embeddings]) -> pa.Table:
             f"passage {twice!r} is in more than one place of the embeddings; give each shard once, with unique ids"
         )
     return passages
+
+
+def _write_queries(shards: Sequence[Embeddings], file: Path) -> None:
+    """The queries of all shards, where there are any, in row groups that are read for a few passages."""
+    if not all("queries" in shard.table.column_names for shard in shards):
+        return
+    schema = pa.schema([QUERIES_FIELD])
+    with pq.ParquetWriter(file, schema, compression="zstd") as writer:
+        for shard in shards:
+            writer.write_table(shard.table.select(["queries"]).cast(schema), row_group_size=ROW_GROUP)
 
 
 def _corpus_digest(shards: Sequence[Embeddings]) -> str:

@@ -16,7 +16,7 @@ from multiview.model.layouts import architecture, check
 
 Overrides = dict[str, Any]
 
-SHARED = {"corpus", "questions", "bm25", "evaluation", "comparison"}
+SHARED = {"corpus", "questions", "bm25", "generation", "evaluation", "comparison"}
 """Sections that the systems of a comparison cannot differ in."""
 
 
@@ -117,15 +117,23 @@ def resolve_systems(overrides: Overrides) -> dict[str, Config]:
     return resolved
 
 
-def round_settings(config: Config, number: int) -> Config:
-    """The config of round one or two: `train.round_two` applied in round two. Raises InputError."""
+STAGES = ("warm_up", "round_two")
+"""Settings of section train that hold the differences of a stage of training."""
+
+
+def stage_settings(config: Config, stage: str | None) -> Config:
+    """The config of one stage of training, its differences (`train.warm_up`, `train.round_two`) applied.
+
+    None is round one, which has none. Raises InputError.
+    """
     overrides = config.model_dump(exclude_unset=True)
-    changes = overrides.get("train", {}).pop("round_two", {}) if number == 2 else {}
+    own = {name: overrides.get("train", {}).pop(name, {}) for name in STAGES}
+    changes = own[stage] if stage else {}
     try:
         config = validate(merge(overrides, {"train": changes}))
         check(config.model, config.train)
     except InputError as error:
-        raise InputError(f"train.round_two: {error}") from error
+        raise InputError(f"train.{stage}: {error}") from error
     return config
 
 

@@ -29,9 +29,10 @@ def run_plan(plan: Plan, store: Store) -> Records:
         for path, shard in zip(node.paths(), node.shards or ("",), strict=True):
             given = dict(inputs)
             if shard:
-                whole = given["passages"]
-                assert isinstance(whole, Reference)
-                given["passages"] = whole.model_copy(update={"file": f"{shard}.parquet"})
+                for name in {"passages", "queries"} & set(given):
+                    whole = given[name]
+                    assert isinstance(whole, Reference)
+                    given[name] = whole.model_copy(update={"file": f"{shard}.parquet"})
             told = StepTeller(store, "run", path, node.step.name)
             with told.failures():
                 records[path] = run_step(node.step, told, node.config, given)

@@ -138,13 +138,14 @@ def _matched_spans(
 ) -> list[tuple[int, int] | None]:
     """Of each question's best passage, the text span [start, stop) of the view that won (code points)."""
     best = top.passages[:, 0].tolist()
-    texts = PassageLookup(passages).passages({index.passage_id(number) for number in best if number >= 0})
+    queries = index.queries({number for number in best if number >= 0})
+    texts = PassageLookup(passages).passages({index.passage_id(number) for number in queries})
     spans: list[tuple[int, int] | None] = []
     for number, view in zip(best, top.views[:, 0].tolist(), strict=True):
         if number < 0:
             spans.append(None)
             continue
-        sequences = layout.passage(texts[index.passage_id(number)])
+        sequences = layout.passage(texts[index.passage_id(number)], queries[number])
         spans.append(numbered_views(sequences, int(index.views[number]))[view][1].span)
     return spans
 

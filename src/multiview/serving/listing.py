@@ -59,6 +59,7 @@ def as_json(question: str, hits: Sequence[Hit]) -> str:
                 "view": hit.best.number,
                 "span": hit.span,
                 "snippet": hit.snippet,
+                **_query_json(hit.best),
                 "columns": {name: _finite(value) for name, value in hit.columns.items()},
             }
             | ({"views": [_view_json(view) for view in hit.views]} if hit.views else {})
@@ -74,7 +75,17 @@ def _finite(value: Any) -> Any:
 
 
 def _view_json(view: ScoredView) -> dict[str, Any]:
-    return {"view": view.number, "score": view.score, "span": view.span, "snippet": view.snippet}
+    return {
+        "view": view.number,
+        "score": view.score,
+        "span": view.span,
+        "snippet": view.snippet,
+    } | _query_json(view)
+
+
+def _query_json(view: ScoredView) -> dict[str, str]:
+    """What the passage was read with, for architectures that read queries."""
+    return {"query": view.query} if view.query is not None else {}
 
 
 def _heading(console: Console, rank: int, hit: Hit) -> Text:
@@ -86,6 +97,8 @@ def _heading(console: Console, rank: int, hit: Hit) -> Text:
         line.append("  ")
     line.append(f"[{_clean(hit.id)}]", style="cyan")
     line.append(f"  {hit.score:.3f}  view {hit.best.number}", style="dim")
+    if hit.best.query is not None:
+        line.append(f"  {hit.best.query}", style="italic")
     return line
 
 
@@ -142,8 +155,10 @@ def _columns(hit: Hit) -> str:
 
 
 def _view(view: ScoredView, best: bool) -> Text:
-    """`> view 3  12.34  the beginning of its snippet`; `>` marks the best."""
-    about = {None: "", "": "(empty snippet)"}.get(view.snippet, _cut(_clean(view.snippet or ""), EXCERPT))
+    """`> view 3  12.34  the beginning of its snippet`, or its query; `>` marks the best."""
+    about = {None: "", "": "(empty snippet)"}.get(
+        view.snippet, _cut(_clean(view.query or view.snippet or ""), EXCERPT)
+    )
     line = f"{'>' if best else ' '} view {view.number:<3} {view.score:>9.3f}  {about}"
     return Text(line, style="" if best else "dim")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -47,6 +47,8 @@ class ScoredView:
     score: float
     span: tuple[int, int] | None
     snippet: str | None
+    query: str | None = None
+    """The generated query that the passage was read with for this view, where the architecture does that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,12 +124,16 @@ class Retriever:
             queries = self._encoder.question_vectors(questions)
         top = self.index.search(queries, k)
         rows = self._rows(top.passages[top.passages >= 0].tolist())
-        views = self._views(rows)
+        asked = self.index.queries(rows)
+        views = self._views(rows, asked)
         hits: list[list[Hit]] = []
         for query, *columns in zip(queries, top.passages, top.scores, top.views, strict=True):
             found = [(int(n), float(s), int(v)) for n, s, v in zip(*columns, strict=True) if n >= 0]
             hits.append(
-                [self._hit(rows[n], score, view, views[n], query, n, explain) for n, score, view in found]
+                [
+                    self._hit(rows[n], score, view, views[n], asked[n], query, n, explain)
+                    for n, score, view in found
+                ]
             )
         return hits
 
@@ -143,13 +149,15 @@ class Retriever:
                     )
         return rows
 
-    def _views(self, rows: dict[int, dict[str, Any]]) -> dict[int, list[tuple[int, View]]]:
+    def _views(
+        self, rows: dict[int, dict[str, Any]], asked: Mapping[int, Sequence[str]]
+    ) -> dict[int, list[tuple[int, View]]]:
         """Each passage's indexed views, with their places among all of its views."""
         found = {}
         with self._turn:
             for number, row in rows.items():
                 passage = Passage(row["id"], row["title"], row["text"], tuple(row["sentence_ends"]))
-                sequences = self._encoder.layout.passage(passage)
+                sequences = self._encoder.layout.passage(passage, asked[number])
                 try:
                     found[number] = numbered_views(sequences, int(self.index.views[number]))
                 except InputError as error:
@@ -162,6 +170,7 @@ class Retriever:
         score: float,
         view: int,
         views: list[tuple[int, View]],
+        asked: Sequence[str],
         query: np.ndarray,
         number: int,
         explain: bool,
@@ -170,7 +179,7 @@ class Retriever:
         if explain:
             scores = self.index.view_scores(query, number).tolist()
             every = tuple(
-                self._scored(place, one, value, row)
+                self._scored(place, one, value, row, asked)
                 for (place, one), value in zip(views, scores, strict=True)
             )
         return Hit(
@@ -178,12 +187,14 @@ class Retriever:
             title=row["title"],
             text=row["text"],
             score=score,
-            best=self._scored(*views[view], score, row),
+            best=self._scored(*views[view], score, row, asked),
             columns={name: value for name, value in row.items() if name not in SCHEMA.names},
             views=every,
         )
 
-    def _scored(self, place: int, view: View, score: float, row: dict[str, Any]) -> ScoredView:
+    def _scored(
+        self, place: int, view: View, score: float, row: dict[str, Any], asked: Sequence[str]
+    ) -> ScoredView:
         snippet = None
         if view.padding:
             snippet = ""
@@ -191,7 +202,7 @@ class Retriever:
             snippet = row["text"][slice(*view.span)]
         elif self._encoder.layout.has_spans:
             snippet = row["title"]
-        return ScoredView(place + 1, score, view.span, snippet)
+        return ScoredView(place + 1, score, view.span, snippet, asked[place] if asked else None)
 
 
 def load(address: str, *, device: str = "auto", verify: bool = False) -> Retriever:

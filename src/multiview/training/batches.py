@@ -6,8 +6,8 @@ from typing import TypedDict
 import torch
 from torch import Tensor
 
-from multiview.config import Questions, Train
-from multiview.data.answers import answer_views
+from multiview.config import Train
+from multiview.data.answers import Mode, answer_views
 from multiview.data.passages import Passage
 from multiview.model.batch import Batch, make_batch
 from multiview.model.layouts import Layout, TokenSequence, View
@@ -47,13 +47,15 @@ class Collator:
         pad_id: int,
         passages: Mapping[str, Passage],
         settings: Train,
-        matching: str = Questions().answer_matching,
+        matching: Mode = "string",
+        with_question: bool = True,
     ) -> None:
         self.layout = layout
         self.pad_id = pad_id
         self.passages = passages
         self.settings = settings
-        self.matching = matching
+        self.matching: Mode = matching
+        self.with_question = with_question
 
     def __call__(self, examples: Sequence[Example]) -> TrainingBatch:
         """The batch of `examples`: one step's, on one process."""
@@ -63,7 +65,7 @@ class Collator:
             ids += example.negatives
             queries += [example.question.question] * len(example.negatives)
         sequences = [
-            self.layout.passage(self.passages[name], [query])
+            self.layout.passage(self.passages[name], [query] if self.with_question else [])
             for name, query in zip(ids, queries, strict=True)
         ]
         flat = [sequence for group in sequences for sequence in group]
@@ -90,7 +92,7 @@ class Collator:
         # Offsets are into the first positive; where that is not in the corpus, another stands in for it.
         starts = question.answer_starts if example.positive == question.positive_ids[0] else None
         spans = [view.span for view in views]
-        found, _ = answer_views(spans, passage.text, question.answers, starts, self.matching)  # type: ignore[arg-type]
+        found, _ = answer_views(spans, passage.text, question.answers, starts, self.matching)
         return [i in found for i in range(len(views))]
 
 

@@ -1,11 +1,13 @@
 """The training step: a model, passages, questions and negatives in; a trained model out."""
 
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from multiview.artifacts.staged import Staged
 from multiview.config import Train
+from multiview.data.answers import Mode
 from multiview.data.passages import Passage, PassageLookup, read_tables
 from multiview.data.questions import Question, read_questions
 from multiview.errors import InputError
@@ -29,25 +31,47 @@ def train(
     Reads settings.train and settings.questions. A run that was killed goes on from `checkpoints.latest()`
     and ends with the very weights that it would have had. InputError for settings that do not suit the model.
     """
-    check(load_settings(inputs["start"].path), settings.train)
     stream, passages = training_data(settings.train, inputs, tell)
-    model = BiEncoder.load(inputs["start"].path)
-    model.set_dropout(settings.train.dropout)
-    if settings.train.gradient_checkpointing:
-        model.checkpoint_activations()
-    collator = Collator(
-        model.layout,
-        model.tokenizer.pad_token_id,
-        passages,
+    fit(
         settings.train,
+        inputs["start"].path,
+        stream,
+        passages,
+        output["model"],
+        tell,
+        checkpoints,
         settings.questions.answer_matching,
     )
+
+
+def fit(
+    settings: Train,
+    start: Path,
+    stream: QuestionStream,
+    passages: Mapping[str, Passage],
+    output: Path,
+    tell: Any,
+    checkpoints: Checkpoints | None = None,
+    matching: Mode = "string",
+    with_question: bool = True,
+) -> None:
+    """Train the model in `start` on a stream of questions and write it to `output`.
+
+    `with_question` says whether passages are read together with their question where the layout does that.
+    """
+    check(load_settings(start), settings)
+    model = BiEncoder.load(start)
+    model.set_dropout(settings.dropout)
+    if settings.gradient_checkpointing:
+        model.checkpoint_activations()
+    pad_id = model.tokenizer.pad_token_id
+    collator = Collator(model.layout, pad_id, passages, settings, matching, with_question)
     latest = checkpoints.latest() if checkpoints is not None else None
     with tempfile.TemporaryDirectory(prefix="training-") as folder:
-        arguments = training_arguments(settings.train, stream, Path(folder), tell)
+        arguments = training_arguments(settings, stream, Path(folder), tell)
         trainer = BiEncoderTrainer(model, stream, collator, arguments, tell, checkpoints)
         trainer.train(resume_from_checkpoint=None if latest is None else str(latest))
-    model.cpu().save(output["model"])
+    model.cpu().save(output)
 
 
 def training_data(
