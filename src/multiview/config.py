@@ -182,6 +182,8 @@ class Train(Section):
     """Questions a step, over all processes."""
     negatives: Annotated[int, Field(ge=0)] = 1
     """Hard negatives a question a step."""
+    negative_group: Annotated[int, Field(ge=1)] | None = None
+    """The batch's questions in groups of this many, as on that many GPUs without negatives across them (Dual Cross Encoder): only passages of its own group are negatives of a question; none: all of the batch (DPR)."""
     epochs: Annotated[float, Field(gt=0)] = 40
     """Passes over the training questions; each leaves out what does not fill a batch."""
     max_steps: Annotated[int, Field(ge=1)] | None = None
@@ -234,6 +236,8 @@ class Encode(Section):
     """Tokens a batch: decides the fixed number of rows (8 or more) of each length bucket, so it is part of the key."""
     bucket: Annotated[int, Field(ge=8)] = 32
     """Sequences are padded to multiples of this many tokens."""
+    question_length: Annotated[int, Field(ge=8)] | None = None
+    """Longest question in tokens; none: as the model was trained (Dual Cross Encoder: 16, and 32 for evaluation)."""
     index_padding_views: bool = False
     """Also index the views of empty snippets, as the papers do."""
     device: Annotated[str, HOW] = "auto"

@@ -85,6 +85,8 @@ class Encoder:
         dtype = torch.bfloat16 if settings.compute == "bfloat16" else torch.float32
         self.model = BiEncoder.load(model, dtype, questions_only).to(self.device).eval()
         self.layout = self.model.layout
+        if settings.question_length is not None:
+            self.layout.lengthen_questions(settings.question_length, self.model.positions)
 
     @property
     def dim(self) -> int:

@@ -65,10 +65,11 @@ def test_dual_cross_reads_the_passage_with_each_distinct_query(base: Path) -> No
         tokens(made, plain.input_ids).startswith("[CLS] old e")
         and tokens(made, plain.input_ids).count("[SEP]") == 1
     )
-    cut = make(base, "dual-cross", passage_length=16, question_length=8)
-    (sequence,) = cut.passage(PASSAGE, ["king " * 30])
-    assert tokens(cut, sequence.input_ids).split()[:10] == ["[CLS]", *["king"] * 8, "[SEP]"]
-    assert len(sequence.input_ids) == 16 and tokens(cut, sequence.input_ids).endswith("[SEP]")
+    cut = make(base, "dual-cross", passage_length=16)
+    (sequence,) = cut.passage(PASSAGE, ["king " * 5])
+    assert tokens(cut, sequence.input_ids) == (
+        "[CLS] king king king king king [SEP] old e ##u ##r ##o ##p ##e the [SEP]"
+    )
 
 
 def test_parts_train_on_each_part_that_holds_an_answer() -> None:

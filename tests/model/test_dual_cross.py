@@ -10,7 +10,7 @@ import torch
 from multiview.artifacts.staged import Staged
 from multiview.config import Encode, Train
 from multiview.data.passages import Passage
-from multiview.encoding import encode
+from multiview.encoding import Encoder, encode
 from multiview.errors import InputError
 from multiview.generation.gather import gather_queries
 from multiview.generation.queries import write_queries
@@ -172,3 +172,13 @@ def test_mapped_passages_are_those_of_the_corpus(tmp_path: Path) -> None:
     (tmp_path / "scratch").mkdir()
     mapped = MappedPassages(shard.path, tmp_path / "scratch")
     assert dict(mapped) == {p.id: p for p in PASSAGES} and len(mapped) == len(PASSAGES)
+
+
+def test_questions_may_be_longer_in_evaluation_than_in_training(model: Staged) -> None:
+    long = "king " * 60
+    for length, tokens in ((None, 32), (48, 48)):
+        encoder = Encoder(model.path, Encode(device="cpu", question_length=length))
+        assert len(encoder.layout.question(long).input_ids) == tokens
+        assert encoder.question_vectors([long]).shape == (1, encoder.dim)
+    with pytest.raises(InputError, match=r"question_length: 4000 tokens, but the base model has"):
+        Encoder(model.path, Encode(device="cpu", question_length=4000))

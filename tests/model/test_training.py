@@ -16,7 +16,8 @@ from multiview.config import Questions, Train
 from multiview.data.questions import Question
 from multiview.errors import InputError
 from multiview.model.encoder import BiEncoder
-from multiview.training.batches import Collator, other_positives
+from multiview.model.loss import contrastive_loss
+from multiview.training.batches import Collator, no_negatives
 from multiview.training.stream import Example, QuestionStream
 from multiview.training.train import train, training_data
 from multiview.training.trainer import BiEncoderTrainer, warmup_steps
@@ -92,10 +93,32 @@ def test_a_passage_that_is_a_positive_of_the_same_question_is_no_negative_of_it(
     other = Question("b", "?", ("x",), None, ("p2",))
     examples = [Example(both, "p1", ("n1",)), Example(other, "p2", ("p1",))]
     # The passages are p1, p2, n1, p1: the hard negative of b is the positive of a.
-    assert other_positives(examples, ["p1", "p2", "n1", "p1"]) == [
-        [False, True, False, True],
-        [False, False, False, False],
+    ids = ["p1", "p2", "n1", "p1"]
+    assert no_negatives(examples, ids, None) == [[False, True, False, True], [False, False, False, False]]
+    assert no_negatives(examples, ids, 2) == no_negatives(examples, ids, None)
+    # Groups of one question: the other one's positive and hard negative are none of its own.
+    assert no_negatives(examples, ids, 1) == [[False, True, False, True], [True, False, True, False]]
+
+
+def test_groups_of_questions_are_as_batches_of_their_own() -> None:
+    """A batch in groups has the mean of the groups' losses (Dual Cross Encoder: no negatives across GPUs)."""
+    examples = [
+        Example(Question(f"q{i}", "?", ("x",), None, (f"p{i}",)), f"p{i}", (f"n{i}",)) for i in range(4)
     ]
+    ids = [e.positive for e in examples] + [n for e in examples for n in e.negatives]
+    scores = torch.randn(4, 8, 2, generator=torch.Generator().manual_seed(0))
+
+    def loss(rows: list[int], group: int | None) -> float:
+        places = [*rows, *(4 + row for row in rows)]
+        part = [examples[row] for row in rows]
+        masks = torch.tensor(no_negatives(part, [ids[place] for place in places], group))
+        views = torch.ones(len(places), 2, dtype=torch.bool)
+        own = torch.arange(len(rows))
+        found, _ = contrastive_loss(scores[rows][:, places], views, own, masks, 1.0, real_views=views)
+        return found.item()
+
+    assert loss([0, 1, 2, 3], 2) == pytest.approx((loss([0, 1], None) + loss([2, 3], None)) / 2, rel=1e-5)
+    assert loss([0, 1, 2, 3], 2) < loss([0, 1, 2, 3], None)
 
 
 @pytest.fixture(scope="module")

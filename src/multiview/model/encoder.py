@@ -53,6 +53,11 @@ class BiEncoder(nn.Module):
         """Length of a vector."""
         return self._encoder(next(iter(self.encoders))).config.hidden_size
 
+    @property
+    def positions(self) -> int | None:
+        """The most tokens of a sequence, where the base has a limit."""
+        return _positions(self._encoder(next(iter(self.encoders))))
+
     def forward(self, questions: Batch, passages: Batch) -> tuple[Tensor, Tensor]:
         """Question vectors [B, D], times the scale, and view vectors [S, V, D], in float32."""
         return self.encode_questions(questions), self.encode_passages(passages)
@@ -132,8 +137,7 @@ class BiEncoder(nn.Module):
         kind.check(settings)
         with _quiet(), staged_base(settings.base) as place:
             encoder, tokenizer = _load_encoder(place, torch.float32), _load_tokenizer(place)
-        positions = getattr(encoder.config, "max_position_embeddings", None)
-        kind.check(settings, None if positions is None else positions - _first_position(encoder))
+        kind.check(settings, _positions(encoder))
         add_viewers(encoder, tokenizer, kind.viewers(settings), settings)
         question = None if settings.tied else copy.deepcopy(encoder)
         return cls(settings, tokenizer, encoder, question).eval()
@@ -220,6 +224,11 @@ def _first_position(encoder: PreTrainedModel) -> int:
     """The position id of a first token."""
     config = encoder.config
     return config.pad_token_id + 1 if config.model_type in _SHIFTED_POSITIONS else 0
+
+
+def _positions(encoder: PreTrainedModel) -> int | None:
+    positions = getattr(encoder.config, "max_position_embeddings", None)
+    return None if positions is None else positions - _first_position(encoder)
 
 
 @contextlib.contextmanager

@@ -33,7 +33,7 @@ class TrainingBatch(TypedDict):
     positive: Tensor
     """int64 [B]: each question's passage."""
     excluded: Tensor
-    """bool [B, P]: other passages that are positives of the question too."""
+    """bool [B, P]: other passages that are no negatives of the question (`no_negatives`)."""
     answer_views: Tensor
     """bool [B, V]: the positive's views that hold the answer; all false where `train.positive` is max."""
 
@@ -80,7 +80,7 @@ class Collator:
             view_mask=_mask([[True] * len(row) for row in index], width),
             real_views=_mask([[not view.padding for view in row] for row in views], width),
             positive=torch.arange(len(examples)),
-            excluded=torch.tensor(other_positives(examples, ids)),
+            excluded=torch.tensor(no_negatives(examples, ids, self.settings.negative_group)),
             answer_views=_mask([self._answers(e, v) for e, v in zip(examples, views, strict=False)], width),
         )
 
@@ -113,10 +113,23 @@ def locate_views(
     return index, views
 
 
-def other_positives(examples: Sequence[Example], ids: Sequence[str]) -> list[list[bool]]:
-    """[B, P]: passages that are positives of a question, its own place aside. They are no negatives (ours)."""
-    positives = [{example.positive, *example.question.positive_ids} for example in examples]
-    return [[name in known and i != own for i, name in enumerate(ids)] for own, known in enumerate(positives)]
+def no_negatives(examples: Sequence[Example], ids: Sequence[str], group: int | None) -> list[list[bool]]:
+    """[B, P]: which of the passages are no negatives of each question, its own positive's place aside.
+
+    Those that are positives of it too (ours), and with `group` those of questions of other groups.
+    """
+    size = group or len(examples)
+    owners = [*range(len(examples)), *(row for row, e in enumerate(examples) for _ in e.negatives)]
+    masks = []
+    for own, example in enumerate(examples):
+        known = {example.positive, *example.question.positive_ids}
+        masks.append(
+            [
+                i != own and (name in known or owner // size != own // size)
+                for i, (name, owner) in enumerate(zip(ids, owners, strict=True))
+            ]
+        )
+    return masks
 
 
 def _mask(rows: Sequence[Sequence[bool]], width: int) -> Tensor:

@@ -120,6 +120,12 @@ class Layout(ABC):
         ids = [first, *tokens[: self.settings.question_length - 2], self._sep]
         return TokenSequence(ids, (self._whole(len(ids)),))
 
+    def lengthen_questions(self, tokens: int, positions: int | None) -> None:
+        """Let questions have up to `tokens` tokens, of a base with that many positions. Raises InputError."""
+        settings = self.settings.model_copy(update={"question_length": tokens})
+        self.check(settings, positions)
+        self.settings = settings
+
     def _tokens(self, texts: Sequence[str]) -> list[list[int]]:
         """The word pieces of each text. Text that spells a special token is text, not that token."""
         encoded = self._tokenizer(

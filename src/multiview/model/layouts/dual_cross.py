@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class DualCross(Layout):
-    """`[CLS] query [SEP] title text [SEP]` for each distinct query, cut at the end; the view is its `[CLS]`.
+    """`[CLS] query [SEP] title text [SEP]` for each distinct query, cut jointly at the end; the view is its `[CLS]`.
 
     Dual Cross Encoder 3.4-3.6: in training the query is the question, for negatives too; in the index there
     is a view a generated query. A passage without queries is `[CLS] title text [SEP]` (ours).
@@ -30,7 +30,7 @@ class DualCross(Layout):
         body, *heads = self._tokens([text, *distinct])
         sequences = []
         for head in heads or [[]]:
-            query = [*head[: self.settings.question_length], self._sep] if head else []
+            query = [*head, self._sep] if head else []
             ids = [*[self._cls, *query, *body][: self.settings.passage_length - 1], self._sep]
             sequences.append(TokenSequence(ids, (self._whole(len(ids), (0, len(passage.text))),)))
         return sequences
