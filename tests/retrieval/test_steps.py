@@ -139,7 +139,8 @@ def test_evaluation_of_a_model(world):
         )
         first.append([has_answer(texts[name], q.answers) for name, _ in ranking])
     metrics = json.loads((out / "metrics.json").read_text())
-    assert set(metrics) == {f"{m}_at_{k}" for m in ("accuracy", "recall") for k in (1, 5, 20)} | {"mrr_at_10"}
+    counted = {f"{m}_at_{k}" for m in ("accuracy", "recall") for k in (1, 5, 20)}
+    assert set(metrics) == counted | {"mrr_at_10", "ndcg_at_10"}
     for k in (1, 5, 20):
         assert metrics[f"accuracy_at_{k}"] == pytest.approx(np.mean([any(row[:k]) for row in first]))
     assert tell.facts["search_seconds_per_question"] > 0
