@@ -173,7 +173,12 @@ STEPS: dict[str, Step] = {
             name="compare",
             version=3,
             run="multiview.evaluation.compare:compare",
-            settings=("comparison.rows",),
+            settings=(
+                "comparison.rows",
+                "comparison.baseline",
+                "comparison.resamples",
+                "comparison.seed",
+            ),
             inputs=("evaluations",),
             lists=("evaluations",),
             outputs=(names.COMPARISON,),
