@@ -6,7 +6,7 @@ import json
 import shlex
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,16 @@ from multiview.artifacts.record import load_record
 from multiview.artifacts.staging import stage
 from multiview.data.passages import PassageLookup
 from multiview.data.questions import iterate_questions
-from multiview.evaluation.compare import best_values, markdown_table, metric_names
 from multiview.evaluation.evaluate import METRICS_FILE, QUESTIONS_FILE
+from multiview.evaluation.tables import (
+    MARK,
+    SIGNIFICANCE_FILE,
+    best_values,
+    legend,
+    markdown_table,
+    marked_of,
+    metric_names,
+)
 from multiview.runs import StepState
 from multiview.serving.indexes import index_outputs
 
@@ -30,12 +38,19 @@ from multiview.serving.indexes import index_outputs
 def show(console: Console, states: list[StepState], tracking_uri: str) -> None:
     """Print it all; nothing of it for a run without an evaluation."""
     if metrics := _metrics(states):
+        significance = _significance(states)
+        marked = marked_of(significance) if significance else ()
+        tested = legend(significance) if significance else ""
         if console.is_terminal:
-            console.print(as_table(metrics))
-            legend = "per cent; acc: an answer among the top k passages, gold: the gold passage\n"
-            console.print(legend, style="dim")
+            console.print(as_table(metrics, marked))
+            console.print(
+                "per cent; acc: an answer among the top k passages, gold: the gold passage", style="dim"
+            )
         else:
-            console.print(markdown_table(metrics), markup=False)
+            console.print(markdown_table(metrics, marked), markup=False)
+        console.print(tested, style="dim", markup=False)
+        if tested:
+            console.print()
     evaluated = [state for state in states if state.step == "evaluate"]
     indexes = index_outputs({state.path: state for state in states})
     question = _show_example(console, evaluated[-1]) if evaluated else None
@@ -49,8 +64,8 @@ def show(console: Console, states: list[StepState], tracking_uri: str) -> None:
         console.print(f"Your data:    {run} --set corpus.source=PASSAGES --set questions.source=QUESTIONS")
 
 
-def as_table(metrics: Mapping[str, Mapping[str, float]]) -> Table:
-    """A row a system, a column a metric, in per cent; the best of each is bold."""
+def as_table(metrics: Mapping[str, Mapping[str, float]], marked: Collection[tuple[str, str]] = ()) -> Table:
+    """A row a system, a column a metric, in per cent; the best of each is bold, `marked` have a mark."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("")
     columns, best = metric_names(metrics), best_values(metrics)
@@ -58,7 +73,10 @@ def as_table(metrics: Mapping[str, Mapping[str, float]]) -> Table:
         table.add_column(names.short(name), justify="right")
     for system, values in metrics.items():
         cells = [
-            Text(f"{100 * values[name]:.1f}", "bold green" if values[name] == best[name] else "")
+            Text.assemble(
+                (f"{100 * values[name]:.1f}", "bold green" if values[name] == best[name] else ""),
+                MARK if (system, name) in marked else " " if marked else "",
+            )
             if name in values
             else Text()
             for name in columns
@@ -75,6 +93,14 @@ def _metrics(states: list[StepState]) -> dict[str, dict[str, float]] | None:
                 metrics = json.loads((_folder(state, kind) / METRICS_FILE).read_text())
                 return metrics if kind == names.COMPARISON else {state.path.split("/")[0]: metrics}
     return None
+
+
+def _significance(states: list[StepState]) -> dict[str, Any] | None:
+    """What the last comparison says of its differences."""
+    compared = [state for state in states if names.COMPARISON in state.outputs]
+    if not compared:
+        return None
+    return json.loads((_folder(compared[-1], names.COMPARISON) / SIGNIFICANCE_FILE).read_text())
 
 
 def _show_example(console: Console, evaluation: StepState) -> str | None:

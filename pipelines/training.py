@@ -11,6 +11,7 @@ from multiview.artifacts.record import Reference, load_record
 from multiview.artifacts.staging import stage
 from multiview.config import Config, Model
 from multiview.errors import InputError
+from multiview.evaluation.tables import baseline_of
 from multiview.model.bases import SETTINGS_FILE
 from multiview.model.layouts import architecture, check
 from multiview.overrides import Overrides, resolve, resolve_systems, stage_settings, validate
@@ -60,6 +61,7 @@ def comparison(overrides: Overrides) -> Plan:
     rows = config.comparison.rows or tuple(evaluations)
     if sorted(rows) != sorted(evaluations):
         raise InputError(f"comparison.rows: name each of {', '.join(evaluations)} once")
+    baseline_of(config.comparison.baseline, rows)
     config = config.model_copy(update={"comparison": config.comparison.model_copy(update={"rows": rows})})
     plan.add("compare", "compare", config, evaluations=[evaluations[row] for row in rows])
     return plan

@@ -276,6 +276,12 @@ class Comparison(Section):
     """k of reciprocal rank fusion: Σ 1 / (k + rank) (Cormack et al., SIGIR 2009)."""
     rows: tuple[str, ...] = ()
     """The table's rows in order; empty: the systems as they are named, BM25, then the fused ones."""
+    baseline: str | None = None
+    """The row that the others are tested against; none: the first. *Ours.*"""
+    resamples: Annotated[int, Field(ge=100)] = 10_000
+    """Resamples of the questions for tests and intervals. *Ours.*"""
+    seed: int = 0
+    """Seed of the resamples."""
 
 
 class Config(Section):

@@ -62,7 +62,15 @@ def mrr_at(k: int) -> str:
     return f"mrr_at_{k}"
 
 
+def ndcg_at(k: int) -> str:
+    """Metric: trec_eval's nDCG of the top k by the gold passages' grades."""
+    return f"ndcg_at_{k}"
+
+
+SHORT = {"accuracy": "acc", "recall": "gold", "mrr": "MRR", "ndcg": "nDCG"}
+
+
 def short(metric: str) -> str:
     """A metric's name for a narrow table: `accuracy_at_5` is `acc@5`, `recall_at_5` `gold@5`, `mrr_at_10` `MRR@10`."""
-    stem, _, k = metric.rpartition("_at_")
-    return f"{ {'accuracy': 'acc', 'recall': 'gold', 'mrr': 'MRR'}.get(stem, stem) }@{k}"
+    stem, at, k = metric.rpartition("_at_")
+    return f"{SHORT.get(stem, stem)}@{k}" if at else metric

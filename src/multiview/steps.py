@@ -173,7 +173,7 @@ STEPS: dict[str, Step] = {
         ),
         Step(
             name="evaluate",
-            version=2,
+            version=3,
             run="multiview.evaluation.evaluate:evaluate",
             settings=("evaluation", "encode", "questions.answer_matching"),
             inputs=("model", "index", "passages", "questions"),
@@ -181,7 +181,7 @@ STEPS: dict[str, Step] = {
         ),
         Step(
             name="evaluate-bm25",
-            version=2,
+            version=3,
             run="multiview.evaluation.evaluate:evaluate_bm25",
             settings=("evaluation", "bm25", *_MATCHING),
             inputs=("passages", "questions"),
@@ -189,7 +189,7 @@ STEPS: dict[str, Step] = {
         ),
         Step(
             name="evaluate-fusion",
-            version=1,
+            version=2,
             run="multiview.evaluation.fusion:evaluate_fusion",
             settings=("evaluation", "comparison.fusion_constant", "questions.answer_matching"),
             inputs=("evaluations", "passages", "questions"),
@@ -198,9 +198,14 @@ STEPS: dict[str, Step] = {
         ),
         Step(
             name="compare",
-            version=2,
+            version=3,
             run="multiview.evaluation.compare:compare",
-            settings=("comparison.rows",),
+            settings=(
+                "comparison.rows",
+                "comparison.baseline",
+                "comparison.resamples",
+                "comparison.seed",
+            ),
             inputs=("evaluations",),
             lists=("evaluations",),
             outputs=(names.COMPARISON,),

@@ -81,7 +81,7 @@ def test_questions_about_an_article_find_the_passages_that_hold_their_answer(tmp
     text = ARTICLE.replace("\r\n", "\n")
     train, dev = asked(
         tmp_path,
-        {"answers": ["wrote"], "positive_ids": "Ada_Lovelace"},  # in two passages
+        {"answers": ["wrote"], "positive_ids": "Ada_Lovelace", "relevance": 2},  # in two passages
         {"answers": ["wrote"], "positive_ids": "Ada_Lovelace", "answer_starts": text.rindex("wrote")},
         {"answers": ["nothing"], "positive_ids": "Ada_Lovelace"},
     )
@@ -101,6 +101,7 @@ def test_questions_about_an_article_find_the_passages_that_hold_their_answer(tmp
         (("Ada_Lovelace-0", "Ada_Lovelace-1"), None),
         (("Ada_Lovelace-1",), None),
     ]
+    assert done.train[0].relevance == (2, 2), "the article's grade is that of both"
     assert done.tell.facts["dropped_questions"] == 1
 
 

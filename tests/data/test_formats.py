@@ -10,7 +10,8 @@ import pytest
 from multiview.config import DataFormat
 from multiview.data.questions import Question
 from multiview.data.reading.formats import FORMATS, detect
-from multiview.data.reading.readers import passage_tables, questions_of
+from multiview.data.reading.problems import Problems
+from multiview.data.reading.readers import UNKNOWN_JUDGED, passage_tables, questions_of
 from multiview.data.reading.sources import expand_sources
 from multiview.errors import InputError
 
@@ -189,7 +190,7 @@ def test_a_beir_folder_is_its_passages_or_the_judged_questions_of_a_split(tmp_pa
         {"id": "4983", "title": "", "text": "Alterations.", "metadata": "{}"},
         {"id": "5836", "title": "Myelodysplasia", "text": "Abnormal.", "metadata": '{"url": "u"}'},
     ]
-    train, dev = (Question(qid, f"claim {qid}", (), None, ("5836", "4983")) for qid in "01")
+    train, dev = (Question(qid, f"claim {qid}", (), None, ("5836", "4983"), (2, 1)) for qid in "01")
     assert questions(*expand_sources([folder], "train")) == [train], "the more relevant passage is first"
     assert questions(*expand_sources([folder], "dev")) == [dev]
     for name in (f"{folder}/qrels/train.tsv", f"{folder}/qrels/*n.tsv"):
@@ -256,6 +257,30 @@ def test_rows_that_are_not_marcos_or_no_judgements(tmp_path):
         questions(file)
 
 
+def test_judgements_have_grades_and_those_not_above_zero_are_no_positives(tmp_path):
+    queries = put(tmp_path / "queries.tsv", "q\twho?\nr\twhat?\ns\twhy?\n")
+    qrels = put(
+        tmp_path / "2019qrels-pass.txt",
+        "q Q0 a 1\nq Q0 b 3\nq Q0 c 0\nq Q0 d -1\nq Q0 e 3\nr Q0 a 1\ns Q0 b 0\n",
+    )
+    assert questions(queries, qrels) == [
+        Question("q", "who?", (), None, ("b", "e", "a"), (3, 3, 1)),
+        Question("r", "what?", (), None, ("a",)),
+    ], "the most relevant first; s has none"
+
+
+def test_judged_questions_that_are_not_there_are_remarked_and_refused_where_none_is(tmp_path):
+    queries = put(tmp_path / "queries.tsv", "q\twho?\n")
+    qrels = put(tmp_path / "qrels.tsv", "q 0 a 1\ngone 0 a 1\naway 0 a 0\n")
+    remarks = Problems()
+    assert [q.qid for _, q in questions_of([queries, qrels], remark=remarks)] == ["q"]
+    assert remarks.counts == {UNKNOWN_JUDGED: 2}
+    assert "qrels.tsv: question gone is judged" in remarks.first[UNKNOWN_JUDGED]
+    put(tmp_path / "qrels.tsv", "gone 0 a 1\naway 0 a 1\n")
+    with pytest.raises(InputError, match=r"qrels\.tsv: none of the 2 judged questions \(first: gone\)"):
+        questions(queries, qrels)
+
+
 # --- tables with a header ---
 
 
@@ -275,15 +300,15 @@ def test_a_table_with_a_header_a_mark_and_crlf(tmp_path, suffix, delimiter):
     file = put(
         tmp_path / f"q.{suffix}",
         table(
-            ["qid", "question", "answers", "answer_starts", "positive_ids"],
-            ["1", "Who?", '"[""a"", ""b""]"', '"[0, 4]"', "\"['1', '2']\""],
-            ["2", "What?", "[sic]", "7", "2"],
-            ["3", "Why?", "so", "", "3"],
+            ["qid", "question", "answers", "answer_starts", "positive_ids", "relevance"],
+            ["1", "Who?", '"[""a"", ""b""]"', '"[0, 4]"', "\"['1', '2']\"", '"[1, 3]"'],
+            ["2", "What?", "[sic]", "7", "2", "2"],
+            ["3", "Why?", "so", "", "3", ""],
         ),
     )
     assert questions(file) == [
-        Question("1", "Who?", ("a", "b"), (0, 4), ("1", "2")),
-        Question("2", "What?", ("[sic]",), (7,), ("2",)),
+        Question("1", "Who?", ("a", "b"), (0, 4), ("1", "2"), (1, 3)),
+        Question("2", "What?", ("[sic]",), (7,), ("2",), (2,)),
         Question("3", "Why?", ("so",), None, ("3",)),
     ]
 

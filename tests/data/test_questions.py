@@ -16,6 +16,7 @@ from multiview.data.questions import (
     one_per_passage,
     questions_per_passage,
     read_questions,
+    unknown_positives,
     with_known_positives,
     write_questions,
 )
@@ -113,6 +114,16 @@ def test_unknown_positives_go_and_with_the_first_of_them_its_offsets():
     ]
 
 
+def test_grades_stay_with_their_positives():
+    graded = Question("q", "?", ("x",), (3,), ("a", "b", "c"), (3, 1, 2))
+    assert graded.grades == {"a": 3, "b": 1, "c": 2} and question("q", "a", "b").grades == {"a": 1, "b": 1}
+    ((kept,), dropped) = with_known_positives([graded], {"a", "c"})
+    assert (kept.grades, kept.answer_starts, dropped) == ({"a": 3, "c": 2}, (3,), 0)
+    ((kept,), _) = with_known_positives([graded], {"b"})
+    assert (kept.positive_ids, kept.relevance) == (("b",), None), "grades that are all 1 are none"
+    assert [unknown_positives(graded, known) for known in ({"a", "b", "c"}, {"b"}, {"x"})] == [0, 2, 0]
+
+
 def test_avq_is_questions_per_passage_that_has_one():
     assert questions_per_passage([question("1", "a"), question("2", "a"), question("3", "b")]) == 1.5
     assert questions_per_passage([]) == 0.0
@@ -122,7 +133,7 @@ def test_avq_is_questions_per_passage_that_has_one():
 def test_questions_are_read_as_written_and_written_alike(tmp_path, number):
     questions = [
         Question("1", "Où?", ("là", "ici"), (0, 4), ("p",)),
-        Question("2", "Who?", ("I",), None, ("p", "q")),
+        Question("2", "Who?", ("I",), None, ("p", "q"), (1, 2)),
         Question("3", "What?", ("x",), (2,), ("r",)),
     ][:number]
     write_questions(questions, tmp_path)

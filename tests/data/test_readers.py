@@ -237,6 +237,11 @@ def test_rows_of_passages_that_cannot_be(tmp_path):
         ({"qid": None}, "no qid"),
         ({"answer_starts": [1, 2]}, "2 answer_starts for 1 answers"),
         ({"answer_starts": ["1"]}, "whole numbers"),
+        ({"relevance": [1, 2]}, "2 relevance for 1 positive_ids"),
+        ({"relevance": [0]}, "relevance are whole numbers above 0"),
+        ({"relevance": [1.5]}, "relevance are whole numbers above 0"),
+        ({"relevance": [True]}, "relevance are whole numbers above 0"),
+        ({"positive_ids": ["a", "a"], "relevance": [1, 2]}, "passage a has relevance 1 and 2"),
     ],
 )
 def test_rows_of_questions_that_cannot_be(tmp_path, change, message):

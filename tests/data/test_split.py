@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from multiview.config import Corpus, Questions
+from multiview.config import Config, Corpus, Questions
+from multiview.data.inspection import UNKNOWN_POSITIVES, inspect
 from multiview.data.passages import (
     Passage,
     PassageLookup,
@@ -17,11 +18,13 @@ from multiview.data.passages import (
     count_passages,
     shard_files,
 )
+from multiview.data.reading.readers import UNKNOWN_JUDGED
 from multiview.data.sentences import sentence_ends
 from multiview.data.shards import shard_sizes
 from multiview.data.split import fingerprint
 from multiview.errors import InputError
 from tests.data.small import Done, passage_rows, question_rows, settings, small_files, write
+from tests.data.test_formats import put
 
 
 @pytest.fixture
@@ -65,6 +68,8 @@ def test_questions_are_written_in_order_and_counts_told(tmp_path, files):
         "train_questions": 40,
         "dev_questions": 10,
         "dropped_questions": 0,
+        "unknown_positives": 0,
+        "unknown_judged_questions": 0,
         "avq": 2.0,
         "sentences_per_passage": 2.0,
     }
@@ -111,6 +116,26 @@ def test_keep_gold_keeps_passages_of_chosen_training_and_of_all_dev_questions(tm
     gold = {q.positive_ids[0] for q in done.train} | {f"p{i}" for i in range(10)}
     assert done.ids == [f"p{i}" for i in range(25) if f"p{i}" in gold]
     assert len(done.dev) == 2
+
+
+def test_judgements_of_what_is_not_there_are_counted_and_told(tmp_path, files):
+    """Of a question's three positives one is not in the corpus, and one judged question is not among them."""
+    queries = put(tmp_path / "queries.tsv", "q1\twho?\nq2\twhat?\n")
+    qrels = put(
+        tmp_path / "qrels.tsv", "q1 0 p1 1\nq1 0 gone 3\nq1 0 p2 2\nq1 0 far 0\nq2 0 p3 1\nq3 0 p3 1\n"
+    )
+    corpus, asked = settings(files, dev_source=(queries, qrels))
+    done = Done(tmp_path / "out", corpus, asked)
+    assert [q.grades for q in done.dev] == [{"p2": 2, "p1": 1}, {"p3": 1}]
+    assert done.tell.facts["unknown_positives"] == 1 and done.tell.facts["unknown_judged_questions"] == 1
+    assert done.tell.warnings == [
+        "1 gold passages of questions that have others are not in the corpus: left out",
+        "1 judged questions that are in no file of questions, the first: "
+        "qrels.tsv: question q3 is judged and in no file of questions",
+    ]
+    config = Config.model_validate({"corpus": corpus.model_dump(), "questions": asked.model_dump()})
+    found = inspect(config, lambda number: None)
+    assert not found.problems.counts and found.remarks.counts == {UNKNOWN_JUDGED: 1, UNKNOWN_POSITIVES: 1}
 
 
 def test_questions_without_a_gold_passage_are_dropped_and_counted(tmp_path, files):

@@ -1,6 +1,7 @@
 """Each figure equals its plain formula; run and qrels files say the same to other tools."""
 
 import json
+import math
 
 import ir_measures
 import numpy as np
@@ -11,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multiview.config import Evaluation
+from multiview.data.questions import Question, relevance
 from multiview.errors import InputError
 from multiview.evaluation.evaluate import write_evaluation
-from multiview.evaluation.metrics import first_rank, gold_metrics, top_k_accuracy
+from multiview.evaluation.metrics import first_rank, gold_metrics, means, top_k_accuracy
 from multiview.evaluation.runs import quoted, read_qrels, read_run, write_qrels, write_run
 from multiview.search import TopPassages
 from tests.recording import Recorder
@@ -26,7 +28,15 @@ def test_accuracy_is_the_share_of_questions_with_a_hit_in_the_top_k(seed, questi
     hits = np.random.default_rng(seed).random((questions, depth)) < 0.1
     at = [1, 5, 20]
     plain = {f"accuracy_at_{k}": sum(any(row[:k]) for row in hits.tolist()) / questions for k in at}
-    assert top_k_accuracy(first_rank(hits), at) == pytest.approx(plain, abs=1e-12)
+    everyone = np.ones(questions, bool)
+    assert means(top_k_accuracy(first_rank(hits), everyone, at)) == pytest.approx(plain, abs=1e-12)
+
+
+def test_questions_without_answers_do_not_count():
+    values = top_k_accuracy(np.array([1, 0, 0]), np.array([True, True, False]), [1])
+    np.testing.assert_array_equal(values["accuracy_at_1"], [1, 0, np.nan])
+    assert means(values) == {"accuracy_at_1": 0.5}
+    assert means(top_k_accuracy(np.array([0]), np.array([False]), [1])) == {}
 
 
 def test_first_rank():
@@ -40,33 +50,56 @@ def rankings_with_gold(draw):
     names = [f"d{i}" for i in range(15)]
     size = draw(st.integers(1, 5))
     rankings = {f"q{i}": draw(st.permutations(names))[: draw(st.integers(0, 15))] for i in range(size)}
-    gold = {
-        qid: draw(st.lists(st.sampled_from([*names, "not in the corpus"]), max_size=3, unique=True))
-        for qid in rankings
-    }
-    return rankings, gold
+    graded = st.dictionaries(st.sampled_from([*names, "not in the corpus"]), st.integers(1, 3), max_size=3)
+    return rankings, {qid: draw(graded) for qid in rankings}
 
 
 @settings(max_examples=100, deadline=None)
 @given(rankings_with_gold())
-def test_recall_and_reciprocal_rank_are_their_plain_formulas_in_our_order(case):
+def test_gold_metrics_are_their_plain_formulas_in_our_order(case):
     rankings, gold = case
-    asked = [qid for qid in gold if gold[qid]]
-    found = gold_metrics(rankings, gold, [1, 5], 15)
-    if not asked:
-        assert found == {}
-        return
-    plain = {}
-    for k in (1, 5):
-        shares = [len(set(rankings[qid][:k]) & set(gold[qid])) / len(gold[qid]) for qid in asked]
-        plain[f"recall_at_{k}"] = sum(shares) / len(asked)
-    ranks = [[rank for rank, name in enumerate(rankings[qid][:10], 1) if name in gold[qid]] for qid in asked]
-    plain["mrr_at_10"] = sum(1 / min(found_at) for found_at in ranks if found_at) / len(asked)
-    assert found == pytest.approx(plain, abs=1e-6)
+    values = gold_metrics(rankings, gold, [1, 5], 15)
+    plain = {qid: plain_gold_metrics(rankings[qid], gold[qid]) for qid in gold if gold[qid]}
+    assert set(values) == {"recall_at_1", "recall_at_5", "mrr_at_10", "ndcg_at_10"}
+    for name, of in values.items():
+        expected = [plain[qid][name] if qid in plain else math.nan for qid in gold]
+        np.testing.assert_allclose(of, expected, atol=1e-6)
+    total = {name: sum(p[name] for p in plain.values()) / len(plain) for name in values if plain}
+    assert means(values) == pytest.approx(total, abs=1e-6)
 
 
-def test_a_shallow_run_has_no_mrr_at_ten():
-    assert set(gold_metrics({"q": ["a"]}, {"q": ["a"]}, [1], 9)) == {"recall_at_1"}
+def plain_gold_metrics(ranking: list[str], grades: dict[str, int]) -> dict[str, float]:
+    """One question's, in float64; nDCG = Σ grade / log2(rank + 1), over that of the best order."""
+    recall = {f"recall_at_{k}": len(set(ranking[:k]) & set(grades)) / len(grades) for k in (1, 5)}
+    first = next((rank for rank, name in enumerate(ranking[:10], 1) if name in grades), math.inf)
+    found = sum(grades.get(name, 0) / math.log2(rank + 1) for rank, name in enumerate(ranking[:10], 1))
+    best = sorted(grades.values(), reverse=True)[:10]
+    ideal = sum(grade / math.log2(rank + 1) for rank, grade in enumerate(best, 1))
+    return recall | {"mrr_at_10": 1 / first, "ndcg_at_10": found / ideal}
+
+
+def test_ndcg_by_hand():
+    """Grades 1, none, 3 at ranks 1 to 3, where 3, 1 would be best: (1 + 3 / 2) / (3 + 1 / log2 3)."""
+    values = gold_metrics({"q": ["a", "x", "b"]}, {"q": {"b": 3, "a": 1}}, [], 10)
+    assert values["ndcg_at_10"] == pytest.approx([(1 + 3 / 2) / (3 + 1 / math.log2(3))], abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("depth", "names"),
+    [
+        (9, {"recall_at_1"}),
+        (10, {"recall_at_1", "mrr_at_10", "ndcg_at_10"}),
+        (1000, {"recall_at_1", "recall_at_1000", "mrr_at_10", "ndcg_at_10"}),
+    ],
+)
+def test_the_depth_says_which_metrics_there_are(depth, names):
+    assert set(gold_metrics({"q": ["a"]}, {"q": {"a": 1}}, [1], depth)) == names
+
+
+def test_recall_at_1000_counts_to_rank_1000_and_no_further():
+    ranking = [f"p{i}" for i in range(1001)]
+    values = gold_metrics({"q": ranking}, {"q": {"p999": 1, "p1000": 1}}, [], 1001)
+    assert values["recall_at_1000"].tolist() == [0.5]
 
 
 # -- files -------------------------------------------------------------------------------------
@@ -93,7 +126,9 @@ def test_an_id_without_white_space_is_written_as_it_is():
 def test_files_are_trec_s_own_and_come_back(tmp_path):
     run = {"q1": [("b", 2.5), ("a", 0.1)], "q 2": [("c", -1.0)]}
     write_run(tmp_path / "run.trec", run, tag="camvr")
-    write_qrels(tmp_path / "qrels.trec", {"q1": ["a"], "q 2": ["c", "d"]})
+    gold = {"q1": {"a": 2}, "q 2": {"c": 1, "d": 3}}
+    write_qrels(tmp_path / "qrels.trec", gold)
+    assert (tmp_path / "qrels.trec").read_text() == "q1 0 a 2\nq%202 0 c 1\nq%202 0 d 3\n"
     assert (tmp_path / "run.trec").read_text().splitlines() == [
         "q1 Q0 b 1 2.5 camvr",
         "q1 Q0 a 2 0.100000001 camvr",
@@ -102,13 +137,15 @@ def test_files_are_trec_s_own_and_come_back(tmp_path):
     read = read_run(tmp_path / "run.trec")
     assert list(read) == ["q1", "q 2"]
     assert np.float32(read["q1"][1][1]) == np.float32(0.1)
-    assert read_qrels(tmp_path / "qrels.trec") == {"q1": ["a"], "q 2": ["c", "d"]}
-    by_trec = ir_measures.calc_aggregate(
-        [ir_measures.RR],
-        ir_measures.read_trec_qrels(str(tmp_path / "qrels.trec")),
-        ir_measures.read_trec_run(str(tmp_path / "run.trec")),
-    )
-    assert by_trec[ir_measures.RR] == pytest.approx((1 / 2 + 1) / 2)
+    assert read_qrels(tmp_path / "qrels.trec") == gold
+    assert by_trec(tmp_path, ir_measures.RR) == pytest.approx((1 / 2 + 1) / 2)
+
+
+def by_trec(folder, measure) -> float:
+    """What ir_measures says of the two files."""
+    qrels = ir_measures.read_trec_qrels(str(folder / "qrels.trec"))
+    run = ir_measures.read_trec_run(str(folder / "run.trec"))
+    return ir_measures.calc_aggregate([measure], qrels, run)[measure]
 
 
 def test_bad_lines_are_named(tmp_path):
@@ -123,6 +160,38 @@ def test_bad_lines_are_named(tmp_path):
 
 
 # -- the artifact ------------------------------------------------------------------------------
+
+
+def test_other_tools_find_our_figures_in_the_files(tmp_path):
+    """Where scores do not tie. Three questions of twelve: one without gold, one without results."""
+    rng = np.random.default_rng(0)
+    passages = [passage(f"p{i}", f"text {i}") for i in range(40)]
+    questions = []
+    for i in range(12):
+        drawn = rng.choice(40, 4, replace=False).tolist() if i else []
+        grades = {f"p{number}": int(rng.integers(1, 4)) for number in drawn}
+        questions.append(Question(f"q {i}", "?", ("text 1",), None, tuple(grades), relevance(grades)))
+    top = TopPassages.empty(12, 20)
+    for row in range(11):
+        top.passages[row] = rng.permutation(40)[:20]
+        top.scores[row] = np.sort(rng.random(20).astype(np.float32))[::-1]
+    folder = write_passages(tmp_path / "passages", passages)
+    (tmp_path / "out").mkdir()
+    ids = pa.array([p.id for p in passages])
+    asked = Evaluation(depth=20, at=(1, 5))
+    write_evaluation(tmp_path / "out", top, ids, folder, questions, asked, "string", Recorder())
+    metrics = json.loads((tmp_path / "out" / "metrics.json").read_text())
+    for name, measure in {
+        "ndcg_at_10": ir_measures.nDCG @ 10,
+        "mrr_at_10": ir_measures.RR @ 10,
+        "recall_at_5": ir_measures.R @ 5,
+    }.items():
+        assert 0 < metrics[name] == pytest.approx(by_trec(tmp_path / "out", measure), abs=1e-6), name
+    table = pq.read_table(tmp_path / "out" / "questions.parquet")
+    for name, mean in metrics.items():
+        values = [value for value in table.column(name).to_pylist() if value is not None]
+        assert len(values) == (12 if name.startswith("accuracy") else 11)
+        assert mean == pytest.approx(sum(values) / len(values), abs=1e-12)
 
 
 def test_an_evaluation_by_hand(tmp_path):
@@ -170,7 +239,10 @@ def test_an_evaluation_by_hand(tmp_path):
     metrics = json.loads((out / "metrics.json").read_text())
     assert metrics == pytest.approx(expected)  # nothing at 100, beyond the depth
     assert {name: value for name, value, _ in tell.metrics} == metrics
-    assert pq.read_table(out / "questions.parquet").to_pylist() == [
+    table = pq.read_table(out / "questions.parquet")
+    assert table.column("recall_at_2").to_pylist() == [0, 0, 1, 0]
+    assert table.column("accuracy_at_2").to_pylist() == [1, 0, 1, 0]
+    assert table.drop_columns(list(metrics)).to_pylist() == [
         {
             "qid": "q0",
             "rank_of_first_answer": 2,
@@ -213,7 +285,7 @@ def test_an_evaluation_by_hand(tmp_path):
         },
     ]
     assert list(read_run(out / "run.trec")) == ["q0", "q1", "q2"]
-    assert read_qrels(out / "qrels.trec")["q2"] == ["p1", "p4"]
+    assert read_qrels(out / "qrels.trec")["q2"] == {"p1": 1, "p4": 1}
     again, _ = write("two")
     for file in out.iterdir():
         assert file.read_bytes() == (again / file.name).read_bytes()

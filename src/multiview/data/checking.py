@@ -16,19 +16,24 @@ from multiview.data.reading import sources
 from multiview.data.reading.articles import ARTICLE_COLUMNS
 from multiview.data.reading.files import base_name
 from multiview.data.reading.judged import Use
-from multiview.data.reading.problems import Tell, refuse
+from multiview.data.reading.problems import Tell, pass_over, refuse
 from multiview.data.reading.readers import PASSAGE_COLUMNS, questions_of
 from multiview.errors import InputError
 
 Look = Callable[[pa.Table], None]
 
 
-def read_questions(section: Any, named: Sequence[str], use: Use, tell: Tell = refuse) -> list[Question]:
-    """The questions of some sources, ids being unique. Raises InputError when there are none."""
+def read_questions(
+    section: Any, named: Sequence[str], use: Use, tell: Tell = refuse, remark: Tell = pass_over
+) -> list[Question]:
+    """The questions of some sources, ids being unique. Raises InputError when there are none.
+
+    `remark` gets what is passed over (see `questions_of`).
+    """
     where: dict[str, str] = {}
     found: list[Question] = []
     files = sources.expand_sources(named, use)
-    for place, question in questions_of(files, section.format, section.columns, tell):
+    for place, question in questions_of(files, section.format, section.columns, tell, remark):
         if question.qid in where:
             tell(
                 "questions whose id was used before",
@@ -63,15 +68,17 @@ class Seen:
 
     def in_passages(self, question: Question) -> Question:
         """The question with each positive that is a cut article replaced by that article's passages that
-        hold an answer. Its offsets, which counted in the article, have served then."""
+        hold an answer, with the article's grade (the highest, of several). Its offsets, which counted in
+        the article, have served then."""
         if not self.holding:
             return question
-        positives: list[str] = []
-        for id_ in question.positive_ids:
-            positives += self.holding.get((question.qid, id_), [id_])
-        if tuple(positives) == question.positive_ids:
+        grades: dict[str, int] = {}
+        for positive, grade in question.grades.items():
+            for id_ in self.holding.get((question.qid, positive), [positive]):
+                grades[id_] = max(grade, grades.get(id_, 0))
+        if tuple(grades) == question.positive_ids:
             return question
-        return replace(question, positive_ids=tuple(dict.fromkeys(positives)), answer_starts=None)
+        return replace(question.with_grades(grades), answer_starts=None)
 
 
 def check(

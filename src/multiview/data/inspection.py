@@ -12,7 +12,7 @@ import pyarrow as pa
 from multiview.config import Config
 from multiview.data import checking
 from multiview.data.corpus import Corpus
-from multiview.data.questions import Question, questions_per_passage
+from multiview.data.questions import Question, questions_per_passage, unknown_positives
 from multiview.data.reading import sources
 from multiview.data.reading.files import base_name, plain_name
 from multiview.data.reading.formats import FORMATS, QRELS, detect
@@ -29,6 +29,8 @@ SETTING: dict[Use, str] = {
 }
 SAMPLE = 20_000
 """Sentences are counted in this many passages, the first ones."""
+UNKNOWN_POSITIVES = "gold passages that are not in the corpus, of questions that have others"
+"""A kind of remark."""
 FIRST = 3
 """Rows that are shown."""
 
@@ -85,6 +87,8 @@ class Inspection:
     missing_gold: dict[Use, int] = field(default_factory=dict)
     """Questions that name passages of which the corpus has none."""
     problems: Problems = field(default_factory=Problems)
+    remarks: Problems = field(default_factory=Problems)
+    """What is passed over, and no problem."""
 
     @property
     def avq(self) -> float:
@@ -143,7 +147,7 @@ def inspect(config: Config, progress: Callable[[int], None]) -> Inspection:
         files = sources.expand_sources(given, use)
         columns = asked.columns.values()
         found.formats[use] = {file: detect(file, asked.format, "questions.format", columns) for file in files}
-        found.questions[use] = checking.read_questions(asked, given, use, found.problems)
+        found.questions[use] = checking.read_questions(asked, given, use, found.problems, found.remarks)
     try:
         corpus = Corpus.of(config)
         found.formats["corpus"] = dict(corpus.formats)
@@ -169,6 +173,9 @@ def inspect(config: Config, progress: Callable[[int], None]) -> Inspection:
             bool(q.positive_ids) and not any(id_ in seen.rows for id_ in q.positive_ids) for q in due
         )
         checking.check_gold(due, seen.rows, SETTING[use], asked.max_missing_gold, found.problems)
+        for question in found.questions[use]:
+            for _ in range(unknown_positives(question, seen.rows)):
+                found.remarks(UNKNOWN_POSITIVES, f"{SETTING[use]}: question {question.qid} has others")
     return found
 
 

@@ -13,6 +13,7 @@ from multiview.data.inspection import FIRST, SAMPLE, SETTING, Inspection
 from multiview.data.questions import Question
 from multiview.data.reading.formats import FORMATS
 from multiview.data.reading.judged import Use
+from multiview.data.reading.problems import Problems
 
 TITLES: dict[Use, str] = {"corpus": "Passages", "train": "Training questions", "dev": "Dev questions"}
 ID_WIDTH = 24
@@ -32,15 +33,23 @@ def print_inspection(console: Console, found: Inspection, options: Sequence[str]
     console.print(Text("Problems", "bold"))
     if not found.problems.counts:
         console.print("  none")
-    for kind, number in found.problems.counts.items():
-        console.print(f"  {number:,} {kind}, the first:", markup=False)
-        console.print(f"    {found.problems.first[kind]}", markup=False, soft_wrap=True)
+    _counted(console, found.problems)
     console.print()
+    if found.remarks.counts:
+        console.print(Text("Left out", "bold"))
+        _counted(console, found.remarks)
+        console.print()
     if found.questions["train"]:
         line = shlex.join(["python", "-m", "pipelines", "run", "comparison", *options])
         console.print(Text.assemble(("Run it:  ", "bold"), line), soft_wrap=True)
     else:
         console.print(f"To run it, name training questions: --set {SETTING['train']}=…", markup=False)
+
+
+def _counted(console: Console, told: Problems) -> None:
+    for kind, number in told.counts.items():
+        console.print(f"  {number:,} {kind}, the first:", markup=False)
+        console.print(f"    {told.first[kind]}", markup=False, soft_wrap=True)
 
 
 def _heading(console: Console, title: str, found: Inspection, use: Use) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,6 +19,7 @@ SCHEMA = pa.schema(
         ("answers", pa.list_(pa.string())),
         ("answer_starts", pa.list_(pa.int32())),
         ("positive_ids", pa.list_(pa.string())),
+        ("relevance", pa.list_(pa.int32())),
     ]
 )
 
@@ -29,13 +30,33 @@ ROW_GROUP = 10_000
 @dataclass(frozen=True, slots=True)
 class Question:
     """A question. `answer_starts`, where the data give them, are code points into the text of the
-    first positive passage, one for each answer."""
+    first positive passage, one for each answer. `relevance` are the positives' grades, whole numbers
+    above 0, one for each; none: all are 1."""
 
     qid: str
     question: str
     answers: tuple[str, ...]
     answer_starts: tuple[int, ...] | None
     positive_ids: tuple[str, ...]
+    relevance: tuple[int, ...] | None = None
+
+    @property
+    def grades(self) -> dict[str, int]:
+        """Each positive with its grade, in order."""
+        grades = self.relevance or (1,) * len(self.positive_ids)
+        return dict(zip(self.positive_ids, grades, strict=True))
+
+    def with_grades(self, grades: Mapping[str, int]) -> Question:
+        """The same question with these positives; offsets, which count in the first one, go with it."""
+        positives = tuple(grades)
+        starts = self.answer_starts if positives[:1] == self.positive_ids[:1] else None
+        return replace(self, answer_starts=starts, positive_ids=positives, relevance=relevance(grades))
+
+
+def relevance(grades: Mapping[str, int]) -> tuple[int, ...] | None:
+    """The grades as a `Question` holds them: none where all are 1."""
+    values = tuple(grades.values())
+    return None if set(values) <= {1} else values
 
 
 def write_questions(questions: Iterable[Question], folder: Path) -> None:
@@ -47,6 +68,7 @@ def write_questions(questions: Iterable[Question], folder: Path) -> None:
         [list(q.answers) for q in questions],
         [None if q.answer_starts is None else list(q.answer_starts) for q in questions],
         [list(q.positive_ids) for q in questions],
+        [None if q.relevance is None else list(q.relevance) for q in questions],
     ]
     table = pa.table(columns, schema=SCHEMA)
     pq.write_table(table, Path(folder) / FILE, compression="zstd", row_group_size=ROW_GROUP)
@@ -60,13 +82,14 @@ def iterate_questions(folder: Path) -> Iterator[Question]:
     with pq.ParquetFile(file) as parquet:
         for batch in parquet.iter_batches(columns=SCHEMA.names):
             for row in batch.to_pylist():
-                starts = row["answer_starts"]
+                starts, grades = row["answer_starts"], row["relevance"]
                 yield Question(
                     row["qid"],
                     row["question"],
                     tuple(row["answers"]),
                     None if starts is None else tuple(starts),
                     tuple(row["positive_ids"]),
+                    None if grades is None else tuple(grades),
                 )
 
 
@@ -126,20 +149,24 @@ def held_out(questions: Sequence[Question], share: float, seed: int) -> tuple[li
 def with_known_positives(questions: Iterable[Question], known: Collection[str]) -> tuple[list[Question], int]:
     """The questions with at least one positive in `known`, and how many had none.
 
-    Positives that are not known are left out; with the first of them go the answer's offsets.
+    Positives that are not known are left out with their grades; with the first of them go the answer's
+    offsets.
     """
     kept: list[Question] = []
     dropped = 0
     for q in questions:
-        positives = tuple(id_ for id_ in q.positive_ids if id_ in known)
-        if not positives:
+        grades = {id_: grade for id_, grade in q.grades.items() if id_ in known}
+        if not grades:
             dropped += 1
-        elif positives == q.positive_ids:
-            kept.append(q)
         else:
-            starts = q.answer_starts if positives[0] == q.positive_ids[0] else None
-            kept.append(Question(q.qid, q.question, q.answers, starts, positives))
+            kept.append(q if len(grades) == len(q.positive_ids) else q.with_grades(grades))
     return kept, dropped
+
+
+def unknown_positives(question: Question, known: Collection[str]) -> int:
+    """How many positives are not in `known`, of a question that has others: 0 where none is known."""
+    unknown = sum(id_ not in known for id_ in question.positive_ids)
+    return unknown if unknown < len(question.positive_ids) else 0
 
 
 def questions_per_passage(questions: Sequence[Question]) -> float:

@@ -13,7 +13,8 @@ from multiview.data import checking, passages, punkt, questions, shards
 from multiview.data.corpus import Corpus
 from multiview.data.questions import Question
 from multiview.data.reading import sources
-from multiview.data.reading.readers import PASSAGE_COLUMNS
+from multiview.data.reading.problems import Problems
+from multiview.data.reading.readers import PASSAGE_COLUMNS, UNKNOWN_JUDGED
 from multiview.errors import InputError
 
 
@@ -28,8 +29,9 @@ def split(settings: Any, inputs: Mapping[str, Any], output: Mapping[str, Path], 
     """
     punkt.tokenizer(settings.corpus.language)  # fails first, where its data are missing
     asked = settings.questions
-    train = checking.read_questions(asked, asked.source, "train")
-    dev = checking.read_questions(asked, asked.dev_source, "dev")
+    remarks = Problems()
+    train = checking.read_questions(asked, asked.source, "train", remark=remarks)
+    dev = checking.read_questions(asked, asked.dev_source, "dev", remark=remarks)
     corpus = Corpus.of(settings)
     seen = checking.check(
         corpus,
@@ -59,6 +61,12 @@ def split(settings: Any, inputs: Mapping[str, Any], output: Mapping[str, Path], 
         tell.warning(f"{chosen.shared} dev questions are training questions too")
     if chosen.dropped:
         tell.warning(f"{chosen.dropped} questions were dropped: their gold passages are not in the corpus")
+    if chosen.unknown:
+        tell.warning(
+            f"{chosen.unknown} gold passages of questions that have others are not in the corpus: left out"
+        )
+    for kind, number in remarks.counts.items():
+        tell.warning(f"{number} {kind}, the first: {remarks.first[kind]}")
     if unanswered := sum(not q.answers for q in chosen.train):
         tell.warning(
             f"{unanswered} training questions have no answers: train.positive=answer takes their best view"
@@ -68,6 +76,8 @@ def split(settings: Any, inputs: Mapping[str, Any], output: Mapping[str, Path], 
         "train_questions": len(chosen.train),
         "dev_questions": len(chosen.dev),
         "dropped_questions": chosen.dropped,
+        "unknown_positives": chosen.unknown,
+        "unknown_judged_questions": remarks.counts.get(UNKNOWN_JUDGED, 0),
         "avq": questions.questions_per_passage(chosen.train),
         "sentences_per_passage": sentences / count,
     }
@@ -103,6 +113,7 @@ class _Chosen:
     dev_gold: list[Question]  # all dev questions before dev_limit
     dropped: int
     shared: int
+    unknown: int  # gold passages that kept questions lost
 
 
 def _choose(section: Any, train: list[Question], dev: list[Question], known: Mapping[str, Any]) -> _Chosen:
@@ -111,6 +122,7 @@ def _choose(section: Any, train: list[Question], dev: list[Question], known: Map
     Dev questions that name no passage at all are kept: their answers are looked for.
     """
     checking.check_gold(train, known, "questions.source", section.max_missing_gold)
+    unknown = sum(questions.unknown_positives(q, known) for q in (*train, *dev))
     train, dropped = questions.with_known_positives(train, known)
     if section.dev_source:
         named = [q for q in dev if q.positive_ids]
@@ -126,7 +138,7 @@ def _choose(section: Any, train: list[Question], dev: list[Question], known: Map
     train = questions.limited(train, section.limit, section.seed)
     limited = questions.limited(dev, section.dev_limit, section.seed)
     shared = len({q.qid for q in train} & {q.qid for q in limited})
-    return _Chosen(train, limited, dev, dropped, shared)
+    return _Chosen(train, limited, dev, dropped, shared, unknown)
 
 
 # --- passages ----------------------------------------------------------------------------------

@@ -1,25 +1,38 @@
-"""The comparison of several evaluations in one table."""
+"""The comparison of several evaluations in one table, with tests of their differences."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow.parquet as pq
 
 from multiview.artifacts.record import file_sha256
+from multiview.config import Comparison
 from multiview.errors import InputError
 from multiview.evaluation.evaluate import METRICS_FILE, QRELS_FILE, QUESTIONS_FILE
+from multiview.evaluation.significance import CONFIDENCE, paired_figures
+from multiview.evaluation.tables import (
+    SIGNIFICANCE_FILE,
+    baseline_of,
+    legend,
+    markdown_table,
+    marked_of,
+)
 
 TABLE_FILE = "table.md"
 
 
 def compare(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any) -> None:
-    """Step: table the metrics of several systems.
+    """Step: table the metrics of several systems and test how they differ from the baseline's.
 
-    Input `evaluations`, in the order of `settings.comparison.rows`; output `comparison`: `metrics.json` (system to metric to value) and `table.md`.
+    Input `evaluations`, in the order of `settings.comparison.rows`; output `comparison`: `metrics.json`
+    (system to metric to value), `significance.json` (system to metric to a `Figure`, and how it was tested)
+    and `table.md`.
     Raises InputError unless all were evaluated on the same questions with the same gold passages.
     """
     systems = settings.comparison.rows
@@ -30,52 +43,48 @@ def compare(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell
         system: json.loads((folder / METRICS_FILE).read_text())
         for system, folder in zip(systems, folders, strict=True)
     }
+    values = {
+        system: _values(folder, metrics[system]) for system, folder in zip(systems, folders, strict=True)
+    }
+    significance = _significance(values, settings.comparison)
+    table = markdown_table(metrics, marked_of(significance))
     folder = output["comparison"]
     (folder / METRICS_FILE).write_text(json.dumps(metrics, indent=1) + "\n")
-    (folder / TABLE_FILE).write_text(markdown_table(metrics))
-    for system, values in metrics.items():
-        for name, value in values.items():
+    (folder / SIGNIFICANCE_FILE).write_text(json.dumps(significance, indent=1) + "\n")
+    (folder / TABLE_FILE).write_text("\n".join(filter(None, (table, legend(significance)))).rstrip() + "\n")
+    for system, figures in metrics.items():
+        for name, value in figures.items():
             tell.metric(f"{system}/{name}", value)
+    tell.fact("baseline", significance["baseline"])
+
+
+def _significance(values: dict[str, dict[str, np.ndarray]], comparison: Comparison) -> dict[str, Any]:
+    baseline = baseline_of(comparison.baseline, list(values))
+    figures = paired_figures(values, baseline, comparison.resamples, comparison.seed)
+    return {
+        "baseline": baseline,
+        "test": "paired randomisation over questions, two-sided; corrected_p by Holm over the systems",
+        "interval": "percentile bootstrap over questions",
+        "confidence": CONFIDENCE,
+        "resamples": comparison.resamples,
+        "seed": comparison.seed,
+        "systems": {
+            system: {name: asdict(figure) for name, figure in of.items()} for system, of in figures.items()
+        },
+    }
+
+
+def _values(folder: Path, metrics: Collection[str]) -> dict[str, np.ndarray]:
+    """Of the metrics that have one value a question, those [q], nan where there is none."""
+    present = pq.read_schema(folder / QUESTIONS_FILE).names
+    table = pq.read_table(folder / QUESTIONS_FILE, columns=[name for name in metrics if name in present])
+    return {
+        name: table.column(name).to_numpy(zero_copy_only=False).astype(np.float64)
+        for name in table.column_names
+    }
 
 
 def _questions(folder: Path) -> tuple[str, tuple[str, ...]]:
     """What must be the same of all systems: the gold passages, and the questions with and without."""
     qids = pq.read_table(folder / QUESTIONS_FILE, columns=["qid"]).column("qid").to_pylist()
     return file_sha256(folder / QRELS_FILE), tuple(qids)
-
-
-def markdown_table(metrics: Mapping[str, Mapping[str, float]]) -> str:
-    """A row a system, a column a metric, in per cent, by name and k; the best of each is bold."""
-    names, best = metric_names(metrics), best_values(metrics)
-    width = max(len("system"), *(len(system) for system in metrics))
-    lines = [
-        f"| {'system':<{width}} | " + " | ".join(names) + " |",
-        f"|{'-' * (width + 2)}|" + "|".join("-" * (len(name) + 1) + ":" for name in names) + "|",
-    ]
-    for system, values in metrics.items():
-        cells = []
-        for name in names:
-            text = f"{100 * values[name]:.1f}" if name in values else ""
-            cells.append(f"**{text}**" if text and values[name] == best[name] else text)
-        row = " | ".join(f"{cell:>{len(name)}}" for cell, name in zip(cells, names, strict=True))
-        lines.append(f"| {system:<{width}} | {row} |")
-    return "\n".join(lines) + "\n"
-
-
-def metric_names(metrics: Mapping[str, Mapping[str, float]]) -> list[str]:
-    """The metrics that any system has, by name and k."""
-    return sorted({name for values in metrics.values() for name in values}, key=_name_and_k)
-
-
-def best_values(metrics: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-    """The highest value of each metric."""
-    return {
-        name: max(values[name] for values in metrics.values() if name in values)
-        for name in metric_names(metrics)
-    }
-
-
-def _name_and_k(name: str) -> tuple[str, int]:
-    """`accuracy_at_20` as (accuracy_at, 20)."""
-    stem, _, k = name.rpartition("_")
-    return stem, int(k)

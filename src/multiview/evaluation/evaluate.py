@@ -17,7 +17,7 @@ from multiview.data.answers import Mode
 from multiview.data.passages import PassageLookup, read_passages
 from multiview.data.questions import Question, read_questions
 from multiview.errors import InputError
-from multiview.evaluation.metrics import first_rank, gold_metrics, top_k_accuracy
+from multiview.evaluation.metrics import Values, first_rank, gold_metrics, means, top_k_accuracy
 from multiview.evaluation.runs import write_qrels, write_run
 from multiview.model.layouts import Layout, numbered_views
 from multiview.negatives.filtering import answer_holding, positive_hits
@@ -109,23 +109,27 @@ def write_evaluation(
 
     `top` [q, depth] with passage numbers that `ids` names; `passages` is the folder of their texts.
     Accuracy is that of the questions with answers, the gold metrics of those with gold passages; where
-    there are none, the metric is left out. Writes `metrics.json` (name to value), `run.trec`, `qrels.trec` and `questions.parquet` (qid,
-    rank_of_first_answer and rank_of_first_gold from 1 or null, the top passage, its score and view, and
-    where in its text the view's snippet stands: `spans`, null where the view stands for no part of it).
+    there are none, the metric is left out. Writes `metrics.json` (name to value), `run.trec`, `qrels.trec`
+    (with grades) and `questions.parquet`: qid, rank_of_first_answer and rank_of_first_gold from 1 or null,
+    the top passage, its score and view, where in its text the view's snippet stands (`spans`, null where
+    the view stands for no part of it), and a column a metric, of which `metrics.json` has the mean, null
+    where the question has no answer or no gold passage.
     """
     holds = answer_holding(top.passages, ids, read_passages(passages), questions, mode)
     first_answer = first_rank(holds)
     first_gold = first_rank(positive_hits(top.passages, ids, questions))
     rankings = {question.qid: _ranking(top, ids, row) for row, question in enumerate(questions)}
-    gold = {question.qid: question.positive_ids for question in questions}
+    gold = {question.qid: question.grades for question in questions}
     at = sorted({k for k in settings.at if k <= settings.depth})
     names = {qid: [name for name, _ in ranking] for qid, ranking in rankings.items()}
     answered = np.array([bool(question.answers) for question in questions])
-    metrics = top_k_accuracy(first_answer[answered], at) | gold_metrics(names, gold, at, settings.depth)
+    values = top_k_accuracy(first_answer, answered, at) | gold_metrics(names, gold, at, settings.depth)
+    metrics = means(values)
     (folder / METRICS_FILE).write_text(json.dumps(metrics, indent=1, sort_keys=True) + "\n")
     write_run(folder / RUN_FILE, rankings, tag)
     write_qrels(folder / QRELS_FILE, gold)
-    table = _question_table(questions, top, ids, first_answer, first_gold, spans or [None] * len(questions))
+    spans = spans or [None] * len(questions)
+    table = _question_table(questions, top, ids, first_answer, first_gold, spans, values)
     pq.write_table(table, folder / QUESTIONS_FILE)
     for name, value in metrics.items():
         tell.metric(name, value)
@@ -173,9 +177,11 @@ def _question_table(
     first_answer: np.ndarray,
     first_gold: np.ndarray,
     spans: Sequence[tuple[int, int] | None],
+    values: Values,
 ) -> pa.Table:
     best = top.passages[:, 0]
     none = best < 0
+    metrics = {name: pa.array(of, pa.float64(), mask=np.isnan(of)) for name, of in values.items()}
     return pa.table(
         {
             "qid": pa.array([question.qid for question in questions], pa.string()),
@@ -187,4 +193,5 @@ def _question_table(
             "top_start": pa.array([span and span[0] for span in spans], pa.int32()),
             "top_stop": pa.array([span and span[1] for span in spans], pa.int32()),
         }
+        | metrics
     )

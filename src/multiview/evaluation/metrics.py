@@ -1,4 +1,7 @@
-"""Figures of merit of ranked passages: DPR's top-k accuracy, and trec_eval's of the gold passages."""
+"""Figures of merit of ranked passages: DPR's top-k accuracy, and trec_eval's of the gold passages.
+
+Each is a value a question first, which the paired tests need, and then the mean of those.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,18 @@ from collections.abc import Mapping, Sequence
 
 import ir_measures
 import numpy as np
-from ir_measures import RR, R
+from ir_measures import RR, R, nDCG
 
-from multiview.names import accuracy_at, mrr_at, recall_at
+from multiview.names import accuracy_at, mrr_at, ndcg_at, recall_at
 
-MRR_DEPTH = 10
+TOP = 10
+"""k of MRR and nDCG (MS MARCO and TREC DL; Dual Cross Encoder 4)."""
+
+DEEP = 1000
+"""k of the recall that is measured wherever the depth allows it (Dual Cross Encoder 4)."""
+
+Values = dict[str, np.ndarray]
+"""Metric to the value of each question [q] float64, nan of those that it does not judge."""
 
 
 def first_rank(hits: np.ndarray) -> np.ndarray:
@@ -20,47 +30,62 @@ def first_rank(hits: np.ndarray) -> np.ndarray:
     return np.where(hits.any(axis=1), hits.argmax(axis=1) + 1, 0)
 
 
-def top_k_accuracy(first_answer: np.ndarray, at: Sequence[int]) -> dict[str, float]:
-    """DPR's rule: the share of questions whose first answer-holding passage has rank k or better.
+def top_k_accuracy(first_answer: np.ndarray, answered: np.ndarray, at: Sequence[int]) -> Values:
+    """DPR's rule: 1 where the first answer-holding passage has rank k or better, else 0.
 
-    `first_answer` [q] are ranks from 1, 0 for none. Empty without questions.
+    `first_answer` [q] are ranks from 1, 0 for none; `answered` [q] says which questions have answers.
     """
-    if not len(first_answer):
-        return {}
     found = first_answer > 0
-    return {accuracy_at(k): float((found & (first_answer <= k)).mean()) for k in at}
+    return {accuracy_at(k): np.where(answered, found & (first_answer <= k), np.nan) for k in at}
 
 
 def gold_metrics(
-    rankings: Mapping[str, Sequence[str]], gold: Mapping[str, Sequence[str]], at: Sequence[int], depth: int
-) -> dict[str, float]:
-    """Recall at each k and, where `depth` allows it, MRR@10 of the gold passages, by trec_eval.
+    rankings: Mapping[str, Sequence[str]],
+    gold: Mapping[str, Mapping[str, int]],
+    at: Sequence[int],
+    depth: int,
+) -> Values:
+    """Recall of the gold passages at each k and, where `depth` allows them, Recall@1000, MRR@10 and nDCG@10,
+    by trec_eval.
 
-    `rankings` gives each question's passage ids, best first; `gold` its positives. Means are over the
-    questions that have a gold passage; one without any result counts as 0. Empty when none has gold.
+    `rankings` gives each question's passage ids, best first; `gold` the grades (above 0) of its positives,
+    and the order of the values. Only nDCG looks at grades: a passage's gain is its grade, its discount
+    log2(rank + 1). A question with gold and without any result counts as 0, one without gold is nan.
 
     trec_eval sorts by score and breaks ties by document id, whatever rank a run states: it is given
     depth − rank, so that our order counts.
     """
-    qrels = {qid: dict.fromkeys(ids, 1) for qid, ids in gold.items() if ids}
-    if not qrels:
-        return {}
+    qrels = {qid: dict(grades) for qid, grades in gold.items() if grades}
     run = {
         qid: {name: float(depth - rank) for rank, name in enumerate(rankings.get(qid, ()))} for qid in qrels
     }
+    at = sorted({*at, DEEP} if depth >= DEEP else set(at))
     recalls = {R @ k: recall_at(k) for k in at}
-    values = _means(list(recalls), qrels, run)
-    metrics = {name: values[measure] for measure, name in recalls.items()}
-    if depth >= MRR_DEPTH:
+    values = _by_question(recalls, qrels, run, list(gold))
+    if depth >= TOP:
         # pytrec_eval knows no cut-off for the reciprocal rank: cut the run instead.
-        cut = {qid: dict(list(scores.items())[:MRR_DEPTH]) for qid, scores in run.items()}
-        metrics[mrr_at(MRR_DEPTH)] = _means([RR], qrels, cut)[RR]
-    return metrics
+        cut = {qid: dict(list(scores.items())[:TOP]) for qid, scores in run.items()}
+        values |= _by_question({RR: mrr_at(TOP), nDCG @ TOP: ndcg_at(TOP)}, qrels, cut, list(gold))
+    return values
 
 
-def _means(measures: list, qrels: dict[str, dict[str, int]], run: dict[str, dict[str, float]]) -> dict:
-    """Means over the questions of `qrels`; a question without results counts as 0."""
-    totals = dict.fromkeys(measures, 0.0)
-    for metric in ir_measures.pytrec_eval.iter_calc(measures, qrels, run):
-        totals[metric.measure] += metric.value
-    return {measure: total / len(qrels) for measure, total in totals.items()}
+def means(values: Values) -> dict[str, float]:
+    """Each metric's mean over the questions that it judges; left out where there are none."""
+    judged = {name: of[~np.isnan(of)] for name, of in values.items()}
+    return {name: float(of.mean()) for name, of in judged.items() if len(of)}
+
+
+def _by_question(
+    measures: Mapping[ir_measures.Measure, str],
+    qrels: dict[str, dict[str, int]],
+    run: dict[str, dict[str, float]],
+    qids: Sequence[str],
+) -> Values:
+    """`measures` are the metrics with our names for them; a question of `qrels` without results has 0."""
+    number = {qid: row for row, qid in enumerate(qids)}
+    start = np.array([0.0 if qid in qrels else np.nan for qid in qids])
+    values = {name: start.copy() for name in measures.values()}
+    if qrels:
+        for metric in ir_measures.pytrec_eval.iter_calc(list(measures), qrels, run):
+            values[measures[metric.measure]][number[metric.query_id]] = metric.value
+    return values

@@ -43,21 +43,22 @@ def read_run(path: Path) -> dict[str, list[tuple[str, float]]]:
     return {qid: [(name, score) for _, name, score in sorted(ranking)] for qid, ranking in rows.items()}
 
 
-def write_qrels(path: Path, gold: Mapping[str, Sequence[str]]) -> None:
-    """Write `qid 0 passage 1` lines, one for each gold passage."""
+def write_qrels(path: Path, gold: Mapping[str, Mapping[str, int]]) -> None:
+    """Write `qid 0 passage grade` lines, one for each gold passage."""
     with path.open("w", encoding="utf-8", newline="\n") as file:
-        for qid, names in gold.items():
-            file.writelines(f"{quoted(qid)} 0 {quoted(name)} 1\n" for name in names)
+        for qid, grades in gold.items():
+            file.writelines(f"{quoted(qid)} 0 {quoted(name)} {grade}\n" for name, grade in grades.items())
 
 
-def read_qrels(path: Path) -> dict[str, list[str]]:
-    """Gold passages of each question, those judged 0 or below left out; raises InputError naming a bad line."""
-    gold: dict[str, list[str]] = {}
+def read_qrels(path: Path) -> dict[str, dict[str, int]]:
+    """Gold passages of each question with their grades, those judged 0 or below left out; raises InputError
+    naming a bad line."""
+    gold: dict[str, dict[str, int]] = {}
     for qid, _, name, grade in _lines(path, 4):
-        names = gold.setdefault(unquote(qid), [])
+        grades = gold.setdefault(unquote(qid), {})
         try:
             if int(grade) > 0:
-                names.append(unquote(name))
+                grades[unquote(name)] = int(grade)
         except ValueError:
             raise InputError(f"{path}: question {qid}: grade {grade!r} is not a whole number") from None
     return gold

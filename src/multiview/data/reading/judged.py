@@ -41,8 +41,9 @@ def is_qrels(line: str) -> bool:
     return len(cells) == 4 and cells[1].upper() in ("0", "Q0") and _is_integer(cells[3])
 
 
-def judgements(files: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """The passages judged relevant (above 0) of each question, most relevant first, then as they come."""
+def judgements(files: Iterable[str]) -> dict[str, dict[str, int]]:
+    """Of each judged question the relevant passages (above 0) with their grades, most relevant first, then
+    as they come; empty where none is relevant."""
     found: dict[str, dict[str, int]] = {}
     for file in files:
         for number, line in lines(file):
@@ -53,9 +54,10 @@ def judgements(files: Iterable[str]) -> dict[str, tuple[str, ...]]:
                 raise InputError(
                     f"{file} line {number}: not a judgement (query-id corpus-id score, or qid 0 pid relevance)"
                 )
+            grades = found.setdefault(cells[0], {})
             if int(cells[-1]) > 0:
-                found.setdefault(cells[0], {})[cells[-2]] = int(cells[-1])
-    return {qid: tuple(sorted(grades, key=lambda id_: -grades[id_])) for qid, grades in found.items()}
+                grades[cells[-2]] = int(cells[-1])
+    return {qid: dict(sorted(grades.items(), key=lambda graded: -graded[1])) for qid, grades in found.items()}
 
 
 def _cells(line: str) -> list[str]:

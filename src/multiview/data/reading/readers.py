@@ -11,11 +11,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from multiview.data.questions import Question
+from multiview.data.questions import Question, relevance
 from multiview.data.reading.files import base_name
 from multiview.data.reading.formats import FORMATS, QRELS, detect
 from multiview.data.reading.judged import judgements
-from multiview.data.reading.problems import Tell, refuse
+from multiview.data.reading.problems import Tell, pass_over, refuse
 from multiview.data.reading.tables import listed
 from multiview.errors import InputError
 
@@ -28,8 +28,12 @@ QUESTION_COLUMNS = {
     "answers": (),
     "answer_starts": (),
     "positive_ids": (),
+    "relevance": (),
 }
 DERIVED_COLUMNS = ("sentence_ends", "content_hash")
+
+UNKNOWN_JUDGED = "judged questions that are in no file of questions"
+"""A kind of remark."""
 
 
 def passage_tables(
@@ -57,18 +61,23 @@ def questions_of(
     form: str = "auto",
     columns: Mapping[str, str] | None = None,
     tell: Tell = refuse,
+    remark: Tell = pass_over,
 ) -> Iterator[tuple[str, Question]]:
     """The questions of some files in order, each with its place, as in `train.jsonl row 7`.
 
-    `positive_ids` and `answers` may be lists or single strings; `answers`, `answer_starts` and
-    `positive_ids` may be missing altogether, and are empty (None for `answer_starts`) then. Files of
-    judgements among the files give the positives of questions without; those that are not judged are
-    passed over. Raises InputError for a file that cannot be read; `tell` gets what is wrong with a
-    row: no answer where its file has them, offsets that do not pair with its answers.
+    `positive_ids` and `answers` may be lists or single strings; `answers`, `answer_starts`,
+    `positive_ids` and `relevance` may be missing altogether, and are empty (None for `answer_starts` and
+    `relevance`) then. Files of judgements among the files give the positives, with their grades, of
+    questions without; those that are not judged are passed over. Raises InputError for a file that cannot
+    be read; `tell` gets what is wrong with a row: no answer where its file has them, offsets that do not
+    pair with its answers; and judgements of none of the questions. `remark` gets each judged question
+    that is not among them.
     """
     columns = checked_columns("questions.columns", columns, QUESTION_COLUMNS)
     formats = {file: detect(file, form, "questions.format", columns.values()) for file in files}
-    judged = judgements(file for file in files if formats[file] == QRELS)
+    qrels = [file for file in files if formats[file] == QRELS]
+    judged = judgements(qrels)
+    unknown = dict.fromkeys(judged)
     for file in files:
         if formats[file] == QRELS:
             continue
@@ -78,8 +87,23 @@ def questions_of(
             except InputError as error:
                 tell("questions that cannot be used", str(error))
                 continue
+            unknown.pop(str(row["qid"]), None)
             if question is not None:
                 yield f"{base_name(file)} row {number}", question
+    _say_unknown(list(unknown), len(judged), qrels, tell, remark)
+
+
+def _say_unknown(unknown: Sequence[str], judged: int, qrels: Sequence[str], tell: Tell, remark: Tell) -> None:
+    named = ", ".join(map(base_name, qrels))
+    if unknown and len(unknown) == judged:
+        tell(
+            "judgements of other questions",
+            f"{named}: none of the {judged} judged questions (first: {unknown[0]}) is in the files of questions; "
+            "name the questions that they are of",
+        )
+        return
+    for qid in unknown:
+        remark(UNKNOWN_JUDGED, f"{named}: question {qid} is judged and in no file of questions")
 
 
 def checked_columns(
@@ -191,31 +215,51 @@ def _question(row: Mapping[str, Any], judged: Mapping[str, Any], place: str, for
                 "leave the row out (also SQuAD 2.0's unanswerable questions)"
             )
     if "positive_ids" in row:
-        positives = tuple(dict.fromkeys(_strings(listed(row["positive_ids"]), "positive_ids", place)))
+        positives = _strings(listed(row["positive_ids"]), "positive_ids", place)
+        grades = _grades(listed(row.get("relevance")), positives, place)
         if not positives and form != "dpr":  # whose training files have such questions
             raise InputError(f"{place}: no positive passage; leave the row out or name one in positive_ids")
     elif judged:
-        if qid not in judged:
+        if not judged.get(qid):
             return None
-        positives = judged[qid]
+        grades = judged[qid]
     elif answers:
-        positives = ()
+        grades = {}
     else:
         raise InputError(
             f"{place}: neither an answer nor a gold passage; name their columns, as in "
             "questions.columns={positive_ids: yours}, or the judgements (qrels) beside the questions"
         )
     starts = _starts(listed(row.get("answer_starts")), answers, place)
-    return Question(qid, str(row["question"]).strip(), answers, starts, positives)
+    text = str(row["question"]).strip()
+    return Question(qid, text, answers, starts, tuple(grades), relevance(grades))
+
+
+def _grades(value: Any, positives: Sequence[str], place: str) -> dict[str, int]:
+    """Each positive once, with its grade: 1 where there are no grades. Numbers may stand as text."""
+    if value is None:
+        return dict.fromkeys(positives, 1)
+    values = [int(grade) if _is_digits(grade) else grade for grade in _as_list(value)]
+    if not all(isinstance(grade, int) and not isinstance(grade, bool) and grade > 0 for grade in values):
+        raise InputError(
+            f"{place}: relevance are whole numbers above 0, not {values!r:.80}; leave out passages without any"
+        )
+    if len(values) != len(positives):
+        raise InputError(
+            f"{place}: {len(values)} relevance for {len(positives)} positive_ids; give one for each, or null"
+        )
+    grades: dict[str, int] = {}
+    for id_, grade in zip(positives, values, strict=True):
+        if grades.setdefault(id_, grade) != grade:
+            raise InputError(f"{place}: passage {id_} has relevance {grades[id_]} and {grade}; give one")
+    return grades
 
 
 def _starts(value: Any, answers: Sequence[str], place: str) -> tuple[int, ...] | None:
     """One offset for each answer; numbers may stand as text, as they do in CSV."""
     if value is None:
         return None
-    values = value if isinstance(value, list | tuple) else [value]
-    if isinstance(value, str) and value.isdigit():
-        values = [int(value)]
+    values = [int(value)] if _is_digits(value) else _as_list(value)
     if not all(isinstance(start, int) for start in values):
         raise InputError(f"{place}: answer_starts are whole numbers, not {list(values)!r}")
     if len(values) != len(answers):
@@ -224,6 +268,14 @@ def _starts(value: Any, answers: Sequence[str], place: str) -> tuple[int, ...] |
             "give one for each answer, or null"
         )
     return tuple(values)
+
+
+def _is_digits(value: Any) -> bool:
+    return isinstance(value, str) and value.isdigit() and value.isascii()
+
+
+def _as_list(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, list | tuple) else [value]
 
 
 def _strings(value: Any, name: str, place: str) -> tuple[str, ...]:
