@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import torch
+from safetensors import SafetensorError
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from multiview.config import Encode
@@ -119,5 +120,5 @@ def _load(folder: Path, dtype: torch.dtype, name: str) -> tuple[Any, dict[str, A
                 folder, dtype=dtype, use_safetensors=True, trust_remote_code=False, output_loading_info=True
             )
             return model, notes, AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
-    except (OSError, ValueError, ImportError, KeyError) as error:
+    except (OSError, ValueError, ImportError, KeyError, SafetensorError) as error:
         raise InputError(f"{SETTING}: cannot load {name}: {' '.join(str(error).split())}") from error
