@@ -18,7 +18,7 @@ from multiview.negatives.mined import fingerprint, mine_hits
 from multiview.steps import STEPS
 from tests.recording import Recorder
 from tests.retrieval.corpora import passage, question
-from tests.retrieval.test_negatives_mined import ONE, World, world
+from tests.retrieval.mining import ONE, World, world
 from tests.tiny import tiny_bert
 
 WORDS = [
