@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
 
 HOW: Any = Field(json_schema_extra={"how": True})
 
@@ -175,6 +175,8 @@ class Train(Section):
     """s+: the max over views (MVR Eq. 6), the view of the answer's snippet (CAMVR Eq. 13), or each view that holds an answer, against every view of the negatives (MVR 5.1)."""
     answer_view: Literal["first", "best"] = "first"
     """Without an offset, several snippets hold the answer: the first, or the best-scoring. *Ours.*"""
+    positive_passage: Literal["first", "drawn"] = "first"
+    """The passage that a question trains on: its first positive (DPR), or one drawn by seed, epoch and question from all of them, found ones included. *Ours.*"""
     local_weight: Annotated[float, Field(ge=0)] = 0.0
     """λ, the weight of the local uniformity loss (MVR Eq. 5, 7)."""
     temperature: Temperature = Temperature()
@@ -215,16 +217,39 @@ class Train(Section):
 
 
 class Mining(Section):
-    """Mined hard negatives; depth, number and filter are *ours*, after tevatron's recipes."""
+    """Mined hard negatives; depth, number and filters are *ours*, after tevatron's recipes.
+
+    Of the ranks from `range_start` to `depth`, positives are always left out; what the filters below
+    leave is drawn from, and is never filled up.
+    """
 
     depth: Annotated[int, Field(ge=1)] = 200
     """Retrieved passages a training question."""
+    range_start: Annotated[int, Field(ge=0)] = 0
+    """Best ranks of a question that are passed over, before any filter: they are often positives that nobody marked."""
     number: Annotated[int, Field(ge=1)] = 30
     """Negatives drawn from what is left of them."""
+    answer_hits: Literal["exclude", "keep", "positives"] = "exclude"
+    """Hits that hold an answer: left out, kept like any other, or left out and made positives of the question (at any rank; see `train.positive_passage`)."""
+    margin: Annotated[float, Field(ge=0)] | None = None
+    """Keep hits that score s+ - margin at most, s+ being the question's best positive in the same index; none: any score."""
+    relative_margin: Annotated[float, Field(ge=0)] | None = None
+    """Keep hits that score s+ - relative_margin * |s+| at most: 0.05 is NV-Retriever's 95 %, right for negative scores too."""
+    cross_encoder: Annotated[str | None, HOW] = None
+    """Also leave out what this one-logit sequence classifier takes for a positive; named as `model.base` is. Costs a pass over every hit that is left."""
+    cross_encoder_above: Annotated[float, Field(ge=0, le=1)] = 0.1
+    """Leave out hits whose logit after a sigmoid is above this; a negative is one that the classifier is sure of (RocketQA's 0.1)."""
     with_bm25: bool = True
     """Round two trains on BM25 and mined negatives (CAMVR Appendix C), or on mined ones alone."""
     seed: int = 0
     """Seed of the draw, per question: neither order nor sharding matters."""
+
+    @field_validator("range_start")
+    @classmethod
+    def _range_is_not_empty(cls, start: int, info: ValidationInfo) -> int:
+        if start >= (depth := info.data.get("depth", start + 1)):
+            raise ValueError(f"should be less than mining.depth={depth}")
+        return start
 
 
 class Encode(Section):

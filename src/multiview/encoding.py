@@ -81,9 +81,8 @@ class Encoder:
 
     def __init__(self, model: Path, settings: Encode, questions_only: bool = False) -> None:
         self.settings = settings
-        self.device = _device(settings.device)
-        dtype = torch.bfloat16 if settings.compute == "bfloat16" else torch.float32
-        self.model = BiEncoder.load(model, dtype, questions_only).to(self.device).eval()
+        self.device = device_of(settings.device)
+        self.model = BiEncoder.load(model, weights_type(settings), questions_only).to(self.device).eval()
         self.layout = self.model.layout
         if settings.question_length is not None:
             self.layout.lengthen_questions(settings.question_length, self.model.positions)
@@ -133,13 +132,8 @@ class Encoder:
         moved = {
             name: tensor.to(self.device) for name, tensor in batch.items() if isinstance(tensor, torch.Tensor)
         }
-        with self._arithmetic():
+        with arithmetic(self.settings, self.device):
             return encode(moved).float().cpu().numpy()
-
-    def _arithmetic(self) -> contextlib.AbstractContextManager[Any]:
-        if self.settings.compute == "autocast":
-            return torch.autocast(self.device.type, dtype=torch.bfloat16)
-        return contextlib.nullcontext()
 
 
 class ViewRows:
@@ -243,7 +237,19 @@ def encode_questions(model: Path, questions: Sequence[str], settings: Encode, te
     return encoder.question_vectors(questions, lambda done: tell.progress(done, len(questions), "questions"))
 
 
-def _device(name: str) -> torch.device:
+def weights_type(settings: Encode) -> torch.dtype:
+    """The type of a model's weights under `encode.compute`."""
+    return torch.bfloat16 if settings.compute == "bfloat16" else torch.float32
+
+
+def arithmetic(settings: Encode, device: torch.device) -> contextlib.AbstractContextManager[Any]:
+    """The context that a forward pass runs in under `encode.compute`."""
+    if settings.compute == "autocast":
+        return torch.autocast(device.type, dtype=torch.bfloat16)
+    return contextlib.nullcontext()
+
+
+def device_of(name: str) -> torch.device:
     """`auto` is the GPU where there is one; InputError for one that is not there."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")

@@ -138,6 +138,26 @@ class ViewIndex:
             )
         return top_passages(self.faiss_index, self.offsets, self._rank, queries, k, tell_done=tell_done)
 
+    def passage_scores(self, queries: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+        """Scores of given passages for given questions [q, k] float32, the max over views as `search` has it.
+
+        `numbers` [q, k] are passage numbers; -1, and a passage without views, scores -inf. Summed in float64,
+        so that equal views score equally whatever stands beside them; one question's views are held at a time.
+        """
+        scores = np.full(numbers.shape, -np.inf, np.float32)
+        for question, query in enumerate(queries.astype(np.float64)):
+            places = np.flatnonzero(numbers[question] >= 0)
+            places = places[self.views[numbers[question, places]] > 0]
+            if not len(places):
+                continue
+            passages = numbers[question, places]
+            counts = self.views[passages]
+            firsts = np.cumsum(counts) - counts
+            rows = np.arange(counts.sum()) + np.repeat(self.offsets[passages] - firsts, counts)
+            views = self.faiss_index.reconstruct_batch(rows).astype(np.float64)
+            scores[question, places] = np.maximum.reduceat(views @ query, firsts)
+        return scores
+
     def passage_id(self, number: int) -> str:
         """The user's id of a passage."""
         return self.ids[number].as_py()

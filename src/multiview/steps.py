@@ -165,11 +165,12 @@ STEPS: dict[str, Step] = {
         ),
         Step(
             name="mine",
-            version=1,
+            version=2,
             run="multiview.negatives.mined:mine",
             settings=("mining", "encode", "questions.answer_matching"),
             inputs=("model", "index", "passages", "questions", "bm25_negatives"),
             outputs=(names.NEGATIVES,),
+            sources="multiview.negatives.mined:fingerprint",
         ),
         Step(
             name="evaluate",

@@ -31,7 +31,7 @@ def plain_questions(count: int) -> list[Question]:
 
 def stream(count: int, pool: dict[str, list[str]] | None = None, **options: Any) -> QuestionStream:
     questions = plain_questions(count)
-    return QuestionStream(questions, [q.positive_ids[0] for q in questions], pool or {}, Train(**options))
+    return QuestionStream(questions, [q.positive_ids for q in questions], pool or {}, Train(**options))
 
 
 @given(st.integers(1, 40), st.integers(1, 12), st.integers(0, 3))
@@ -252,7 +252,7 @@ def test_a_question_without_its_positive_is_dropped_and_a_positive_is_never_a_ha
     }
     tell = Recorder()
     items, texts = training_data(Train(batch_size=8), inputs, tell)
-    assert list(items.positives) == ["p001", "p002"]
+    assert items.positives == [["p001"], ["p002"]]
     assert items.pool == {"q0": ["p003"], "q2": ["p004"]}
     assert set(texts) == {"p001", "p002", "p003", "p004"}
     assert tell.facts["dropped_questions"] == 1 and items.batch_size == 2

@@ -123,6 +123,32 @@ def test_shards_that_do_not_belong_together_are_refused(tmp_path, shards):
         build(tmp_path, name="i4")
 
 
+def test_given_passages_score_the_max_of_their_views_as_a_search_has_it(tmp_path):
+    rng = np.random.default_rng(0)
+    views = [rng.normal(size=(n, 3)) - 2 for n in (2, 0, 1, 5, 0, 3, 0)]  # with none between and at the end
+    folder = write_embeddings(tmp_path / "e", [f"p{i}" for i in range(7)], views)
+    index = ViewIndex.load(build(tmp_path, folder)[0])
+    queries = rng.normal(size=(6, 3)).astype(np.float32) * 40
+    numbers = rng.integers(-1, 7, (6, 9))
+    scores = index.passage_scores(queries, numbers)
+    stored = [v.astype(np.float16).astype(np.float64) for v in views]
+    for query, row, got in zip(queries.astype(np.float64), numbers, scores, strict=True):
+        # -1 is nobody, not the last passage; a negative max is no 0.
+        expected = [(stored[n] @ query).max() if n >= 0 and len(stored[n]) else -np.inf for n in row.tolist()]
+        np.testing.assert_allclose(got, expected, rtol=1e-6)
+    assert (scores[np.isfinite(scores)] < 0).any()
+    top = index.search(queries, 4)
+    np.testing.assert_allclose(index.passage_scores(queries, top.passages), top.scores, rtol=1e-5)
+    alone = np.array(
+        [
+            [index.passage_scores(q[None], np.array([[n]]))[0, 0] for n in range_]
+            for q, range_ in zip(queries, numbers, strict=True)
+        ]
+    )
+    np.testing.assert_array_equal(alone, scores, "to the bit, whatever is asked for beside it")
+    assert index.passage_scores(queries[:0], numbers[:0]).shape == (0, 9)
+
+
 def test_questions_of_another_model_are_refused(tmp_path, shards):
     index = ViewIndex.load(build(tmp_path, *shards)[0])
     index.check_model("model")

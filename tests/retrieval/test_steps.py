@@ -24,7 +24,7 @@ from multiview.index import build_index
 from multiview.model.encoder import initial_model
 from multiview.negatives.bm25 import bm25_negatives
 from multiview.negatives.mined import mine
-from multiview.negatives.pool import read_negatives, read_table
+from multiview.negatives.pool import read_negatives, read_positives, read_table
 from tests.recording import Recorder
 from tests.retrieval.corpora import question, questions_folder, write_passages
 from tests.tiny import tiny_bert
@@ -175,7 +175,7 @@ def test_mined_negatives_follow_the_model_s_ranking_and_the_bm25_rows(world):
     out, tell = world.run("negatives", mine, bm25_negatives=Staged(bm25, "bm25"))
     rows = read_table(out).to_pylist()
     half = len(world.questions)
-    assert rows[:half] == read_table(bm25).to_pylist()
+    assert rows[:half] == [row | {"positive_ids": []} for row in read_table(bm25).to_pylist()]
     mined = rows[half:]
     assert {row["source"] for row in mined} == {"mined"} and [row["qid"] for row in mined] == [
         q.qid for q in world.questions
@@ -207,6 +207,26 @@ def test_mined_alone_in_another_order_and_too_few(world):
     reordered = Staged(questions_folder(world.folder / "reversed", world.questions[::-1]), "reversed")
     back, _ = world.run("negatives", mine, few, questions=reordered)
     assert read_table(back).to_pylist()[::-1] == rows
+
+
+def test_mining_reports_each_question_s_exclusions_and_what_training_finds(world):
+    mining = Mining(depth=20, number=6, range_start=2, answer_hits="positives", relative_margin=0.01)
+    chosen = SimpleNamespace(**vars(SETTINGS) | {"mining": mining})
+    bm25, _ = world.run("negatives", bm25_negatives)
+    out, tell = world.run("negatives", mine, chosen, bm25_negatives=Staged(bm25, "bm25"))
+    rows = pq.read_table(out / "report.parquet").to_pylist()
+    assert [row["qid"] for row in rows] == [q.qid for q in world.questions]
+    plain, asked = scores_by_plain_formula(world), {q.qid: q for q in world.questions}
+    for row in rows:
+        best = max(plain[row["qid"]][name] for name in asked[row["qid"]].positive_ids)
+        assert row["positive_score"] == pytest.approx(best, rel=1e-4) and row["excluded_range"] == 2
+    mined = read_table(out).to_pylist()[len(rows) :]
+    assert check_negatives(world, mined) == tell.facts["drawn"] == sum(row["drawn"] for row in rows) > 0
+    texts, found = {p.id: p.text for p in world.passages}, read_positives(out)
+    assert sum(map(len, found.values())) == tell.facts["positives_found"] > 0
+    for qid, names in found.items():
+        assert all(has_answer(texts[name], asked[qid].answers) for name in names)
+        assert not set(names) & {*asked[qid].positive_ids, *read_negatives(out)[qid]}
 
 
 def test_questions_of_another_model_are_refused(world):

@@ -107,7 +107,7 @@ class BiEncoder(nn.Module):
         folder.mkdir(parents=True, exist_ok=True)
         settings = {**self.settings.model_dump(mode="json", exclude={"base"}), "scale": self.scale}
         (folder / SETTINGS_FILE).write_text(canonical_json(settings) + "\n")
-        with _quiet():
+        with quiet():
             for part, encoder in self.encoders.items():
                 assert isinstance(encoder, PreTrainedModel)
                 encoder.save_pretrained(folder / part)
@@ -122,7 +122,7 @@ class BiEncoder(nn.Module):
         """
         settings = load_settings(folder)
         parts = [PASSAGE] if settings.tied else [QUESTION] if questions_only else [PASSAGE, QUESTION]
-        with _quiet():
+        with quiet():
             encoders = {part: _load_encoder(str(folder / part), dtype) for part in parts}
             tokenizer = _load_tokenizer(str(folder / parts[0]))
         return cls(settings, tokenizer, **encoders).eval()
@@ -135,7 +135,7 @@ class BiEncoder(nn.Module):
         """
         kind = architecture(settings.architecture)
         kind.check(settings)
-        with _quiet(), staged_base(settings.base) as place:
+        with quiet(), staged_base(settings.base) as place:
             encoder, tokenizer = _load_encoder(place, torch.float32), _load_tokenizer(place)
         kind.check(settings, _positions(encoder))
         add_viewers(encoder, tokenizer, kind.viewers(settings), settings)
@@ -232,7 +232,7 @@ def _positions(encoder: PreTrainedModel) -> int | None:
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Without transformers' bars and notes: a pooler left out is meant."""
     logging = transformers.utils.logging
     verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()

@@ -15,7 +15,7 @@ from bm25s.tokenization import Tokenizer
 from multiview.config import Bm25
 from multiview.data.passages import Passage, read_passages
 from multiview.data.questions import Question, read_questions
-from multiview.negatives.filtering import answer_holding, positive_hits, survivors
+from multiview.negatives.filtering import answer_holding, positive_hits, sift
 from multiview.negatives.pool import BM25, negatives_table, write_negatives
 from multiview.search import TopPassages, rank_of
 
@@ -105,7 +105,7 @@ def bm25_negatives(settings: Any, inputs: dict[str, Any], output: dict[str, Path
         questions,
         settings.questions.answer_matching,
     )
-    left = survivors(top.passages, positive, answer)
+    left = sift(top.passages, {"positive": positive, "answer": answer})
     qids = [question.qid for question in questions]
     write_negatives(
         output["negatives"],
@@ -114,8 +114,8 @@ def bm25_negatives(settings: Any, inputs: dict[str, Any], output: dict[str, Path
     counts = left.kept.sum(axis=1)
     tell.fact("questions", len(questions))
     tell.fact("hits", int((top.passages >= 0).sum()))
-    tell.fact("excluded_positive", left.excluded_positive)
-    tell.fact("excluded_answer", left.excluded_answer)
+    for reason, hits in left.totals().items():
+        tell.fact(f"excluded_{reason}", hits)
     tell.fact("questions_without_negatives", int((counts == 0).sum()))
     tell.metric("negatives_per_question", float(counts.mean()) if len(questions) else 0.0)
     if empty := int((counts == 0).sum()):

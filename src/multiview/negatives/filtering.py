@@ -1,8 +1,8 @@
-"""Which retrieved passages are positives or hold an answer: what a hard negative must not be."""
+"""Which retrieved passages are positives, hold an answer or score too high: what a hard negative must not be."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,21 +15,16 @@ from multiview.data.questions import Question
 from multiview.errors import InputError
 
 
-def answer_holding(
-    numbers: np.ndarray,
-    ids: pa.Array,
-    passages: Iterable[Passage],
-    questions: Sequence[Question],
-    mode: Mode,
-) -> np.ndarray:
-    """Whether each retrieved passage's text holds an answer of its question [q, k] bool.
+def hits_by_passage(
+    numbers: np.ndarray, wanted: np.ndarray, ids: pa.Array, passages: Iterable[Passage]
+) -> Iterator[tuple[Passage, list[tuple[int, int]]]]:
+    """Each passage that a wanted hit retrieved, with the (question, place) of these hits.
 
-    `numbers` [q, k] are passage numbers, places in `ids`, -1 where there is none (False there).
-    `passages` is read once and in any order, so that no more than one text is held and each is
-    tokenised once. Raises InputError when a retrieved passage is not among `passages`.
+    `numbers` [q, k] are passage numbers, places in `ids`, -1 where there is none; `wanted` [q, k] bool.
+    `passages` is read once and in any order, so that no more than one text is held. Raises InputError
+    when a retrieved passage is not among `passages`.
     """
-    holds = np.zeros(numbers.shape, dtype=bool)
-    flat = numbers.ravel()
+    flat = np.where(wanted, numbers, -1).ravel()
     order = np.argsort(flat, kind="stable")
     retrieved, starts = np.unique(flat[order], return_index=True)
     stops = np.append(starts[1:], len(flat))
@@ -37,17 +32,32 @@ def answer_holding(
     names = ids.take(pa.array(retrieved[real])).to_pylist()
     waiting = dict(zip(names, zip(starts[real].tolist(), stops[real].tolist(), strict=True), strict=True))
     for passage in passages:
-        if (places := waiting.pop(passage.id, None)) is None:
-            continue
-        text = TokenizedText(passage.text)
-        for place in order[places[0] : places[1]].tolist():
-            question, hit = divmod(place, numbers.shape[1])
-            holds[question, hit] = has_answer(text, questions[question].answers, mode)
+        if (places := waiting.pop(passage.id, None)) is not None:
+            hits = order[places[0] : places[1]].tolist()
+            yield passage, [divmod(hit, numbers.shape[1]) for hit in hits]
     if waiting:
         raise InputError(
             f"passage {next(iter(waiting))!r} was retrieved but is not in the passages (nor are {len(waiting) - 1} others): "
             "give the passages that the index was built from"
         )
+
+
+def answer_holding(
+    numbers: np.ndarray,
+    ids: pa.Array,
+    passages: Iterable[Passage],
+    questions: Sequence[Question],
+    mode: Mode,
+) -> np.ndarray:
+    """Whether each retrieved passage's text holds an answer of its question [q, k] bool; False at -1.
+
+    Each text is tokenised once. Raises InputError when a retrieved passage is not among `passages`.
+    """
+    holds = np.zeros(numbers.shape, dtype=bool)
+    for passage, hits in hits_by_passage(numbers, numbers >= 0, ids, passages):
+        text = TokenizedText(passage.text)
+        for question, place in hits:
+            holds[question, place] = has_answer(text, questions[question].answers, mode)
     return holds
 
 
@@ -67,21 +77,45 @@ def positive_numbers(ids: pa.Array, questions: Sequence[Question]) -> list[np.nd
     return [part[part >= 0] for part in np.split(found, stops[:-1])] if len(questions) else []
 
 
+def above_margin(
+    scores: np.ndarray, positive_scores: np.ndarray, margin: float | None, relative_margin: float | None
+) -> np.ndarray:
+    """Whether each hit scores too near its question's positive to be a negative [q, k] bool.
+
+    `scores` [q, k] of the hits, `positive_scores` [q] = s+. A hit must score s+ - margin at most, and
+    s+ - relative_margin * |s+| at most: with |s+|, because a share of a negative s+ lies above it. A
+    question without a positive in the index (-inf) has no margin: none of its hits is above.
+    """
+    positive = positive_scores.astype(np.float64)
+    known = np.isfinite(positive)
+    s = np.where(known, positive, 0.0)
+    highest = np.where(known, s - np.maximum(margin or 0.0, (relative_margin or 0.0) * np.abs(s)), np.inf)
+    return scores > highest[:, None]
+
+
 @dataclass(frozen=True)
-class Survivors:
-    """What is left of retrieved passages, and what was left out; a positive that holds an answer counts as positive."""
+class Sifted:
+    """What is left of retrieved passages, and what was left out for which reason."""
 
     kept: np.ndarray
     """[q, k] bool; never true at a padded place."""
-    excluded_positive: int
-    excluded_answer: int
+    excluded: dict[str, np.ndarray]
+    """Reason to the number of a question's hits that were left out for it [q] int64."""
+
+    def totals(self) -> dict[str, int]:
+        """Reason to the number of hits over all questions."""
+        return {reason: int(counts.sum()) for reason, counts in self.excluded.items()}
 
 
-def survivors(numbers: np.ndarray, positive: np.ndarray, answer: np.ndarray) -> Survivors:
-    """The retrieved passages that may be hard negatives: neither a positive nor holding an answer."""
-    real = numbers >= 0
-    return Survivors(
-        kept=real & ~positive & ~answer,
-        excluded_positive=int((real & positive).sum()),
-        excluded_answer=int((real & answer & ~positive).sum()),
-    )
+def sift(numbers: np.ndarray, reasons: Mapping[str, np.ndarray]) -> Sifted:
+    """The retrieved passages [q, k] that no reason leaves out.
+
+    `reasons` names masks [q, k] bool, in the order in which they count: a hit that several leave out
+    counts at the first of them, so that the counts and what is kept add up to the hits.
+    """
+    kept = numbers >= 0
+    excluded = {}
+    for reason, mask in reasons.items():
+        excluded[reason] = (kept & mask).sum(axis=1)
+        kept = kept & ~mask
+    return Sifted(kept, excluded)

@@ -1,29 +1,68 @@
-"""Hard negatives mined with a trained model (CAMVR Appendix C; depth, number and filter are ours)."""
+"""Hard negatives mined with a trained model (CAMVR Appendix C; depth, number and filters are ours)."""
 
 from __future__ import annotations
 
 import hashlib
 import random
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from multiview.config import Mining
 from multiview.data.passages import read_passages
 from multiview.data.questions import Question, read_questions
-from multiview.negatives.filtering import answer_holding, positive_hits, survivors
-from multiview.negatives.pool import BM25, MINED, negatives_table, read_table, write_negatives
+from multiview.model.bases import content_of
+from multiview.negatives.filtering import (
+    Sifted,
+    above_margin,
+    answer_holding,
+    positive_hits,
+    positive_numbers,
+    sift,
+)
+from multiview.negatives.pool import BM25, MINED, negatives_table, read_table, with_positives, write_negatives
+from multiview.search import TopPassages
+
+if TYPE_CHECKING:
+    from multiview.index import ViewIndex
+
+REPORT_FILE = "report.parquet"
+
+
+@dataclass(frozen=True)
+class Mined:
+    """What mining found: arrays with a row a question, in the questions' order."""
+
+    top: TopPassages
+    """The hits [q, depth]."""
+    sifted: Sifted
+    """What the filters left of them, and what they left out."""
+    drawn: np.ndarray
+    """[q, depth] bool: the hard negatives."""
+    found: np.ndarray
+    """[q, depth] bool: answer-holding hits that become positives."""
+    positive_scores: np.ndarray | None
+    """[q] float32: s+, -inf where no positive is in the index; none without a margin."""
+
+
+def fingerprint(settings: Any) -> dict[str, Any]:
+    """What `mining.cross_encoder` is by content, where there is one: part of the key of what it filters."""
+    name = settings.mining.cross_encoder
+    return {"cross_encoder": content_of(name, "mining.cross_encoder")} if name else {}
 
 
 def mine(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any) -> None:
     """Step: negatives of each training question from the top `mining.depth` passages of the index.
 
     Inputs `model`, `index`, `passages`, `questions`, and with `mining.with_bm25` `bm25_negatives`,
-    whose rows then come first. Output `negatives`. Raises InputError when the index holds views of
-    another model.
+    whose rows then come first. Output `negatives`, with a report: a row a question of what was left out
+    and why. Raises InputError when the index holds views of another model.
     """
     from multiview.encoding import encode_questions
     from multiview.index import ViewIndex
@@ -34,35 +73,82 @@ def mine(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: A
     questions: list[Question] = read_questions(inputs["questions"].path)
     texts = [question.question for question in questions]
     queries = encode_questions(inputs["model"].path, texts, settings.encode, tell)
-    top = index.search(queries, mining.depth, lambda done: tell.progress(done, len(questions), "searches"))
-    positive = positive_hits(top.passages, index.ids, questions)
-    passages = read_passages(inputs["passages"].path)
-    answer = answer_holding(top.passages, index.ids, passages, questions, settings.questions.answer_matching)
-    left = survivors(top.passages, positive, answer)
+    mined = mine_hits(index, queries, questions, inputs["passages"].path, settings, tell)
     qids = [question.qid for question in questions]
-    drawn = draw(left.kept, qids, mining.number, mining.seed)
-    table = negatives_table(MINED, qids, top.passages, top.scores, drawn, index.ids)
+    table = negatives_table(MINED, qids, mined.top.passages, mined.top.scores, mined.drawn, index.ids)
+    table = with_positives(table, mined.top.passages, mined.found, index.ids)
     if mining.with_bm25:
         bm25 = read_table(inputs["bm25_negatives"].path)
-        table = pa.concat_tables([bm25.filter(pc.field("source") == BM25), table])
+        bm25 = bm25.filter(pc.field("source") == BM25)
+        nothing = np.zeros((len(bm25), 0), np.int64)
+        table = pa.concat_tables([with_positives(bm25, nothing, nothing.astype(bool), index.ids), table])
     write_negatives(output["negatives"], table)
-    counts = drawn.sum(axis=1)
-    short = int((counts < mining.number).sum())
-    tell.fact("questions", len(questions))
-    tell.fact("hits", int((top.passages >= 0).sum()))
-    tell.fact("excluded_positive", left.excluded_positive)
-    tell.fact("excluded_answer", left.excluded_answer)
-    tell.fact("questions_with_fewer", short)
-    tell.fact("questions_without_negatives", int((counts == 0).sum()))
-    tell.metric("negatives_per_question", float(counts.mean()) if questions else 0.0)
-    if short:
-        tell.warning(
-            f"{short} of {len(questions)} questions have fewer than mining.number={mining.number} mined negatives; "
-            "they keep what survives the filter: raise mining.depth for more"
+    pq.write_table(report(mined, qids), output["negatives"] / REPORT_FILE)
+    tell_counts(mined, mining, tell)
+
+
+def mine_hits(
+    index: ViewIndex,
+    queries: np.ndarray,
+    questions: Sequence[Question],
+    passages: Path,
+    settings: Any,
+    tell: Any,
+) -> Mined:
+    """The hits of `queries` [q, dim], sifted, and the negatives drawn from what is left.
+
+    The range is cut from the ranking as retrieved, before any filter. Reads settings.mining, .encode and
+    .questions.
+    """
+    mining: Mining = settings.mining
+    top = index.search(queries, mining.depth, lambda done: tell.progress(done, len(queries), "searches"))
+    reasons = {
+        "range": np.broadcast_to(np.arange(mining.depth) < mining.range_start, top.passages.shape),
+        "positive": positive_hits(top.passages, index.ids, questions),
+    }
+    found = np.zeros(top.passages.shape, bool)
+    if mining.answer_hits != "keep":
+        reasons["answer"] = answer_holding(
+            top.passages,
+            index.ids,
+            read_passages(passages),
+            questions,
+            settings.questions.answer_matching,
         )
+        if mining.answer_hits == "positives":
+            found = reasons["answer"] & ~reasons["positive"]
+    positive_scores = None
+    if mining.margin is not None or mining.relative_margin is not None:
+        positive_scores = best_positive_scores(index, queries, questions)
+        # Scored again beside the positives: the search rounds another way, and ties would fall at random.
+        scores = index.passage_scores(queries, top.passages)
+        reasons["margin"] = above_margin(scores, positive_scores, mining.margin, mining.relative_margin)
+    if mining.cross_encoder:
+        from multiview.negatives.cross_encoder import probabilities
+
+        left = sift(top.passages, reasons).kept
+        scored = probabilities(top.passages, left, index.ids, passages, questions, settings, tell)
+        reasons["cross_encoder"] = scored > mining.cross_encoder_above
+    sifted = sift(top.passages, reasons)
+    qids = [question.qid for question in questions]
+    drawn = draw(sifted.kept, qids, mining.number, mining.seed)
+    return Mined(top, sifted, drawn, found, positive_scores)
 
 
-def draw(kept: np.ndarray, qids: list[str], number: int, seed: int) -> np.ndarray:
+def best_positive_scores(index: ViewIndex, queries: np.ndarray, questions: Sequence[Question]) -> np.ndarray:
+    """s+ [q] float32: of each question's positives the best score in the index, whether it is a hit or not.
+
+    -inf where the index has none of them.
+    """
+    numbers = positive_numbers(index.ids, questions)
+    width = max([1, *map(len, numbers)])
+    padded = np.full((len(questions), width), -1, np.int64)
+    for row, positives in zip(padded, numbers, strict=True):
+        row[: len(positives)] = positives
+    return index.passage_scores(queries, padded).max(axis=1)
+
+
+def draw(kept: np.ndarray, qids: Sequence[str], number: int, seed: int) -> np.ndarray:
     """`number` of each question's kept passages, in rank order [q, k] bool; all of them where there are fewer.
 
     The draw depends on `seed`, the qid and the question's own hits, and on no other question.
@@ -76,3 +162,56 @@ def draw(kept: np.ndarray, qids: list[str], number: int, seed: int) -> np.ndarra
             places = places[chosen]
         drawn[question, places] = True
     return drawn
+
+
+def report(mined: Mined, qids: Sequence[str]) -> pa.Table:
+    """A row a question: its hits, how many each filter left out, what was left, drawn and made positive.
+
+    hits = the excluded + left, and drawn <= left. `positive_score` is s+, null where it was not asked for
+    or no positive is in the index.
+    """
+    counts = {
+        "hits": (mined.top.passages >= 0).sum(axis=1),
+        **{f"excluded_{reason}": hits for reason, hits in mined.sifted.excluded.items()},
+        "left": mined.sifted.kept.sum(axis=1),
+        "drawn": mined.drawn.sum(axis=1),
+        "positives_found": mined.found.sum(axis=1),
+    }
+    scores = mined.positive_scores
+    if scores is None:
+        scores = np.full(len(qids), -np.inf, np.float32)
+    columns = {name: pa.array(values, pa.int32()) for name, values in counts.items()}
+    score = pa.array(scores, pa.float32(), mask=np.isneginf(scores))
+    return pa.table({"qid": pa.array(qids, pa.string()), **columns, "positive_score": score})
+
+
+def tell_counts(mined: Mined, mining: Mining, tell: Any) -> None:
+    """Facts and metrics: how many hits went where, and how many questions were left short."""
+    questions = len(mined.drawn)
+    counts = mined.drawn.sum(axis=1)
+    short = int((counts < mining.number).sum())
+    totals = {
+        "questions": questions,
+        "hits": int((mined.top.passages >= 0).sum()),
+        **{f"excluded_{reason}": hits for reason, hits in mined.sifted.totals().items()},
+        "left": int(mined.sifted.kept.sum()),
+        "drawn": int(counts.sum()),
+        "positives_found": int(mined.found.sum()),
+        "questions_with_fewer": short,
+        "questions_without_negatives": int((counts == 0).sum()),
+    }
+    if mined.positive_scores is not None:
+        totals["questions_without_margin"] = int(np.isneginf(mined.positive_scores).sum())
+    for name, value in totals.items():
+        tell.fact(name, value)
+        tell.metric(name, value)
+    tell.metric("negatives_per_question", float(counts.mean()) if questions else 0.0)
+    if short:
+        tell.warning(
+            f"{short} of {questions} questions have fewer than mining.number={mining.number} mined negatives; "
+            "they keep what survives the filters: raise mining.depth for more"
+        )
+    if without := totals.get("questions_without_margin"):
+        tell.warning(
+            f"{without} of {questions} questions have no positive in the index, so no margin is kept from it"
+        )

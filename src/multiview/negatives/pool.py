@@ -14,6 +14,8 @@ from multiview.errors import InputError
 NEGATIVES_FILE = "negatives.parquet"
 BM25 = "bm25"
 MINED = "mined"
+POSITIVES = "positive_ids"
+"""Column: passages that mining found to hold an answer, positives by `mining.answer_hits=positives`."""
 SCHEMA = pa.schema(
     [
         ("qid", pa.string()),
@@ -47,6 +49,13 @@ def negatives_table(
     return pa.Table.from_arrays(columns, schema=SCHEMA)
 
 
+def with_positives(table: pa.Table, numbers: np.ndarray, found: np.ndarray, ids: pa.Array) -> pa.Table:
+    """`table`, a row a question, with the column of its found positives: `numbers` [q, k] where `found` [q, k]."""
+    stops = pa.array(np.concatenate([[0], np.cumsum(found.sum(axis=1))]), pa.int32())
+    names = pa.ListArray.from_arrays(stops, ids.take(pa.array(numbers[found])))
+    return table.append_column(pa.field(POSITIVES, names.type), names)
+
+
 def write_negatives(folder: Path, table: pa.Table) -> None:
     """Write the artifact's one file."""
     pq.write_table(table, folder / NEGATIVES_FILE)
@@ -73,3 +82,12 @@ def read_negatives(folder: Path) -> dict[str, list[str]]:
         for qid, negatives in zip(batch["qid"].to_pylist(), batch["negative_ids"].to_pylist(), strict=True):
             pool[qid] = list(dict.fromkeys([*pool.get(qid, ()), *negatives]))
     return pool
+
+
+def read_positives(folder: Path) -> dict[str, list[str]]:
+    """The positives that mining found, of each question that has some; none in a file without the column."""
+    table = read_table(folder)
+    if POSITIVES not in table.column_names:
+        return {}
+    rows = zip(table["qid"].to_pylist(), table[POSITIVES].to_pylist(), strict=True)
+    return {qid: positives for qid, positives in rows if positives}

@@ -25,14 +25,15 @@ class QuestionStream:
     """All steps' questions in a row: item i is question i mod batch of step i div batch.
 
     Each epoch is a permutation of its own, by seed and epoch; what does not fill a batch is left out of
-    that epoch. Fewer questions than a batch make a smaller batch. Hard negatives are drawn by seed, epoch
-    and question, without replacement; a question with fewer than asked trains with those it has.
+    that epoch. Fewer questions than a batch make a smaller batch. The positive is drawn by seed, epoch and
+    question from those that `positives` has for it. Hard negatives are drawn likewise, without replacement;
+    a question with fewer than asked trains with those it has.
     """
 
     def __init__(
         self,
         questions: Sequence[Question],
-        positives: Sequence[str],
+        positives: Sequence[Sequence[str]],
         pool: dict[str, list[str]],
         settings: Train,
     ) -> None:
@@ -57,12 +58,16 @@ class QuestionStream:
         epoch, position = divmod(item, self.steps_per_epoch * self.batch_size)
         index = self._order(epoch)[position]
         question = self.questions[index]
-        return Example(question, self.positives[index], self._negatives(question.qid, epoch))
+        return Example(question, self._positive(index, epoch), self._negatives(question.qid, epoch))
 
     def _permutation(self, epoch: int) -> list[int]:
         """The questions' order in an epoch; it depends on their ids, not on how the file orders them."""
         keys = [draw(self.settings.seed, f"{epoch}:{question.qid}") for question in self.questions]
         return sorted(range(len(keys)), key=keys.__getitem__)
+
+    def _positive(self, index: int, epoch: int) -> str:
+        draws = random.Random(f"{self.settings.seed}:{epoch}:{self.questions[index].qid}:positive")
+        return draws.choice(self.positives[index])
 
     def _negatives(self, qid: str, epoch: int) -> tuple[str, ...]:
         pool = self.pool.get(qid, [])

@@ -1,7 +1,8 @@
 """The training step: a model, passages, questions and negatives in; a trained model out."""
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from multiview.data.questions import Question, read_questions
 from multiview.errors import InputError
 from multiview.model.encoder import BiEncoder, load_settings
 from multiview.model.layouts import check
-from multiview.negatives.pool import read_negatives
+from multiview.negatives.pool import read_negatives, read_positives
 from multiview.training.batches import Collator
 from multiview.training.stream import QuestionStream
 from multiview.training.trainer import BiEncoderTrainer, Checkpoints, training_arguments
@@ -79,23 +80,27 @@ def training_data(
 ) -> tuple[QuestionStream, dict[str, Passage]]:
     """The stream of questions, and the passages that it can ask for: positives and pools of negatives.
 
-    Only the first positive that the corpus holds is trained on; a question without one is dropped and counted.
+    Of the positives that the corpus holds, `train.positive_passage` says which are trained on; a question without
+    one is dropped and counted. Positives that mining found come after the question's own.
     """
+    negatives = inputs.get("negatives")
     asked = read_questions(inputs["questions"].path)
+    if negatives is not None:
+        asked = with_found_positives(asked, read_positives(negatives.path))
     there = _present(inputs["passages"].path, {name for question in asked for name in question.positive_ids})
     questions: list[Question] = []
-    positives: list[str] = []
+    positives: list[list[str]] = []
     dropped = 0
     for question in asked:
-        positive = next((name for name in question.positive_ids if name in there), None)
-        if positive is None:
+        present = [name for name in question.positive_ids if name in there]
+        if not present:
             dropped += 1
         else:
             questions.append(question)
-            positives.append(positive)
+            positives.append(present[:1] if settings.positive_passage == "first" else present)
     if not questions:
         raise InputError(f"{inputs['questions'].path}: no question has its positive passage in the corpus")
-    pool = _pool(settings, inputs.get("negatives"), questions)
+    pool = _pool(settings, negatives, questions)
     stream = QuestionStream(questions, positives, pool, settings)
     if stream.batch_size < settings.batch_size:
         tell.warning(
@@ -114,8 +119,24 @@ def training_data(
         ("questions_short_of_negatives", without),
     ):
         tell.fact(name, value)
-    needed = {*positives, *(name for question in questions for name in pool.get(question.qid, ()))}
+    needed = {name for names in positives for name in names}
+    needed.update(name for question in questions for name in pool.get(question.qid, ()))
     return stream, PassageLookup(inputs["passages"].path).passages(needed)
+
+
+def with_found_positives(questions: Iterable[Question], found: Mapping[str, list[str]]) -> list[Question]:
+    """The questions with the positives that mining found after their own, so that none of them is a negative.
+
+    An answer's offsets are into a question's own first positive: without one of its own they go.
+    """
+    extended = []
+    for question in questions:
+        if more := found.get(question.qid):
+            positives = tuple(dict.fromkeys([*question.positive_ids, *more]))
+            starts = question.answer_starts if question.positive_ids else None
+            question = replace(question, answer_starts=starts, positive_ids=positives)
+        extended.append(question)
+    return extended
 
 
 def _present(folder: Path, ids: set[str]) -> set[str]:

@@ -1,0 +1,124 @@
+"""Hits judged by a cross-encoder, so that positives that nobody marked are not trained on as negatives (RocketQA 3.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+from safetensors import SafetensorError
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+from multiview.config import Encode
+from multiview.data.passages import Passage, read_passages
+from multiview.data.questions import Question
+from multiview.encoding import Buckets, arithmetic, device_of, weights_type
+from multiview.errors import InputError
+from multiview.model.bases import staged_base
+from multiview.model.encoder import quiet
+from multiview.model.layouts import TokenSequence
+from multiview.negatives.filtering import hits_by_passage
+
+SETTING = "mining.cross_encoder"
+PAIR_LENGTH = 512
+"""Longest pair in tokens, where the model does not say less; the longer of the two texts is cut first."""
+
+Place = tuple[int, int]
+
+
+class CrossEncoder:
+    """A sequence classifier with one logit: how well a passage answers a question.
+
+    Batches are shaped as the encoder's are, so that a pair's score depends on nothing but the pair.
+    """
+
+    def __init__(self, folder: Path, settings: Encode, name: str) -> None:
+        """Load the checkpoint in `folder`, called `name` in error lines. InputError if it is no such classifier."""
+        self.settings = settings
+        self.device = device_of(settings.device)
+        model, notes, self.tokenizer = _load(folder, weights_type(settings), name)
+        if (labels := model.config.num_labels) != 1:
+            raise InputError(
+                f"{SETTING}: {name} gives {labels} logits a pair; give a cross-encoder with one (num_labels 1)"
+            )
+        if missing := sorted(notes["missing_keys"]):
+            raise InputError(
+                f"{SETTING}: {name} has no weights for {missing[0]}; give a model trained as a cross-encoder"
+            )
+        self.model = model.to(self.device).eval()
+        positions = getattr(model.config, "max_position_embeddings", PAIR_LENGTH)
+        self.length = min(PAIR_LENGTH, positions, self.tokenizer.model_max_length)
+
+    def probabilities(self, pairs: Iterable[tuple[str, Passage, Place]]) -> Iterator[tuple[Place, float]]:
+        """Each pair's place and the sigmoid of its logit, batch by batch: in another order."""
+        buckets: Buckets[tuple[Place, list[int] | None]] = Buckets(self.settings, self.length)
+        for length, members in buckets.batches(map(self._tokens, pairs)):
+            logits = self._logits(members, length, buckets.rows(length))
+            for (_, (place, _)), logit in zip(members, logits, strict=False):
+                yield place, float(1 / (1 + np.exp(-np.float64(logit))))
+
+    def _tokens(
+        self, pair: tuple[str, Passage, Place]
+    ) -> tuple[TokenSequence, tuple[Place, list[int] | None]]:
+        """A pair's token ids; beside its place go its segment ids, where the model knows segments."""
+        question, passage, place = pair
+        text = f"{passage.title} {passage.text}".strip()
+        tokens = self.tokenizer(question, text, truncation="longest_first", max_length=self.length)
+        return TokenSequence(tokens["input_ids"], ()), (place, tokens.get("token_type_ids"))
+
+    @torch.inference_mode()
+    def _logits(self, members: Sequence[Any], length: int, rows: int) -> np.ndarray:
+        """Logits [rows] of a batch that is filled up with its first pair."""
+        filled = [*members, *[members[0]] * (rows - len(members))]
+        unpadded = {"input_ids": [sequence.input_ids for sequence, _ in filled]}
+        if filled[0][1][1] is not None:
+            unpadded["token_type_ids"] = [segments for _, (_, segments) in filled]
+        batch = self.tokenizer.pad(unpadded, padding="max_length", max_length=length, return_tensors="pt")
+        with arithmetic(self.settings, self.device):
+            return self.model(**batch.to(self.device)).logits.float().cpu().numpy()[:, 0]
+
+
+def probabilities(
+    numbers: np.ndarray,
+    wanted: np.ndarray,
+    ids: pa.Array,
+    passages: Path,
+    questions: Sequence[Question],
+    settings: Any,
+    tell: Any,
+) -> np.ndarray:
+    """The probability that each wanted hit is a positive [q, k] float64, by `mining.cross_encoder`; 0 elsewhere.
+
+    `numbers` [q, k] and `ids` are as in `hits_by_passage`: the passages are read once, and no more of
+    their texts are held than fill a batch of each length.
+    """
+    scored = np.zeros(numbers.shape)
+    name, total = settings.mining.cross_encoder, int(wanted.sum())
+    with staged_base(name, SETTING) as folder:
+        judge = CrossEncoder(Path(folder), settings.encode, name)
+    pairs = (
+        (questions[question].question, passage, (question, place))
+        for passage, hits in hits_by_passage(numbers, wanted, ids, read_passages(passages))
+        for question, place in hits
+    )
+    for done, (place, probability) in enumerate(judge.probabilities(pairs), 1):
+        if not np.isfinite(probability):
+            raise InputError(f"{SETTING}: {name} gives scores that are not numbers; give another model")
+        scored[place] = probability
+        tell.progress(done, total, "pairs")
+    return scored
+
+
+def _load(folder: Path, dtype: torch.dtype, name: str) -> tuple[Any, dict[str, Any], Any]:
+    """The classifier, what transformers noted while loading it, and its tokenizer."""
+    try:
+        with quiet():
+            model, notes = AutoModelForSequenceClassification.from_pretrained(
+                folder, dtype=dtype, use_safetensors=True, trust_remote_code=False, output_loading_info=True
+            )
+            return model, notes, AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+    except (OSError, ValueError, ImportError, KeyError, SafetensorError) as error:
+        raise InputError(f"{SETTING}: cannot load {name}: {' '.join(str(error).split())}") from error
