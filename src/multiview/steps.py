@@ -146,10 +146,10 @@ STEPS: dict[str, Step] = {
         ),
         Step(
             name="evaluate",
-            version=2,
+            version=3,
             run="multiview.evaluation.evaluate:evaluate",
             settings=("evaluation", "encode", "questions.answer_matching"),
-            inputs=("model", "index", "passages", "questions"),
+            inputs=("model", "index", "passages", "questions", "train_questions"),
             outputs=(names.EVALUATION,),
         ),
         Step(
