@@ -44,9 +44,9 @@ def answer_view_hits(subject: Subject) -> np.ndarray:
     flat = top.passages.ravel()
     order = np.argsort(flat, kind="stable")
     hits = np.zeros(top.passages.shape, bool)
-    for number, passage in subject.iterate(top.passages):
+    for number, passage, sequences, _ in subject.sequences_of(top.passages):
         places = order[slice(*np.searchsorted(flat, [number, number + 1], sorter=order))]
-        spans = [view.span for _, view in subject.rows_of(number, passage)]
+        spans = [view.span for _, view in subject.rows_of(number, sequences)]
         text = TokenizedText(passage.text)
         for question, hit in zip(*np.unravel_index(places, hits.shape), strict=True):
             if subject.holds[question, hit]:

@@ -72,8 +72,8 @@ def _divergences(subject: Subject, numbers: np.ndarray) -> Iterator[np.ndarray]:
     layout, encoder = subject.layout, subject.encoder
     sequences = [
         sequence
-        for passage in subject.passages_of(numbers)
-        for sequence in layout.passage(passage)
+        for _, _, laid, _ in subject.sequences_of(numbers)
+        for sequence in laid
         if len(sequence.views) > 1
     ]
     sequences.sort(key=lambda sequence: len(sequence.input_ids))

@@ -10,7 +10,7 @@ import pyarrow as pa
 from multiview.evaluation.analyses.subject import Findings, Subject
 from multiview.evaluation.metrics import first_rank, top_k_accuracy
 from multiview.names import of_view
-from multiview.search import TopPassages, rank_of, top_passages
+from multiview.search import TopPassages, top_passages
 
 if TYPE_CHECKING:
     from multiview.index import ViewIndex
@@ -27,7 +27,7 @@ def each_view(subject: Subject) -> Findings:
     """
     indexed = subject.check_views()
     tops = [
-        search_view(subject.index, view, subject.queries, subject.settings.depth)
+        search_view(subject.index, subject.rank, view, subject.queries, subject.settings.depth)
         for view in range(indexed.most)
     ]
     columns = [top.passages for top in (*tops, subject.top)]
@@ -55,8 +55,8 @@ def each_view(subject: Subject) -> Findings:
     return Findings(metrics, {"each_view": pa.Table.from_pylist(rows)})
 
 
-def search_view(index: ViewIndex, view: int, queries: np.ndarray, k: int) -> TopPassages:
-    """The k best passages by their view `view` (from 0) alone, exact, ties to the smaller passage id.
+def search_view(index: ViewIndex, rank: np.ndarray, view: int, queries: np.ndarray, k: int) -> TopPassages:
+    """The k best passages by their view `view` (from 0) alone, exact, ties by `rank`.
 
     One view of every passage that has it is copied out of the index: a share 1/n of its memory, beside it.
     """
@@ -69,7 +69,7 @@ def search_view(index: ViewIndex, view: int, queries: np.ndarray, k: int) -> Top
     # A passage without the view shares its offset with the next that has it, as `top_passages` expects.
     has = index.views > view
     offsets = np.cumsum(has) - has
-    top = top_passages(alone, offsets, rank_of(index.ids), queries, k)
+    top = top_passages(alone, offsets, rank, queries, k)
     top.views[top.passages >= 0] = view
     return top
 

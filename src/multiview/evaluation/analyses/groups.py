@@ -32,8 +32,7 @@ def groups(subject: Subject) -> Findings:
     by_passage: dict[int, list[int]] = {}
     for row in rows.tolist():
         by_passage.setdefault(int(subject.gold[row]), []).append(row)
-    for number, passage in subject.iterate(subject.gold[rows]):
-        views = [view for sequence in subject.layout.passage(passage) for view in sequence.views]
+    for number, passage, _, views in subject.sequences_of(subject.gold[rows]):
         shared = [("sentences", sentences_group(len(passage.sentence_ends)))]
         if subject.layout.has_spans:
             shared.append(("title", title_group(passage.title, views)))

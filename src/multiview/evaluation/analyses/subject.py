@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -13,11 +13,11 @@ import pyarrow as pa
 
 from multiview.config import Encode, Evaluation
 from multiview.data.answers import Mode
-from multiview.data.passages import Passage, PassageLookup, read_passages
+from multiview.data.passages import Passage, PassageLookup
 from multiview.data.questions import Question
-from multiview.model.layouts import Layout, View, numbered_views
+from multiview.model.layouts import Layout, TokenSequence, View, numbered_views
 from multiview.negatives.filtering import answer_holding, positive_numbers
-from multiview.search import TopPassages
+from multiview.search import TopPassages, rank_of
 
 if TYPE_CHECKING:
     from multiview.encoding import Encoder
@@ -88,6 +88,15 @@ class Subject:
         return self.encoder.question_vectors([self.questions[row].question for row in rows.tolist()])
 
     @cached_property
+    def rank(self) -> np.ndarray:
+        """Place of each passage's id in string order [p] int64: what breaks ties."""
+        return rank_of(self.index.ids)
+
+    @cached_property
+    def _lookup(self) -> PassageLookup:
+        return PassageLookup(self.passages)
+
+    @cached_property
     def at(self) -> list[int]:
         """The k of top-k accuracy that the retrieved depth allows."""
         return sorted({k for k in self.settings.at if k <= self.settings.depth})
@@ -108,9 +117,8 @@ class Subject:
         unique = np.full((len(numbers), max(map(len, distinct), default=0)), -1, np.int64)
         for row, found in zip(unique, distinct, strict=True):
             row[: len(found)] = found
-        known = answer_holding(
-            unique, self.index.ids, read_passages(self.passages), self.questions, self.matching
-        )
+        passages = (passage for _, passage in self.iterate(unique))
+        known = answer_holding(unique, self.index.ids, passages, self.questions, self.matching)
         holds = np.zeros(numbers.shape, bool)
         for question, found in enumerate(distinct):
             holds[question] = known[question, np.searchsorted(found, numbers[question])]
@@ -132,33 +140,38 @@ class Subject:
 
     def passages_of(self, numbers: np.ndarray) -> list[Passage]:
         """Some passages by their numbers, in that order. All are held at once: ask for a bounded number."""
-        ids = [self.index.passage_id(int(number)) for number in numbers]
-        found = PassageLookup(self.passages).passages(ids)
-        return [found[id_] for id_ in ids]
+        found = dict(self.iterate(numbers))
+        return [found[number] for number in numbers.tolist()]
 
     def iterate(self, numbers: np.ndarray) -> Iterator[tuple[int, Passage]]:
-        """Number and passage of those of `numbers` that are passages, in the corpus's order, one row group in memory."""
-        waiting = {
-            self.index.passage_id(number): number for number in np.unique(numbers[numbers >= 0]).tolist()
-        }
-        for passage in read_passages(self.passages):
-            if (number := waiting.pop(passage.id, None)) is not None:
-                yield number, passage
+        """Number and passage of those of `numbers` that are passages, each once, in the corpus's order."""
+        wanted = np.unique(numbers[numbers >= 0])
+        ids = self.index.ids.take(pa.array(wanted)).to_pylist()
+        number_of = dict(zip(ids, wanted.tolist(), strict=True))
+        for passage in self._lookup.stream(ids):
+            yield number_of[passage.id], passage
 
-    def rows_of(self, number: int, passage: Passage) -> list[tuple[int, View]]:
+    def sequences_of(
+        self, numbers: np.ndarray
+    ) -> Iterator[tuple[int, Passage, list[TokenSequence], list[View]]]:
+        """Of some passages their number, themselves, their token sequences, and all views of these in order."""
+        for number, passage in self.iterate(numbers):
+            sequences = self.layout.passage(passage)
+            yield number, passage, sequences, [view for sequence in sequences for view in sequence.views]
+
+    def rows_of(self, number: int, sequences: Sequence[TokenSequence]) -> list[tuple[int, View]]:
         """The views that a passage's rows in the index stand for, each with its place among all of its views."""
-        return numbered_views(self.layout.passage(passage), int(self.index.views[number]))
+        return numbered_views(sequences, int(self.index.views[number]))
 
     @cached_property
     def indexed(self) -> IndexedViews:
         """What the index holds of the passages' views."""
         in_order, made, kept = True, False, False
-        numbers = self.draw(len(self.index), PROBED)
-        for number, passage in zip(numbers.tolist(), self.passages_of(numbers), strict=True):
-            rows = self.rows_of(number, passage)
+        for number, _, sequences, views in self.sequences_of(self.draw(len(self.index), PROBED)):
+            rows = self.rows_of(number, sequences)
             in_order &= [place for place, _ in rows] == list(range(len(rows)))
             kept |= any(view.padding for _, view in rows)
-            made |= any(view.padding for sequence in self.layout.passage(passage) for view in sequence.views)
+            made |= any(view.padding for view in views)
         return IndexedViews(int(self.index.views.max()), in_order, made, kept)
 
     def check_views(self) -> IndexedViews:

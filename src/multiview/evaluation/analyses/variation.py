@@ -110,8 +110,8 @@ def _real_views(subject: Subject, numbers: np.ndarray) -> Iterator[tuple[int, np
     left: dict[int, int] = {}
 
     def sequences() -> Iterator[tuple[TokenSequence, tuple[int, int]]]:
-        for number, passage in subject.iterate(numbers):
-            laid, first = subject.layout.passage(passage), 0
+        for number, _, laid, _ in subject.sequences_of(numbers):
+            first = 0
             parts[number], left[number] = [], len(laid)
             for sequence in laid:
                 yield sequence, (number, first)
