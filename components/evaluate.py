@@ -1,4 +1,4 @@
-"""Metrics of an index on the dev questions."""
+"""Metrics of an index on the dev questions, and analyses of its model."""
 
 from kfp.dsl import Artifact, Dataset, Input, Model, Output
 
@@ -14,9 +14,10 @@ def evaluate(
     index: Input[Artifact],
     passages: Input[Dataset],
     questions: Input[Dataset],
+    train_questions: Input[Dataset],
     evaluation: Output[Artifact],
 ) -> str:
-    """Metrics of an index on the dev questions."""
+    """Metrics of an index on the dev questions, and analyses of its model."""
     from multiview.runner import execute
 
     return execute(
@@ -24,6 +25,12 @@ def evaluate(
         run,
         path,
         config,
-        {"model": model, "index": index, "passages": passages, "questions": questions},
+        {
+            "model": model,
+            "index": index,
+            "passages": passages,
+            "questions": questions,
+            "train_questions": train_questions,
+        },
         {"evaluation": evaluation},
     )

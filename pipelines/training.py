@@ -172,6 +172,7 @@ def add_system(plan: Plan, system: str, config: Config, data: Data) -> Output:
         index=index,
         passages=data.passages,
         questions=data.dev_questions,
+        train_questions=data.train_questions,
     )
     return first_output(evaluation)
 

@@ -10,7 +10,7 @@ stay out of artifact keys.
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
 
@@ -24,6 +24,20 @@ Sources = Annotated[
 Architecture = str
 Pooling = Literal["viewer", "snippet", "both"]
 
+
+Analysis = Literal[
+    "each_view",
+    "answer_view",
+    "attention",
+    "variation",
+    "usage",
+    "cosine",
+    "padding",
+    "training_answers",
+    "groups",
+    "speed",
+]
+"""An analysis of a trained model (multiview.evaluation.analyses)."""
 
 DataFormat = Literal["auto", "squad", "dpr", "qa", "marco", "parquet", "jsonl", "csv", "tsv", "text"]
 
@@ -283,6 +297,18 @@ class Evaluation(Section):
     """Retrieved passages a question; metrics at a k beyond it are left out."""
     at: tuple[Annotated[int, Field(ge=1)], ...] = (1, 5, 20, 100)
     """Values of k for top-k accuracy and gold-passage recall."""
+    analyses: tuple[Analysis, ...] = get_args(Analysis)
+    """Analyses of a model (docs/analyses.md); one that does not suit the model is left out, and the step says why."""
+    divergence_passages: Annotated[int, Field(ge=1)] = 1000
+    """Random passages of the attention divergence (CAMVR 4.4)."""
+    divergence_heads: Literal["before", "after"] = "before"
+    """Attention heads are averaged before the divergence or their divergences after it; CAMVR does not say. *Ours.*"""
+    variation_pairs: Annotated[int, Field(ge=1)] = 1500
+    """(question, gold passage) pairs of local variation and perplexity (MVR 5.2): whole passages, drawn by `analysis_seed`."""
+    padding_questions: Annotated[int, Field(ge=1)] = 200
+    """Random questions whose top `depth` passages are encoded afresh, to see what padding views change. *Ours.*"""
+    analysis_seed: int = 0
+    """Seed of the three draws above. *Ours.*"""
 
 
 class Comparison(Section):

@@ -171,8 +171,11 @@ class ViewIndex:
 
     def view_scores(self, query: np.ndarray, number: int) -> np.ndarray:
         """The scores of all views of one passage [views] float32, for showing why it was found."""
-        views = self.faiss_index.reconstruct_n(int(self.offsets[number]), int(self.views[number]))
-        return views @ np.asarray(query, dtype=np.float32)
+        return self.views_of(number) @ np.asarray(query, dtype=np.float32)
+
+    def views_of(self, number: int) -> np.ndarray:
+        """The views of one passage [views, dim] float32."""
+        return self.faiss_index.reconstruct_n(int(self.offsets[number]), int(self.views[number]))
 
 
 def _check_same_model(shards: Sequence[Embeddings]) -> None:

@@ -67,6 +67,42 @@ def ndcg_at(k: int) -> str:
     return f"ndcg_at_{k}"
 
 
+def of_view(view: int, metric: str) -> str:
+    """Metric: `metric` of one view, which is counted from 0 and named from 1: `view_1/accuracy_at_5` (CAMVR Tables 2, 7)."""
+    return f"view_{view + 1}/{metric}"
+
+
+def of_group(group: str, metric: str) -> str:
+    """Metric: `metric` of some of the questions or of another ranking: `answer_view/accuracy_at_5`, `title_merged/…`."""
+    return f"{group}/{metric}"
+
+
+ANSWER_VIEW = "answer_view"
+OTHER_VIEWS = "other_views"
+SHARE_OF_TOP_1 = "share_of_top_1"
+SHARE_OF_GOLD = "share_of_gold"
+ATTENTION_DIVERGENCE = "attention_divergence"
+VIEW_COSINE = "view_cosine"
+LV_COSINE = "lv_cosine"
+LV_SOFTMAX = "lv_softmax"
+VIEW_PPL = "view_ppl"
+PPL_QUESTIONS = "view_ppl_questions_per_passage"
+WITH_PADDING = "with_padding"
+WITHOUT_PADDING = "without_padding"
+PADDING_WINS = "padding_wins_top_1"
+AVQ = "avq"
+
+
+def padding_overlap_at(k: int) -> str:
+    """Metric: share of the top k that are the same with and without padding views."""
+    return f"padding_overlap_at_{k}"
+
+
+def answer_found(kind: str) -> str:
+    """Metric: share of training questions whose answer view was found in this way (`offset`, `one`, `several`, `none`, `title`)."""
+    return f"training_answers_{kind}"
+
+
 SHORT = {"accuracy": "acc", "recall": "gold", "mrr": "MRR", "ndcg": "nDCG"}
 
 

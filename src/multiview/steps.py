@@ -177,7 +177,7 @@ STEPS: dict[str, Step] = {
             version=3,
             run="multiview.evaluation.evaluate:evaluate",
             settings=("evaluation", "encode", "questions.answer_matching"),
-            inputs=("model", "index", "passages", "questions"),
+            inputs=("model", "index", "passages", "questions", "train_questions"),
             outputs=(names.EVALUATION,),
         ),
         Step(

@@ -154,8 +154,12 @@ class PassageLookup:
 
     def passages(self, ids: Iterable[str]) -> dict[str, Passage]:
         """The passages of these ids."""
-        tables = self._tables(ids, COLUMNS)
-        return {passage.id: passage for table in tables for passage in passages_of(table)}
+        return {passage.id: passage for passage in self.stream(ids)}
+
+    def stream(self, ids: Iterable[str]) -> Iterator[Passage]:
+        """The same one after another in the shards' order, holding those of one row group."""
+        for table in self._tables(ids, COLUMNS):
+            yield from passages_of(table)
 
     def texts(self, ids: Iterable[str]) -> dict[str, tuple[str, str]]:
         """(title, text) of each of these ids."""

@@ -35,10 +35,13 @@ QUESTIONS_FILE = "questions.parquet"
 def evaluate(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any) -> None:
     """Step: search the index for every question and measure what comes back.
 
-    Inputs `model`, `index`, `passages`, `questions`; output `evaluation` (see `write_evaluation`).
+    Inputs `model`, `index`, `passages`, `questions`, `train_questions` (may be absent); output `evaluation` (see
+    `write_evaluation` and `analyses`).
     Raises InputError when the index holds views of another model.
     """
     from multiview.encoding import Encoder
+    from multiview.evaluation.analyses.run import analyse
+    from multiview.evaluation.analyses.subject import Subject
     from multiview.index import ViewIndex
 
     index = ViewIndex.load(inputs["index"].path)
@@ -64,6 +67,22 @@ def evaluate(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tel
         tell,
         spans=_matched_spans(encoder.layout, index, top, inputs["passages"].path),
     )
+    training = inputs.get("train_questions")
+    subject = Subject(
+        model=inputs["model"].path,
+        layout=encoder.layout,
+        index=index,
+        passages=inputs["passages"].path,
+        questions=questions,
+        train_questions=training and training.path,
+        queries=queries,
+        top=top,
+        settings=settings.evaluation,
+        encode=settings.encode,
+        matching=settings.questions.answer_matching,
+        tell=tell,
+    )
+    analyse(output["evaluation"], subject)
 
 
 def evaluate_bm25(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any) -> None:

@@ -70,6 +70,22 @@ class BiEncoder(nn.Module):
         """[S, V, D] float32; zeros where a sequence has no such view."""
         return self._encode(PASSAGE, batch)
 
+    def passage_attention(self, batch: Batch) -> Tensor:
+        """The last layer's attention [S, heads, L, L] of passages: how much each token attends to each.
+
+        Only the plain implementation of attention gives it. ValueError for a base that does not.
+        """
+        encoder = self._encoder(PASSAGE)
+        fast = encoder.config._attn_implementation or "sdpa"
+        encoder.set_attn_implementation("eager")
+        try:
+            attentions = encoder(**_tokens(encoder, batch), output_attentions=True).attentions
+        finally:
+            encoder.set_attn_implementation(fast)
+        if not attentions:
+            raise ValueError(f"a {encoder.config.model_type} model does not give its attention")
+        return attentions[-1]
+
     def _encoder(self, part: str) -> PreTrainedModel:
         encoder = self.encoders[part if part in self.encoders else PASSAGE]
         assert isinstance(encoder, PreTrainedModel)
@@ -77,13 +93,7 @@ class BiEncoder(nn.Module):
 
     def _encode(self, part: str, batch: Batch) -> Tensor:
         encoder = self._encoder(part)
-        positions = {}
-        if "position_ids" in batch:
-            positions["position_ids"] = batch["position_ids"] + _first_position(encoder)
-        hidden = encoder(
-            input_ids=batch["input_ids"], attention_mask=batch["attention_mask"], **positions
-        ).last_hidden_state
-        vectors = pool(hidden, batch["weights"])
+        vectors = pool(encoder(**_tokens(encoder, batch)).last_hidden_state, batch["weights"])
         return nn.functional.normalize(vectors, dim=-1) if self.settings.normalise else vectors
 
     def set_dropout(self, share: float) -> None:
@@ -141,6 +151,14 @@ class BiEncoder(nn.Module):
         add_viewers(encoder, tokenizer, kind.viewers(settings), settings)
         question = None if settings.tied else copy.deepcopy(encoder)
         return cls(settings, tokenizer, encoder, question).eval()
+
+
+def _tokens(encoder: PreTrainedModel, batch: Batch) -> dict[str, Tensor]:
+    """What an encoder takes of a batch."""
+    given = {"input_ids": batch["input_ids"], "attention_mask": batch["attention_mask"]}
+    if "position_ids" in batch:
+        given["position_ids"] = batch["position_ids"] + _first_position(encoder)
+    return given
 
 
 def score_scale(settings: Model) -> float:

@@ -148,7 +148,8 @@ class Contents:
                 folder = stage(self.store, record).path
                 for file in record.files:
                     if file.path.endswith((".json", ".md", ".html", ".trec")):
-                        self.client.log_artifact(run, str(folder / file.path), kind)
+                        place = f"{kind}/{file.path}".rpartition("/")[0]
+                        self.client.log_artifact(run, str(folder / file.path), place)
         self.client.set_tag(run, names.TAG_FILES, len(state.outputs))
 
 

@@ -1,0 +1,97 @@
+"""Attention divergence: do the views look at different parts of the passage? (CAMVR Eq. 14, Table 3)"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+import numpy as np
+import torch
+
+from multiview import names
+from multiview.evaluation.analyses.matrices import PairMeans, off_diagonal, table_of
+from multiview.evaluation.analyses.subject import Findings, NotApplicable, Subject
+from multiview.model.batch import Batch, make_batch
+
+SEQUENCES = 8
+"""Sequences at once: every layer's attention of them is in memory."""
+FLOOR = 1e-12
+"""The least attention: a logarithm of 0 is none, and float32 attention underflows to 0."""
+
+
+def view_attention(attention: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Each view's attention α [views, L] float64, summing to 1 over the L tokens of a sequence.
+
+    `attention` [L, L] is of one head or their mean, padding left out. A view attends as its tokens do, on
+    average: `weights` [views, L] are those of `Batch`, so that each of its runs counts the same.
+    """
+    weights = np.asarray(weights, np.float64)
+    rows = (weights / weights.sum(axis=1, keepdims=True)) @ np.asarray(attention, np.float64)
+    rows = np.maximum(rows, FLOOR)
+    return rows / rows.sum(axis=1, keepdims=True)
+
+
+def divergence(alpha: np.ndarray) -> np.ndarray:
+    """D [views, views] of attention vectors [views, L]: D(i, j) = Σ_l α_jl log(α_jl / α_il) (Eq. 14)."""
+    logs = np.log(alpha)
+    return (alpha[None] * (logs[None] - logs[:, None])).sum(axis=2)
+
+
+def sequence_divergence(
+    heads: np.ndarray, weights: np.ndarray, average: Literal["before", "after"]
+) -> np.ndarray:
+    """D [views, views] of one sequence from its attention [heads, L, L] and weights [views, L].
+
+    `before`: the heads' attention is averaged, then compared; `after`: their divergences are averaged.
+    """
+    if average == "before":
+        heads = heads.astype(np.float64).mean(axis=0, keepdims=True)
+    return np.mean([divergence(view_attention(head, weights)) for head in heads], axis=0)
+
+
+def attention(subject: Subject) -> Findings:
+    """Mean divergence between each two views of a sequence, over `divergence_passages` random passages.
+
+    The views of empty snippets are among them, as in the paper. Table `attention`: row i, column j is D(i, j).
+    Metrics `attention_divergence` (the mean over i ≠ j), `_min` and `_max`.
+    """
+    numbers = subject.draw(len(subject.index), subject.settings.divergence_passages)
+    means = PairMeans(views := subject.layout.max_views)
+    for values in _divergences(subject, numbers):
+        there = np.arange(views)[None] < len(values)
+        padded = np.zeros((1, views, views))
+        padded[there[:, :, None] & there[:, None, :]] = values.ravel()
+        means.add(padded, there)
+    if not (metrics := off_diagonal(names.ATTENTION_DIVERGENCE, means.means())):
+        raise NotApplicable("no sequence has two views")
+    return Findings(metrics, {"attention": table_of(means.means())})
+
+
+def _divergences(subject: Subject, numbers: np.ndarray) -> Iterator[np.ndarray]:
+    """D [views, views] of each sequence of two views or more. Alike lengths share a batch: there is little padding."""
+    layout, encoder = subject.layout, subject.encoder
+    sequences = [
+        sequence
+        for _, _, laid, _ in subject.sequences_of(numbers)
+        for sequence in laid
+        if len(sequence.views) > 1
+    ]
+    sequences.sort(key=lambda sequence: len(sequence.input_ids))
+    for start in range(0, len(sequences), SEQUENCES):
+        members = sequences[start : start + SEQUENCES]
+        batch = make_batch(members, encoder.model.tokenizer.pad_token_id, layout.max_views)
+        try:
+            with torch.inference_mode():
+                heads = encoder.model.passage_attention(_moved(batch, encoder.device)).float().cpu().numpy()
+        except ValueError as error:
+            raise NotApplicable(str(error)) from None
+        for sequence, head, weights in zip(members, heads, batch["weights"].numpy(), strict=True):
+            tokens, views = len(sequence.input_ids), len(sequence.views)
+            yield sequence_divergence(
+                head[:, :tokens, :tokens], weights[:views, :tokens], subject.settings.divergence_heads
+            )
+        subject.tell.progress(start + len(members), len(sequences), "sequences' attention")
+
+
+def _moved(batch: Batch, device: torch.device) -> Batch:
+    return {name: tensor.to(device) for name, tensor in batch.items()}  # type: ignore[return-value]

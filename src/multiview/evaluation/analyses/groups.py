@@ -1,0 +1,103 @@
+"""Top-k accuracy by kind of question: how long the gold passage is, where its answer stands, what became of its title."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from multiview import names
+from multiview.data.answers import Mode, find_answers
+from multiview.data.passages import Passage
+from multiview.data.questions import Question
+from multiview.evaluation.analyses.subject import Findings, NotApplicable, Subject
+from multiview.evaluation.metrics import first_rank, top_k_accuracy
+from multiview.model.layouts import View
+
+SENTENCES = ((1, 3), (4, 6), (7, 9))
+"""Classes of passages by their number of sentences; those with more are a class of their own."""
+
+
+def groups(subject: Subject) -> Findings:
+    """Accuracy of the answered questions by group of their first gold passage.
+
+    Groups: `sentences_4_6`; `answer_third_2`, the third of the text that the answer's middle stands in, or
+    `answer_nowhere`; and where views stand for parts of the text, `answer_snippet_3`, the first view that holds
+    the whole answer, or `answer_snippet_none`, and what became of the title: `title_alone` in a view of its own,
+    `title_merged` into one with text, `title_absent`. Table `groups`: grouping, group, questions, accuracies.
+    """
+    members: dict[tuple[str, str], list[int]] = {}
+    rows = np.flatnonzero(subject.answered & (subject.gold >= 0))
+    by_passage: dict[int, list[int]] = {}
+    for row in rows.tolist():
+        by_passage.setdefault(int(subject.gold[row]), []).append(row)
+    for number, passage, _, views in subject.sequences_of(subject.gold[rows]):
+        shared = [("sentences", sentences_group(len(passage.sentence_ends)))]
+        if subject.layout.has_spans:
+            shared.append(("title", title_group(passage.title, views)))
+        for row in by_passage[number]:
+            answer = answer_span(subject.questions[row], passage, subject.matching)
+            own = [("answer_third", third_group(answer, len(passage.text)))]
+            if subject.layout.has_spans:
+                own.append(("answer_snippet", snippet_group(answer, views)))
+            for group in (*shared, *own):
+                members.setdefault(group, []).append(row)
+    if not members:
+        raise NotApplicable("no question has an answer and a gold passage in the index")
+    return accuracy_by_group(first_rank(subject.holds), members, subject.at)
+
+
+def accuracy_by_group(
+    first_answer: np.ndarray, members: Mapping[tuple[str, str], Sequence[int]], at: Sequence[int]
+) -> Findings:
+    """Accuracy at each k of the questions of each (grouping, group), from ranks [q] as in `top_k_accuracy`."""
+    metrics: dict[str, float] = {}
+    table = []
+    for (grouping, group), questions in sorted(members.items()):
+        accuracy = top_k_accuracy(first_answer[np.asarray(questions)], at)
+        table.append({"grouping": grouping, "group": group, "questions": len(questions)} | accuracy)
+        metrics |= {names.of_group(f"{grouping}_{group}", name): value for name, value in accuracy.items()}
+    return Findings(metrics, {"groups": pa.Table.from_pylist(table)})
+
+
+def sentences_group(sentences: int) -> str:
+    """The class of a number of sentences; an empty text has none and counts as one."""
+    for first, last in SENTENCES:
+        if sentences <= last:
+            return f"{first}_{last}"
+    return f"{SENTENCES[-1][1] + 1}_or_more"
+
+
+def answer_span(question: Question, passage: Passage, mode: Mode) -> tuple[int, int] | None:
+    """Where an answer first stands in the text of the question's first positive: by its offset, else by matching."""
+    if question.answer_starts is not None and question.positive_ids[0] == passage.id:
+        spans: Iterable[tuple[int, int]] = (
+            (start, start + len(answer))
+            for answer, start in zip(question.answers, question.answer_starts, strict=True)
+        )
+    else:
+        spans = find_answers(passage.text, question.answers, mode)
+    return next(iter(spans), None)
+
+
+def third_group(span: tuple[int, int] | None, length: int) -> str:
+    """Which third of a text of `length` code points the middle of `span` stands in: 1, 2, 3, or nowhere."""
+    if span is None:
+        return "nowhere"
+    return str(min(1 + 3 * (span[0] + span[1]) // (2 * length), 3))
+
+
+def snippet_group(span: tuple[int, int] | None, views: Sequence[View]) -> str:
+    """The first view, from 1, whose part of the text contains `span` whole, or none."""
+    for number, view in enumerate(views, 1):
+        if span and view.span and view.span[0] <= span[0] and span[1] <= view.span[1]:
+            return str(number)
+    return "none"
+
+
+def title_group(title: str, views: Sequence[View]) -> str:
+    """Whether the title has a view of its own (a real one without a span), was merged with text, or is absent."""
+    if not title.strip():
+        return "absent"
+    return "alone" if any(view.span is None and not view.padding for view in views) else "merged"

@@ -1,0 +1,43 @@
+"""Means over passages of what holds between two of their views, whatever views each passage has."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+
+class PairMeans:
+    """A running mean [views, views] in float64 over the passages that have both views."""
+
+    def __init__(self, views: int) -> None:
+        self._sums = np.zeros((views, views))
+        self._counts = np.zeros((views, views), np.int64)
+
+    def add(self, values: np.ndarray, there: np.ndarray) -> None:
+        """Passages' values [p, views, views], and which views they have [p, views] bool."""
+        both = there[:, :, None] & there[:, None, :]
+        self._sums += np.where(both, values, 0).sum(axis=0)
+        self._counts += both.sum(axis=0)
+
+    def means(self) -> np.ndarray:
+        """[views, views]; nan where no passage has both views."""
+        return np.divide(
+            self._sums, self._counts, out=np.full(self._sums.shape, np.nan), where=self._counts > 0
+        )
+
+
+def off_diagonal(name: str, means: np.ndarray) -> dict[str, float]:
+    """Metrics `name`, `name_min` and `name_max`: mean, least and greatest of the pairs i ≠ j that there are."""
+    values = means[~np.eye(len(means), dtype=bool)]
+    values = values[~np.isnan(values)]
+    if not len(values):
+        return {}
+    return {name: values.mean(), f"{name}_min": values.min(), f"{name}_max": values.max()}
+
+
+def table_of(means: np.ndarray) -> pa.Table:
+    """A row a view i, with a column `view_j` for each other; null where there is no value."""
+    columns = {
+        f"view_{j + 1}": pa.array(column, pa.float64(), from_pandas=True) for j, column in enumerate(means.T)
+    }
+    return pa.table({"view": pa.array(range(1, len(means) + 1), pa.int32()), **columns})

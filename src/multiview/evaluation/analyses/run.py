@@ -1,0 +1,68 @@
+"""All analyses of a model by name, and the files that they leave in the evaluation artifact."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from multiview.config import Analysis
+from multiview.evaluation.analyses.answer_view import answer_view
+from multiview.evaluation.analyses.attention import attention
+from multiview.evaluation.analyses.each_view import each_view
+from multiview.evaluation.analyses.groups import groups
+from multiview.evaluation.analyses.padding import padding
+from multiview.evaluation.analyses.speed import speed
+from multiview.evaluation.analyses.subject import Findings, NotApplicable, Subject
+from multiview.evaluation.analyses.training_answers import training_answers
+from multiview.evaluation.analyses.usage import cosine, usage
+from multiview.evaluation.analyses.variation import variation
+
+FOLDER = "analyses"
+METRICS_FILE = "metrics.json"
+
+ANALYSES: dict[Analysis, Callable[[Subject], Findings]] = {
+    "each_view": each_view,
+    "answer_view": answer_view,
+    "attention": attention,
+    "variation": variation,
+    "usage": usage,
+    "cosine": cosine,
+    "padding": padding,
+    "training_answers": training_answers,
+    "groups": groups,
+    "speed": speed,
+}
+
+
+def analyse(folder: Path, subject: Subject) -> None:
+    """Run `settings.analyses` and write `analyses/metrics.json` and `analyses/<table>.parquet` into `folder`.
+
+    Metrics are told; so are, as facts, times and `analyses_left_out`: name to reason. No analysis asked for, no folder.
+    """
+    if not subject.settings.analyses:
+        return
+    metrics: dict[str, float] = {}
+    left_out: dict[str, str] = {}
+    place = folder / FOLDER
+    place.mkdir()
+    for name, run in ANALYSES.items():
+        if name not in subject.settings.analyses:
+            continue
+        try:
+            findings = run(subject)
+        except NotApplicable as reason:
+            left_out[name] = str(reason)
+            continue
+        metrics |= findings.metrics
+        for table, rows in findings.tables.items():
+            pq.write_table(rows, place / f"{table}.parquet")
+        for fact, value in findings.facts.items():
+            subject.tell.fact(fact, value)
+    (place / METRICS_FILE).write_text(json.dumps(metrics, indent=1, sort_keys=True) + "\n")
+    for name, value in metrics.items():
+        subject.tell.metric(name, value)
+    if left_out:
+        subject.tell.fact("analyses_left_out", left_out)

@@ -1,0 +1,68 @@
+"""What the training questions teach: whose answer's view is found and how, and AVQ (CAMVR 3.2, 4.1)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+
+from multiview import names
+from multiview.data.answers import Mode, answer_views, has_answer
+from multiview.data.passages import Passage, read_passages
+from multiview.data.questions import Question, iterate_questions, questions_per_passage
+from multiview.evaluation.analyses.subject import Findings, NotApplicable, Subject
+from multiview.model.layouts import View
+
+KINDS = ("offset", "one", "several", "none", "title")
+
+
+def training_answers(subject: Subject) -> Findings:
+    """Shares of the training questions by how their answer's view is found in the first positive passage, and AVQ.
+
+    By its `offset`; without one, `one` or `several` views hold it; `title`: only the title does; `none`: no view
+    does, as where it spans two. The last two are trained on the best view. Table `training_answers`: found, questions, share.
+    Where views stand for no part of the text, AVQ alone is reported.
+    """
+    if subject.train_questions is None:
+        raise NotApplicable("there are no training questions")
+    questions = list(iterate_questions(subject.train_questions))
+    avq = {names.AVQ: questions_per_passage(questions)}
+    if not subject.layout.has_spans:
+        return Findings(avq)
+    counts = Counter(
+        found_by(question, passage, views, subject.matching)
+        for question, passage, views in _laid_out(subject, questions)
+    )
+    total = sum(counts.values())
+    if not total:
+        raise NotApplicable("no training question has its passage in the corpus")
+    shares = [counts[kind] / total for kind in KINDS]
+    metrics = avq | {names.answer_found(kind): share for kind, share in zip(KINDS, shares, strict=True)}
+    table = {"found": list(KINDS), "questions": [counts[kind] for kind in KINDS], "share": shares}
+    return Findings(metrics, {"training_answers": pa.table(table)})
+
+
+def found_by(question: Question, passage: Passage, views: Sequence[View], mode: Mode) -> str:
+    """One of KINDS; `passage`, with all of its `views`, is the question's first positive."""
+    _, kind = answer_views(
+        [view.span for view in views], passage.text, question.answers, question.answer_starts, mode
+    )
+    if kind == "none" and has_answer(passage.title, question.answers, mode):
+        in_text = question.answer_starts is not None or has_answer(passage.text, question.answers, mode)
+        return kind if in_text else "title"
+    return kind
+
+
+def _laid_out(
+    subject: Subject, questions: Sequence[Question]
+) -> Iterator[tuple[Question, Passage, list[View]]]:
+    """Each question with its first positive, laid out once for all of its questions; one passage is held."""
+    asked: dict[str, list[Question]] = {}
+    for question in questions:
+        if question.positive_ids:
+            asked.setdefault(question.positive_ids[0], []).append(question)
+    for passage in read_passages(subject.passages):
+        if passage.id in asked:
+            views = [view for sequence in subject.layout.passage(passage) for view in sequence.views]
+            yield from ((question, passage, views) for question in asked[passage.id])

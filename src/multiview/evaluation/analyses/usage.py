@@ -1,0 +1,77 @@
+"""Which views are used, and how alike they are, by the views that the index holds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from multiview import names
+from multiview.evaluation.analyses.matrices import PairMeans, off_diagonal, table_of
+from multiview.evaluation.analyses.subject import Findings, Subject
+
+if TYPE_CHECKING:
+    from multiview.index import ViewIndex
+
+PASSAGES_AT_ONCE = 4096
+"""Passages whose views are held at once."""
+
+
+def usage(subject: Subject) -> Findings:
+    """The view-usage histogram: which view wins in the first passage retrieved, and in the gold passage.
+
+    Table `usage`: view (from 1), top_1, gold (questions), share_of_top_1, share_of_gold.
+    """
+    indexed = subject.check_views()
+    first = subject.top.views[:, 0]
+    counts = {
+        "top_1": histogram(first[first >= 0], indexed.most),
+        "gold": histogram(_gold_winners(subject), indexed.most),
+    }
+    columns: dict[str, np.ndarray] = {"view": np.arange(1, indexed.most + 1), **counts}
+    metrics: dict[str, float] = {}
+    for name, count in zip((names.SHARE_OF_TOP_1, names.SHARE_OF_GOLD), counts.values(), strict=True):
+        if count.sum():
+            columns[name] = count / count.sum()
+            metrics |= {names.of_view(view, name): float(share) for view, share in enumerate(columns[name])}
+    return Findings(metrics, {"usage": pa.table(columns)})
+
+
+def histogram(winners: np.ndarray, views: int) -> np.ndarray:
+    """How often each of `views` views wins [views] int64; `winners` from 0."""
+    return np.bincount(winners, minlength=views)
+
+
+def _gold_winners(subject: Subject) -> np.ndarray:
+    """The view, from 0, that scores best in each question's gold passage, of those that have one in the index."""
+    rows = np.flatnonzero((subject.gold >= 0) & (subject.index.views[subject.gold] > 0))
+    best = [subject.index.view_scores(subject.queries[row], int(subject.gold[row])).argmax() for row in rows]
+    return np.array(best, np.int64)
+
+
+def cosine(subject: Subject) -> Findings:
+    """Mean cosine between the views i and j of a passage, over the passages that have both.
+
+    Table `cosine`: view, view_1 … view_n. Metrics `view_cosine` (the mean over the pairs i ≠ j), `_min` and `_max`.
+    """
+    indexed = subject.check_views()
+    means = mean_cosines(subject.index, indexed.most)
+    return Findings(off_diagonal(names.VIEW_COSINE, means), {"cosine": table_of(means)})
+
+
+def mean_cosines(index: ViewIndex, views: int) -> np.ndarray:
+    """[views, views] float64: the mean over passages of the cosine of their views i and j; nan where none has both."""
+    means = PairMeans(views)
+    for start in range(0, len(index), PASSAGES_AT_ONCE):
+        counts = index.views[start : start + PASSAGES_AT_ONCE]
+        if not (rows := int(counts.sum())):
+            continue
+        held = index.faiss_index.reconstruct_n(int(index.offsets[start]), rows).astype(np.float64)
+        lengths = np.linalg.norm(held, axis=1, keepdims=True)
+        held = np.divide(held, lengths, out=np.zeros_like(held), where=lengths > 0)
+        there = np.arange(views) < counts[:, None]
+        padded = np.zeros((len(counts), views, held.shape[1]))
+        padded[there] = held
+        means.add(padded @ padded.transpose(0, 2, 1), there)
+    return means.means()

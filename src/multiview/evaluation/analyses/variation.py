@@ -1,0 +1,127 @@
+"""Local variation and perplexity of the views of a passage (MVR 5.2, Eq. 9-10, Table 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from multiview import names
+from multiview.data.questions import draw
+from multiview.evaluation.analyses.subject import Findings, NotApplicable, Subject
+from multiview.model.layouts import TokenSequence
+
+
+def local_variation(scores: np.ndarray) -> float:
+    """LV of one question and passage: the best score minus the mean of the others (Eq. 9); `scores` [views], two or more."""
+    scores = np.asarray(scores, np.float64)
+    best = scores.max()
+    return float(best - (scores.sum() - best) / (len(scores) - 1))
+
+
+def softmax(scores: np.ndarray) -> np.ndarray:
+    """exp(f_i) / Σ_j exp(f_j) of one passage's views, in float64; e^134 would not fit into float32."""
+    scores = np.asarray(scores, np.float64)
+    powers = np.exp(scores - scores.max())
+    return powers / powers.sum()
+
+
+def cosines(query: np.ndarray, views: np.ndarray) -> np.ndarray:
+    """Cosine of a question [dim] with each view [views, dim], in float64; 0 for a vector of zeros."""
+    query, views = np.asarray(query, np.float64), np.asarray(views, np.float64)
+    lengths = np.linalg.norm(query) * np.linalg.norm(views, axis=1)
+    return np.divide(views @ query, lengths, out=np.zeros(len(views)), where=lengths > 0)
+
+
+def perplexity(winners: Iterable[int]) -> float:
+    """PPL of one passage: exp of the entropy of which view wins, over its questions (Eq. 10)."""
+    _, counts = np.unique(np.fromiter(winners, np.int64), return_counts=True)
+    shares = counts / counts.sum()
+    return float(np.exp(-(shares * np.log(shares)).sum()))
+
+
+def variation(subject: Subject) -> Findings:
+    """LV of (question, gold passage) pairs, and PPL over the passages with two questions or more.
+
+    Scores are of fresh float32 encodings. Padding views are left out throughout; so are the passages with
+    fewer than two real views. "Normalised scores" is ambiguous: `lv_cosine` takes cosines, `lv_softmax` the
+    softmax over the views at temperature 1. PPL rises with the questions of a passage: compare it only where
+    `view_ppl_questions_per_passage` is the same. Table `variation`, a row a pair.
+    """
+    pairs = drawn_pairs(subject.gold, subject.settings.variation_pairs, subject.settings.analysis_seed)
+    if not len(pairs):
+        raise NotApplicable("no question has a gold passage in the index")
+    vectors = dict(zip(pairs.tolist(), subject.questions_encoded(pairs), strict=True))
+    asked: dict[int, list[int]] = {}
+    for row in pairs.tolist():
+        asked.setdefault(int(subject.gold[row]), []).append(row)
+    rows = []
+    for number, places, views in _real_views(subject, subject.gold[pairs]):
+        for row in asked[number] if len(views) > 1 else []:
+            scores = views @ vectors[row]
+            rows.append(
+                {
+                    "qid": subject.questions[row].qid,
+                    "passage_id": subject.index.passage_id(number),
+                    "views": len(views),
+                    "view": int(places[scores.argmax()]) + 1,
+                    names.LV_COSINE: local_variation(cosines(vectors[row], views)),
+                    names.LV_SOFTMAX: local_variation(softmax(scores)),
+                }
+            )
+    if not rows:
+        raise NotApplicable("no gold passage has two views besides padding")
+    rows.sort(key=lambda row: (row["passage_id"], row["qid"]))
+    winners: dict[str, list[int]] = {}
+    for row in rows:
+        winners.setdefault(row["passage_id"], []).append(row["view"])
+    metrics = {name: mean(row[name] for row in rows) for name in (names.LV_COSINE, names.LV_SOFTMAX)}
+    if several := [won for won in winners.values() if len(won) > 1]:
+        metrics[names.VIEW_PPL] = mean(perplexity(won) for won in several)
+        metrics[names.PPL_QUESTIONS] = mean(len(won) for won in several)
+    return Findings(metrics, {"variation": pa.Table.from_pylist(rows)})
+
+
+def drawn_pairs(gold: np.ndarray, limit: int, seed: int) -> np.ndarray:
+    """Questions with a gold passage, rising: whole passages in an order drawn by `seed`, up to about `limit` questions.
+
+    PPL needs the questions of a passage together; the last passage drawn may go over the limit. `gold` [q], -1 for none.
+    """
+    rows = np.flatnonzero(gold >= 0)
+    passages, counts = np.unique(gold[rows], return_counts=True)
+    order = sorted(range(len(passages)), key=lambda i: draw(seed, str(passages[i])))
+    before = np.cumsum(counts[order]) - counts[order]
+    chosen = passages[order][before < limit]
+    return rows[np.isin(gold[rows], chosen)]
+
+
+def mean(values: Iterable[float]) -> float:
+    """The mean of some numbers, of which there is at least one."""
+    return float(np.mean(list(values)))
+
+
+def _real_views(subject: Subject, numbers: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+    """Of each passage its number, the places of its views but padding [views] and these views [views, dim], encoded afresh.
+
+    In no order. A passage of several sequences comes in parts, which wait for one another.
+    """
+    parts: dict[int, list[tuple[int, np.ndarray]]] = {}
+    left: dict[int, int] = {}
+
+    def sequences() -> Iterator[tuple[TokenSequence, tuple[int, int]]]:
+        for number, _, laid, _ in subject.sequences_of(numbers):
+            first = 0
+            parts[number], left[number] = [], len(laid)
+            for sequence in laid:
+                yield sequence, (number, first)
+                first += len(sequence.views)
+
+    for sequence, (number, first), vectors in subject.encoder.passages(sequences()):
+        parts[number] += [
+            (first + i, vectors[i]) for i, view in enumerate(sequence.views) if not view.padding
+        ]
+        left[number] -= 1
+        if not left[number]:
+            real = sorted(parts.pop(number), key=lambda part: part[0])
+            yield number, np.array([place for place, _ in real]), np.array([vector for _, vector in real])

@@ -1,0 +1,134 @@
+"""Each view alone, usage of views and their cosines, beside plain float64."""
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from multiview.data.answers import has_answer
+from multiview.evaluation.analyses.each_view import each_view, search_view, view_rows
+from multiview.evaluation.analyses.matrices import PairMeans, off_diagonal
+from multiview.evaluation.analyses.subject import NotApplicable
+from multiview.evaluation.analyses.usage import cosine, histogram, mean_cosines, usage
+from multiview.search import rank_of
+from tests.analyses.world import DEPTH, hand_index
+
+
+def stored_views(world) -> dict[str, np.ndarray]:
+    """The views as the index holds them, in float64."""
+    table = pq.read_table(world.folder / "embeddings" / "rows.parquet").to_pylist()
+    views = np.fromfile(world.folder / "embeddings" / "views.f16", "<f2").reshape(-1, 64).astype(np.float64)
+    return {row["id"]: views[row["offset"] : row["offset"] + row["views"]] for row in table}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_view_alone_is_searched_exactly_whatever_views_passages_have_and_however_they_tie(seed):
+    rng = np.random.default_rng(seed)
+    views = [rng.integers(-1, 2, (rng.integers(0, 4), 3)) for _ in range(40)]
+    ids = [f"p{i}" for i in rng.permutation(40)]
+    queries = rng.integers(-1, 2, (6, 3))
+    index = hand_index(views, ids)
+    for view in range(3):
+        top = search_view(index, rank_of(index.ids), view, queries, 10)
+        has = [number for number in range(40) if len(views[number]) > view]
+        for row, query in enumerate(queries):
+            order = sorted(has, key=lambda number: (-int(views[number][view] @ query), ids[number]))[:10]
+            assert top.passages[row].tolist() == order + [-1] * (10 - len(order))
+            assert top.scores[row, : len(order)].tolist() == [views[n][view] @ query for n in order]
+            assert set(top.views[row, : len(order)].tolist()) <= {view}
+
+
+def test_the_rows_of_a_view():
+    offsets, views = np.array([0, 3, 3, 4]), np.array([3, 0, 1, 2])
+    assert [view_rows(offsets, views, view).tolist() for view in range(3)] == [[0, 3, 4], [1, 5], [2]]
+
+
+def test_accuracy_of_each_view(unpadded):
+    camvr = unpadded
+    subject, views = camvr.subject(), stored_views(camvr)
+    texts = {passage.id: passage.text for passage in camvr.passages}
+    findings = each_view(subject)
+    most = max(map(len, views.values()))
+    rows = findings.tables["each_view"].to_pylist()
+    assert [row["view"] for row in rows] == [*range(1, most + 1), None]
+    assert len({row["passages"] for row in rows}) > 1, "padding views are not in this index"
+    assert not any(row["padding_views"] for row in rows)
+    for view, row in enumerate(rows):
+        has = {id_: held[view : view + 1] if view < most else held for id_, held in views.items()}
+        has = {id_: held for id_, held in has.items() if len(held)}
+        assert row["passages"] == len(has)
+        for k in (1, 3, 5):
+            found = []
+            for question, query in zip(camvr.questions, subject.queries.astype(np.float64), strict=True):
+                best = sorted(has, key=lambda id_: (-(has[id_] @ query).max(), id_))[:k]
+                found.append(any(has_answer(texts[id_], question.answers) for id_ in best))
+            expected = sum(found) / sum(bool(question.answers) for question in camvr.questions)
+            assert row[f"accuracy_at_{k}"] == pytest.approx(expected)
+            if view < most:
+                assert findings.metrics[f"view_{view + 1}/accuracy_at_{k}"] == row[f"accuracy_at_{k}"]
+    assert "accuracy_at_100" not in rows[0], "beyond the depth"
+
+
+def test_the_table_says_that_padding_views_are_indexed(padded):
+    rows = each_view(padded.subject()).tables["each_view"].to_pylist()
+    assert {row["padding_views"] for row in rows} == {True}
+    assert {row["passages"] for row in rows} == {len(padded.passages)}
+
+
+def test_usage_counts_the_winners_of_the_first_and_of_the_gold_passage(camvr):
+    subject, views = camvr.subject(), stored_views(camvr)
+    first, gold = np.zeros(4), np.zeros(4)
+    for question, query in zip(camvr.questions, subject.queries.astype(np.float64), strict=True):
+        best = min(views, key=lambda id_: (-(views[id_] @ query).max(), id_))
+        first[(views[best] @ query).argmax()] += 1
+        gold[(views[question.positive_ids[0]] @ query).argmax()] += 1
+    table = usage(subject).tables["usage"].to_pydict()
+    assert (table["view"], table["top_1"], table["gold"]) == ([1, 2, 3, 4], first.tolist(), gold.tolist())
+    assert len(camvr.questions) == first.sum() and not np.array_equal(first, gold)
+    metrics = usage(subject).metrics
+    assert metrics["view_2/share_of_top_1"] == first[1] / first.sum()
+    assert metrics["view_1/share_of_gold"] == gold[0] / gold.sum()
+    assert histogram(np.array([2, 0, 2]), 4).tolist() == [1, 0, 2, 0]
+
+
+def test_cosines_are_means_over_the_passages_that_have_both_views(camvr, monkeypatch):
+    monkeypatch.setattr("multiview.evaluation.analyses.usage.PASSAGES_AT_ONCE", 7)
+    expected = np.full((4, 4), np.nan)
+    for i in range(4):
+        for j in range(4):
+            values = [
+                v[i] @ v[j] / np.linalg.norm(v[i]) / np.linalg.norm(v[j])
+                for v in stored_views(camvr).values()
+                if len(v) > max(i, j)
+            ]
+            expected[i, j] = np.mean(values)
+    findings = cosine(camvr.subject())
+    rows = findings.tables["cosine"].to_pylist()
+    np.testing.assert_allclose([[row[f"view_{j}"] for j in range(1, 5)] for row in rows], expected, rtol=1e-6)
+    others = expected[~np.eye(4, dtype=bool)]
+    assert findings.metrics["view_cosine"] == pytest.approx(others.mean())
+    assert findings.metrics["view_cosine_min"] == pytest.approx(others.min())
+
+
+def test_cosines_by_hand():
+    index = hand_index(
+        [np.array([[3.0, 0], [0, 2]]), np.array([[1.0, 0], [5, 0]]), np.array([[0.0, 0]])], ["a", "b", "c"]
+    )
+    means = mean_cosines(index, 3)
+    assert means[0, 1] == means[1, 0] == 0.5  # 0 and 1
+    assert means[1, 1] == 1 and means[0, 0] == pytest.approx(2 / 3), "a vector of zeros is like nothing"
+    assert np.isnan(means[:, 2]).all()
+
+
+def test_pairs_that_no_passage_has_count_for_nothing():
+    means = PairMeans(3)
+    means.add(np.array([[[1.0, 4, 9], [2, 1, 9], [9, 9, 9]]]), np.array([[True, True, False]]))
+    means.add(np.array([[[3.0, 9, 9], [9, 9, 9], [9, 9, 9]]]), np.array([[True, False, False]]))
+    assert means.means()[0, 0] == 2 and np.isnan(means.means()[2, 2])
+    assert off_diagonal("d", means.means()) == {"d": 3, "d_min": 2, "d_max": 4}
+    assert off_diagonal("d", np.ones((1, 1))) == {}
+
+
+def test_one_view_has_no_such_analysis(dpr):
+    for analysis in (each_view, usage, cosine):
+        with pytest.raises(NotApplicable, match="one view"):
+            analysis(dpr.subject(depth=DEPTH))
