@@ -31,11 +31,14 @@ from tests.pipelines.world import ROOT, World
 
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 ELSEWHERE = {
-    "make demo": "tests/demo/test_demo.py",
-    "make test": ".ci/run",
-    "python -m pipelines rerun camvr/round-2/encode": "tests/pipelines/test_local.py",
+    "make demo": ("tests/demo/test_demo.py", '["make", "--no-print-directory", "demo"'),
+    "make test": (".ci/run", "make lint test"),
+    "python -m pipelines rerun camvr/round-2/encode": (
+        "tests/pipelines/test_local.py",
+        '"rerun", "camvr/round-2/encode", "--from", parent, "--set", "encode.compute=autocast", "--downstream"',
+    ),
 }
-"""Commands that other tests run, and where."""
+"""Commands that other tests run: where, and in which words."""
 
 
 def commands() -> list[str]:
@@ -123,8 +126,7 @@ def test_there_are_commands_and_each_is_run_here_or_elsewhere():
     for line in found:
         elsewhere = [place for start, place in ELSEWHERE.items() if line.startswith(start)]
         assert line.startswith(here) or elsewhere, f"no test runs: {line}"
-    for start, place in ELSEWHERE.items():
-        words = start.split()[-1]
+    for start, (place, words) in ELSEWHERE.items():
         assert words in (ROOT / place).read_text(), f"{place} does not run {start}"
 
 
@@ -137,7 +139,7 @@ def test_runs_read_the_files_that_they_name(line, files, monkeypatch):
         run_step(node.step, StepTeller(store, "run", "split", "split"), node.config, {})
 
     monkeypatch.setattr(pipelines, "_run", split)
-    call(pipelines.app, f"{line} --set corpus.shards=1 --set questions.max_missing_gold=0.5", monkeypatch)
+    call(pipelines.app, line, monkeypatch)
     assert list(Path("store").glob("passages/*/artifact.json"))
 
 

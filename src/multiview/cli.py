@@ -137,7 +137,9 @@ def config(
 
 def _yaml(values: list[str]) -> str:
     """One value, or several, as `--set` takes them."""
-    return values[0] if len(values) == 1 else f"[{', '.join(values)}]"
+    from multiview.settings_text import written
+
+    return written(values[0] if len(values) == 1 else values)
 
 
 def run_app(app: typer.Typer) -> NoReturn:

@@ -80,6 +80,8 @@ class Corpus(Section):
     """Cut long texts into passages of at most `cut_length` words, by words alone (DPR) or at the ends of sentences; `auto`: text files by words, the rest not."""
     cut_length: Annotated[int, Field(ge=1)] = 100
     """Words of a passage that is cut from an article (DPR)."""
+    empty_text: Literal["refuse", "title", "drop"] = "refuse"
+    """A passage without text stops the run, has its title for a text (some of BEIR's have nothing else), or is left out and counted. *Ours.*"""
     keep: Literal["all", "gold"] = "all"
     """`gold` keeps the passages of the chosen training questions and of all dev questions. *Ours.*"""
     shards: Annotated[int, Field(ge=1, le=100)] = 2

@@ -21,11 +21,59 @@ from tests.recording import Recorder
 from tests.retrieval.corpora import questions_folder, write_passages
 from tests.tiny import tiny_bert
 
-WORDS = """
-city country state river mountain sea ocean island king queen president army battle church school college
-team game season player league cup music album song band film book author writer art science theory law
-court century people language water air light energy heat oxygen gas carbon iron gold silver plant animal
-""".split()
+WORDS = [
+    "city",
+    "country",
+    "state",
+    "river",
+    "mountain",
+    "sea",
+    "ocean",
+    "island",
+    "king",
+    "queen",
+    "president",
+    "army",
+    "battle",
+    "church",
+    "school",
+    "college",
+    "team",
+    "game",
+    "season",
+    "player",
+    "league",
+    "cup",
+    "music",
+    "album",
+    "song",
+    "band",
+    "film",
+    "book",
+    "author",
+    "writer",
+    "art",
+    "science",
+    "theory",
+    "law",
+    "court",
+    "century",
+    "people",
+    "language",
+    "water",
+    "air",
+    "light",
+    "energy",
+    "heat",
+    "oxygen",
+    "gas",
+    "carbon",
+    "iron",
+    "gold",
+    "silver",
+    "plant",
+    "animal",
+]
 VIEWS = 4
 MODEL = {"views": VIEWS, "passage_length": 64, "question_length": 16}
 DEPTH = 12
@@ -119,10 +167,9 @@ def hand_index(views: list[np.ndarray], ids: list[str]) -> ViewIndex:
 def hand_subject(folder: Path, passages: list[Passage], questions: list[Question], **given: Any) -> Subject:
     """A subject over a few passages; what a test does not look at is None."""
     write_passages(folder / "passages", passages)
-    empty = {
-        name: None
-        for name in ("model", "layout", "index", "train_questions", "queries", "top", "settings", "encode")
-    }
+    empty = dict.fromkeys(
+        ("model", "layout", "index", "train_questions", "queries", "top", "settings", "encode")
+    )
     rest: dict[str, Any] = {**empty, "matching": "string", "tell": Recorder(), **given}
     return Subject(passages=folder / "passages", questions=questions, **rest)
 

@@ -67,6 +67,7 @@ def question_rows(name: str, number: int, passages: int) -> list[dict]:
 
 
 def write(path: Path, rows: list[dict]) -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix == ".parquet":
         pq.write_table(pa.Table.from_pylist(rows), path)
     else:

@@ -127,6 +127,37 @@ def test_long_texts_of_a_table_are_cut_when_asked_and_paragraphs_never(tmp_path,
         Done(tmp_path / "no", Corpus(cut="words"), Questions(source=(str(squad),)))
 
 
+def test_a_wrong_offset_into_an_article_and_an_answer_that_was_cut_are_told_apart(tmp_path, articles):
+    text = ARTICLE.replace("\r\n", "\n")
+    corpus = Corpus(source=(articles,), cut="words", cut_length=3, shards=1)
+
+    def fails(message: str, **row) -> None:
+        train, dev = asked(tmp_path, {"positive_ids": "Ada_Lovelace", **row}, gold="Zürich-3")
+        questions = Questions(source=(train,), dev_source=(dev,))
+        with pytest.raises(InputError, match=message):
+            Done(tmp_path / str(len(list(tmp_path.iterdir()))), corpus, questions)
+
+    wrong = text.rindex("wrote") + 1
+    fails(
+        "answer 'wrote' should stand at .* of article Ada_Lovelace, where 'rote",
+        answers=["wrote"],
+        answer_starts=wrong,
+    )
+    # Two words on both sides of a cut, by offset or by matching.
+    assert text.split()[2:4] == ["born", "in"]
+    for starts in (None, text.index("born in")):
+        message = "no passage that article Ada_Lovelace was cut into holds its answer whole"
+        fails(message, answers=["born in"], answer_starts=starts)
+
+
+def test_without_answers_every_passage_of_a_gold_article_is_a_positive(tmp_path, articles):
+    train, dev = asked(tmp_path, {"positive_ids": "Ada_Lovelace"})
+    corpus = Corpus(source=(articles,), cut="words", cut_length=9, shards=1)
+    dev = write(tmp_path / "d.jsonl", [{"qid": "d", "question": "?", "positive_ids": "Zürich"}])
+    done = Done(tmp_path / "out", corpus, Questions(source=(train,), dev_source=(dev,)))
+    assert done.train[0].positive_ids == tuple(id_ for id_ in done.ids if id_.startswith("Ada"))
+
+
 def test_an_article_without_words_is_named(tmp_path, articles):
     (tmp_path / "articles" / "Empty.txt").write_text(" \n")
     train, dev = asked(tmp_path, {"answers": ["1815"], "positive_ids": "Ada_Lovelace-0"})

@@ -12,7 +12,7 @@ from multiview.data.questions import Question
 from multiview.data.reading.formats import FORMATS, detect
 from multiview.data.reading.problems import Problems
 from multiview.data.reading.readers import UNKNOWN_JUDGED, passage_tables, questions_of
-from multiview.data.reading.sources import expand_sources
+from multiview.data.reading.sources import expand_sources, question_groups
 from multiview.errors import InputError
 
 
@@ -48,7 +48,10 @@ def test_the_setting_knows_the_formats():
         ("nq-test.csv", "who sings it\t['Linda Davis']\n", "qa"),
         ("trivia-test.qa.csv", 'Who was it?\t"[""A"", ""B \'C\'""]"\r\n', "qa"),
         ("psgs_w100.tsv", 'id\ttext\ttitle\n1\t"x"\tT\n', "tsv"),
-        ("mine.tsv", "pid\tbody\n1\tx\n", "marco"),
+        ("mine.tsv", "number\tcontent\n1\tx\n", "marco"),
+        ("header.tsv", "ID\tText\n1\tx\n", "tsv"),
+        ("long.json", '{"id": "a", "text": "' + "x" * 100_000 + '"}\n', "jsonl"),
+        ("chapter.txt", "Chapter 0 of 5\n", "text"),
         ("collection.tsv", '0\tThe "Manhattan" project\n', "marco"),
         ("qrels.train.tsv", "1185869\t0\t0\t1\n", "qrels"),
         ("2019qrels-pass.txt", "19335 Q0 1017759 0\n", "qrels"),
@@ -68,10 +71,12 @@ def test_a_format_may_be_named_and_must_be_where_nothing_says_it(tmp_path):
     with pytest.raises(InputError, match=r"corpus\.dat.*corpus\.format to one of squad, dpr, .*text"):
         passages(file)
     assert passages(file, form="jsonl") == [{"id": "a", "title": "", "text": "x"}]
-    mine = put(tmp_path / "mine.tsv", "pid\tbody\n1\tx\n")
+    mine = put(tmp_path / "mine.tsv", "number\tcontent\n1\tx\n")
     expected = [{"id": "1", "title": "", "text": "x"}]
-    assert passages(mine, form="tsv", columns={"id": "pid", "text": "body"}) == expected
-    assert passages(mine, columns={"id": "pid", "text": "body"}) == expected, "the mapping tells a header"
+    assert passages(mine, form="tsv", columns={"id": "number", "text": "content"}) == expected
+    assert passages(mine, columns={"id": "number", "text": "content"}) == expected, (
+        "the mapping tells a header"
+    )
 
 
 # --- DPR ---
@@ -239,6 +244,24 @@ def test_marcos_files_have_tabs_and_neither_header_nor_quoting(tmp_path):
     assert dev == [Question("1048585", "what is paula deen's brother", (), None, ("0",))]
 
 
+def test_judgements_are_of_the_queries_beside_them_and_answers_count_without(tmp_path):
+    """Of two sources together nothing is lost, and one's judgements are not the other's."""
+    scifact = str(beir(tmp_path / "scifact", "train", "test"))
+    rows = [{"_id": "1", "text": "another question 1"}, {"_id": "2", "text": "another question 2"}]
+    put(tmp_path / "other" / "queries.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    put(tmp_path / "other" / "qrels" / "test.tsv", "query-id\tcorpus-id\tscore\n2\tz\t1\n")
+    put(tmp_path / "other" / "corpus.jsonl", '{"_id": "z", "text": "x"}\n')
+    qa = put(tmp_path / "nq-test.qa.csv", "who?\t['a']\nwhy?\t['b']\n")
+    sources = [scifact, str(tmp_path / "other"), qa]
+    found = [q for group in question_groups(sources, "dev") for q in questions(*group)]
+    assert [(q.question, q.positive_ids) for q in found] == [
+        ("claim 1", ("5836", "4983")),
+        ("another question 2", ("z",)),
+        ("who?", ()),
+        ("why?", ()),
+    ]
+
+
 def test_queries_without_judgements_are_no_questions(tmp_path):
     folder = str(marco(tmp_path / "msmarco"))
     with pytest.raises(
@@ -319,7 +342,6 @@ def test_a_table_with_a_header_a_mark_and_crlf(tmp_path, suffix, delimiter):
         ("id,text\n1,x,y\n", r"p\.csv line 2: 3 cells under 2 columns \(id, text\)"),
         ('id,text\n1,"x\n', r"p\.csv line 2: .*a cell that begins with a quote"),
         ("id,id\n1,x\n", r"p\.csv: the first line names a column twice"),
-        ("id,text\n1,\n", r"p\.csv row 1: no text"),
         ("pid,text\n1,x\n", r"p\.csv: no column 'id' among pid, text"),
     ],
 )
@@ -331,3 +353,48 @@ def test_a_table_that_is_none(tmp_path, content, message):
 def test_a_cell_may_be_as_long_as_an_article(tmp_path):
     long = "word " * 100_000
     assert passages(put(tmp_path / "p.csv", f"id,text\n1,{long}\n"))[0]["text"] == long
+
+
+def test_columns_of_the_user_s_own_may_be_mixed_and_nested(tmp_path):
+    rows = [
+        {"id": 1, "text": "x", "year": 1500, "refs": [{}]},
+        {"id": "b", "text": "y", "year": "1500 BC", "refs": [{"a": 1}, {"b": 2}]},
+    ]
+    file = put(tmp_path / "p.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    assert passages(file) == [
+        {"id": "1", "title": "", "text": "x", "year": "1500", "refs": "[{}]"},
+        {"id": "b", "title": "", "text": "y", "year": "1500 BC", "refs": '[{"a": 1}, {"b": 2}]'},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        (
+            "p.jsonl",
+            '{"id": "a", "text": "bad \\ud800 char"}\n',
+            "p.jsonl rows 1-1: column 'text' holds half a char",
+        ),
+        ("p.jsonl", '{"id": "a", "text": ["x"]}\n{"id": "b", "text": "y"}\n', "column 'text' differ in type"),
+        ("p.json", '[{"id": "a", "text": "x"}]', "not DPR's .*one a line, with the suffix .jsonl"),
+    ],
+)
+def test_what_cannot_be_a_column_is_a_line(tmp_path, name, content, message):
+    with pytest.raises(InputError, match=message):
+        passages(put(tmp_path / name, content))
+
+
+def test_numbers_as_other_tools_write_them(tmp_path):
+    row = {"qid": 1, "question": "?", "answers": [3.14], "answer_starts": 30.0, "positive_ids": 7}
+    assert questions(put(tmp_path / "q.jsonl", json.dumps(row))) == [
+        Question("1", "?", ("3.14",), (30,), ("7",))
+    ]
+    folder = beir(tmp_path / "scifact", "train")
+    put(folder / "qrels/train.tsv", "query-id\tcorpus-id\tscore\n0\t4983\t1.0\n")
+    assert questions(*expand_sources([str(folder)], "train"))[0].positive_ids == ("4983",)
+
+
+def test_null_positives_of_dpr_are_none(tmp_path):
+    row = {"question": "?", "answers": ["a"], "positive_ctxs": None, "negative_ctxs": None}
+    file = put(tmp_path / "biencoder.json", json.dumps([row]))
+    assert questions(file)[0].positive_ids == () and passages(file) == []

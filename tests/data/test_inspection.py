@@ -1,5 +1,6 @@
 """`multiview inspect`: what is understood, counted and suggested before a run."""
 
+import json
 import os
 import shlex
 import subprocess
@@ -98,6 +99,55 @@ def test_each_source_is_for_what_it_holds(tmp_path):
     assert uses_of([table], config)["corpus"] == [table]
     config = Config.model_validate({"questions": {"columns": {"question": "body"}}})
     assert uses_of([table], config)["train"] == [table]
+
+
+def test_a_source_of_several_things_is_taken_apart(tmp_path):
+    scifact = str(beir(tmp_path / "scifact", "train", "test"))
+    files = small_files(tmp_path / "mixed")
+    squads = [put(tmp_path / "squad" / f"{name}.json", '{"data": []}') for name in ("dev", "train")]
+    latest = write(tmp_path / "latest.jsonl", question_rows("t", 3, 3))
+    answers = write(tmp_path / "answers.jsonl", [{"qid": "1", "question": "?", "answers": ["a"]}])
+    alone = tmp_path / "alone"
+    put(alone / "corpus.jsonl", '{"_id": "1", "text": "x"}\n')
+    for sources, uses in (
+        ([f"{scifact}/qrels/test.tsv"], ([f"{scifact}/corpus.jsonl"], [], [f"{scifact}/qrels/test.tsv"])),
+        ([str(tmp_path / "mixed")], ([files.corpus], [files.train], [files.dev])),
+        ([str(tmp_path / "squad")], ([], squads[1:], squads[:1])),
+        ([latest], ([], [latest], [])),
+        ([answers], ([], [], [answers])),
+        ([str(alone)], ([str(alone)], [], [])),
+    ):
+        assert tuple(uses_of(sources, Config()).values()) == uses, sources
+
+
+def test_passages_that_come_again_are_counted_once(tmp_path):
+    article = {"context": "One. Two.", "qas": []}
+    asked = [{"id": "1", "question": "?", "answers": [{"text": "One", "answer_start": 0}]}]
+    data = [{"title": "T", "paragraphs": [article, {**article, "qas": asked}]}]
+    file = put(tmp_path / "train.json", json.dumps({"data": data}))
+    found = inspect(Config.model_validate({"questions": {"source": file}}), lambda number: None)
+    assert found.passages == 1 and found.words.counts == {2: 1}
+
+
+def test_what_a_run_would_refuse_is_a_problem(tmp_path, capsys, monkeypatch):
+    passages = write(tmp_path / "p.jsonl", passage_rows(3))
+    asked = write(tmp_path / "q.jsonl", question_rows("t", 4, 1))
+    words = [passages, asked, "--set", "corpus.shards=4"]
+    output = inspected(*words, capsys=capsys, monkeypatch=monkeypatch, status=2)
+    assert "2 settings that do not suit, the first:\n    corpus.shards=4: there are only 3 passages" in output
+    output = inspected(passages, asked, capsys=capsys, monkeypatch=monkeypatch, status=2)
+    assert "all questions are about one passage" in output
+    output = inspected(capsys=capsys, monkeypatch=monkeypatch, status=2)
+    assert output.startswith("error: nothing is named")
+
+
+def test_a_pattern_is_quoted_for_the_settings(tmp_path, capsys, monkeypatch):
+    write(tmp_path / "a, b.jsonl", passage_rows(3))
+    pattern = str(tmp_path / "*.jsonl")
+    output = inspected(pattern, str(tmp_path / "a, b.jsonl"), capsys=capsys, monkeypatch=monkeypatch)
+    assert value(output, "passages") == "3, 3 with a title"
+    monkeypatch.chdir(tmp_path)
+    assert "Problems\n  none" in inspected("*.jsonl", capsys=capsys, monkeypatch=monkeypatch)
 
 
 def test_what_comes_without_answers_or_without_passages_is_said(tmp_path, capsys, monkeypatch):

@@ -68,6 +68,8 @@ def test_questions_are_written_in_order_and_counts_told(tmp_path, files):
         "train_questions": 40,
         "dev_questions": 10,
         "dropped_questions": 0,
+        "questions_without_gold": 0,
+        "passages_without_text": 0,
         "unknown_positives": 0,
         "unknown_judged_questions": 0,
         "avq": 2.0,
@@ -145,6 +147,42 @@ def test_questions_without_a_gold_passage_are_dropped_and_counted(tmp_path, file
     assert done.tell.warnings and "2 questions were dropped" in done.tell.warnings[0]
     with pytest.raises(InputError, match=r"questions\.source: .* 2 of 27 .*first: question t25, passage p25"):
         Done(tmp_path / "no", *settings(files, max_missing_gold=0.05))
+
+
+def test_questions_that_name_no_gold_passage_are_left_out_whatever_their_share(tmp_path, files):
+    """DPR's files have many: TriviaQA's a fifth."""
+    rows = [
+        {
+            "question": f"What does {i} say?",
+            "answers": [f"word{i}"],
+            "positive_ctxs": [{"psg_id": f"p{i}"}] if i % 2 else [],
+        }
+        for i in range(20)
+    ]
+    files.train = str(tmp_path / "biencoder.json")
+    Path(files.train).write_text(json.dumps(rows))
+    done = Done(tmp_path / "out", *settings(files))
+    assert len(done.train) == 10 and done.tell.facts["questions_without_gold"] == 10
+    assert done.tell.facts["dropped_questions"] == 0
+    assert "10 training questions name no gold passage: left out" in done.tell.warnings
+
+
+def test_passages_without_text_are_left_out_or_have_their_title(tmp_path, files):
+    more = write(
+        tmp_path / "more.jsonl",
+        [
+            {"id": "e", "title": "Only a title", "text": ""},
+            {"id": "n", "title": "", "text": None},
+            {"id": "n", "title": "", "text": "Later."},
+        ],
+    )
+    corpus, asked = settings(files, source=(files.corpus, more), empty_text="drop", shards=1)
+    done = Done(tmp_path / "drop", corpus, asked)
+    assert done.ids[25:] == ["n"] and done.passages[-1].text == "Later."
+    assert done.tell.facts["passages_without_text"] == 2
+    more = write(tmp_path / "more.jsonl", [{"id": "e", "title": "Only a title", "text": " "}])
+    done = Done(tmp_path / "title", corpus.model_copy(update={"empty_text": "title"}), asked)
+    assert (done.passages[-1].title, done.passages[-1].text) == ("", "Only a title")
 
 
 def test_a_question_of_both_sets_is_told(tmp_path, files):

@@ -39,6 +39,7 @@ def test_empty_text_or_id_names_the_row(tmp_path, files):
     for row, message in (
         ({"id": "z", "text": " \n"}, "row 2: passage 'z' has no text"),
         ({"id": "", "text": "x"}, "row 2: .* id is empty"),
+        ({"id": "n", "text": None}, r"row 2: passage 'n' has no text.*corpus\.empty_text"),
     ):
         bad = write(tmp_path / "bad.jsonl", [passage_rows(1)[0], row])
         fails(tmp_path / row["id"], message, Corpus(source=(bad,)), questions)
@@ -86,3 +87,11 @@ def test_a_column_of_two_types(tmp_path, files):
 
 def test_the_data_of_a_language_are_looked_for_first(tmp_path, files):
     fails(tmp_path, "corpus.language=klingon", *settings(files, language="klingon"))
+
+
+def test_files_of_one_name_are_told_apart(tmp_path, files):
+    same = [
+        write(folder / "p.jsonl", [{"id": "a", "text": "x"}]) for folder in (tmp_path / "1", tmp_path / "2")
+    ]
+    message = rf"{same[1]} row 1: passage id 'a' was used before, in {same[0]} row 1"
+    fails(tmp_path / "no", message, Corpus(source=tuple(same)), settings(files)[1])

@@ -9,12 +9,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from multiview.data.answers import Mode, has_answer
+from multiview.data.answers import Mode, TokenizedText, has_answer
 from multiview.data.corpus import Corpus
 from multiview.data.questions import Question
 from multiview.data.reading import sources
 from multiview.data.reading.articles import ARTICLE_COLUMNS
-from multiview.data.reading.files import base_name
+from multiview.data.reading.files import base_name, shown_names
 from multiview.data.reading.judged import Use
 from multiview.data.reading.problems import Tell, pass_over, refuse
 from multiview.data.reading.readers import PASSAGE_COLUMNS, questions_of
@@ -33,7 +33,11 @@ def read_questions(
     where: dict[str, str] = {}
     found: list[Question] = []
     files = sources.expand_sources(named, use)
-    for place, question in questions_of(files, section.format, section.columns, tell, remark):
+    for place, question in (
+        one
+        for group in sources.question_groups(named, use)
+        for one in questions_of(group, section.format, section.columns, tell, remark)
+    ):
         if question.qid in where:
             tell(
                 "questions whose id was used before",
@@ -60,11 +64,15 @@ class Seen:
     """The row at which each file begins."""
     holding: dict[tuple[str, str], list[str]] = field(default_factory=dict)
     """Question and cut article to the article's passages that hold an answer."""
+    cut: set[str] = field(default_factory=set)
+    """Gold passages of questions that are cut articles."""
+    left_out: int = 0
+    """Passages without text that are left out (`corpus.empty_text`)."""
 
     def place(self, row: int) -> str:
         """A row of all files by its file and its number there."""
         index = bisect_right(self.firsts, row) - 1
-        return f"{base_name(self.files[index])} row {row - self.firsts[index] + 1}"
+        return f"{shown_names(self.files)[self.files[index]]} row {row - self.firsts[index] + 1}"
 
     def in_passages(self, question: Question) -> Question:
         """The question with each positive that is a cut article replaced by that article's passages that
@@ -91,7 +99,7 @@ def check(
 ) -> Seen:
     """Read all passages once: ids, texts, columns, and the answers' offsets in their passages.
 
-    `look` is shown the tables. Raises InputError where the files' columns do not go together, or when
+    `look` is shown the passages, each once. Raises InputError where the files' columns do not go together, or when
     there are no passages.
     """
     seen, row = Seen(), 0
@@ -105,8 +113,15 @@ def check(
             seen.files.append(file)
             seen.firsts.append(row)
         seen.extra = _unified(seen.extra, table.schema, file)
+        new: list[bool] = []
         for id_, text in zip(table.column("id").to_pylist(), table.column("text").to_pylist(), strict=True):
-            if id_ not in seen.rows:
+            new.append(id_ not in seen.rows)
+            if not text.strip() and corpus.empty_text == "drop":
+                new[-1] = False
+                seen.left_out += 1
+                row += 1
+                continue
+            if new[-1]:
                 seen.rows[id_] = row
             elif not corpus.repeats(file):
                 tell(
@@ -120,44 +135,54 @@ def check(
                     f"{seen.place(row)}: the passage's id is empty; every passage needs one",
                 )
             if not text.strip():
-                tell("passages without text", f"{seen.place(row)}: passage {id_!r} has no text; leave it out")
+                tell(
+                    "passages without text",
+                    f"{seen.place(row)}: passage {id_!r} has no text; leave it out, or set corpus.empty_text",
+                )
             for question in offsets.pop(id_, ()):
                 _check_offsets(question, id_, text, tell)
             row += 1
         if ARTICLE_COLUMNS[0] in table.column_names and corpus.cuts(file):
-            for qid, article, id_ in _holding(table, articles, matching):
-                seen.holding.setdefault((qid, article), []).append(id_)
+            for qid, article, id_ in _holding(table, articles, matching, tell):
+                seen.cut.add(article)
+                if id_ is not None:
+                    seen.holding.setdefault((qid, article), []).append(id_)
         if look is not None:
-            look(table)
+            look(table.filter(pa.array(new, pa.bool_())))
         progress(row)
     if not seen.rows:
         raise InputError(f"{', '.join(corpus.files)}: no passages in it; see corpus.source")
     return seen
 
 
-def check_gold(
-    given: Sequence[Question], known: Mapping[str, Any], setting: str, most: float, tell: Tell = refuse
-) -> None:
-    """Whether at most the share `most` of the questions lacks its gold passages, and not all do."""
-    missing = [q for q in given if not any(id_ in known for id_ in q.positive_ids)]
-    if not missing:
-        return
-    first = missing[0]
-    if not any(q.positive_ids for q in given):
+def check_gold(given: Sequence[Question], seen: Seen, setting: str, most: float, tell: Tell = refuse) -> None:
+    """Whether at most the share `most` of the questions that name gold passages lacks them, and not all do.
+
+    Questions that name none are another matter; only if all are such, training has nothing to go by.
+    """
+    named = [question for question in given if question.positive_ids]
+    if given and not named:
         tell(
             "sources without gold passages",
-            f"{setting}: its questions name no passages (first: question {first.qid}), and training needs them; "
+            f"{setting}: its questions name no passages (first: question {given[0].qid}), and training needs them; "
             "name their column, as in questions.columns={positive_ids: yours}; questions with answers alone "
             "serve as questions.dev_source",
         )
-    elif len(missing) > most * len(given) or len(missing) == len(given):
-        which = f"passage {first.positive_ids[0]}" if first.positive_ids else "which names none"
-        tell(
-            "sources whose gold passages are not in the corpus",
-            f"{setting}: the gold passages of {len(missing)} of {len(given)} questions are not in the corpus "
-            f"(first: question {first.qid}, {which}); mend the ids, "
-            "or allow more with questions.max_missing_gold",
+    missing = [q for q in named if not any(id_ in seen.rows for id_ in q.positive_ids)]
+    if not missing or (len(missing) <= most * len(named) and len(missing) < len(named)):
+        return
+    first, passage = missing[0].qid, missing[0].positive_ids[0]
+    why = f"(first: question {first}, passage {passage}); mend the ids"
+    if passage in seen.cut:
+        why = (
+            f"(first: question {first}: no passage that article {passage} was cut into holds its answer whole); "
+            "mend the answers, or cut longer passages"
         )
+    tell(
+        "sources whose gold passages are not in the corpus",
+        f"{setting}: the gold passages of {len(missing)} of {len(named)} questions are not in the corpus {why}, "
+        "or allow more with questions.max_missing_gold",
+    )
 
 
 def _check_offsets(question: Question, id_: str, text: str, tell: Tell) -> None:
@@ -192,17 +217,26 @@ def _by_positive(asked: Iterable[Question]) -> dict[str, list[Question]]:
 
 
 def _holding(
-    table: pa.Table, asked: Mapping[str, Sequence[Question]], matching: Mode
-) -> Iterator[tuple[str, str, str]]:
-    """(question, article, passage) wherever a question's article was cut and the passage holds an answer:
-    the first one at its offset in the article, where there are offsets."""
+    table: pa.Table, asked: Mapping[str, Sequence[Question]], matching: Mode, tell: Tell
+) -> Iterator[tuple[str, str, str | None]]:
+    """(question, article, passage) for each passage of a question's article, the passage being none where
+    it does not hold the answer: the first one at its offset in the article, where there are offsets, any
+    of them elsewhere. Of a question without answers every passage counts."""
     names = ("id", "text", *ARTICLE_COLUMNS)
     for id_, text, article, begin in zip(*(table.column(n).to_pylist() for n in names), strict=True):
-        for question in asked.get(article, ()):
+        about = asked.get(article, ())
+        tokens = TokenizedText(text) if about else None
+        for question in about:
             if question.answer_starts:
-                start = question.answer_starts[0] - begin
-                held = start >= 0 and text[start:].startswith(question.answers[0])
+                answer, start = question.answers[0], question.answer_starts[0] - begin
+                held = 0 <= start < len(text) and text.startswith(answer, start)
+                if 0 <= start < len(text) and not held and not answer.startswith(text[start:]):
+                    tell(
+                        "answers that are not at their offset",
+                        f"question {question.qid}: answer {answer!r} should stand at {question.answer_starts[0]} "
+                        f"of article {article}, where {text[start : start + len(answer)]!r} is; answer_starts "
+                        "count code points of the article's text",
+                    )
             else:
-                held = has_answer(text, question.answers, matching)
-            if held:
-                yield question.qid, article, id_
+                held = not question.answers or has_answer(tokens or text, question.answers, matching)
+            yield question.qid, article, id_ if held else None

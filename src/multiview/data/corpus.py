@@ -26,6 +26,7 @@ class Corpus:
     cut: Literal["auto", "none", "words", "sentences"]
     cut_length: int
     language: str
+    empty_text: Literal["refuse", "title", "drop"]
 
     @classmethod
     def of(cls, settings: Any) -> Corpus:
@@ -42,7 +43,7 @@ class Corpus:
             files = sources.own_passages([*asked.source, *asked.dev_source], asked.format)
             form, columns = asked.format, {}
         formats = {file: detect(file, form, "corpus.format", columns.values()) for file in files}
-        found = cls(formats, columns, corpus.cut, corpus.cut_length, corpus.language)
+        found = cls(formats, columns, corpus.cut, corpus.cut_length, corpus.language, corpus.empty_text)
         for file in files if corpus.cut in ("words", "sentences") else ():
             if found.repeats(file):
                 raise InputError(
@@ -70,6 +71,23 @@ class Corpus:
         for file, form in self.formats.items():
             how = self.cuts(file)
             for table in passage_tables(file, form, self.columns):
+                if self.empty_text == "title":
+                    table = _titles_as_texts(table)
                 if how:
                     table = cut_articles(table, how, self.cut_length, self.language)
                 yield file, table
+
+
+def _titles_as_texts(table: pa.Table) -> pa.Table:
+    """Passages without text get their title as a text, and none as a title."""
+    titles, texts = table.column("title").to_pylist(), table.column("text").to_pylist()
+    blank = [not text.strip() for text in texts]
+    if not any(blank):
+        return table
+    changed = {
+        "title": ["" if none else title for title, none in zip(titles, blank, strict=True)],
+        "text": [title if none else text for title, text, none in zip(titles, texts, blank, strict=True)],
+    }
+    for name, values in changed.items():
+        table = table.set_column(table.column_names.index(name), name, pa.array(values, pa.string()))
+    return table

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,9 +15,9 @@ from multiview.data import checking
 from multiview.data.corpus import Corpus
 from multiview.data.questions import Question, questions_per_passage, unknown_positives
 from multiview.data.reading import sources
-from multiview.data.reading.files import base_name, plain_name
+from multiview.data.reading.files import plain_name
 from multiview.data.reading.formats import FORMATS, QRELS, detect
-from multiview.data.reading.judged import CORPORA, Use
+from multiview.data.reading.judged import Use, split_of
 from multiview.data.reading.problems import Problems
 from multiview.data.reading.readers import PASSAGE_COLUMNS, QUESTION_COLUMNS, found_columns
 from multiview.data.sentences import iterate_sentence_ends
@@ -27,6 +28,8 @@ SETTING: dict[Use, str] = {
     "train": "questions.source",
     "dev": "questions.dev_source",
 }
+HELD_OUT = {"dev", "test", "valid", "validation", "val", "eval"}
+"""Words of a file's name that say that its questions are not for training."""
 SAMPLE = 20_000
 """Sentences are counted in this many passages, the first ones."""
 UNKNOWN_POSITIVES = "gold passages that are not in the corpus, of questions that have others"
@@ -99,19 +102,25 @@ class Inspection:
 def uses_of(named: Sequence[str], config: Config) -> dict[Use, list[str]]:
     """Which of some sources are passages, training and dev questions, by what they hold and are called.
 
-    Questions whose file's name says dev, test or valid are dev questions, as are those without gold
-    passages. SQuAD's and DPR's JSON are passages only where no other source is.
+    A collection is all that it has. Else it goes file by file: those whose names say dev, test or
+    validation are dev questions, and so are those without gold passages. SQuAD's and DPR's JSON are
+    passages only where no other source is. Raises InputError for what cannot be read.
     """
     found: dict[Use, list[str]] = {"corpus": [], "train": [], "dev": []}
     for source in named:
         files = sources.expand_source(source, "corpus")
-        uses: set[Use] = set()
-        if plain_name(files[0]) in CORPORA and not source.endswith(base_name(files[0])):
-            uses = {"corpus", *(use for use in ("train", "dev") if _has(source, use))}
-        else:
-            uses = {use for file in files for use in _uses(file, config)}
-        for use in uses:
-            found[use].append(source)
+        if sources.is_collection(source):
+            found["corpus"].append(source if not split_of(source) else files[0])
+            for use in ("train", "dev"):
+                if not split_of(source):
+                    found[use] += [source] if _has(source, use) else []
+            if split_of(source):
+                found["train" if split_of(source) == "train" else "dev"].append(source)
+            continue
+        uses = {file: _use(file, config) for file in files}
+        for use in dict.fromkeys(uses.values()):
+            of_it = [file for file in files if uses[file] == use]
+            found[use] += [source] if len(of_it) == len(files) else of_it
     return found
 
 
@@ -122,26 +131,35 @@ def _has(collection: str, use: Use) -> bool:
         return False
 
 
-def _uses(file: str, config: Config) -> set[Use]:
+def _use(file: str, config: Config) -> Use:
+    """What one file is for."""
     columns = {**config.corpus.columns, **config.questions.columns}
     form = config.corpus.format if config.corpus.format != "auto" else config.questions.format
     format_name = detect(file, form, "corpus.format", columns.values())
-    name = plain_name(file)
-    held_out = "train" not in name and any(part in name for part in ("dev", "test", "valid"))
-    asked: Use = "dev" if held_out or format_name == "qa" else "train"
-    if format_name == QRELS or name.startswith("queries"):
-        return {asked}
+    words = set(re.split(r"[^a-z]+", plain_name(file)))
+    asked: Use = "dev" if words & HELD_OUT and "train" not in words else "train"
+    if format_name == "qa":
+        return "dev"
+    if format_name == QRELS or "queries" in words:
+        return asked
     if not FORMATS[format_name].named:
-        return {"corpus"} if format_name in ("marco", "text") else {asked}
+        return "corpus" if format_name in ("marco", "text") else asked
     read = FORMATS[format_name].questions
     row: Mapping[str, Any] = next(read(file), {}) if read else {}
-    own = {"question": ()} if "question" not in config.questions.columns else QUESTION_COLUMNS
-    return {asked} if "question" in found_columns(config.questions.columns, own, row) else {"corpus"}
+    columns = found_columns(config.questions.columns, dict.fromkeys(QUESTION_COLUMNS, ()), row)
+    if "question" not in columns:
+        return "corpus"
+    return asked if "positive_ids" in columns or "answers" not in columns else "dev"
 
 
 def inspect(config: Config, progress: Callable[[int], None]) -> Inspection:
-    """Read all that the settings name and count what is wrong with it. Ids stay in memory, texts do not."""
+    """Read all that the settings name and count what is wrong with it. Ids stay in memory, texts do not.
+
+    Raises InputError when they name nothing.
+    """
     found, asked = Inspection(), config.questions
+    if not (config.corpus.source or asked.source or asked.dev_source):
+        raise InputError("nothing is named: give files, folders or URLs, a preset, or settings")
     named: dict[Use, Sequence[str]] = {"train": asked.source, "dev": asked.dev_source}
     for use, given in named.items():
         files = sources.expand_sources(given, use)
@@ -172,11 +190,27 @@ def inspect(config: Config, progress: Callable[[int], None]) -> Inspection:
         found.missing_gold[use] = sum(
             bool(q.positive_ids) and not any(id_ in seen.rows for id_ in q.positive_ids) for q in due
         )
-        checking.check_gold(due, seen.rows, SETTING[use], asked.max_missing_gold, found.problems)
+        checking.check_gold(due, seen, SETTING[use], asked.max_missing_gold, found.problems)
         for question in found.questions[use]:
             for _ in range(unknown_positives(question, seen.rows)):
                 found.remarks(UNKNOWN_POSITIVES, f"{SETTING[use]}: question {question.qid} has others")
+    _check_settings(found, config)
     return found
+
+
+def _check_settings(found: Inspection, config: Config) -> None:
+    """What a run would refuse although every row is in order."""
+    shards = config.corpus.shards
+    if found.passages < shards:
+        line = f"corpus.shards={shards}: there are only {found.passages} passages; set fewer shards"
+        found.problems("settings that do not suit", line)
+    gold = {question.positive_ids[0] for question in found.questions["train"] if question.positive_ids}
+    if not config.questions.dev_source and len(gold) == 1:
+        line = "all questions are about one passage, nothing can be held out; give questions.dev_source"
+        found.problems("settings that do not suit", line)
+    both = {q.qid for q in found.questions["train"]} & {q.qid for q in found.questions["dev"]}
+    for qid in both:
+        found.remarks("dev questions that are training questions too", f"question {qid}")
 
 
 def _look(found: Inspection, table: pa.Table, language: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,11 +40,11 @@ def split(settings: Any, inputs: Mapping[str, Any], output: Mapping[str, Path], 
         lambda done: tell.progress(done, done, "passages checked"),
     )
     train, dev = [[seen.in_passages(question) for question in found] for found in (train, dev)]
-    chosen = _choose(asked, train, dev, seen.rows)
+    chosen = _choose(asked, train, dev, seen)
     if settings.corpus.keep == "gold":
         wanted = {id_ for q in [*chosen.train, *chosen.dev_gold] for id_ in q.positive_ids}
     else:
-        wanted = set(seen.rows)
+        wanted = seen.rows.keys()
     number = settings.corpus.shards
     if len(wanted) < number:
         raise InputError(f"corpus.shards={number}: there are only {len(wanted)} passages; set fewer shards")
@@ -61,6 +61,10 @@ def split(settings: Any, inputs: Mapping[str, Any], output: Mapping[str, Path], 
         tell.warning(f"{chosen.shared} dev questions are training questions too")
     if chosen.dropped:
         tell.warning(f"{chosen.dropped} questions were dropped: their gold passages are not in the corpus")
+    if chosen.nameless:
+        tell.warning(f"{chosen.nameless} training questions name no gold passage: left out")
+    if seen.left_out:
+        tell.warning(f"{seen.left_out} passages have no text: left out")
     if chosen.unknown:
         tell.warning(
             f"{chosen.unknown} gold passages of questions that have others are not in the corpus: left out"
@@ -76,6 +80,8 @@ def split(settings: Any, inputs: Mapping[str, Any], output: Mapping[str, Path], 
         "train_questions": len(chosen.train),
         "dev_questions": len(chosen.dev),
         "dropped_questions": chosen.dropped,
+        "questions_without_gold": chosen.nameless,
+        "passages_without_text": seen.left_out,
         "unknown_positives": chosen.unknown,
         "unknown_judged_questions": remarks.counts.get(UNKNOWN_JUDGED, 0),
         "avq": questions.questions_per_passage(chosen.train),
@@ -114,19 +120,22 @@ class _Chosen:
     dropped: int
     shared: int
     unknown: int  # gold passages that kept questions lost
+    nameless: int  # training questions that name no gold passage
 
 
-def _choose(section: Any, train: list[Question], dev: list[Question], known: Mapping[str, Any]) -> _Chosen:
+def _choose(section: Any, train: list[Question], dev: list[Question], seen: checking.Seen) -> _Chosen:
     """The questions used: with a gold passage in the corpus, then restricted and drawn.
 
     Dev questions that name no passage at all are kept: their answers are looked for.
     """
-    checking.check_gold(train, known, "questions.source", section.max_missing_gold)
+    known = seen.rows
+    checking.check_gold(train, seen, "questions.source", section.max_missing_gold)
+    nameless = sum(not q.positive_ids for q in train)
     unknown = sum(questions.unknown_positives(q, known) for q in (*train, *dev))
     train, dropped = questions.with_known_positives(train, known)
     if section.dev_source:
         named = [q for q in dev if q.positive_ids]
-        checking.check_gold(named, known, "questions.dev_source", section.max_missing_gold)
+        checking.check_gold(named, seen, "questions.dev_source", section.max_missing_gold)
         kept, dropped_dev = questions.with_known_positives(named, known)
         by_id = {q.qid: q for q in kept}
         dev = [by_id.get(q.qid, q) for q in dev if not q.positive_ids or q.qid in by_id]
@@ -138,21 +147,22 @@ def _choose(section: Any, train: list[Question], dev: list[Question], known: Map
     train = questions.limited(train, section.limit, section.seed)
     limited = questions.limited(dev, section.dev_limit, section.seed)
     shared = len({q.qid for q in train} & {q.qid for q in limited})
-    return _Chosen(train, limited, dev, dropped, shared, unknown)
+    return _Chosen(train, limited, dev, dropped - nameless, shared, unknown, nameless)
 
 
 # --- passages ----------------------------------------------------------------------------------
 
 
-def _wanted_tables(corpus: Corpus, wanted: set[str], extra: pa.Schema) -> Iterator[pa.Table]:
+def _wanted_tables(corpus: Corpus, wanted: Collection[str], extra: pa.Schema) -> Iterator[pa.Table]:
     """The wanted passages, each once, in the order of the files, with the columns of all files."""
     schema = pa.schema([*(passages.SCHEMA.field(name) for name in PASSAGE_COLUMNS), *extra])
     left = set(wanted)
     for _, table in corpus.tables():
         mask = []
-        for id_ in table.column("id").to_pylist():
-            mask.append(id_ in left)
-            left.discard(id_)
+        for id_, text in zip(table.column("id").to_pylist(), table.column("text").to_pylist(), strict=True):
+            mask.append(id_ in left and bool(text.strip()))
+            if mask[-1]:
+                left.discard(id_)
         table = table.filter(pa.array(mask, pa.bool_()))
         columns = [
             table.column(f.name).cast(f.type)

@@ -39,6 +39,11 @@ def top_k_accuracy(first_answer: np.ndarray, answered: np.ndarray, at: Sequence[
     return {accuracy_at(k): np.where(answered, found & (first_answer <= k), np.nan) for k in at}
 
 
+def accuracy(first_answer: np.ndarray, at: Sequence[int]) -> dict[str, float]:
+    """Top-k accuracy of some questions, all of which have answers, by the ranks `first_answer` [q]."""
+    return means(top_k_accuracy(first_answer, np.ones(len(first_answer), bool), at))
+
+
 def gold_metrics(
     rankings: Mapping[str, Sequence[str]],
     gold: Mapping[str, Mapping[str, int]],

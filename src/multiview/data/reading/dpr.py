@@ -30,7 +30,7 @@ def dpr_questions(file: str) -> Iterator[dict[str, Any]]:
             "qid": f"{stem}-{number}",
             "question": entry["question"],
             "answers": entry["answers"],
-            "positive_ids": [_id(context, file, number) for context in entry.get("positive_ctxs", ())],
+            "positive_ids": [_id(context, file, number) for context in entry.get("positive_ctxs") or ()],
         }
 
 
@@ -38,7 +38,7 @@ def dpr_contexts(file: str) -> Iterator[dict[str, Any]]:
     """Every passage that the questions of a training file name, negatives too; one named again comes again."""
     for number, entry in _entries(file):
         for kind in CONTEXTS:
-            for context in entry.get(kind, ()):
+            for context in entry.get(kind) or ():
                 yield {
                     "id": _id(context, file, number),
                     "title": context.get("title"),
@@ -64,7 +64,8 @@ def _entries(file: str) -> Iterator[tuple[int, dict[str, Any]]]:
         for number, entry in enumerate(ijson.items(stream, "item", use_float=True), 1):
             if not isinstance(entry, dict) or not {"question", "answers"} <= entry.keys():
                 raise InputError(
-                    f"{base_name(file)} row {number}: not DPR's (question, answers, positive_ctxs)"
+                    f"{base_name(file)} row {number}: not DPR's (question, answers, positive_ctxs); "
+                    "other objects are read one a line, with the suffix .jsonl"
                 )
             yield number, entry
 

@@ -8,7 +8,8 @@ import lzma
 import shutil
 import tempfile
 import zlib
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator
 from typing import IO, Any
 from urllib.parse import urlsplit
 
@@ -29,6 +30,12 @@ def base_name(file: str) -> str:
     if "://" in file:
         file = file.split("?", 1)[0].split("#", 1)[0]
     return file.rstrip("/").rsplit("/", 1)[-1]
+
+
+def shown_names(files: Collection[str]) -> dict[str, str]:
+    """What each file is called in a message: its base name, or all of it where others have the same."""
+    count = Counter(base_name(file) for file in files)
+    return {file: file if count[base_name(file)] > 1 else base_name(file) for file in files}
 
 
 def plain_name(file: str) -> str:

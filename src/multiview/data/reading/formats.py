@@ -14,7 +14,7 @@ import pyarrow as pa
 from multiview.data.reading import tables
 from multiview.data.reading.articles import text_articles
 from multiview.data.reading.dpr import dpr_contexts, dpr_questions, qa_questions
-from multiview.data.reading.files import base_name, head, plain_name
+from multiview.data.reading.files import base_name, head, is_web, plain_name
 from multiview.data.reading.judged import is_qrels, marco_rows
 from multiview.data.reading.squad import squad_passages, squad_questions
 from multiview.errors import InputError
@@ -74,8 +74,11 @@ SUFFIXES = {
     ".tsv": "tsv",
     ".txt": "text",
 }
-HEADER_NAMES = {"id", "_id", "qid", "text", "title", "question", "answers", "positive_ids"}
-"""A TSV whose first line has one of these names its columns."""
+HEADER_NAMES = {
+    *("id", "_id", "pid", "docid", "text", "title", "passage", "body", "contents"),
+    *("qid", "query", "question", "answers", "positive_ids"),
+}
+"""A TSV whose first line has one of these, in capitals or not, names its columns."""
 
 
 def suffix_of(file: str) -> str | None:
@@ -97,7 +100,8 @@ def detect(file: str, form: str, setting: str, theirs: Collection[str] = ()) -> 
         return form if form != "auto" else said
     beginning = head(file)
     first = next(iter(beginning.splitlines()), "")
-    if said != "json" and is_qrels(first):
+    # An article may begin with four words of which two are numbers.
+    if said != "json" and is_qrels(first) and (said != "text" or "qrels" in base_name(file).lower()):
         return QRELS
     if form != "auto":
         return form
@@ -110,6 +114,7 @@ def detect(file: str, form: str, setting: str, theirs: Collection[str] = ()) -> 
             return "text"
     raise InputError(
         f"{file}: its name does not say its format; set {setting} to one of {', '.join(FORMATS)}"
+        + (", or end the address of a folder with /" if is_web(file) else "")
     )
 
 
@@ -118,10 +123,12 @@ def _json(beginning: str) -> str:
     text = beginning.lstrip()
     if text.startswith("["):
         return "dpr"
+    line, _, rest = text.partition("\n")
     try:
-        whole = json.loads(text.partition("\n")[0])
+        whole = json.loads(line)
     except ValueError:
-        return "squad"
+        # An object over several lines, or a line longer than what is looked at.
+        return "squad" if rest or '"data"' in line else "jsonl"
     return "jsonl" if isinstance(whole, dict) and "data" not in whole else "squad"
 
 
@@ -130,7 +137,7 @@ def _delimited(file: str, first: str, said: str, known: set[str]) -> str:
     columns = next(csv.reader([first], delimiter="\t"), [])
     if len(columns) == 2 and isinstance(tables.listed(columns[1]), list):
         return "qa"
-    if said == "tsv" and len(columns) == 2 and not known & set(columns):
+    if said == "tsv" and len(columns) == 2 and not known & {*columns, *map(str.lower, columns)}:
         return "marco"
     if plain_name(file).endswith(".qa.csv"):
         raise InputError(

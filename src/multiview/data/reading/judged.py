@@ -26,6 +26,8 @@ def marco_rows(file: str, name: str) -> Iterator[dict[str, Any]]:
     """The rows `id, text` of a TSV without header, quotes being letters like others; `name` is the text's."""
     for number, line in lines(file):
         id_, tab, text = line.partition("\t")
+        if not line.strip():
+            continue
         if not tab:
             raise InputError(
                 f"{file} line {number}: not MS MARCO's two columns, id and text, with a tab between"
@@ -55,8 +57,8 @@ def judgements(files: Iterable[str]) -> dict[str, dict[str, int]]:
                     f"{file} line {number}: not a judgement (query-id corpus-id score, or qid 0 pid relevance)"
                 )
             grades = found.setdefault(cells[0], {})
-            if int(cells[-1]) > 0:
-                grades[cells[-2]] = int(cells[-1])
+            if int(float(cells[-1])) > 0:
+                grades[cells[-2]] = int(float(cells[-1]))
     return {qid: dict(sorted(grades.items(), key=lambda graded: -graded[1])) for qid, grades in found.items()}
 
 
@@ -65,7 +67,7 @@ def _cells(line: str) -> list[str]:
 
 
 def _is_integer(text: str) -> bool:
-    return text.removeprefix("-").isdigit()
+    return text.removeprefix("-").removesuffix(".0").isdigit()
 
 
 def collection_files(names: Sequence[str], use: Use) -> list[str] | None:
@@ -74,7 +76,7 @@ def collection_files(names: Sequence[str], use: Use) -> list[str] | None:
     None when they are no collection's. Raises InputError when it lacks what the use needs.
     """
     plain = {plain_name(name): name for name in names}
-    qrels = {_split(name): name for name in names if _split(name)}
+    qrels = {split_of(name): name for name in names if split_of(name)}
     corpus = next((plain[name] for name in CORPORA if name in plain), None)
     queries = {name for name in plain if name.startswith("queries.")}
     if not queries or not (corpus or qrels):
@@ -96,12 +98,14 @@ def collection_files(names: Sequence[str], use: Use) -> list[str] | None:
 
 def names_beside(file: str, use: Use) -> list[str]:
     """Where the passages or the queries of a BEIR `qrels/*.tsv` may lie; nothing for other files."""
-    folder, _, name = file.rpartition("/qrels/")
+    folder, _, name = file.rpartition("qrels/")
+    if "/" in name or not name or not (folder == "" or folder.endswith("/")) or "qrels/" not in file:
+        return []
     wanted = "corpus.jsonl" if use == "corpus" else "queries.jsonl"
-    return [f"{folder}/{wanted}{suffix}" for suffix in ("", ".gz")] if folder and "/" not in name else []
+    return [f"{folder}{wanted}{suffix}" for suffix in ("", ".gz")]
 
 
-def _split(file: str) -> str:
+def split_of(file: str) -> str:
     """The split that a file of judgements is of, as its name says; empty for others."""
     name, parent = plain_name(file), base_name(file.rpartition("/")[0])
     stem = name.removesuffix(".tsv")

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from multiview.data.questions import Question, relevance
-from multiview.data.reading.files import base_name
+from multiview.data.reading.files import base_name, shown_names
 from multiview.data.reading.formats import FORMATS, QRELS, detect
 from multiview.data.reading.judged import judgements
 from multiview.data.reading.problems import Tell, pass_over, refuse
@@ -41,8 +41,7 @@ def passage_tables(
 ) -> Iterator[pa.Table]:
     """The passages of one file in order, up to 1000 rows at a time.
 
-    Tables have `id, title, text` (strings, never null; no title reads as an empty one), then the
-    file's further columns, but for those that have one of our names. `columns` names the file's
+    Tables have `id, title, text` (strings; null reads as an empty one), then the file's further columns, but for those that have one of our names. `columns` names the file's
     columns: ours to theirs. Raises InputError for a file that cannot be read as what it should be.
     """
     columns = checked_columns("corpus.columns", columns, PASSAGE_COLUMNS)
@@ -50,10 +49,8 @@ def passage_tables(
     read = FORMATS[name].passages if name != QRELS else None
     if read is None:
         raise InputError(f"{base_name(file)}: no passages in it, but {_what(name)}; see corpus.source")
-    first = 0
     for table in read(file):
-        yield _as_passages(table, columns, file, first)
-        first += table.num_rows
+        yield _as_passages(table, columns, file)
 
 
 def questions_of(
@@ -68,28 +65,29 @@ def questions_of(
     `positive_ids` and `answers` may be lists or single strings; `answers`, `answer_starts`,
     `positive_ids` and `relevance` may be missing altogether, and are empty (None for `answer_starts` and
     `relevance`) then. Files of judgements among the files give the positives, with their grades, of
-    questions without; those that are not judged are passed over. Raises InputError for a file that cannot
-    be read; `tell` gets what is wrong with a row: no answer where its file has them, offsets that do not
-    pair with its answers; and judgements of none of the questions. `remark` gets each judged question
-    that is not among them.
+    questions without; those that are not judged and have no answers are passed over. Raises InputError for
+    a file that cannot be read; `tell` gets what is wrong with a row: no answer where its file has them,
+    offsets that do not pair with its answers; and judgements of none of the questions. `remark` gets each
+    judged question that is not among them.
     """
     columns = checked_columns("questions.columns", columns, QUESTION_COLUMNS)
     formats = {file: detect(file, form, "questions.format", columns.values()) for file in files}
     qrels = [file for file in files if formats[file] == QRELS]
     judged = judgements(qrels)
     unknown = dict.fromkeys(judged)
+    shown = shown_names(files)
     for file in files:
         if formats[file] == QRELS:
             continue
         for number, row in enumerate(_question_rows(file, formats[file], columns), 1):
             try:
-                question = _question(row, judged, f"{base_name(file)} row {number}", formats[file])
+                question = _question(row, judged, f"{shown[file]} row {number}", formats[file])
             except InputError as error:
                 tell("questions that cannot be used", str(error))
                 continue
             unknown.pop(str(row["qid"]), None)
             if question is not None:
-                yield f"{base_name(file)} row {number}", question
+                yield f"{shown[file]} row {number}", question
     _say_unknown(list(unknown), len(judged), qrels, tell, remark)
 
 
@@ -152,7 +150,7 @@ def _needed(
 # --- passages ----------------------------------------------------------------------------------
 
 
-def _as_passages(table: pa.Table, columns: Mapping[str, str], file: str, first: int) -> pa.Table:
+def _as_passages(table: pa.Table, columns: Mapping[str, str], file: str) -> pa.Table:
     """Our three columns as strings, then the rest."""
     present = table.column_names
     found = found_columns(columns, PASSAGE_COLUMNS, present)
@@ -171,11 +169,9 @@ def _as_passages(table: pa.Table, columns: Mapping[str, str], file: str, first: 
             raise InputError(
                 f"{base_name(file)}: column {found[name]!r} is {column.type}, not text; see corpus.columns"
             ) from None
-        if name == "title":
-            ours[name] = ours[name].fill_null("")
-        elif ours[name].null_count:
-            row = first + 1 + ours[name].is_null().to_pylist().index(True)
-            raise InputError(f"{base_name(file)} row {row}: no {name}; every passage needs one")
+        ours[name] = ours[name].fill_null("")
+    if len(set(present)) < len(present):
+        raise InputError(f"{base_name(file)}: two columns of one name among {', '.join(present)}")
     taken = {*found.values(), *PASSAGE_COLUMNS, *DERIVED_COLUMNS}
     rest = {name: table.column(name) for name in present if name not in taken}
     return pa.table(ours | rest)
@@ -194,8 +190,7 @@ def _question_rows(file: str, name: str, columns: Mapping[str, str]) -> Iterator
     for number, row in enumerate(read(file), 1):
         found = found_columns(mapped, QUESTION_COLUMNS, row)
         place = f"{base_name(file)} row {number}" if name == "jsonl" else base_name(file)
-        needed = ("qid", "question", *(() if first else mapped))
-        _needed(needed, found, mapped, row, place, "questions.columns")
+        _needed(("qid", "question"), found, mapped, row, place, "questions.columns")
         first = first or found
         yield {ours: row.get(theirs) for ours, theirs in {**first, **found}.items()}
 
@@ -219,12 +214,10 @@ def _question(row: Mapping[str, Any], judged: Mapping[str, Any], place: str, for
         grades = _grades(listed(row.get("relevance")), positives, place)
         if not positives and form != "dpr":  # whose training files have such questions
             raise InputError(f"{place}: no positive passage; leave the row out or name one in positive_ids")
+    elif judged.get(qid) or answers:
+        grades = judged.get(qid, {})
     elif judged:
-        if not judged.get(qid):
-            return None
-        grades = judged[qid]
-    elif answers:
-        grades = {}
+        return None
     else:
         raise InputError(
             f"{place}: neither an answer nor a gold passage; name their columns, as in "
@@ -260,6 +253,8 @@ def _starts(value: Any, answers: Sequence[str], place: str) -> tuple[int, ...] |
     if value is None:
         return None
     values = [int(value)] if _is_digits(value) else _as_list(value)
+    # Tools that know no whole numbers beside nulls write 30.0.
+    values = [int(v) if isinstance(v, float) and v.is_integer() else v for v in values]
     if not all(isinstance(start, int) for start in values):
         raise InputError(f"{place}: answer_starts are whole numbers, not {list(values)!r}")
     if len(values) != len(answers):
@@ -281,6 +276,6 @@ def _as_list(value: Any) -> list[Any]:
 def _strings(value: Any, name: str, place: str) -> tuple[str, ...]:
     """A list of strings, or a single one; null is none of them."""
     values = value if isinstance(value, list) else [] if value is None else [value]
-    if not all(isinstance(item, str | int | None) for item in values):
+    if not all(isinstance(item, str | int | float | None) for item in values):
         raise InputError(f"{place}: {name} are texts, not {value!r:.80}")
     return tuple(str(item) for item in values if item is not None)

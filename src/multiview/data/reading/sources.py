@@ -14,7 +14,7 @@ from fsspec.implementations.local import LocalFileSystem
 
 from multiview.data.reading.files import base_name, is_web, plain_name
 from multiview.data.reading.formats import FORMATS, SUFFIXES, detect, suffix_of
-from multiview.data.reading.judged import CORPORA, Use, collection_files, names_beside
+from multiview.data.reading.judged import CORPORA, Use, collection_files, names_beside, split_of
 from multiview.errors import InputError
 
 VARIABLE = re.compile(r"\$\{(\w+)\}")
@@ -44,7 +44,7 @@ def expand_source(source: str, use: Use) -> list[str]:
             return beside if beside and use == "corpus" else [*beside, named]
         if fs.isdir(path):
             files = _folder_files(fs, path, use)
-        elif re.search(r"[*?\[]", path):
+        elif not is_web(named) and re.search(r"[*?\[]", path):
             files = sorted(
                 str(name) for name in fs.glob(path) if fs.isfile(name) and base_name(str(name))[0] != "."
             )
@@ -60,6 +60,39 @@ def expand_source(source: str, use: Use) -> list[str]:
 def expand_sources(sources: Iterable[str], use: Use) -> list[str]:
     """The files of several sources, in the sources' order, each once."""
     return list(dict.fromkeys(file for source in sources for file in expand_source(source, use)))
+
+
+def question_groups(sources: Iterable[str], use: Use) -> list[list[str]]:
+    """The files of several sources of questions, those together that share their judgements: a collection's
+    are of its own queries, those of files that are named one by one of all such files."""
+    groups: list[list[str]] = []
+    single: list[str] = []
+    for source in sources:
+        files = expand_source(source, use)
+        if len(files) > 1 and any(split_of(file) for file in files):
+            groups.append(files)
+        else:
+            single += files
+    return [*groups, *([list(dict.fromkeys(single))] if single else [])]
+
+
+def is_collection(source: str) -> bool:
+    """Whether a source brings passages and judged queries in files of their own."""
+    try:
+        return plain_name(expand_source(source, "corpus")[0]) in CORPORA and bool(_some_split(source))
+    except InputError:
+        return False
+
+
+def _some_split(source: str) -> str:
+    """The split of the judgements that a source brings, for whichever use it has some."""
+    for use in ("train", "dev"):
+        try:
+            if split := "".join(split_of(file) for file in expand_source(source, use)):
+                return split
+        except InputError:
+            continue
+    return ""
 
 
 def own_passages(sources: Iterable[str], form: str) -> list[str]:

@@ -89,18 +89,31 @@ def tables_of_rows(rows: Iterable[dict[str, Any]], file: str) -> Iterator[pa.Tab
         first = number * BATCH + 1
         # Not `from_pylist`: it takes the columns of the first row for those of all.
         columns = dict.fromkeys(name for row in batch for name in row)
-        try:
-            yield pa.table({name: pa.array([_flat(row.get(name)) for row in batch]) for name in columns})
-        except (pa.ArrowException, OverflowError) as error:
-            raise InputError(
-                f"{base_name(file)} rows {first}-{first + len(batch) - 1}: "
-                f"values of one column differ in type ({error})"
-            ) from None
+        place = f"{base_name(file)} rows {first}-{first + len(batch) - 1}"
+        yield pa.table({name: _column([row.get(name) for row in batch], name, place) for name in columns})
+
+
+def _column(values: list[Any], name: str, place: str) -> pa.Array:
+    """A column of a type of its own; numbers among texts are texts."""
+    flat = [_flat(value) for value in values]
+    if any(isinstance(value, str) for value in flat):
+        flat = [str(value) if isinstance(value, int | float) else value for value in flat]
+    try:
+        return pa.array(flat)
+    except (pa.ArrowException, OverflowError) as error:
+        raise InputError(
+            f"{place}: values of column {name!r} differ in type ({error}); give them one"
+        ) from None
+    except UnicodeEncodeError:
+        raise InputError(
+            f"{place}: column {name!r} holds half a character (a lone surrogate); write the file as UTF-8 anew"
+        ) from None
 
 
 def _flat(value: Any) -> Any:
     """Objects have other fields in every row, and Parquet knows none without a field."""
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else value
+    nested = isinstance(value, dict) or (isinstance(value, list) and any(isinstance(v, dict) for v in value))
+    return json.dumps(value, ensure_ascii=False) if nested else value
 
 
 def _batches(rows: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:

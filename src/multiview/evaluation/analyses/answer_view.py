@@ -10,7 +10,7 @@ import pyarrow as pa
 from multiview import names
 from multiview.data.answers import Span, TokenizedText, find_answers
 from multiview.evaluation.analyses.subject import Findings, NotApplicable, Subject
-from multiview.evaluation.metrics import first_rank, top_k_accuracy
+from multiview.evaluation.metrics import accuracy, first_rank
 
 
 def answer_view(subject: Subject) -> Findings:
@@ -23,8 +23,8 @@ def answer_view(subject: Subject) -> Findings:
     if subject.indexed.most < 2:
         raise NotApplicable("the index holds one view a passage")
     hits = answer_view_hits(subject)
-    overall = top_k_accuracy(first_rank(subject.holds)[subject.answered], subject.at)
-    answer = top_k_accuracy(first_rank(hits)[subject.answered], subject.at)
+    overall = accuracy(first_rank(subject.holds)[subject.answered], subject.at)
+    answer = accuracy(first_rank(hits)[subject.answered], subject.at)
     metrics: dict[str, float] = {}
     rows = []
     for k in subject.at if overall else []:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from multiview.evaluation.analyses.subject import Findings, Subject
-from multiview.evaluation.metrics import first_rank, top_k_accuracy
+from multiview.evaluation.metrics import accuracy, first_rank
 from multiview.names import of_view
 from multiview.search import TopPassages, top_passages
 
@@ -34,7 +34,7 @@ def each_view(subject: Subject) -> Findings:
     holds = subject.answers_in(np.concatenate(columns, axis=1))
     depth = subject.settings.depth
     accuracies = [
-        top_k_accuracy(first_rank(holds[:, start : start + depth])[subject.answered], subject.at)
+        accuracy(first_rank(holds[:, start : start + depth])[subject.answered], subject.at)
         for start in range(0, holds.shape[1], depth)
     ]
     passages = [int((subject.index.views > view).sum()) for view in range(indexed.most)]

@@ -12,7 +12,7 @@ from multiview.data.answers import Mode, find_answers
 from multiview.data.passages import Passage
 from multiview.data.questions import Question
 from multiview.evaluation.analyses.subject import Findings, NotApplicable, Subject
-from multiview.evaluation.metrics import first_rank, top_k_accuracy
+from multiview.evaluation.metrics import accuracy, first_rank
 from multiview.model.layouts import View
 
 SENTENCES = ((1, 3), (4, 6), (7, 9))
@@ -51,13 +51,13 @@ def groups(subject: Subject) -> Findings:
 def accuracy_by_group(
     first_answer: np.ndarray, members: Mapping[tuple[str, str], Sequence[int]], at: Sequence[int]
 ) -> Findings:
-    """Accuracy at each k of the questions of each (grouping, group), from ranks [q] as in `top_k_accuracy`."""
+    """Accuracy at each k of the questions of each (grouping, group), from ranks [q] as in `accuracy`."""
     metrics: dict[str, float] = {}
     table = []
     for (grouping, group), questions in sorted(members.items()):
-        accuracy = top_k_accuracy(first_answer[np.asarray(questions)], at)
-        table.append({"grouping": grouping, "group": group, "questions": len(questions)} | accuracy)
-        metrics |= {names.of_group(f"{grouping}_{group}", name): value for name, value in accuracy.items()}
+        of_group = accuracy(first_answer[np.asarray(questions)], at)
+        table.append({"grouping": grouping, "group": group, "questions": len(questions)} | of_group)
+        metrics |= {names.of_group(f"{grouping}_{group}", name): value for name, value in of_group.items()}
     return Findings(metrics, {"groups": pa.Table.from_pylist(table)})
 
 

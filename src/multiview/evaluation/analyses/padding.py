@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from multiview import names
 from multiview.evaluation.analyses.subject import Findings, NotApplicable, Subject
-from multiview.evaluation.metrics import first_rank, top_k_accuracy
+from multiview.evaluation.metrics import accuracy, first_rank
 from multiview.model.layouts import TokenSequence
 
 
@@ -35,7 +35,7 @@ def padding(subject: Subject) -> Findings:
     ranked = [
         np.take_along_axis(subject.holds[chosen], order, axis=1) for order in (with_order, without_order)
     ]
-    accuracies = [top_k_accuracy(first_rank(holds)[answered], subject.at) for holds in ranked]
+    accuracies = [accuracy(first_rank(holds)[answered], subject.at) for holds in ranked]
     rows = []
     for k in subject.at:
         same = overlap(with_order[:, :k], without_order[:, :k])

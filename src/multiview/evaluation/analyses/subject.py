@@ -155,8 +155,9 @@ class Subject:
         self, numbers: np.ndarray
     ) -> Iterator[tuple[int, Passage, list[TokenSequence], list[View]]]:
         """Of some passages their number, themselves, their token sequences, and all views of these in order."""
+        queries = self.index.queries(np.unique(numbers[numbers >= 0]).tolist())
         for number, passage in self.iterate(numbers):
-            sequences = self.layout.passage(passage)
+            sequences = self.layout.passage(passage, queries[number])
             yield number, passage, sequences, [view for sequence in sequences for view in sequence.views]
 
     def rows_of(self, number: int, sequences: Sequence[TokenSequence]) -> list[tuple[int, View]]:
