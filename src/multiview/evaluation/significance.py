@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from scipy import stats
@@ -41,12 +41,17 @@ class Figure:
 
 
 def paired_figures(
-    values: Mapping[str, Mapping[str, np.ndarray]], baseline: str, resamples: int, seed: int
+    values: Mapping[str, Mapping[str, np.ndarray]],
+    baseline: str,
+    resamples: int,
+    seed: int,
+    tell_done: Callable[[int, int], None] = lambda done, total: None,
 ) -> dict[str, dict[str, Figure]]:
     """Every system's figures, tested over the questions against `baseline`'s.
 
     `values[system][metric]` [q] has each question's value, in one order of questions for all systems,
-    nan where the metric does not judge it. A metric that judges no question is left out.
+    nan where the metric does not judge it. A metric that judges no question is left out. `tell_done` hears
+    how many of all figures are done.
     """
     judged = {
         system: {name: of for name, of in metrics.items() if not np.isnan(of).all()}
@@ -55,7 +60,7 @@ def paired_figures(
     columns = {(system, name): of for system, metrics in judged.items() for name, of in metrics.items()}
     intervals = bootstrap_intervals(columns, resamples, seed)
     figures: dict[str, dict[str, Figure]] = {system: {} for system in values}
-    for (system, name), of in columns.items():
+    for done, ((system, name), of) in enumerate(columns.items(), start=1):
         low, high = intervals[system, name]
         figure = Figure(float(np.nanmean(of)), int((~np.isnan(of)).sum()), low, high)
         if system != baseline and name in judged[baseline]:
@@ -65,6 +70,7 @@ def paired_figures(
                 p = randomisation_test(difference, resamples, seed)
                 figure = replace(figure, difference=float(difference.mean()), p=p)
         figures[system][name] = figure
+        tell_done(done, len(columns))
     return corrected(figures, lambda figure: figure.p, lambda figure, p: replace(figure, corrected_p=p))
 
 
@@ -86,7 +92,7 @@ def randomisation_test(differences: np.ndarray, resamples: int, seed: int) -> fl
             lambda signed, axis: _rounded(signed.sum(axis=axis)),
             permutation_type="samples",
             vectorized=True,
-            n_resamples=np.inf,
+            n_resamples=2 ** len(two),
         )
         return float(exact.pvalue)
     rng = np.random.default_rng(seed)
@@ -215,7 +221,8 @@ def seeds_t_test(values_a: Sequence[float], values_b: Sequence[float]) -> float 
         return None
     with warnings.catch_warnings():  # of one system without variance, as BM25 is: nothing is lost
         warnings.simplefilter("ignore", RuntimeWarning)
-        return float(stats.ttest_ind(values_a, values_b, equal_var=False).pvalue)
+        test: Any = stats.ttest_ind(values_a, values_b, equal_var=False)
+    return float(test.pvalue)
 
 
 def seeds_figures(
