@@ -170,7 +170,7 @@ def test_a_table_over_seeds():
     }
     figures = seeds_figures(groups, "mvr")
     camvr = figures["camvr"]["accuracy_at_5"]
-    assert (camvr.mean, camvr.deviation, camvr.seeds) == (pytest.approx(0.69), pytest.approx(0.002), 3)
+    assert (camvr.value, camvr.deviation, camvr.seeds) == (pytest.approx(0.69), pytest.approx(0.002), 3)
     assert camvr.difference == pytest.approx(0.099) and camvr.p is not None
     assert camvr.corrected_p == camvr.p < 1e-6, "BM25, with one seed, is not tested and costs nothing"
     assert figures["bm25"]["accuracy_at_5"].p is None

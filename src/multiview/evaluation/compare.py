@@ -31,7 +31,7 @@ def compare(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell
     """Step: table the metrics of several systems and test how they differ from the baseline's.
 
     Input `evaluations`, in the order of `settings.comparison.rows`; output `comparison`: `metrics.json`
-    (system to metric to value), `significance.json` (system to metric to a `Figure`, and how it was tested)
+    (system to metric to value), `significance.json` (system to metric to a `PairedFigure`, and how it was tested)
     and `table.md`.
     Raises InputError unless all were evaluated on the same questions with the same gold passages.
     """
