@@ -38,19 +38,7 @@ from multiview.serving.indexes import index_outputs
 def show(console: Console, states: list[StepState], tracking_uri: str) -> None:
     """Print it all; nothing of it for a run without an evaluation."""
     if metrics := _metrics(states):
-        significance = _significance(states)
-        marked = marked_of(significance) if significance else ()
-        tested = legend(significance) if significance else ""
-        if console.is_terminal:
-            console.print(as_table(metrics, marked))
-            console.print(
-                "per cent; acc: an answer among the top k passages, gold: the gold passage", style="dim"
-            )
-        else:
-            console.print(markdown_table(metrics, marked), markup=False)
-        console.print(tested, style="dim", markup=False)
-        if tested:
-            console.print()
+        show_table(console, metrics, _significance(states))
     evaluated = [state for state in states if state.step == "evaluate"]
     indexes = index_outputs({state.path: state for state in states})
     question = _show_example(console, evaluated[-1]) if evaluated else None
@@ -64,23 +52,42 @@ def show(console: Console, states: list[StepState], tracking_uri: str) -> None:
         console.print(f"Your data:    {run} --set corpus.source=PASSAGES --set questions.source=QUESTIONS")
 
 
+def show_table(
+    console: Console, metrics: Mapping[str, Mapping[str, float]], significance: Mapping[str, Any] | None
+) -> None:
+    """The table and what its marks mean: drawn on a terminal, Markdown elsewhere."""
+    marked = marked_of(significance) if significance else ()
+    if console.is_terminal:
+        console.print(as_table(metrics, marked))
+        console.print(
+            "per cent; acc: an answer among the top k passages, gold: the gold passage", style="dim"
+        )
+    else:
+        console.print(markdown_table(metrics, marked), markup=False)
+    if significance and (tested := legend(significance)):
+        console.print(tested, style="dim", markup=False)
+    if console.is_terminal or significance:
+        console.print()
+
+
 def as_table(metrics: Mapping[str, Mapping[str, float]], marked: Collection[tuple[str, str]] = ()) -> Table:
     """A row a system, a column a metric, in per cent; the best of each is bold, `marked` have a mark."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("")
     columns, best = metric_names(metrics), best_values(metrics)
+    wider = {name for _, name in marked}
     for name in columns:
         table.add_column(names.short(name), justify="right")
     for system, values in metrics.items():
-        cells = [
-            Text.assemble(
-                (f"{100 * values[name]:.1f}", "bold green" if values[name] == best[name] else ""),
-                MARK if (system, name) in marked else " " if marked else "",
-            )
-            if name in values
-            else Text()
-            for name in columns
-        ]
+        cells = []
+        for name in columns:
+            value = values.get(name)
+            text = "" if value is None else f"{100 * value:.1f}"
+            # rich strips what ends a cell that it justifies, and figures should stand below each other.
+            end = MARK if (system, name) in marked else " " if name in wider else ""
+            pad = " " * (max(len(names.short(name)), len("100.0") + len(end)) - len(text) - len(end))
+            style = "bold green" if value == best[name] else ""
+            cells.append(Text.assemble(pad, (text, style), end, justify="left"))
         table.add_row(Text(system), *cells)
     return table
 

@@ -164,6 +164,17 @@ def test_what_comes_without_answers_or_without_passages_is_said(tmp_path, capsys
     assert "name training questions: --set questions.source=…" in output
 
 
+def test_what_is_left_out_is_said_and_no_problem(tmp_path, capsys, monkeypatch):
+    folder = beir(tmp_path / "scifact", "train", "test")
+    put(folder / "qrels/test.tsv", "query-id\tcorpus-id\tscore\n1\t4983\t1\n1\tgone\t2\n77\t4983\t1\n")
+    output = inspected(str(folder), capsys=capsys, monkeypatch=monkeypatch)
+    assert "Problems\n  none\n\nLeft out\n" in output
+    assert (
+        "1 judged questions that are in no file of questions, the first:\n    test.tsv: question 77" in output
+    )
+    assert "1 gold passages that are not in the corpus, of questions that have others, the first:" in output
+
+
 def test_what_cannot_be_read_is_a_line(tmp_path, capsys, monkeypatch):
     output = inspected(str(tmp_path / "none.json"), capsys=capsys, monkeypatch=monkeypatch, status=2)
     assert output.splitlines() == [f"error: {tmp_path / 'none.json'}: no such file or folder"]

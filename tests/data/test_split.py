@@ -138,6 +138,11 @@ def test_judgements_of_what_is_not_there_are_counted_and_told(tmp_path, files):
     config = Config.model_validate({"corpus": corpus.model_dump(), "questions": asked.model_dump()})
     found = inspect(config, lambda number: None)
     assert not found.problems.counts and found.remarks.counts == {UNKNOWN_JUDGED: 1, UNKNOWN_POSITIVES: 1}
+    put(tmp_path / "qrels.tsv", "q1 0 gone 1\nq2 0 away 1\n")
+    with pytest.raises(
+        InputError, match=r"questions\.dev_source: the gold passages of 2 of 2 questions are not"
+    ):
+        Done(tmp_path / "none", corpus, asked)
 
 
 def test_questions_without_a_gold_passage_are_dropped_and_counted(tmp_path, files):

@@ -31,7 +31,7 @@ def compare(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell
     """Step: table the metrics of several systems and test how they differ from the baseline's.
 
     Input `evaluations`, in the order of `settings.comparison.rows`; output `comparison`: `metrics.json`
-    (system to metric to value), `significance.json` (system to metric to a `Figure`, and how it was tested)
+    (system to metric to value), `significance.json` (system to metric to a `PairedFigure`, and how it was tested)
     and `table.md`.
     Raises InputError unless all were evaluated on the same questions with the same gold passages.
     """
@@ -46,7 +46,7 @@ def compare(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell
     values = {
         system: _values(folder, metrics[system]) for system, folder in zip(systems, folders, strict=True)
     }
-    significance = _significance(values, settings.comparison)
+    significance = _significance(values, settings.comparison, tell)
     table = markdown_table(metrics, marked_of(significance))
     folder = output["comparison"]
     (folder / METRICS_FILE).write_text(json.dumps(metrics, indent=1) + "\n")
@@ -58,9 +58,17 @@ def compare(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell
     tell.fact("baseline", significance["baseline"])
 
 
-def _significance(values: dict[str, dict[str, np.ndarray]], comparison: Comparison) -> dict[str, Any]:
+def _significance(
+    values: dict[str, dict[str, np.ndarray]], comparison: Comparison, tell: Any
+) -> dict[str, Any]:
     baseline = baseline_of(comparison.baseline, list(values))
-    figures = paired_figures(values, baseline, comparison.resamples, comparison.seed)
+    figures = paired_figures(
+        values,
+        baseline,
+        comparison.resamples,
+        comparison.seed,
+        lambda done, total: tell.progress(done, total, "tests"),
+    )
     return {
         "baseline": baseline,
         "test": "paired randomisation over questions, two-sided; corrected_p by Holm over the systems",

@@ -1,7 +1,7 @@
 """Whether systems differ: paired over the questions of a run each, and over seeds (CAMVR Table 6).
 
-Reports are JSON-ready: system to metric to figures. In both, p-values of one metric are corrected for the
-number of systems that are tested on it.
+Both give figures by system and metric, each tested against one system, the baseline; the p-values of one
+metric are corrected for the number of systems that are tested on it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from scipy import stats
@@ -24,29 +24,45 @@ HELD = 1 << 20
 """Most (resample, question) pairs held at once: some 30 MB."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Figure:
     """One system's value of one metric, against the baseline's."""
 
     value: float
-    questions: int
-    """How many the metric judges."""
-    low: float | None = None
-    high: float | None = None
-    """The interval of `value`; none with fewer than two questions."""
     difference: float | None = None
     """Value minus the baseline's; none, as are the p-values, of the baseline and where it lacks the metric."""
     p: float | None = None
+    """Two-sided; none also where the test says nothing."""
     corrected_p: float | None = None
+    """By Holm's method."""
+
+
+Some = TypeVar("Some", bound=Figure)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairedFigure(Figure):
+    """`value` is the mean over the questions of one run."""
+
+    questions: int
+    """How many the metric judges."""
+    low: float | None
+    high: float | None
+    """The interval of `value`; none with fewer than two questions."""
 
 
 def paired_figures(
-    values: Mapping[str, Mapping[str, np.ndarray]], baseline: str, resamples: int, seed: int
-) -> dict[str, dict[str, Figure]]:
+    values: Mapping[str, Mapping[str, np.ndarray]],
+    baseline: str,
+    resamples: int,
+    seed: int,
+    tell_done: Callable[[int, int], None] = lambda done, total: None,
+) -> dict[str, dict[str, PairedFigure]]:
     """Every system's figures, tested over the questions against `baseline`'s.
 
     `values[system][metric]` [q] has each question's value, in one order of questions for all systems,
-    nan where the metric does not judge it. A metric that judges no question is left out.
+    nan where the metric does not judge it. A metric that judges no question is left out. `tell_done` hears
+    how many of all figures are done.
     """
     judged = {
         system: {name: of for name, of in metrics.items() if not np.isnan(of).all()}
@@ -54,10 +70,11 @@ def paired_figures(
     }
     columns = {(system, name): of for system, metrics in judged.items() for name, of in metrics.items()}
     intervals = bootstrap_intervals(columns, resamples, seed)
-    figures: dict[str, dict[str, Figure]] = {system: {} for system in values}
-    for (system, name), of in columns.items():
+    figures: dict[str, dict[str, PairedFigure]] = {system: {} for system in values}
+    for done, ((system, name), of) in enumerate(columns.items(), start=1):
         low, high = intervals[system, name]
-        figure = Figure(float(np.nanmean(of)), int((~np.isnan(of)).sum()), low, high)
+        number = int((~np.isnan(of)).sum())
+        figure = PairedFigure(value=float(np.nanmean(of)), questions=number, low=low, high=high)
         if system != baseline and name in judged[baseline]:
             difference = of - judged[baseline][name]
             difference = difference[~np.isnan(difference)]
@@ -65,7 +82,8 @@ def paired_figures(
                 p = randomisation_test(difference, resamples, seed)
                 figure = replace(figure, difference=float(difference.mean()), p=p)
         figures[system][name] = figure
-    return corrected(figures, lambda figure: figure.p, lambda figure, p: replace(figure, corrected_p=p))
+        tell_done(done, len(columns))
+    return corrected(figures)
 
 
 def randomisation_test(differences: np.ndarray, resamples: int, seed: int) -> float:
@@ -86,7 +104,7 @@ def randomisation_test(differences: np.ndarray, resamples: int, seed: int) -> fl
             lambda signed, axis: _rounded(signed.sum(axis=axis)),
             permutation_type="samples",
             vectorized=True,
-            n_resamples=np.inf,
+            n_resamples=2 ** len(two),
         )
         return float(exact.pvalue)
     rng = np.random.default_rng(seed)
@@ -168,42 +186,30 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return np.minimum(adjusted, 1).tolist()
 
 
-Tested = TypeVar("Tested")
-
-
-def corrected(
-    figures: Mapping[str, Mapping[str, Tested]],
-    p_of: Callable[[Tested], float | None],
-    with_p: Callable[[Tested, float], Tested],
-) -> dict[str, dict[str, Tested]]:
+def corrected(figures: Mapping[str, Mapping[str, Some]]) -> dict[str, dict[str, Some]]:
     """Figures of system and metric with the p-values of each metric corrected over its systems."""
     done = {system: dict(metrics) for system, metrics in figures.items()}
     for name in dict.fromkeys(name for metrics in figures.values() for name in metrics):
         p_values = {
             system: p
             for system, metrics in figures.items()
-            if name in metrics and (p := p_of(metrics[name])) is not None
+            if name in metrics and (p := metrics[name].p) is not None
         }
         for system, p in zip(p_values, holm(list(p_values.values())), strict=True):
-            done[system][name] = with_p(done[system][name], p)
+            done[system][name] = replace(done[system][name], corrected_p=p)
     return done
 
 
 # --- over seeds --------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class SeedsFigure:
-    """One system's values of one metric over several seeds, against the baseline's."""
+@dataclass(frozen=True, kw_only=True)
+class SeedsFigure(Figure):
+    """`value` is the mean over the runs with several seeds."""
 
-    mean: float
     deviation: float | None
     """The sample's standard deviation; none with one seed."""
     seeds: int
-    difference: float | None = None
-    """Mean minus the baseline's; none, as are the p-values, of the baseline and where it lacks the metric."""
-    p: float | None = None
-    corrected_p: float | None = None
 
 
 def seeds_t_test(values_a: Sequence[float], values_b: Sequence[float]) -> float | None:
@@ -215,7 +221,8 @@ def seeds_t_test(values_a: Sequence[float], values_b: Sequence[float]) -> float 
         return None
     with warnings.catch_warnings():  # of one system without variance, as BM25 is: nothing is lost
         warnings.simplefilter("ignore", RuntimeWarning)
-        return float(stats.ttest_ind(values_a, values_b, equal_var=False).pvalue)
+        test: Any = stats.ttest_ind(values_a, values_b, equal_var=False)
+    return float(test.pvalue)
 
 
 def seeds_figures(
@@ -223,7 +230,8 @@ def seeds_figures(
 ) -> dict[str, dict[str, SeedsFigure]]:
     """Every system's figures, tested over its runs with several seeds against `baseline`'s.
 
-    `groups[system][metric]` are the values of its runs, one a seed; systems may have different numbers.
+    `groups[system][metric]` are the values of its runs, one a seed; systems may have different numbers and
+    metrics. `tables.seeds_table` writes the figures down, `dataclasses.asdict` makes each JSON-ready.
     """
     figures: dict[str, dict[str, SeedsFigure]] = {system: {} for system in groups}
     for system, metrics in groups.items():
@@ -231,10 +239,10 @@ def seeds_figures(
             if not len(values):
                 continue
             deviation = float(np.std(values, ddof=1)) if len(values) > 1 else None
-            figure = SeedsFigure(float(np.mean(values)), deviation, len(values))
+            figure = SeedsFigure(value=float(np.mean(values)), deviation=deviation, seeds=len(values))
             others = groups[baseline].get(name, ())
             if system != baseline and len(others):
-                difference = figure.mean - float(np.mean(others))
+                difference = figure.value - float(np.mean(others))
                 figure = replace(figure, difference=difference, p=seeds_t_test(values, others))
             figures[system][name] = figure
-    return corrected(figures, lambda figure: figure.p, lambda figure, p: replace(figure, corrected_p=p))
+    return corrected(figures)

@@ -123,4 +123,4 @@ def seeds_table(figures: Mapping[str, Mapping[str, SeedsFigure]], baseline: str)
 def _seeds_cell(figure: SeedsFigure) -> str:
     spread = "" if figure.deviation is None else f" ± {100 * figure.deviation:.1f}"
     differs = figure.corrected_p is not None and figure.corrected_p < LEVEL
-    return f"{100 * figure.mean:.1f}{spread}{SEEDS_MARK if differs else ''}"
+    return f"{100 * figure.value:.1f}{spread}{SEEDS_MARK if differs else ''}"

@@ -41,10 +41,10 @@ def padding(subject: Subject) -> Findings:
         same = overlap(with_order[:, :k], without_order[:, :k])
         row: dict[str, float | None] = {"k": k, "overlap": same}
         metrics[names.padding_overlap_at(k)] = same
-        for which, accuracy in zip((names.WITH_PADDING, names.WITHOUT_PADDING), accuracies, strict=True):
-            row[which] = accuracy.get(names.accuracy_at(k))
-            if accuracy:
-                metrics[names.of_group(which, names.accuracy_at(k))] = accuracy[names.accuracy_at(k)]
+        for which, found in zip((names.WITH_PADDING, names.WITHOUT_PADDING), accuracies, strict=True):
+            row[which] = found.get(names.accuracy_at(k))
+            if found:
+                metrics[names.of_group(which, names.accuracy_at(k))] = found[names.accuracy_at(k)]
         rows.append(row)
     return Findings(metrics, {"padding": pa.Table.from_pylist(rows)})
 
