@@ -1,12 +1,14 @@
 """The evaluate step with its analyses, and what it leaves."""
 
 import json
+from dataclasses import replace
 from typing import get_args
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from multiview.artifacts.staged import Staged
 from multiview.config import Analysis, Evaluation
 from multiview.errors import InputError
 from multiview.evaluation.analyses.run import ANALYSES
@@ -17,6 +19,7 @@ from multiview.overrides import validate
 from tests.analyses.world import World, fresh_views
 from tests.model.halves import Halves
 from tests.recording import Recorder
+from tests.retrieval.corpora import questions_folder
 
 
 def run(world, folder, **evaluation):
@@ -87,11 +90,16 @@ def test_analyses_are_chosen_by_name(padded, tmp_path):
 
 
 def test_data_without_training_questions_or_answers(camvr, tmp_path):
+    bare = [replace(question, answers=(), answer_starts=None) for question in camvr.questions]
     inputs = {name: staged for name, staged in camvr.inputs.items() if name != "train_questions"}
+    inputs["questions"] = Staged(questions_folder(tmp_path / "questions", bare), "bare")
     (tmp_path / "one").mkdir()
     tell = Recorder()
     evaluate(camvr.settings(), inputs, {"evaluation": tmp_path / "one"}, tell)
-    assert set(tell.facts["analyses_left_out"]) == {"training_answers", "padding"}
+    left_out = {"training_answers", "padding", "answer_view", "groups"}
+    assert set(tell.facts["analyses_left_out"]) == left_out
+    metrics = json.loads((tmp_path / "one" / "analyses" / "metrics.json").read_text())
+    assert "view_1/recall_at_5" in metrics and "view_1/accuracy_at_5" not in metrics
 
 
 def test_an_architecture_of_several_sequences(tmp_path, monkeypatch):
