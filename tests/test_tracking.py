@@ -3,6 +3,8 @@
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 from mlflow import MlflowClient
@@ -13,7 +15,7 @@ from multiview.artifacts.store import LocalStore
 from multiview.errors import InputError
 from multiview.events import EventLog
 from multiview.runs import Run, StepState, write_run, write_state
-from multiview.tracking import shipping
+from multiview.tracking import contents, shipping
 
 
 class World:
@@ -137,6 +139,22 @@ def test_a_run_is_a_parent_and_each_step_a_child(expected):
     assert (status, tags["architecture"], tags["system"]) == ("FINISHED", "camvr", "camvr")
     assert (len(datasets), inputs, outputs) == (1, 0, 1)
     assert expected["camvr/evaluate"][5] == 1
+
+
+def test_files_of_the_same_name_in_two_folders_are_both_kept(tmp_path, monkeypatch):
+    paths = ["metrics.json", "analyses/metrics.json", "analyses/usage.parquet"]
+    record = SimpleNamespace(files=[SimpleNamespace(path=path) for path in paths], to_json=lambda: b"{}")
+    monkeypatch.setattr(contents, "read_record", lambda *key: record)
+    monkeypatch.setattr(contents, "stage", lambda *record: SimpleNamespace(path=tmp_path))
+    client, world = Mock(), World(tmp_path, "", "files")
+    child = SimpleNamespace(info=SimpleNamespace(run_id="child"), data=SimpleNamespace(tags={}))
+    state = SimpleNamespace(outputs={"evaluation": world.reference("evaluation", "key")})
+    contents.Contents(world.store, world.run, client, "0").tell_files(child, state)  # type: ignore[arg-type]
+    logged = [call.args[1:] for call in client.log_artifact.call_args_list]
+    assert logged == [
+        (str(tmp_path / "metrics.json"), "evaluation"),
+        (str(tmp_path / "analyses/metrics.json"), "evaluation/analyses"),
+    ]
 
 
 def test_shipping_again_says_that_there_is_nothing_new(tmp_path, uri, expected):

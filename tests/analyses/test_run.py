@@ -1,17 +1,25 @@
 """The evaluate step with its analyses, and what it leaves."""
 
 import json
+from dataclasses import replace
 from typing import get_args
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from multiview.artifacts.staged import Staged
 from multiview.config import Analysis, Evaluation
 from multiview.errors import InputError
 from multiview.evaluation.analyses.run import ANALYSES
+from multiview.evaluation.analyses.tables import LONGEST, markdown, page
 from multiview.evaluation.evaluate import evaluate
+from multiview.model.layouts import LAYOUTS
 from multiview.overrides import validate
+from tests.analyses.world import World, fresh_views
+from tests.model.halves import Halves
 from tests.recording import Recorder
+from tests.retrieval.corpora import questions_folder
 
 
 def run(world, folder, **evaluation):
@@ -28,7 +36,10 @@ def test_every_analysis_has_a_name_in_the_settings():
 def test_all_analyses_of_a_model(padded, tmp_path):
     folder, tell = run(padded, tmp_path / "one")
     tables = {name for name in ANALYSES if name != "speed"}
-    assert {file.name for file in folder.iterdir()} == {f"{t}.parquet" for t in tables} | {"metrics.json"}
+    assert {file.name for file in folder.iterdir()} == {f"{t}.parquet" for t in tables} | {
+        "metrics.json",
+        "tables.md",
+    }
     metrics = json.loads((folder / "metrics.json").read_text())
     told = {name: value for name, value, _ in tell.metrics}
     assert metrics.items() <= told.items()
@@ -49,6 +60,9 @@ def test_all_analyses_of_a_model(padded, tmp_path):
     assert sum(parts) == pytest.approx(overall["accuracy_at_3"])
     assert tell.facts["encode_milliseconds_per_passage"] > 0 < tell.facts["search_milliseconds_per_question"]
     assert "analyses_left_out" not in tell.facts
+    page = (folder / "tables.md").read_text()
+    assert "\n## answer_view\n\nAccuracy by snippets" in page
+    assert "| ---: | ---: | ---: | ---: |\n| 1 | 0." in page
     again, _ = run(padded, tmp_path / "two")
     for file in folder.iterdir():
         assert file.read_bytes() == (again / file.name).read_bytes(), file.name
@@ -60,6 +74,7 @@ def test_what_does_not_suit_one_view_is_left_out_and_said(dpr, tmp_path):
         "groups.parquet",
         "training_answers.parquet",
         "metrics.json",
+        "tables.md",
     }
     left_out = {"each_view", "answer_view", "attention", "variation", "usage", "cosine", "padding"}
     assert set(tell.facts["analyses_left_out"]) == left_out
@@ -67,7 +82,7 @@ def test_what_does_not_suit_one_view_is_left_out_and_said(dpr, tmp_path):
 
 def test_analyses_are_chosen_by_name(padded, tmp_path):
     folder, _ = run(padded, tmp_path / "one", analyses=("usage",))
-    assert {file.name for file in folder.iterdir()} == {"usage.parquet", "metrics.json"}
+    assert {file.name for file in folder.iterdir()} == {"usage.parquet", "metrics.json", "tables.md"}
     folder, tell = run(padded, tmp_path / "none", analyses=())
     assert not folder.exists() and "encode_milliseconds_per_passage" not in tell.facts
     with pytest.raises(InputError, match="evaluation.analyses"):
@@ -75,8 +90,39 @@ def test_analyses_are_chosen_by_name(padded, tmp_path):
 
 
 def test_data_without_training_questions_or_answers(camvr, tmp_path):
+    bare = [replace(question, answers=(), answer_starts=None) for question in camvr.questions]
     inputs = {name: staged for name, staged in camvr.inputs.items() if name != "train_questions"}
+    inputs["questions"] = Staged(questions_folder(tmp_path / "questions", bare), "bare")
     (tmp_path / "one").mkdir()
     tell = Recorder()
     evaluate(camvr.settings(), inputs, {"evaluation": tmp_path / "one"}, tell)
-    assert set(tell.facts["analyses_left_out"]) == {"training_answers", "padding"}
+    left_out = {"training_answers", "padding", "answer_view", "groups"}
+    assert set(tell.facts["analyses_left_out"]) == left_out
+    metrics = json.loads((tmp_path / "one" / "analyses" / "metrics.json").read_text())
+    assert "view_1/recall_at_5" in metrics and "view_1/accuracy_at_5" not in metrics
+
+
+def test_an_architecture_of_several_sequences(tmp_path, monkeypatch):
+    """Two sequences with a view each: there is no attention between them, and all else is as for any layout."""
+    monkeypatch.setitem(LAYOUTS, Halves.name, Halves)
+    world = World(tmp_path / "world", architecture="halves", pooling="snippet", normalise=True)
+    folder, tell = run(world, tmp_path / "one")
+    assert set(tell.facts["analyses_left_out"]) == {"attention", "padding"}
+    views, rows = fresh_views(world), pq.read_table(folder / "variation.parquet").to_pylist()
+    asked = {question.qid: question for question in world.questions}
+    queries = dict(zip(asked, world.subject().queries, strict=True))
+    assert rows and {row["view"] for row in rows} == {1, 2}
+    for row in rows:
+        halves, _ = views[row["passage_id"]]
+        assert row["passage_id"] == asked[row["qid"]].positive_ids[0] and row["views"] == len(halves) == 2
+        assert row["view"] == 1 + (halves @ queries[row["qid"]]).argmax()
+
+
+def test_tables_to_read():
+    table = pa.table({"view": [1, None], "share": [0.5, 1.0], "group": ["a", "b"]})
+    expected = "| view | share | group |\n| ---: | ---: | --- |\n| 1 | 0.500 | a |\n|  | 1.000 | b |\n"
+    assert markdown(table) == expected
+    long = pa.table({"view": range(LONGEST + 1)})
+    assert page({"usage": ("Which wins.", table), "long": ("All.", long)}) == (
+        f"# Analyses\n\n## usage\n\nWhich wins.\n\n{expected}\n## long\n\nAll.\n\n{LONGEST + 1} rows: `long.parquet`\n"
+    )

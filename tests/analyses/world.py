@@ -21,59 +21,12 @@ from tests.recording import Recorder
 from tests.retrieval.corpora import questions_folder, write_passages
 from tests.tiny import tiny_bert
 
-WORDS = [
-    "city",
-    "country",
-    "state",
-    "river",
-    "mountain",
-    "sea",
-    "ocean",
-    "island",
-    "king",
-    "queen",
-    "president",
-    "army",
-    "battle",
-    "church",
-    "school",
-    "college",
-    "team",
-    "game",
-    "season",
-    "player",
-    "league",
-    "cup",
-    "music",
-    "album",
-    "song",
-    "band",
-    "film",
-    "book",
-    "author",
-    "writer",
-    "art",
-    "science",
-    "theory",
-    "law",
-    "court",
-    "century",
-    "people",
-    "language",
-    "water",
-    "air",
-    "light",
-    "energy",
-    "heat",
-    "oxygen",
-    "gas",
-    "carbon",
-    "iron",
-    "gold",
-    "silver",
-    "plant",
-    "animal",
-]
+TEXT = """
+city country state river mountain sea ocean island king queen president army battle church school college
+team game season player league cup music album song band film book author writer art science theory law
+court century people language water air light energy heat oxygen gas carbon iron gold silver plant animal
+"""
+WORDS = TEXT.split()
 VIEWS = 4
 MODEL = {"views": VIEWS, "passage_length": 64, "question_length": 16}
 DEPTH = 12
@@ -167,10 +120,8 @@ def hand_index(views: list[np.ndarray], ids: list[str]) -> ViewIndex:
 def hand_subject(folder: Path, passages: list[Passage], questions: list[Question], **given: Any) -> Subject:
     """A subject over a few passages; what a test does not look at is None."""
     write_passages(folder / "passages", passages)
-    empty = dict.fromkeys(
-        ("model", "layout", "index", "train_questions", "queries", "top", "settings", "encode")
-    )
-    rest: dict[str, Any] = {**empty, "matching": "string", "tell": Recorder(), **given}
+    unseen = ("model", "layout", "index", "train_questions", "queries", "top", "settings", "encode")
+    rest: dict[str, Any] = {**dict.fromkeys(unseen), "matching": "string", "tell": Recorder(), **given}
     return Subject(passages=folder / "passages", questions=questions, **rest)
 
 
@@ -190,8 +141,10 @@ def fresh_views(world: World) -> dict[str, tuple[np.ndarray, list[bool]]]:
     model = BiEncoder.load(world.folder / "model")
     found = {}
     for passage in world.passages:
-        (sequence,) = model.layout.passage(passage)
-        with torch.inference_mode():
-            vectors = model.encode_passages(make_batch([sequence], 0, len(sequence.views)))[0]
-        found[passage.id] = vectors.double().numpy(), [view.padding for view in sequence.views]
+        vectors, padding = [], []
+        for sequence in model.layout.passage(passage):
+            with torch.inference_mode():
+                vectors.append(model.encode_passages(make_batch([sequence], 0, len(sequence.views)))[0])
+            padding += [view.padding for view in sequence.views]
+        found[passage.id] = torch.cat(vectors).double().numpy(), padding
     return found

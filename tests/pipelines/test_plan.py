@@ -169,6 +169,7 @@ def test_downstream_of_round_ones_encoding_is_all_that_follows():
         "camvr/round-2/encode passages",
         "camvr/round-2/evaluate passages",
         "camvr/round-2/evaluate questions",
+        "camvr/round-2/evaluate train_questions",
     }
     for name in ("round-1/encode", "round-2/mine", "round-2/encode", "round-2/evaluate"):
         assert json.loads(part.plan.nodes[f"camvr/{name}"].config)["encode"]["compute"] == "autocast"

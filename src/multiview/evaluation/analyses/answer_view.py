@@ -22,12 +22,14 @@ def answer_view(subject: Subject) -> Findings:
         raise NotApplicable("views stand for no part of the text")
     if subject.indexed.most < 2:
         raise NotApplicable("the index holds one view a passage")
+    if not subject.answered.any():
+        raise NotApplicable("no question has an answer")
     hits = answer_view_hits(subject)
     overall = accuracy(first_rank(subject.holds)[subject.answered], subject.at)
     answer = accuracy(first_rank(hits)[subject.answered], subject.at)
     metrics: dict[str, float] = {}
     rows = []
-    for k in subject.at if overall else []:
+    for k in subject.at:
         name = names.accuracy_at(k)
         other = overall[name] - answer[name]
         metrics |= {

@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from multiview.evaluation.analyses.subject import Findings, Subject
 from multiview.evaluation.metrics import accuracy, first_rank
-from multiview.names import of_view
+from multiview.names import of_view, recall_at
+from multiview.negatives.filtering import positive_hits
 from multiview.search import TopPassages, top_passages
 
 if TYPE_CHECKING:
@@ -20,39 +21,43 @@ COPIED_AT_ONCE = 1 << 16
 
 
 def each_view(subject: Subject) -> Findings:
-    """Accuracy of each view alone. Passages without such a view are not retrieved.
+    """Accuracy of each view alone, and recall of the gold passages. Passages without such a view are not retrieved.
 
     Table `each_view`: view (from 1), the passages that have it, whether padding views are among them, and the
-    accuracies; the last row, view null, is the whole index. Metrics `view_1/accuracy_at_5`.
+    figures; the last row, view null, is the whole index. Metrics `view_1/accuracy_at_5`, `view_1/recall_at_5`.
     """
-    indexed = subject.check_views()
-    tops = [
-        search_view(subject.index, subject.rank, view, subject.queries, subject.settings.depth)
-        for view in range(indexed.most)
-    ]
-    columns = [top.passages for top in (*tops, subject.top)]
-    holds = subject.answers_in(np.concatenate(columns, axis=1))
-    depth = subject.settings.depth
-    accuracies = [
-        accuracy(first_rank(holds[:, start : start + depth])[subject.answered], subject.at)
-        for start in range(0, holds.shape[1], depth)
-    ]
-    passages = [int((subject.index.views > view).sum()) for view in range(indexed.most)]
-    rows: list[dict[str, Any]] = [
-        {
-            "view": view + 1 if view < indexed.most else None,
-            "passages": passages[view] if view < indexed.most else len(subject.index),
-            "padding_views": indexed.padding_indexed,
-        }
-        | accuracy
-        for view, accuracy in enumerate(accuracies)
-    ]
-    metrics = {
-        of_view(view, name): value
-        for view, accuracy in enumerate(accuracies[: indexed.most])
-        for name, value in accuracy.items()
-    }
+    indexed, depth = subject.check_views(), subject.settings.depth
+    tops: list[np.ndarray] = []
+    for view in range(indexed.most):
+        tops.append(search_view(subject.index, subject.rank, view, subject.queries, depth).passages)
+        subject.tell.progress(view + 1, indexed.most, "views alone")
+    tops.append(subject.top.passages)
+    holds = np.split(subject.answers_in(np.concatenate(tops, axis=1)), len(tops), axis=1)
+    rows: list[dict[str, Any]] = []
+    metrics: dict[str, float] = {}
+    for view, (numbers, held) in enumerate(zip(tops, holds, strict=True)):
+        figures = accuracy(first_rank(held)[subject.answered], subject.at)
+        figures |= gold_recall(positive_hits(numbers, subject.index.ids, subject.questions), subject)
+        alone = view < indexed.most
+        has = subject.index.views > (view if alone else 0)
+        about = {"view": view + 1 if alone else None, "passages": int(has.sum())}
+        rows.append({**about, "padding_views": indexed.padding_indexed, **figures})
+        if alone:
+            metrics |= {of_view(view, name): value for name, value in figures.items()}
     return Findings(metrics, {"each_view": pa.Table.from_pylist(rows)})
+
+
+def gold_recall(hits: np.ndarray, subject: Subject) -> dict[str, float]:
+    """Mean share of a question's gold passages among the top k, over the questions that have any.
+
+    `hits` [q, depth] bool: which retrieved passages are gold.
+    """
+    gold = np.array([len(set(question.positive_ids)) for question in subject.questions])
+    asked = gold > 0
+    if not asked.any():
+        return {}
+    found = hits[asked].cumsum(axis=1) / gold[asked, None]
+    return {recall_at(k): float(found[:, k - 1].mean()) for k in subject.at}
 
 
 def search_view(index: ViewIndex, rank: np.ndarray, view: int, queries: np.ndarray, k: int) -> TopPassages:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from multiview.config import Analysis
@@ -16,12 +17,14 @@ from multiview.evaluation.analyses.groups import groups
 from multiview.evaluation.analyses.padding import padding
 from multiview.evaluation.analyses.speed import speed
 from multiview.evaluation.analyses.subject import Findings, NotApplicable, Subject
+from multiview.evaluation.analyses.tables import page
 from multiview.evaluation.analyses.training_answers import training_answers
 from multiview.evaluation.analyses.usage import cosine, usage
 from multiview.evaluation.analyses.variation import variation
 
 FOLDER = "analyses"
 METRICS_FILE = "metrics.json"
+TABLES_FILE = "tables.md"
 
 ANALYSES: dict[Analysis, Callable[[Subject], Findings]] = {
     "each_view": each_view,
@@ -38,13 +41,14 @@ ANALYSES: dict[Analysis, Callable[[Subject], Findings]] = {
 
 
 def analyse(folder: Path, subject: Subject) -> None:
-    """Run `settings.analyses` and write `analyses/metrics.json` and `analyses/<table>.parquet` into `folder`.
+    """Run `settings.analyses` and write `analyses/metrics.json`, `tables.md` and `<table>.parquet` into `folder`.
 
     Metrics are told; so are, as facts, times and `analyses_left_out`: name to reason. No analysis asked for, no folder.
     """
     if not subject.settings.analyses:
         return
     metrics: dict[str, float] = {}
+    tables: dict[str, tuple[str, pa.Table]] = {}
     left_out: dict[str, str] = {}
     place = folder / FOLDER
     place.mkdir()
@@ -59,9 +63,11 @@ def analyse(folder: Path, subject: Subject) -> None:
         metrics |= findings.metrics
         for table, rows in findings.tables.items():
             pq.write_table(rows, place / f"{table}.parquet")
+            tables[table] = (run.__doc__ or "").partition("\n")[0], rows
         for fact, value in findings.facts.items():
             subject.tell.fact(fact, value)
     (place / METRICS_FILE).write_text(json.dumps(metrics, indent=1, sort_keys=True) + "\n")
+    (place / TABLES_FILE).write_text(page(tables))
     for name, value in metrics.items():
         subject.tell.metric(name, value)
     if left_out:

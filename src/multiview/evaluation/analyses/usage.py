@@ -14,7 +14,7 @@ from multiview.evaluation.analyses.subject import Findings, Subject
 if TYPE_CHECKING:
     from multiview.index import ViewIndex
 
-PASSAGES_AT_ONCE = 4096
+PASSAGES_AT_ONCE = 1024
 """Passages whose views are held at once."""
 
 

@@ -49,6 +49,8 @@ def variation(subject: Subject) -> Findings:
     softmax over the views at temperature 1. PPL rises with the questions of a passage: compare it only where
     `view_ppl_questions_per_passage` is the same. Table `variation`, a row a pair.
     """
+    if subject.indexed.most < 2:
+        raise NotApplicable("the index holds one view a passage")
     pairs = drawn_pairs(subject.gold, subject.settings.variation_pairs, subject.settings.analysis_seed)
     if not len(pairs):
         raise NotApplicable("no question has a gold passage in the index")
