@@ -140,12 +140,11 @@ def best_positive_scores(index: ViewIndex, queries: np.ndarray, questions: Seque
 
     -inf where the index has none of them.
     """
-    numbers = positive_numbers(index.ids, questions)
-    width = max([1, *map(len, numbers)])
-    padded = np.full((len(questions), width), -1, np.int64)
-    for row, positives in zip(padded, numbers, strict=True):
-        row[: len(positives)] = positives
-    return index.passage_scores(queries, padded).max(axis=1)
+    best = np.full(len(questions), -np.inf, np.float32)
+    for question, numbers in enumerate(positive_numbers(index.ids, questions)):
+        if len(numbers):
+            best[question] = index.passage_scores(queries[question : question + 1], numbers[None]).max()
+    return best
 
 
 def draw(kept: np.ndarray, qids: Sequence[str], number: int, seed: int) -> np.ndarray:
