@@ -23,6 +23,7 @@ from multiview.config import Encode
 from multiview.data.passages import Passage, content_hash, count_passages, read_passages
 from multiview.errors import InputError
 from multiview.model.batch import Batch, make_batch
+from multiview.model.devices import device
 from multiview.model.encoder import BiEncoder
 from multiview.model.layouts import TokenSequence, View, kept_views
 
@@ -78,7 +79,7 @@ class Encoder:
 
     def __init__(self, model: Path, settings: Encode, questions_only: bool = False) -> None:
         self.settings = settings
-        self.device = _device(settings.device)
+        self.device = device(settings.device, "encode.device")
         dtype = torch.bfloat16 if settings.compute == "bfloat16" else torch.float32
         self.model = BiEncoder.load(model, dtype, questions_only).to(self.device).eval()
         self.layout = self.model.layout
@@ -227,18 +228,6 @@ def encode_questions(model: Path, questions: Sequence[str], settings: Encode, te
     """Vectors of `questions`, float32 [questions, dim], times the model's scale, in their order."""
     encoder = Encoder(model, settings, questions_only=True)
     return encoder.question_vectors(questions, lambda done: tell.progress(done, len(questions), "questions"))
-
-
-def _device(name: str) -> torch.device:
-    """`auto` is the GPU where there is one; InputError for one that is not there."""
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if name.startswith("cuda") and not torch.cuda.is_available():
-        raise InputError(f"encode.device: {name}, but torch sees no GPU here; use auto or cpu")
-    try:
-        return torch.device(name)
-    except RuntimeError:
-        raise InputError(f"encode.device: there is no device {name!r}; use auto, cpu or cuda") from None
 
 
 def _block_digests(path: Path, block: int) -> Iterator[str]:

@@ -102,7 +102,7 @@ class BiEncoder(nn.Module):
         folder.mkdir(parents=True, exist_ok=True)
         settings = {**self.settings.model_dump(mode="json", exclude={"base"}), "scale": self.scale}
         (folder / SETTINGS_FILE).write_text(canonical_json(settings) + "\n")
-        with _quiet():
+        with quiet():
             for part, encoder in self.encoders.items():
                 assert isinstance(encoder, PreTrainedModel)
                 encoder.save_pretrained(folder / part)
@@ -117,7 +117,7 @@ class BiEncoder(nn.Module):
         """
         settings = load_settings(folder)
         parts = [PASSAGE] if settings.tied else [QUESTION] if questions_only else [PASSAGE, QUESTION]
-        with _quiet():
+        with quiet():
             encoders = {part: _load_encoder(str(folder / part), dtype) for part in parts}
             tokenizer = _load_tokenizer(str(folder / parts[0]))
         return cls(settings, tokenizer, **encoders).eval()
@@ -130,7 +130,7 @@ class BiEncoder(nn.Module):
         """
         kind = architecture(settings.architecture)
         kind.check(settings)
-        with _quiet(), staged_base(settings.base) as place:
+        with quiet(), staged_base(settings.base) as place:
             encoder, tokenizer = _load_encoder(place, torch.float32), _load_tokenizer(place)
         positions = getattr(encoder.config, "max_position_embeddings", None)
         kind.check(settings, None if positions is None else positions - _first_position(encoder))
@@ -199,7 +199,7 @@ def _load_encoder(place: str, dtype: torch.dtype) -> PreTrainedModel:
             place, dtype=dtype, use_safetensors=True, trust_remote_code=False, attn_implementation="sdpa"
         )
     except (OSError, ValueError, ImportError, KeyError) as error:
-        raise InputError(f"model.base: cannot load {place}: {_first_line(error)}") from error
+        raise InputError(f"model.base: cannot load {place}: {first_line(error)}") from error
     if getattr(encoder, "pooler", None) is not None:
         encoder.pooler = None
     return encoder
@@ -209,10 +209,10 @@ def _load_tokenizer(place: str) -> Any:
     try:
         return AutoTokenizer.from_pretrained(place, trust_remote_code=False)
     except (OSError, ValueError, ImportError, KeyError) as error:
-        raise InputError(f"model.base: cannot load the tokenizer of {place}: {_first_line(error)}") from error
+        raise InputError(f"model.base: cannot load the tokenizer of {place}: {first_line(error)}") from error
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
@@ -223,7 +223,7 @@ def _first_position(encoder: PreTrainedModel) -> int:
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Without transformers' bars and notes: a pooler left out is meant."""
     logging = transformers.utils.logging
     verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
