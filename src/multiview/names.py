@@ -6,6 +6,9 @@ TRAIN_QUESTIONS = "train_questions"
 DEV_QUESTIONS = "dev_questions"
 NEGATIVES = "negatives"
 MODEL = "model"
+GENERATOR = "generator"
+QUERIES = "queries"
+QUERY_EVALUATION = "query_evaluation"
 EMBEDDINGS = "embeddings"
 INDEX = "index"
 EVALUATION = "evaluation"
@@ -57,6 +60,15 @@ def recall_at(k: int) -> str:
 def mrr_at(k: int) -> str:
     """Metric: reciprocal rank of the first gold passage, 0 beyond rank k."""
     return f"mrr_at_{k}"
+
+
+def rouge_l_at(k: int) -> str:
+    """Metric: the best ROUGE-L between a question and the first k queries generated for its gold passage."""
+    return f"rouge_l_at_{k}"
+
+
+SELF_BLEU = "self_bleu_4"
+"""Metric: how alike the queries of a passage are (Zhu et al. 2018); high is little diversity."""
 
 
 def short(metric: str) -> str:
