@@ -27,7 +27,7 @@ from multiview.generation.generators import fingerprint, initial_generator, load
 from multiview.generation.queries import iterate_queries, read_queries, with_queries
 from multiview.generation.sampling import candidates, uniforms
 from multiview.model import bases
-from tests.generation.kept import Kept
+from tests.kept import Kept
 from tests.model import material
 from tests.recording import Recorder
 from tests.tiny import tiny_bert, tiny_t5
@@ -70,6 +70,29 @@ def test_queries_are_the_same_whatever_the_order_and_the_shards(
 def test_a_passage_alone_has_the_queries_that_it_has_among_others(generator: QueryGenerator) -> None:
     for passage in PASSAGES:
         assert queries_of(generator, [passage])[passage.id] == _expected(generator)[passage.id]
+
+
+def test_every_batch_of_one_length_has_one_shape(
+    generator: QueryGenerator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another shape would change logits in their last bits, and now and then a token."""
+    shapes: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
+    read, write = generator.model.get_encoder(), generator.model.generate
+
+    def spy(input_ids: torch.Tensor, attention_mask: torch.Tensor) -> Any:
+        shapes.append((tuple(input_ids.shape), ()))
+        return read(input_ids=input_ids, attention_mask=attention_mask)
+
+    def written(**given: Any) -> Any:
+        shapes[-1] = (shapes[-1][0], tuple(given["encoder_outputs"].last_hidden_state.shape))
+        return write(**given)
+
+    monkeypatch.setattr(generator.model, "get_encoder", lambda: spy)
+    monkeypatch.setattr(generator.model, "generate", written)
+    lengths = {generator._padded(len(generator._tokens(passage))) for passage in PASSAGES}
+    assert lengths == {16, 32, 48}
+    queries_of(generator, PASSAGES)
+    assert set(shapes) == {((4, length), (12, length, 32)) for length in lengths}
 
 
 def test_queries_are_drawn_token_by_token_from_the_model_s_distribution(

@@ -1,5 +1,7 @@
 """Seeded sampling: exact top-k and top-p, and draws that know nothing of each other."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -18,7 +20,7 @@ def test_what_a_token_is_drawn_from_is_what_transformers_would_draw_from(
     scores = 3 * torch.randn(4, 30, generator=torch.Generator().manual_seed(seed))
     probabilities, tokens = candidates(scores, top_k, top_p)
     ours = torch.zeros(4, 30, dtype=torch.float64).scatter(1, tokens, probabilities)
-    ids = torch.zeros(4, 1, dtype=torch.int64)
+    ids: Any = torch.zeros(4, 1, dtype=torch.int64)
     warped = TopPLogitsWarper(top_p)(ids, TopKLogitsWarper(top_k)(ids, scores.double()))
     torch.testing.assert_close(ours, warped.softmax(-1))
     assert (tokens.diff(dim=1) > 0).all(), "in the order of tokens"

@@ -13,7 +13,7 @@ from multiview.data.questions import Question
 from multiview.errors import InputError
 from multiview.generation.generators import load
 from multiview.generation.train import Pairs, gold_pairs, train_generator
-from tests.generation.kept import Kept
+from tests.kept import Kept
 from tests.model import material
 from tests.recording import Recorder
 from tests.tiny import tiny_t5
