@@ -1,6 +1,10 @@
 """A BERT small enough for tests: 2 layers, 64 wide unless told, random weights, an English WordPiece vocabulary."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
 
 _WORDS = """
 the of and to in a is was were are be been by for with on at from as that this it its he she they
@@ -28,32 +32,13 @@ normandy california texas florida york boston chicago denver carolina super bowl
 def tiny_bert(folder: Path, seed: int = 0, width: int = 64) -> Path:
     """Write a tiny random BERT with its tokenizer into `folder` and return it; the same bytes for the same seed."""
     import torch
-    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
-    from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+    from transformers import BertConfig, BertModel
     from transformers.utils.logging import disable_progress_bar
 
     disable_progress_bar()
-
-    letters = "abcdefghijklmnopqrstuvwxyz0123456789"
-    marks = list(".,;:!?'\"()[]-–—/%$&’")
-    endings = ["s", "ed", "ing", "er", "ly", "ion", "al", "ian"]
-    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *marks, *letters, *_WORDS.split()]
-    pieces = list(dict.fromkeys([*pieces, *(f"##{piece}" for piece in [*letters, *endings])]))
-    tokenizer = Tokenizer(models.WordPiece({piece: i for i, piece in enumerate(pieces)}, unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.BertNormalizer()
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.decoder = decoders.WordPiece()
-    fast = PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        pad_token="[PAD]",
-        unk_token="[UNK]",
-        cls_token="[CLS]",
-        sep_token="[SEP]",
-        mask_token="[MASK]",
-        model_max_length=512,
-    )
+    fast = tiny_tokenizer()
     config = BertConfig(
-        vocab_size=len(pieces),
+        vocab_size=len(fast),
         hidden_size=width,
         num_hidden_layers=2,
         num_attention_heads=4,
@@ -69,3 +54,62 @@ def tiny_bert(folder: Path, seed: int = 0, width: int = 64) -> Path:
     model.save_pretrained(folder)
     fast.save_pretrained(folder)
     return folder
+
+
+def tiny_t5(folder: Path, seed: int = 0, width: int = 32) -> Path:
+    """Write a tiny random T5 of 2 layers with its tokenizer into `folder` and return it; the same bytes for the same seed."""
+    import torch
+    from tokenizers.processors import TemplateProcessing
+    from transformers import T5Config, T5ForConditionalGeneration
+    from transformers.utils.logging import disable_progress_bar
+
+    disable_progress_bar()
+    fast = tiny_tokenizer(eos_token="[SEP]")
+    end = fast.convert_tokens_to_ids("[SEP]")
+    fast.backend_tokenizer.post_processor = TemplateProcessing(
+        single="$A [SEP]", special_tokens=[("[SEP]", end)]
+    )
+    config = T5Config(
+        vocab_size=len(fast),
+        d_model=width,
+        d_kv=width // 4,
+        d_ff=2 * width,
+        num_layers=2,
+        num_heads=4,
+        pad_token_id=fast.pad_token_id,
+        eos_token_id=end,
+        decoder_start_token_id=fast.pad_token_id,  # pyright: ignore[reportCallIssue]
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = T5ForConditionalGeneration(config)
+    folder.mkdir(parents=True, exist_ok=True)
+    model.save_pretrained(folder)
+    fast.save_pretrained(folder)
+    return folder
+
+
+def tiny_tokenizer(**special: str) -> "PreTrainedTokenizerFast":
+    """An English WordPiece tokenizer of some 600 pieces, which adds no tokens of its own."""
+    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    letters = "abcdefghijklmnopqrstuvwxyz0123456789"
+    marks = list(".,;:!?'\"()[]-–—/%$&’")
+    endings = ["s", "ed", "ing", "er", "ly", "ion", "al", "ian"]
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *marks, *letters, *_WORDS.split()]
+    pieces = list(dict.fromkeys([*pieces, *(f"##{piece}" for piece in [*letters, *endings])]))
+    tokenizer = Tokenizer(models.WordPiece({piece: i for i, piece in enumerate(pieces)}, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece()
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        pad_token="[PAD]",
+        unk_token="[UNK]",
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+        mask_token="[MASK]",
+        model_max_length=512,
+        **special,
+    )

@@ -26,6 +26,7 @@ from multiview.embeddings import QUERIES_FIELD
 from multiview.errors import InputError
 from multiview.generation.queries import with_queries
 from multiview.model.batch import Batch, make_batch
+from multiview.model.devices import device
 from multiview.model.encoder import BiEncoder
 from multiview.model.layouts import TokenSequence, View, kept_views
 
@@ -81,7 +82,7 @@ class Encoder:
 
     def __init__(self, model: Path, settings: Encode, questions_only: bool = False) -> None:
         self.settings = settings
-        self.device = device_of(settings.device)
+        self.device = device(settings.device, "encode.device")
         self.model = BiEncoder.load(model, weights_type(settings), questions_only).to(self.device).eval()
         self.layout = self.model.layout
         if settings.question_length is not None:
@@ -247,18 +248,6 @@ def arithmetic(settings: Encode, device: torch.device) -> contextlib.AbstractCon
     if settings.compute == "autocast":
         return torch.autocast(device.type, dtype=torch.bfloat16)
     return contextlib.nullcontext()
-
-
-def device_of(name: str) -> torch.device:
-    """`auto` is the GPU where there is one; InputError for one that is not there."""
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if name.startswith("cuda") and not torch.cuda.is_available():
-        raise InputError(f"encode.device: {name}, but torch sees no GPU here; use auto or cpu")
-    try:
-        return torch.device(name)
-    except RuntimeError:
-        raise InputError(f"encode.device: there is no device {name!r}; use auto, cpu or cuda") from None
 
 
 def _block_digests(path: Path, block: int) -> Iterator[str]:

@@ -103,6 +103,15 @@ def answer_found(kind: str) -> str:
     return f"training_answers_{kind}"
 
 
+def rouge_l_at(k: int) -> str:
+    """Metric: the best ROUGE-L between a question and the first k queries generated for its gold passage."""
+    return f"rouge_l_at_{k}"
+
+
+SELF_BLEU = "self_bleu_4"
+"""Metric: how alike the queries of a passage are (Zhu et al. 2018); high is little diversity."""
+
+
 SHORT = {"accuracy": "acc", "recall": "gold", "mrr": "MRR", "ndcg": "nDCG"}
 
 

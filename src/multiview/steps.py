@@ -78,6 +78,13 @@ def load_function(path: str) -> Any:
     return getattr(import_module(module), name)
 
 
+_PAIRS = ("generation.input", "generation.input_length", "generation.max_length")
+"""What the query generator reads, and how long its queries are."""
+
+_SAMPLING = tuple(
+    f"generation.{name}" for name in ("queries", "top_k", "top_p", "batch_size", "bucket", "seed", "device")
+)
+
 _MATCHING = ("questions.answer_matching", "corpus.language")
 
 STEPS: dict[str, Step] = {
@@ -117,6 +124,43 @@ STEPS: dict[str, Step] = {
             inputs=("start", "passages", "questions", "negatives"),
             outputs=(names.MODEL,),
             checkpoints=True,
+        ),
+        Step(
+            name="initial-generator",
+            version=1,
+            run="multiview.generation.generators:initial_generator",
+            settings=("generation.model",),
+            inputs=(),
+            outputs=(names.GENERATOR,),
+            sources="multiview.generation.generators:fingerprint",
+        ),
+        Step(
+            name="train-generator",
+            version=1,
+            run="multiview.generation.train:train_generator",
+            settings=("generation.train", *_PAIRS),
+            inputs=("base", "passages", "questions"),
+            outputs=(names.GENERATOR,),
+            checkpoints=True,
+        ),
+        Step(
+            name="generate-queries",
+            version=1,
+            run="multiview.generation.generate:generate_queries",
+            settings=(*_SAMPLING, *_PAIRS),
+            inputs=("generator", "passages"),
+            outputs=(names.QUERIES,),
+            shards=True,
+            checkpoints=True,
+        ),
+        Step(
+            name="evaluate-queries",
+            version=1,
+            run="multiview.generation.evaluate:evaluate_queries",
+            settings=("generation.queries",),
+            inputs=("queries", "questions"),
+            lists=("queries",),
+            outputs=(names.QUERY_EVALUATION,),
         ),
         Step(
             name="gather-queries",

@@ -1,6 +1,5 @@
 """The training step: its data order, its resumption, and what it refuses."""
 
-import shutil
 from collections import Counter, defaultdict
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,6 +20,7 @@ from multiview.training.batches import Collator, no_negatives
 from multiview.training.stream import Example, QuestionStream
 from multiview.training.train import train, training_data
 from multiview.training.trainer import BiEncoderTrainer, warmup_steps
+from tests.kept import Kept
 from tests.model import material
 from tests.recording import Recorder
 
@@ -131,22 +131,6 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Staged]:
         "passages": material.write_shard(folder / "passages", passages),
         **material.write_training_data(folder, questions, pool),
     }
-
-
-class Kept:
-    """Checkpoints in a folder; `stop_after` kills the run once that step is kept."""
-
-    def __init__(self, folder: Path, stop_after: int | None = None) -> None:
-        self.folder, self.stop_after = folder, stop_after
-
-    def latest(self) -> Path | None:
-        steps = sorted(self.folder.glob("*"), key=lambda path: int(path.name))
-        return steps[-1] if steps else None
-
-    def publish(self, step: int, folder: Path) -> None:
-        shutil.copytree(folder, self.folder / str(step))
-        if step == self.stop_after:
-            raise KeyboardInterrupt
 
 
 def run(

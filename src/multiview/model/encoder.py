@@ -221,7 +221,7 @@ def _load_encoder(place: str, dtype: torch.dtype) -> PreTrainedModel:
             place, dtype=dtype, use_safetensors=True, trust_remote_code=False, attn_implementation="sdpa"
         )
     except (OSError, ValueError, ImportError, KeyError) as error:
-        raise InputError(f"model.base: cannot load {place}: {_first_line(error)}") from error
+        raise InputError(f"model.base: cannot load {place}: {first_line(error)}") from error
     if getattr(encoder, "pooler", None) is not None:
         encoder.pooler = None
     return encoder
@@ -231,10 +231,10 @@ def _load_tokenizer(place: str) -> Any:
     try:
         return AutoTokenizer.from_pretrained(place, trust_remote_code=False)
     except (OSError, ValueError, ImportError, KeyError) as error:
-        raise InputError(f"model.base: cannot load the tokenizer of {place}: {_first_line(error)}") from error
+        raise InputError(f"model.base: cannot load the tokenizer of {place}: {first_line(error)}") from error
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 

@@ -15,9 +15,10 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 from multiview.config import Encode
 from multiview.data.passages import Passage, read_passages
 from multiview.data.questions import Question
-from multiview.encoding import Buckets, arithmetic, device_of, weights_type
+from multiview.encoding import Buckets, arithmetic, weights_type
 from multiview.errors import InputError
 from multiview.model.bases import staged_base
+from multiview.model.devices import device
 from multiview.model.encoder import quiet
 from multiview.model.layouts import TokenSequence
 from multiview.negatives.filtering import hits_by_passage
@@ -38,7 +39,7 @@ class CrossEncoder:
     def __init__(self, folder: Path, settings: Encode, name: str) -> None:
         """Load the checkpoint in `folder`, called `name` in error lines. InputError if it is no such classifier."""
         self.settings = settings
-        self.device = device_of(settings.device)
+        self.device = device(settings.device, "encode.device")
         model, notes, self.tokenizer = _load(folder, weights_type(settings), name)
         if (labels := model.config.num_labels) != 1:
             raise InputError(

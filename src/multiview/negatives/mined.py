@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from multiview.config import Mining
 from multiview.data.passages import read_passages
 from multiview.data.questions import Question, read_questions
-from multiview.model.bases import content_of
+from multiview.model.bases import base_fingerprint
 from multiview.negatives.filtering import (
     Sifted,
     above_margin,
@@ -54,7 +54,7 @@ class Mined:
 def fingerprint(settings: Any) -> dict[str, Any]:
     """What `mining.cross_encoder` is by content, where there is one: part of the key of what it filters."""
     name = settings.mining.cross_encoder
-    return {"cross_encoder": content_of(name, "mining.cross_encoder")} if name else {}
+    return {"cross_encoder": base_fingerprint(name, "mining.cross_encoder")} if name else {}
 
 
 def mine(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any) -> None:

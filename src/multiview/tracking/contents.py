@@ -144,7 +144,7 @@ class Contents:
             if record is None:
                 continue
             self.client.log_text(run, record.to_json().decode(), f"{kind}/{names.RECORD_FILE}")
-            if kind in (names.EVALUATION, names.COMPARISON):
+            if kind in (names.EVALUATION, names.COMPARISON, names.QUERY_EVALUATION):
                 folder = stage(self.store, record).path
                 for file in record.files:
                     if file.path.endswith((".json", ".md", ".html", ".trec")):

@@ -1,0 +1,156 @@
+"""Generating queries: the passages of a shard in, a few queries for each out."""
+
+import shutil
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import LogitsProcessorList
+from transformers.modeling_outputs import BaseModelOutput
+
+from multiview.config import Generation
+from multiview.data.passages import COLUMNS, ROW_GROUP, Passage, count_passages, passages_of, read_tables
+from multiview.generation.generators import check_lengths, input_text, load
+from multiview.generation.queries import FILE, iterate_queries, join, write_queries
+from multiview.generation.sampling import SeededSampler, uniforms
+from multiview.model.devices import device
+from multiview.training.trainer import Checkpoints
+
+PART = ROW_GROUP
+"""Passages that are batched together and written as one row group."""
+
+PARTS_PER_CHECKPOINT = 10
+"""Parts after which what is done is kept."""
+
+
+class QueryGenerator:
+    """A loaded generator on its device.
+
+    Every batch of one padded length has the same shape, filled up with copies of its last passage: logits
+    depend on the shape in the last bits, and on the neighbours not at all.
+    """
+
+    def __init__(self, folder: Path, settings: Generation) -> None:
+        self.settings = settings
+        self.device = device(settings.device, "generation.device")
+        model, self.tokenizer = load(folder)
+        check_lengths(model, settings)
+        self.model = model.to(self.device)
+
+    def queries(self, passages: Sequence[Passage]) -> Iterator[tuple[int, list[str]]]:
+        """The number of each passage and its queries, `generation.queries` of them: batch by batch, in another order."""
+        inputs = [self._tokens(passage) for passage in passages]
+        by_length: dict[int, list[int]] = defaultdict(list)
+        for number, tokens in enumerate(inputs):
+            by_length[self._padded(len(tokens))].append(number)
+        size = self.settings.batch_size
+        for length, numbers in sorted(by_length.items()):
+            for first in range(0, len(numbers), size):
+                chosen = numbers[first : first + size]
+                members = [(passages[number].id, inputs[number]) for number in chosen]
+                yield from zip(chosen, self._batch(members, length), strict=True)
+
+    def _tokens(self, passage: Passage) -> list[int]:
+        text = input_text(passage, self.settings)
+        return self.tokenizer(text, truncation=True, max_length=self.settings.input_length)["input_ids"]
+
+    def _padded(self, tokens: int) -> int:
+        bucket = self.settings.bucket
+        return min(-(-tokens // bucket) * bucket, self.settings.input_length)
+
+    @torch.inference_mode()
+    def _batch(self, members: Sequence[tuple[str, list[int]]], length: int) -> list[list[str]]:
+        """The queries of each of at most `batch_size` passages, given by id and tokens."""
+        settings = self.settings
+        filled = [*members, *[members[-1]] * (settings.batch_size - len(members))]
+        input_ids = torch.full((len(filled), length), self.tokenizer.pad_token_id)
+        mask = torch.zeros(len(filled), length, dtype=torch.int64)
+        for row, (_, tokens) in enumerate(filled):
+            input_ids[row, : len(tokens)] = torch.tensor(tokens)
+            mask[row, : len(tokens)] = 1
+        drawn = np.concatenate(
+            [uniforms(settings.seed, name, settings.queries, settings.max_length) for name, _ in filled]
+        )
+        sampler = SeededSampler(torch.from_numpy(drawn).to(self.device), settings.top_k, settings.top_p)
+        mask = mask.to(self.device)
+        # A passage is read once, whatever the number of its queries.
+        read = self.model.get_encoder()(input_ids=input_ids.to(self.device), attention_mask=mask)[0]
+        written = self.model.generate(
+            encoder_outputs=BaseModelOutput(last_hidden_state=read.repeat_interleave(settings.queries, 0)),
+            attention_mask=mask.repeat_interleave(settings.queries, 0),
+            logits_processor=LogitsProcessorList([sampler]),
+            max_new_tokens=settings.max_length,
+            do_sample=False,
+        )
+        texts = [
+            " ".join(text.split()) for text in self.tokenizer.batch_decode(written, skip_special_tokens=True)
+        ]
+        number = settings.queries
+        return [texts[row * number : (row + 1) * number] for row in range(len(members))]
+
+
+def generate_queries(
+    settings: Any,
+    inputs: dict[str, Any],
+    output: dict[str, Path],
+    tell: Any,
+    checkpoints: Checkpoints | None = None,
+) -> None:
+    """Step: queries of the passages of one shard (`passages`) by `generator`, as `queries`.
+
+    Writes `queries.parquet` (id, queries; see `queries.Row`) in passage order. The queries of a passage
+    depend on it, on the generator and on settings.generation, not on shard, order or neighbours. Empty ones
+    are left out and counted. A run that was killed goes on from `checkpoints.latest()`.
+    """
+    generator = QueryGenerator(inputs["generator"].path, settings.generation)
+    shard = inputs["passages"].path
+    total, done = count_passages(shard), 0
+    with tempfile.TemporaryDirectory(prefix="queries-") as folder:
+        parts = _resumed(Path(folder), checkpoints)
+        for number, table in enumerate(read_tables(shard, COLUMNS, PART), 1):
+            passages = list(passages_of(table))
+            part = parts / f"part-{number:06d}.parquet"
+            if not part.exists():
+                queries: dict[int, list[str]] = {}
+                for at, found in generator.queries(passages):
+                    queries[at] = found
+                    tell.progress(done + len(queries), total, "passages")
+                write_queries(
+                    [(p.id, tuple(filter(None, queries[at]))) for at, p in enumerate(passages)], part
+                )
+                if checkpoints is not None and number % PARTS_PER_CHECKPOINT == 0:
+                    checkpoints.publish(number, parts)
+            done += len(passages)
+        join(sorted(parts.glob("part-*.parquet")), output["queries"] / FILE)
+    _tell_counts(output["queries"], settings.generation.queries, tell)
+
+
+def _resumed(folder: Path, checkpoints: Checkpoints | None) -> Path:
+    """The folder of the parts that are done, with those of the last checkpoint in it."""
+    latest = checkpoints.latest() if checkpoints is not None else None
+    for part in latest.glob("part-*.parquet") if latest is not None else ():
+        shutil.copy(part, folder)
+    return folder
+
+
+def _tell_counts(folder: Path, wanted: int, tell: Any) -> None:
+    counts = np.array([(len(queries), len(set(queries))) for _, queries in iterate_queries(folder)])
+    written, different = counts.reshape(-1, 2).T
+    without = int((written == 0).sum())
+    for name, value in (
+        ("passages", len(counts)),
+        ("queries", int(written.sum())),
+        ("distinct_queries", int(different.sum())),
+        ("empty_queries", int((wanted - written).sum())),
+        ("passages_short_of_queries", int((written < wanted).sum())),
+        ("passages_without_queries", without),
+    ):
+        tell.fact(name, value)
+    if without:
+        tell.warning(
+            f"{without} of {len(counts)} passages got no query, so they keep the view of their own text alone"
+        )

@@ -1,0 +1,17 @@
+"""Where a model runs."""
+
+import torch
+
+from multiview.errors import InputError
+
+
+def device(name: str, setting: str) -> torch.device:
+    """`auto` is the GPU where there is one; InputError, naming `setting`, for one that is not there."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if name.startswith("cuda") and not torch.cuda.is_available():
+        raise InputError(f"{setting}: {name}, but torch sees no GPU here; use auto or cpu")
+    try:
+        return torch.device(name)
+    except RuntimeError:
+        raise InputError(f"{setting}: there is no device {name!r}; use auto, cpu or cuda") from None

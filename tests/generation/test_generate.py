@@ -1,0 +1,300 @@
+"""Generating queries with a tiny random T5: the same whatever the order, and whatever interrupts it."""
+
+from collections.abc import Sequence
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from multiview.artifacts.attempt import Attempt
+from multiview.artifacts.record import describe_files, digest_of, load_record
+from multiview.artifacts.staged import Staged
+from multiview.artifacts.store import LocalStore
+from multiview.config import Generation
+from multiview.data.passages import Passage
+from multiview.errors import InputError
+from multiview.generation import generate
+from multiview.generation.generate import QueryGenerator, generate_queries
+from multiview.generation.generators import fingerprint, initial_generator, load, published
+from multiview.generation.queries import iterate_queries, read_queries, with_queries
+from multiview.generation.sampling import candidates, uniforms
+from multiview.model import bases
+from tests.kept import Kept
+from tests.model import material
+from tests.recording import Recorder
+from tests.tiny import tiny_bert, tiny_t5
+
+SETTINGS = Generation(queries=3, max_length=8, batch_size=4, bucket=16, input_length=48, top_k=12)
+PASSAGES = [material.passage(number) for number in range(12)]
+
+
+@pytest.fixture(scope="module")
+def t5(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_t5(tmp_path_factory.mktemp("t5"))
+
+
+@pytest.fixture(scope="module")
+def generator(t5: Path) -> QueryGenerator:
+    return QueryGenerator(t5, SETTINGS)
+
+
+def queries_of(generator: QueryGenerator, passages: Sequence[Passage]) -> dict[str, list[str]]:
+    return {passages[number].id: queries for number, queries in generator.queries(passages)}
+
+
+@cache
+def _expected(generator: QueryGenerator) -> dict[str, list[str]]:
+    return queries_of(generator, PASSAGES)
+
+
+@given(st.permutations(range(len(PASSAGES))), st.sets(st.integers(1, len(PASSAGES) - 1), max_size=3))
+@settings(max_examples=6, deadline=None)
+def test_queries_are_the_same_whatever_the_order_and_the_shards(
+    generator: QueryGenerator, order: list[int], cuts: set[int]
+) -> None:
+    edges = [0, *sorted(cuts), len(order)]
+    found: dict[str, list[str]] = {}
+    for start, stop in pairwise(edges):
+        found |= queries_of(generator, [PASSAGES[number] for number in order[start:stop]])
+    assert found == _expected(generator)
+
+
+def test_a_passage_alone_has_the_queries_that_it_has_among_others(generator: QueryGenerator) -> None:
+    for passage in PASSAGES:
+        assert queries_of(generator, [passage])[passage.id] == _expected(generator)[passage.id]
+
+
+def test_every_batch_of_one_length_has_one_shape(
+    generator: QueryGenerator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another shape would change logits in their last bits, and now and then a token."""
+    shapes: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
+    read, write = generator.model.get_encoder(), generator.model.generate
+
+    def spy(input_ids: torch.Tensor, attention_mask: torch.Tensor) -> Any:
+        shapes.append((tuple(input_ids.shape), ()))
+        return read(input_ids=input_ids, attention_mask=attention_mask)
+
+    def written(**given: Any) -> Any:
+        shapes[-1] = (shapes[-1][0], tuple(given["encoder_outputs"].last_hidden_state.shape))
+        return write(**given)
+
+    monkeypatch.setattr(generator.model, "get_encoder", lambda: spy)
+    monkeypatch.setattr(generator.model, "generate", written)
+    lengths = {generator._padded(len(generator._tokens(passage))) for passage in PASSAGES}
+    assert lengths == {16, 32, 48}
+    queries_of(generator, PASSAGES)
+    assert set(shapes) == {((4, length), (12, length, 32)) for length in lengths}
+
+
+def test_queries_are_drawn_token_by_token_from_the_model_s_distribution(
+    generator: QueryGenerator, t5: Path
+) -> None:
+    """Each query again: in float64, without cache, batch, padding or transformers' `generate`."""
+    model, tokenizer = load(t5)
+    model = model.double()
+    for passage in PASSAGES[:4]:
+        text = f"{passage.title} {passage.text}".strip()
+        ids = tokenizer(text)["input_ids"][: SETTINGS.input_length - 1]
+        ids = torch.tensor([ids if ids[-1] == tokenizer.eos_token_id else [*ids, tokenizer.eos_token_id]])
+        numbers = uniforms(SETTINGS.seed, passage.id, SETTINGS.queries, SETTINGS.max_length)
+        for number, row in enumerate(numbers):
+            written = [model.config.decoder_start_token_id]
+            for uniform in row:
+                with torch.no_grad():
+                    logits = model(input_ids=ids, decoder_input_ids=torch.tensor([written])).logits[:, -1]
+                probabilities, tokens = candidates(logits, SETTINGS.top_k, SETTINGS.top_p)
+                reached = np.cumsum(probabilities[0].numpy()) > uniform
+                written.append(int(tokens[0, reached.argmax()]))
+                if written[-1] == tokenizer.eos_token_id:
+                    break
+            text = tokenizer.decode(written, skip_special_tokens=True)
+            assert _expected(generator)[passage.id][number] == " ".join(text.split())
+
+
+def test_the_draws_of_a_passage_differ_and_so_do_seeds_and_passages(
+    generator: QueryGenerator, t5: Path
+) -> None:
+    expected = _expected(generator)
+    assert len({query for queries in expected.values() for query in queries}) == 3 * len(PASSAGES)
+    other = QueryGenerator(t5, SETTINGS.model_copy(update={"seed": 1}))
+    assert not set(queries_of(other, PASSAGES[:2])["p000"]) & set(expected["p000"])
+
+
+def test_the_title_is_read_where_it_is_asked_for(t5: Path) -> None:
+    def read(input: str, title: str) -> list[int]:
+        chosen = SETTINGS.model_copy(update={"input": input, "bucket": 8})
+        return QueryGenerator(t5, chosen)._tokens(Passage("p", title, "The sea.", (8,)))
+
+    assert read("text", "Europe") == read("text", "") == read("title_text", "")
+    assert len(read("title_text", "king")) == len(read("text", "king")) + 1
+
+
+def run(
+    t5: Path, passages: Staged, output: Path, checkpoints: Any = None, **options: Any
+) -> tuple[Recorder, Path]:
+    output.mkdir()
+    tell = Recorder()
+    chosen = SimpleNamespace(generation=SETTINGS.model_copy(update=options))
+    inputs = {"generator": Staged(t5, "t5"), "passages": passages}
+    generate_queries(chosen, inputs, {"queries": output}, tell, checkpoints)
+    return tell, output
+
+
+@pytest.fixture
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(generate, "PART", 5)
+    monkeypatch.setattr(generate, "PARTS_PER_CHECKPOINT", 1)
+
+
+def test_the_step_writes_the_queries_in_passage_order(
+    generator: QueryGenerator, t5: Path, tmp_path: Path, small_parts: None
+) -> None:
+    shard = material.write_shard(tmp_path / "passages", PASSAGES)
+    tell, output = run(t5, shard, tmp_path / "out")
+    assert [(name, list(queries)) for name, queries in iterate_queries(output)] == [
+        (passage.id, _expected(generator)[passage.id]) for passage in PASSAGES
+    ]
+    file = pq.read_metadata(output / "queries.parquet")
+    assert [file.row_group(number).num_rows for number in range(file.num_row_groups)] == [5, 5, 2]
+    assert tell.steps[-1] == (12, 12, "passages")
+    assert tell.facts["passages"] == 12 and tell.facts["queries"] == 36
+    assert tell.facts["empty_queries"] == 0 and not tell.warnings
+
+
+def test_a_killed_run_goes_on_and_writes_the_very_bytes_of_an_uninterrupted_one(
+    t5: Path, tmp_path: Path, small_parts: None
+) -> None:
+    shard = material.write_shard(tmp_path / "passages", PASSAGES)
+    _, whole = run(t5, shard, tmp_path / "whole")
+    kept = Kept(tmp_path / "checkpoints", stop_after=2)
+    with pytest.raises(KeyboardInterrupt):
+        run(t5, shard, tmp_path / "killed", kept)
+    kept.stop_after = None
+    tell, resumed = run(t5, shard, tmp_path / "resumed", kept)
+    assert (resumed / "queries.parquet").read_bytes() == (whole / "queries.parquet").read_bytes()
+    assert [done for done, _, _ in tell.steps] == [11, 12], "what was done is not done again"
+
+
+def test_empty_queries_are_left_out_and_counted(
+    t5: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn = [["", "a", "a"], ["", "", ""], ["b", "c", "d"]]
+    monkeypatch.setattr(QueryGenerator, "queries", lambda self, passages: reversed([*enumerate(drawn)]))
+    tell, output = run(t5, material.write_shard(tmp_path / "passages", PASSAGES[:3]), tmp_path / "out")
+    assert list(iterate_queries(output)) == [("p000", ("a", "a")), ("p001", ()), ("p002", ("b", "c", "d"))]
+    assert read_queries([output]) == {"p000": ("a",), "p001": (), "p002": ("b", "c", "d")}
+    counted = {name: value for name, value in tell.facts.items() if name != "passages"}
+    assert counted == {
+        "queries": 5,
+        "distinct_queries": 4,
+        "empty_queries": 4,
+        "passages_short_of_queries": 2,
+        "passages_without_queries": 1,
+    }
+    assert tell.warnings == ["1 of 3 passages got no query, so they keep the view of their own text alone"]
+
+
+def test_queries_are_read_beside_their_passages(t5: Path, tmp_path: Path) -> None:
+    _, output = run(t5, material.write_shard(tmp_path / "passages", PASSAGES[:4]), tmp_path / "out")
+    of = read_queries([output])
+    assert list(with_queries(PASSAGES[:4], output)) == [(p, of[p.id]) for p in PASSAGES[:4]]
+    with pytest.raises(InputError, match="queries of 'p000' where passage 'p001' comes"):
+        list(with_queries(PASSAGES[1:4], output))
+    with pytest.raises(InputError, match="queries of None where passage 'p004' comes"):
+        list(with_queries(PASSAGES[:5], output))
+    with pytest.raises(InputError, match="queries of 'p003' after the last passage"):
+        list(with_queries(PASSAGES[:3], output))
+    with pytest.raises(InputError, match="'p000' are also in another shard"):
+        read_queries([output, output])
+    with pytest.raises(InputError, match="run the generate-queries step"):
+        read_queries([tmp_path])
+
+
+def initial(model: Path, output: Path) -> Recorder:
+    output.mkdir()
+    tell = Recorder()
+    settings = SimpleNamespace(generation=Generation(model=str(model)))
+    initial_generator(settings, {}, {"generator": output}, tell)
+    return tell
+
+
+def test_the_initial_generator_is_the_model_by_content(t5: Path, tmp_path: Path) -> None:
+    tell = initial(t5, tmp_path / "one")
+    copy = tmp_path / "elsewhere"
+    copy.symlink_to(t5)
+    initial(copy, tmp_path / "two")
+    one, two = (digest_of(describe_files(tmp_path / name)) for name in ("one", "two"))
+    assert one == two, "where it came from is not in it"
+    model, _ = load(t5)
+    again, _ = load(tmp_path / "one")
+    assert tell.facts["parameters"] == sum(p.numel() for p in model.parameters())
+    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), again.parameters(), strict=True))
+
+
+def test_what_is_no_generator_is_refused_with_one_line(t5: Path, tmp_path: Path) -> None:
+    def refusal(model: Path | str, output: str) -> str:
+        with pytest.raises(InputError) as error:
+            initial(Path(model), tmp_path / output)
+        assert "\n" not in str(error.value) and str(error.value).startswith("generation.model: ")
+        return str(error.value)
+
+    pickled = tmp_path / "pickled"
+    pickled.mkdir()
+    (pickled / "config.json").write_bytes((t5 / "config.json").read_bytes())
+    torch.save(load(t5)[0].state_dict(), pickled / "pytorch_model.bin")
+    assert "holds no *.safetensors; load and save the model once" in refusal(pickled, "a")
+    assert "there is no folder" in refusal(tmp_path / "nowhere", "b")
+    bert = tiny_bert(tmp_path / "bert")
+    assert "as a sequence-to-sequence model such as T5" in refusal(bert, "c")
+
+
+def test_a_hub_model_is_that_of_the_commit_in_the_key_and_never_pickled(
+    t5: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, str]] = []
+    (tmp_path / "pickled").mkdir()
+    (tmp_path / "pickled" / "config.json").write_bytes((t5 / "config.json").read_bytes())
+    hub = {"a/t5": t5, "a/pickled": tmp_path / "pickled"}
+
+    def download(name: str, revision: str, allow_patterns: list[str]) -> str:
+        assert not any("bin" in pattern or pattern == "*" for pattern in allow_patterns)
+        asked.append((name, revision))
+        return str(hub[name])
+
+    monkeypatch.setattr(bases, "_hub_commit", lambda name: f"commit of {name}")
+    monkeypatch.setattr("huggingface_hub.snapshot_download", download)
+    settings = SimpleNamespace(generation=Generation(model="a/t5"))
+    assert fingerprint(settings) == {"hub": "a/t5", "commit": "commit of a/t5"}
+    initial(Path("a/t5"), tmp_path / "out")
+    assert asked == [("a/t5", "commit of a/t5")]
+    with pytest.raises(InputError, match=r"generation\.model: .* holds no \*\.safetensors"):
+        initial(Path("a/pickled"), tmp_path / "none")
+
+
+def test_an_address_is_a_generator_s_or_no_address_at_all(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path / "store")
+    for kind in ("generator", "model"):
+        attempt = Attempt(store, kind, "k")
+        (attempt.path / "a.txt").write_text("a")
+        attempt.publish(step="train-generator", step_version=1, config={}, inputs={})
+    address = f"{store.url}/generator/k"
+    reference = published(address)
+    assert reference is not None and reference.address == address
+    assert reference.digest == load_record(address)[1].digest
+    assert [published(name) for name in ("t5-small", "google/t5", str(tmp_path), "s3://b/t5/x")] == [None] * 4
+    with pytest.raises(InputError, match="is the address of model, not of a generator"):
+        published(f"{store.url}/model/k")
+
+
+def test_settings_that_do_not_suit_are_refused_with_one_line(t5: Path) -> None:
+    with pytest.raises(InputError, match=r"generation\.device: there is no device 'tpu9x'"):
+        QueryGenerator(t5, SETTINGS.model_copy(update={"device": "tpu9x"}))

@@ -1,0 +1,106 @@
+"""Fine-tuning a tiny T5 on questions and their gold passages."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from multiview.artifacts.staged import Staged
+from multiview.config import Generation, GeneratorTraining
+from multiview.data.questions import Question
+from multiview.errors import InputError
+from multiview.generation.generators import load
+from multiview.generation.train import Pairs, gold_pairs, train_generator
+from tests.kept import Kept
+from tests.model import material
+from tests.recording import Recorder
+from tests.tiny import tiny_t5
+
+PASSAGES = [material.passage(number) for number in range(12)]
+
+
+@pytest.fixture(scope="module")
+def t5(tmp_path_factory: pytest.TempPathFactory) -> Staged:
+    return Staged(tiny_t5(tmp_path_factory.mktemp("t5")), "t5")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Staged]:
+    folder = tmp_path_factory.mktemp("data")
+    questions = [material.question(number, passage) for number, passage in enumerate(PASSAGES)]
+    asked = material.write_training_data(folder, questions, {})["questions"]
+    return {"passages": material.write_shard(folder / "passages", PASSAGES), "questions": asked}
+
+
+def run(
+    base: Staged, data: dict[str, Staged], output: Path, tell: Recorder, kept: Any = None, **options: Any
+) -> dict[str, torch.Tensor]:
+    chosen = {"batch_size": 4, "epochs": 2, "learning_rate": 3e-3, "checkpoint_steps": 2, "log_steps": 3}
+    training = GeneratorTraining.model_validate({**chosen, **options})
+    settings = SimpleNamespace(generation=Generation(train=training, input_length=48, max_length=12))
+    train_generator(settings, {"base": base, **data}, {"generator": output}, tell, kept)
+    return load(output)[0].state_dict()
+
+
+def test_a_killed_run_ends_with_the_very_weights_of_an_uninterrupted_one(
+    t5: Staged, data: dict[str, Staged], tmp_path: Path
+) -> None:
+    whole = run(t5, data, tmp_path / "whole", Recorder())
+    kept = Kept(tmp_path / "checkpoints", stop_after=4)
+    with pytest.raises(KeyboardInterrupt):
+        run(t5, data, tmp_path / "killed", Recorder(), kept)
+    kept.stop_after = None
+    tell = Recorder()
+    resumed = run(t5, data, tmp_path / "resumed", tell, kept)
+    assert all(torch.equal(whole[name], resumed[name]) for name in whole)
+    assert [step for step, _, _ in tell.steps] == [5, 6]
+    start = load(t5.path)[0].state_dict()
+    assert any(not torch.equal(whole[name], start[name]) for name in whole)
+
+
+def test_it_learns_to_ask_and_says_so(t5: Staged, data: dict[str, Staged], tmp_path: Path) -> None:
+    tell = Recorder()
+    run(t5, data, tmp_path / "out", tell, epochs=6)
+    losses = [value for name, value, _ in tell.metrics if name == "loss"]
+    assert losses[-1] < 0.7 * losses[0]
+    assert [step for name, _, step in tell.metrics if name == "loss"] == list(range(3, 19, 3))
+    assert {name for name, _, _ in tell.metrics} == {"loss", "grad_norm", "learning_rate", "epoch"}
+    assert tell.steps[-1] == (18, 18, "steps") and tell.facts["pairs"] == 12
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert {"config.json", "model.safetensors", "tokenizer.json"} <= names
+    assert not any(name.endswith((".bin", ".pt", ".pth")) for name in names)
+
+
+def test_half_precision_trains_float32_weights(t5: Staged, data: dict[str, Staged], tmp_path: Path) -> None:
+    trained = run(t5, data, tmp_path / "out", Recorder(), max_steps=2, precision="bfloat16")
+    assert all(value.dtype == torch.float32 and value.isfinite().all() for value in trained.values())
+
+
+def test_a_pair_is_the_passage_read_and_the_question_asked(t5: Staged) -> None:
+    _, tokenizer = load(t5.path)
+    pairs = Pairs([(PASSAGES[1], "Who lost the war?")], tokenizer, Generation(max_length=5))
+    row = pairs[0]
+    read = tokenizer.decode(row["input_ids"])
+    assert read.startswith("old europe") and read.endswith("text number 1. [SEP]")
+    assert tokenizer.decode(row["labels"]) == "who lost the war [SEP]", "cut to five tokens"
+
+
+def test_the_first_gold_passage_counts_and_questions_without_one_are_dropped(
+    data: dict[str, Staged], tmp_path: Path
+) -> None:
+    def pairs(questions: list[Question], tell: Recorder) -> list[tuple[str, str]]:
+        asked = material.write_training_data(tmp_path, questions, {})["questions"]
+        found = gold_pairs(data["passages"].path, asked.path, tell)
+        return [(passage.id, question) for passage, question in found]
+
+    without = Question("q1", "B?", ("x",), None, ())
+    tell = Recorder()
+    several = [Question("q0", "A?", ("x",), None, ("p002", "p001")), without]
+    assert pairs(several, tell) == [("p002", "A?")]
+    assert tell.facts == {"pairs": 1, "dropped_questions": 1}
+    with pytest.raises(InputError, match="no question has a gold passage"):
+        pairs([without], Recorder())
+    with pytest.raises(InputError, match="'gone'"):
+        pairs([Question("q0", "A?", ("x",), None, ("gone",))], Recorder())
