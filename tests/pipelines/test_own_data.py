@@ -69,7 +69,7 @@ def test_a_beir_folder_has_figures_of_gold_passages_alone(world):
         judged = [f"{row['qid']}\t{row['pid']}\t1" for row in asked]
         write_lines(folder / "qrels" / f"{split}.tsv", ["query-id\tcorpus-id\tscore", *judged])
     metrics = figures(world, questions={"source": str(folder), "dev_source": str(folder)})
-    assert set(metrics) == {"mvr", "bm25"} and names(metrics) == {"recall", "mrr"}
+    assert set(metrics) == {"mvr", "bm25"} and names(metrics) == {"recall", "mrr", "ndcg"}
     assert metrics["bm25"]["recall_at_20"] > 0.5
 
 
@@ -112,5 +112,5 @@ def test_raw_articles_and_questions_about_them(world):
     }
     corpus = {"source": str(folder), "cut": "sentences", "cut_length": 20}
     metrics = figures(world, corpus=corpus, questions={"source": asked["train"], "dev_source": asked["dev"]})
-    assert names(metrics) == {"accuracy", "recall", "mrr"}
+    assert names(metrics) == {"accuracy", "recall", "mrr", "ndcg"}
     assert metrics["bm25"]["recall_at_20"] > 0.5
