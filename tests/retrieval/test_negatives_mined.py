@@ -242,7 +242,7 @@ def test_whatever_the_settings_counts_add_up_and_each_negative_is_one(
     table = negatives_table("mined", [q.qid for q in questions], *hits(mined), mined.drawn, crowd.index.ids)
     for i, row in enumerate(table.to_pylist()):
         np.testing.assert_allclose(
-            row["scores"], [plain[i][int(name[1:])] for name in row["negative_ids"]], rtol=1e-5
+            row["scores"], [plain[i][int(name[1:])] for name in row["negative_ids"]], rtol=1e-5, atol=1e-5
         )
     tell = Recorder()
     tell_counts(mined, Mining(number=number), tell)
