@@ -10,10 +10,10 @@ def gather_queries(
     run: str,
     path: str,
     config: str,
-    shards: list[str],
+    parts: list[str],
     queries: Output[Dataset],
 ) -> str:
     """The generated queries of all shards in one artifact."""
     from multiview.runner import execute
 
-    return execute("gather-queries", run, path, config, {"shards": shards}, {"queries": queries})
+    return execute("gather-queries", run, path, config, {"parts": parts}, {"queries": queries})

@@ -121,9 +121,9 @@ def add_queries(plan: Plan, config: Config, data: Data) -> Output:
         generator=generator,
         passages=data.passages,
     )
-    made = [first_output(node)]
+    made: list[Source] = [first_output(node)]
     plan.add("evaluate-queries", "evaluate-queries", config, queries=made, questions=data.dev_questions)
-    return first_output(plan.add("gather-queries", "gather-queries", config, shards=made))
+    return first_output(plan.add("gather-queries", "gather-queries", config, parts=made))
 
 
 def _reads_queries(config: Config) -> bool:

@@ -167,8 +167,8 @@ STEPS: dict[str, Step] = {
             version=1,
             run="multiview.generation.gather:gather_queries",
             settings=(),
-            inputs=("shards",),
-            lists=("shards",),
+            inputs=("parts",),
+            lists=("parts",),
             outputs=(names.QUERIES,),
         ),
         Step(

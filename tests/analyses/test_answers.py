@@ -36,7 +36,7 @@ class Snippets:
     has_spans = True
     max_views = 4
 
-    def passage(self, passage):
+    def passage(self, passage, queries=()):
         return [TokenSequence([1, 2, 3, 4], VIEWS)]
 
 

@@ -41,7 +41,7 @@ def queries(folder: Path, passages: list[Passage] = PASSAGES) -> Staged:
     for name in ("made", "gathered"):
         (folder / name).mkdir(parents=True)
     write_queries([(p.id, QUERIES[p.id]) for p in passages], folder / "made" / "queries.parquet")
-    made = {"shards": [Staged(folder / "made", "made")]}
+    made = {"parts": [Staged(folder / "made", "made")]}
     gather_queries(SimpleNamespace(), made, {"queries": folder / "gathered"}, Recorder())
     return Staged(folder / "gathered", "queries")
 

@@ -1,6 +1,7 @@
 """Positives that mining found, as training takes them."""
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -8,7 +9,7 @@ import pyarrow.parquet as pq
 
 from multiview.config import Train
 from multiview.data.questions import Question
-from multiview.training.batches import other_positives
+from multiview.training.batches import no_negatives
 from multiview.training.train import training_data
 from tests.model import material
 from tests.recording import Recorder
@@ -46,7 +47,8 @@ def test_found_positives_are_drawn_where_asked_and_are_never_negatives(tmp_path:
     assert [items[i] for i in reversed(range(len(items)))] == examples[::-1]
     # All of them are masked where other questions bring them into the batch.
     example = next(e for e in examples if e.positive == "p000")
-    assert other_positives([example], ["p000", "p001", "p002", "p003"]) == [[False, True, True, False]]
+    example = replace(example, negatives=("p001", "p002", "p003"))
+    assert no_negatives([example], ["p000", "p001", "p002", "p003"], None) == [[False, True, True, False]]
     # The offset is into p000, the question's own; no offset outlives its passage.
     assert [q.answer_starts for q in items.questions] == [(3,), (3,), None]
     assert [q.positive_ids[0] for q in items.questions] == ["p000", "gone", "p003"]

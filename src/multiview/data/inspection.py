@@ -111,11 +111,11 @@ def uses_of(named: Sequence[str], config: Config) -> dict[Use, list[str]]:
         files = sources.expand_source(source, "corpus")
         if sources.is_collection(source):
             found["corpus"].append(source if not split_of(source) else files[0])
-            for use in ("train", "dev"):
-                if not split_of(source):
-                    found[use] += [source] if _has(source, use) else []
-            if split_of(source):
-                found["train" if split_of(source) == "train" else "dev"].append(source)
+            if split := split_of(source):
+                found["train" if split == "train" else "dev"].append(source)
+            else:
+                found["train"] += [source] if _has(source, "train") else []
+                found["dev"] += [source] if _has(source, "dev") else []
             continue
         uses = {file: _use(file, config) for file in files}
         for use in dict.fromkeys(uses.values()):

@@ -255,14 +255,15 @@ def _starts(value: Any, answers: Sequence[str], place: str) -> tuple[int, ...] |
     values = [int(value)] if _is_digits(value) else _as_list(value)
     # Tools that know no whole numbers beside nulls write 30.0.
     values = [int(v) if isinstance(v, float) and v.is_integer() else v for v in values]
-    if not all(isinstance(start, int) for start in values):
+    starts = tuple(value for value in values if isinstance(value, int))
+    if len(starts) != len(values):
         raise InputError(f"{place}: answer_starts are whole numbers, not {list(values)!r}")
     if len(values) != len(answers):
         raise InputError(
             f"{place}: {len(values)} answer_starts for {len(answers)} answers; "
             "give one for each answer, or null"
         )
-    return tuple(values)
+    return starts
 
 
 def _is_digits(value: Any) -> bool:
