@@ -20,7 +20,7 @@ from multiview.data.passages import Passage
 from multiview.errors import InputError
 from multiview.generation import generate
 from multiview.generation.generate import QueryGenerator, generate_queries
-from multiview.generation.generators import load
+from multiview.generation.generators import check_lengths, load
 from multiview.generation.queries import iterate_queries, read_queries, with_queries
 from multiview.generation.sampling import candidates, uniforms
 from tests.kept import Kept
@@ -218,3 +218,7 @@ def test_queries_are_read_beside_their_passages(t5: Path, tmp_path: Path) -> Non
 def test_settings_that_do_not_suit_are_refused_with_one_line(t5: Path) -> None:
     with pytest.raises(InputError, match=r"generation\.device: there is no device 'tpu9x'"):
         QueryGenerator(t5, SETTINGS.model_copy(update={"device": "tpu9x"}))
+    sixteen: Any = SimpleNamespace(config=SimpleNamespace(max_position_embeddings=16))
+    with pytest.raises(InputError, match=r"generation\.input_length: 48, but the model has 16 positions"):
+        check_lengths(sixteen, SETTINGS)
+    check_lengths(sixteen, SETTINGS.model_copy(update={"input_length": 16}))
