@@ -102,7 +102,9 @@ def add_data(plan: Plan, config: Config, systems: Iterable[Config]) -> Data:
 
 def add_queries(plan: Plan, config: Config, data: Data) -> Output:
     """Generate queries for all passages, with a generator that may be fine-tuned first, and measure them."""
-    generator = first_output(plan.add("initial-generator", "initial-generator", config))
+    generator: Source | None = published(config.generation.model)
+    if generator is None:
+        generator = first_output(plan.add("initial-generator", "initial-generator", config))
     if config.generation.fine_tune:
         node = plan.add(
             "train-generator",

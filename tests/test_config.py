@@ -96,7 +96,8 @@ def test_settings_are_shown_by_their_names():
     assert [line.split("=")[0] for line in shown("train.temperature").splitlines() if "=" in line] == [
         f"train.temperature.{name}" for name in ("schedule", "value", "floor", "alpha", "clock")
     ]
-    assert all(f"\n{name}=" in shown(None) for name in settings_of(Config()))
+    everything = shown(None)
+    assert all(f"\n{name}=" in everything for name in settings_of(Config()))
     with pytest.raises(InputError, match="there is no setting train.epoch; did you mean train.epochs"):
         shown("train.epoch")
 

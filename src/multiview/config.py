@@ -279,7 +279,7 @@ class GeneratorTraining(Section):
     """Pairs a step (the authors' code: 8 a GPU)."""
     learning_rate: Annotated[float, Field(gt=0)] = 5e-5
     """Peak learning rate, with linear decay to zero (the authors' code: transformers' default)."""
-    warmup_ratio: Annotated[float, Field(ge=0, le=1)] = 0.0
+    warmup_ratio: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Linear warm-up as a share of all steps."""
     max_grad_norm: Annotated[float, Field(gt=0)] = 1.0
     """Gradients are clipped to this norm."""

@@ -14,23 +14,19 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from multiview.artifacts.attempt import Attempt
-from multiview.artifacts.record import describe_files, digest_of, load_record
 from multiview.artifacts.staged import Staged
-from multiview.artifacts.store import LocalStore
 from multiview.config import Generation
 from multiview.data.passages import Passage
 from multiview.errors import InputError
 from multiview.generation import generate
 from multiview.generation.generate import QueryGenerator, generate_queries
-from multiview.generation.generators import fingerprint, initial_generator, load, published
+from multiview.generation.generators import check_lengths, load
 from multiview.generation.queries import iterate_queries, read_queries, with_queries
 from multiview.generation.sampling import candidates, uniforms
-from multiview.model import bases
 from tests.kept import Kept
 from tests.model import material
 from tests.recording import Recorder
-from tests.tiny import tiny_bert, tiny_t5
+from tests.tiny import tiny_t5
 
 SETTINGS = Generation(queries=3, max_length=8, batch_size=4, bucket=16, input_length=48, top_k=12)
 PASSAGES = [material.passage(number) for number in range(12)]
@@ -219,82 +215,10 @@ def test_queries_are_read_beside_their_passages(t5: Path, tmp_path: Path) -> Non
         read_queries([tmp_path])
 
 
-def initial(model: Path, output: Path) -> Recorder:
-    output.mkdir()
-    tell = Recorder()
-    settings = SimpleNamespace(generation=Generation(model=str(model)))
-    initial_generator(settings, {}, {"generator": output}, tell)
-    return tell
-
-
-def test_the_initial_generator_is_the_model_by_content(t5: Path, tmp_path: Path) -> None:
-    tell = initial(t5, tmp_path / "one")
-    copy = tmp_path / "elsewhere"
-    copy.symlink_to(t5)
-    initial(copy, tmp_path / "two")
-    one, two = (digest_of(describe_files(tmp_path / name)) for name in ("one", "two"))
-    assert one == two, "where it came from is not in it"
-    model, _ = load(t5)
-    again, _ = load(tmp_path / "one")
-    assert tell.facts["parameters"] == sum(p.numel() for p in model.parameters())
-    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), again.parameters(), strict=True))
-
-
-def test_what_is_no_generator_is_refused_with_one_line(t5: Path, tmp_path: Path) -> None:
-    def refusal(model: Path | str, output: str) -> str:
-        with pytest.raises(InputError) as error:
-            initial(Path(model), tmp_path / output)
-        assert "\n" not in str(error.value) and str(error.value).startswith("generation.model: ")
-        return str(error.value)
-
-    pickled = tmp_path / "pickled"
-    pickled.mkdir()
-    (pickled / "config.json").write_bytes((t5 / "config.json").read_bytes())
-    torch.save(load(t5)[0].state_dict(), pickled / "pytorch_model.bin")
-    assert "holds no *.safetensors; load and save the model once" in refusal(pickled, "a")
-    assert "there is no folder" in refusal(tmp_path / "nowhere", "b")
-    bert = tiny_bert(tmp_path / "bert")
-    assert "as a sequence-to-sequence model such as T5" in refusal(bert, "c")
-
-
-def test_a_hub_model_is_that_of_the_commit_in_the_key_and_never_pickled(
-    t5: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[tuple[str, str]] = []
-    (tmp_path / "pickled").mkdir()
-    (tmp_path / "pickled" / "config.json").write_bytes((t5 / "config.json").read_bytes())
-    hub = {"a/t5": t5, "a/pickled": tmp_path / "pickled"}
-
-    def download(name: str, revision: str, allow_patterns: list[str]) -> str:
-        assert not any("bin" in pattern or pattern == "*" for pattern in allow_patterns)
-        asked.append((name, revision))
-        return str(hub[name])
-
-    monkeypatch.setattr(bases, "_hub_commit", lambda name: f"commit of {name}")
-    monkeypatch.setattr("huggingface_hub.snapshot_download", download)
-    settings = SimpleNamespace(generation=Generation(model="a/t5"))
-    assert fingerprint(settings) == {"hub": "a/t5", "commit": "commit of a/t5"}
-    initial(Path("a/t5"), tmp_path / "out")
-    assert asked == [("a/t5", "commit of a/t5")]
-    with pytest.raises(InputError, match=r"generation\.model: .* holds no \*\.safetensors"):
-        initial(Path("a/pickled"), tmp_path / "none")
-
-
-def test_an_address_is_a_generator_s_or_no_address_at_all(tmp_path: Path) -> None:
-    store = LocalStore(tmp_path / "store")
-    for kind in ("generator", "model"):
-        attempt = Attempt(store, kind, "k")
-        (attempt.path / "a.txt").write_text("a")
-        attempt.publish(step="train-generator", step_version=1, config={}, inputs={})
-    address = f"{store.url}/generator/k"
-    reference = published(address)
-    assert reference is not None and reference.address == address
-    assert reference.digest == load_record(address)[1].digest
-    assert [published(name) for name in ("t5-small", "google/t5", str(tmp_path), "s3://b/t5/x")] == [None] * 4
-    with pytest.raises(InputError, match="is the address of model, not of a generator"):
-        published(f"{store.url}/model/k")
-
-
 def test_settings_that_do_not_suit_are_refused_with_one_line(t5: Path) -> None:
     with pytest.raises(InputError, match=r"generation\.device: there is no device 'tpu9x'"):
         QueryGenerator(t5, SETTINGS.model_copy(update={"device": "tpu9x"}))
+    sixteen: Any = SimpleNamespace(config=SimpleNamespace(max_position_embeddings=16))
+    with pytest.raises(InputError, match=r"generation\.input_length: 48, but the model has 16 positions"):
+        check_lengths(sixteen, SETTINGS)
+    check_lengths(sixteen, SETTINGS.model_copy(update={"input_length": 16}))

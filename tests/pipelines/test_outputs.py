@@ -24,21 +24,36 @@ from multiview.steps import STEPS
 from pipelines.training import comparison
 from tests.pipelines.inprocess import Records, run_plan
 from tests.pipelines.world import World
+from tests.tiny import tiny_t5
 
 FIXTURE = Path(__file__).parent / "outputs.json"
 EXACT = ("split", "bm25-negatives", "bm25/evaluate")
-SYSTEMS = {"mvr": {"model": {"architecture": "mvr"}, "train": {"rounds": 0}}, "camvr": {}}
+SYSTEMS = {
+    "mvr": {"model": {"architecture": "mvr"}, "train": {"rounds": 0}},
+    "camvr": {},
+    "dual-cross": {
+        "model": {"architecture": "dual-cross", "tied": True},
+        "train": {"rounds": 1, "max_steps": 2, "warm_up": {"max_steps": 2}},
+    },
+}
 LEARNING_RATE = 1e-5
 """So small that what other instruction sets round differently stays far below a training step."""
 TOLERANCE = {"weights": LEARNING_RATE / 2, "vectors": 4e-3, "metrics": 0.15}
 
 
 def outputs(folder: Path) -> tuple[LocalStore, Records]:
-    """All outputs of a comparison of two systems, one of them in two rounds."""
+    """All outputs of a comparison of three systems, one of them in two rounds, one with generated queries."""
     world = World.make(folder)
     overrides = gather(str(world.folder / "tiny.yaml"), [])
     overrides["comparison"] = {"systems": SYSTEMS, "fusion": ["camvr"]}
     overrides["train"]["learning_rate"] = LEARNING_RATE
+    overrides["generation"] = {
+        "model": str(tiny_t5(folder / "t5")),
+        "fine_tune": True,
+        "queries": 3,
+        "max_length": 12,
+        "train": {"max_steps": 2, "batch_size": 4},
+    }
     store = LocalStore(folder / "store")
     return store, run_plan(comparison(overrides), store)
 

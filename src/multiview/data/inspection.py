@@ -117,7 +117,7 @@ def uses_of(named: Sequence[str], config: Config) -> dict[Use, list[str]]:
                 found["train"] += [source] if _has(source, "train") else []
                 found["dev"] += [source] if _has(source, "dev") else []
             continue
-        uses = {file: _use(file, config) for file in files}
+        uses: dict[str, Use] = {file: _use(file, config) for file in files}
         for use in dict.fromkeys(uses.values()):
             of_it = [file for file in files if uses[file] == use]
             found[use] += [source] if len(of_it) == len(files) else of_it

@@ -107,7 +107,7 @@ def training_arguments(settings: GeneratorTraining, folder: Path) -> Seq2SeqTrai
         max_steps=settings.max_steps or -1,
         learning_rate=settings.learning_rate,
         lr_scheduler_type="linear",
-        warmup_steps=settings.warmup_ratio,
+        warmup_steps=settings.warmup_ratio,  # below 1 it is a share of all steps
         max_grad_norm=settings.max_grad_norm,
         optim="adamw_torch_fused",
         bf16=settings.precision == "bfloat16",

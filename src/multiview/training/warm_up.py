@@ -64,7 +64,7 @@ class QueryStream(QuestionStream):
         """`queries` of each passage, none of them without."""
         ids = list(queries)
         asked = [Question(id_, "", (), None, (id_,)) for id_ in ids]
-        super().__init__(asked, ids, {}, settings)
+        super().__init__(asked, [[id_] for id_ in ids], {}, settings)
         self.queries = queries
 
     def __getitem__(self, item: int) -> Example:
