@@ -12,6 +12,7 @@ from multiview.artifacts.staging import stage
 from multiview.config import Config, Model
 from multiview.errors import InputError
 from multiview.evaluation.tables import baseline_of
+from multiview.generation.sources import published
 from multiview.model.bases import SETTINGS_FILE
 from multiview.model.layouts import architecture, check
 from multiview.overrides import Overrides, resolve, resolve_systems, stage_settings, validate

@@ -132,7 +132,7 @@ STEPS: dict[str, Step] = {
             settings=("generation.model",),
             inputs=(),
             outputs=(names.GENERATOR,),
-            sources="multiview.generation.generators:fingerprint",
+            sources="multiview.generation.sources:fingerprint",
         ),
         Step(
             name="train-generator",

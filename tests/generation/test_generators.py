@@ -15,7 +15,8 @@ from multiview.artifacts.record import describe_files, digest_of, load_record
 from multiview.artifacts.store import LocalStore
 from multiview.config import Generation
 from multiview.errors import InputError
-from multiview.generation.generators import fingerprint, initial_generator, load, published
+from multiview.generation.generators import initial_generator, load
+from multiview.generation.sources import fingerprint, published
 from multiview.model import bases
 from tests.model.material import SENTENCES
 from tests.recording import Recorder

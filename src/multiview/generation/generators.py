@@ -8,16 +8,12 @@ from typing import Any
 import torch
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, GenerationConfig
 
-from multiview import names
-from multiview.artifacts.record import Reference, read_record, split_address
-from multiview.artifacts.store import open_store
 from multiview.config import Generation
 from multiview.data.passages import Passage
 from multiview.errors import InputError
-from multiview.model.bases import base_fingerprint, staged_base
+from multiview.generation.sources import SETTING
+from multiview.model.bases import staged_base
 from multiview.model.encoder import first_line, quiet
-
-SETTING = "generation.model"
 
 _TOKENS = (
     "decoder_start_token_id",
@@ -28,28 +24,6 @@ _TOKENS = (
     "forced_eos_token_id",
 )
 """What is kept of a model's own generation settings: the tokens, not how they are searched for."""
-
-
-def published(model: str) -> Reference | None:
-    """The artifact, if `generation.model` is the address of a generator in a store; none for a base model.
-
-    Raises InputError for the address of another kind of artifact.
-    """
-    try:
-        url, kind, key = split_address(model)
-        record = read_record(open_store(url), kind, key)
-    except InputError:  # a hub name, or on a file system that no store can be on
-        return None
-    if record is None:
-        return None
-    if kind != names.GENERATOR:
-        raise InputError(f"{SETTING}: {model} is the address of {kind}, not of a generator")
-    return Reference(address=model.rstrip("/"), digest=record.digest)
-
-
-def fingerprint(settings: Any) -> dict[str, str]:
-    """What `settings.generation.model` is by content: part of the key of the generator made from it."""
-    return base_fingerprint(settings.generation.model, SETTING)
 
 
 def initial_generator(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any) -> None:
