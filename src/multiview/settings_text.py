@@ -62,7 +62,7 @@ def markdown() -> str:
     """docs/configuration.md."""
     parts = [
         "# Configuration\n\n"
-        "*Written by `make docs` from `src/multiview/config.py`; `multiview config` shows the same.*\n\n"
+        "*Written by `make docs` from `src/multiview/config/`; `multiview config` shows the same.*\n\n"
         "Settings are changed by a preset (`--preset`, a name or a YAML file) and then by "
         "`--set SECTION.NAME=VALUE`, whose value is YAML: `--set train.warmup_steps=null`, "
         "`--set 'corpus.columns={id: pid}'`. A default is the papers' unless it says *ours*. A setting "

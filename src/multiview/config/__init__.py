@@ -1,0 +1,56 @@
+"""Every setting, declared and documented once.
+
+A setting's default is the papers' (SQuAD and NQ experiments of MVR and CAMVR) unless its
+docstring says *ours*. Presets and ``--set`` are overrides of these classes. Steps receive
+the sections that they read as one canonical JSON string. Settings marked with ``HOW`` change
+how a step runs and never what it writes, or name what the key holds by content (sources): they
+stay out of artifact keys.
+"""
+
+from __future__ import annotations
+
+from multiview.config.data import Bm25, Corpus, DataFormat, Questions, Sources
+from multiview.config.generation import Generation, GeneratorTraining
+from multiview.config.search import Analysis, Comparison, Encode, Evaluation, Index
+from multiview.config.section import HOW, Section, canonical_json
+from multiview.config.training import Mining, Model, Pooling, Temperature, Train
+
+__all__ = [
+    "HOW",
+    "Analysis",
+    "Bm25",
+    "Comparison",
+    "Config",
+    "Corpus",
+    "DataFormat",
+    "Encode",
+    "Evaluation",
+    "Generation",
+    "GeneratorTraining",
+    "Index",
+    "Mining",
+    "Model",
+    "Pooling",
+    "Questions",
+    "Section",
+    "Sources",
+    "Temperature",
+    "Train",
+    "canonical_json",
+]
+
+
+class Config(Section):
+    """All settings of a pipeline."""
+
+    corpus: Corpus = Corpus()
+    questions: Questions = Questions()
+    bm25: Bm25 = Bm25()
+    model: Model = Model()
+    train: Train = Train()
+    mining: Mining = Mining()
+    generation: Generation = Generation()
+    encode: Encode = Encode()
+    index: Index = Index()
+    evaluation: Evaluation = Evaluation()
+    comparison: Comparison = Comparison()

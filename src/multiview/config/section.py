@@ -1,0 +1,43 @@
+"""What a group of settings is, and how settings become text and keys."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+HOW: Any = Field(json_schema_extra={"how": True})
+"""Marks a setting that changes how a step runs and never what it writes, or that the key holds by content."""
+
+
+class Section(BaseModel):
+    """A frozen group of settings; unknown names are errors."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, allow_inf_nan=False)
+
+    def key_settings(self) -> dict[str, Any]:
+        """The settings that change an output and differ from their defaults, JSON-ready.
+
+        Leaving defaults out lets a new setting appear without invalidating every artifact. A
+        default that *changes* must come with a new step version (a test holds the defaults).
+        """
+        settings: dict[str, Any] = {}
+        for name, field in type(self).model_fields.items():
+            extra = field.json_schema_extra
+            if isinstance(extra, dict) and extra.get("how"):
+                continue
+            value = getattr(self, name)
+            if isinstance(value, Section):
+                if inner := value.key_settings():
+                    settings[name] = inner
+            elif value != field.get_default(call_default_factory=True):
+                settings[name] = value
+        return json.loads(canonical_json(settings))
+
+
+def canonical_json(value: Any) -> str:
+    """The one JSON text of a value: sorted keys, no spaces, ASCII, no NaN."""
+    if isinstance(value, BaseModel):
+        value = value.model_dump(mode="json")
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)

@@ -1,0 +1,151 @@
+"""Settings of the model, its training and its hard negatives."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, ValidationInfo, field_validator
+
+from multiview.config.section import HOW, Section
+
+Pooling = Literal["viewer", "snippet", "both"]
+
+
+class Model(Section):
+    """The encoder and the layout of its input. Saved with the model."""
+
+    base: Annotated[str, HOW] = "bert-base-uncased"
+    """A BERT-like checkpoint: hub name, folder, bucket folder, or `package:NAME` for an installed package that carries one."""
+    architecture: str = "camvr"
+    """Layout of passages and questions: dpr, me-bert, mvr, camvr, dual-cross, sentence or equal-splits."""
+    views: Annotated[int, Field(ge=1)] = 8
+    """n: the viewer tokens of a passage (CAMVR 4.2, MVR 4.2), me-bert's tokens, the runs of equal-splits."""
+    pooling: Pooling = "viewer"
+    """A view's vector: its viewer token (the papers), the mean of its snippet's tokens, or the sum of both. *Ours.*"""
+    normalise: bool = False
+    """Scale every vector to length one. *Ours.*"""
+    scale: float | None = None
+    """Scores are inner products times this; none: 20 when normalised, else 1. *Ours.*"""
+    tied: bool = False
+    """One encoder for questions and passages (Dual Cross Encoder) or two (DPR)."""
+    init: Literal["random", "cls"] = "random"
+    """New viewer tokens: N(0, 0.02) (MVR 3.2), or [CLS] plus that noise. *Ours.*"""
+    merge_title: bool = True
+    """Algorithm 1 may merge the title like any sentence; false keeps it apart while n > 1. *Ours.*"""
+    question_length: Annotated[int, Field(ge=8)] = 128
+    """Longest question in tokens (CAMVR 4.2)."""
+    passage_length: Annotated[int, Field(ge=16)] = 256
+    """Longest passage in tokens (CAMVR 4.2)."""
+    seed: int = 0
+    """Seed of the new tokens' embeddings."""
+
+
+class Temperature(Section):
+    """The loss's temperature, MVR Eq. 8."""
+
+    schedule: Literal["fixed", "annealed"] = "fixed"
+    """`annealed` is max(floor, exp(-alpha t)); `fixed` is `value`."""
+    value: Annotated[float, Field(gt=0)] = 1.0
+    """The fixed temperature."""
+    floor: Annotated[float, Field(gt=0)] = 0.3
+    """Lowest annealed temperature."""
+    alpha: Annotated[float, Field(ge=0)] = 0.1
+    """Annealing speed."""
+    clock: Literal["epoch", "progress"] = "epoch"
+    """t is the epoch, from 0; or 40 times the share of steps done, for short runs (*ours*)."""
+
+
+class Train(Section):
+    """Training, and the shape of its rounds."""
+
+    rounds: Annotated[int, Field(ge=0, le=2, json_schema_extra={"how": True})] = 2
+    """0: the model untrained; 1: on BM25 negatives; 2: again with mined negatives (CAMVR Appendix C). Shapes the DAG."""
+    model: Annotated[str | None, HOW] = None
+    """Address of a model to start from instead of `model.base`. Shapes the DAG."""
+    start_from: Annotated[Literal["pretrained", "round_one"], HOW] = "pretrained"
+    """What round two starts from (DPR, tevatron: the pretrained checkpoint). Shapes the DAG."""
+    round_two: Annotated[dict[str, Any], HOW] = {}
+    """Settings of this section that differ in round two, as in {epochs: 20}."""
+    warm_up: Annotated[dict[str, Any], HOW] = {}
+    """Settings of this section for a stage on generated queries before round one, as in {epochs: 10}; empty: no such stage (Dual Cross Encoder 3.6). Shapes the DAG."""
+    warmup_passage: Literal["with_query", "plain"] = "with_query"
+    """In that stage a passage is read with its query, or alone as the authors' code does. *Ours.*"""
+    positive: Literal["max", "answer", "each"] = "max"
+    """s+: the max over views (MVR Eq. 6), the view of the answer's snippet (CAMVR Eq. 13), or each view that holds an answer, against every view of the negatives (MVR 5.1)."""
+    answer_view: Literal["first", "best"] = "first"
+    """Without an offset, several snippets hold the answer: the first, or the best-scoring. *Ours.*"""
+    positive_passage: Literal["first", "drawn"] = "first"
+    """The passage that a question trains on: its first positive (DPR), or one drawn by seed, epoch and question from all of them, found ones included. *Ours.*"""
+    local_weight: Annotated[float, Field(ge=0)] = 0.0
+    """λ, the weight of the local uniformity loss (MVR Eq. 5, 7)."""
+    temperature: Temperature = Temperature()
+    batch_size: Annotated[int, Field(ge=1)] = 128
+    """Questions a step, over all processes."""
+    negatives: Annotated[int, Field(ge=0)] = 1
+    """Hard negatives a question a step."""
+    negative_group: Annotated[int, Field(ge=1)] | None = None
+    """The batch's questions in groups of this many, as on that many GPUs without negatives across them (Dual Cross Encoder): only passages of its own group are negatives of a question; none: all of the batch (DPR)."""
+    epochs: Annotated[float, Field(gt=0)] = 40
+    """Passes over the training questions; each leaves out what does not fill a batch."""
+    max_steps: Annotated[int, Field(ge=1)] | None = None
+    """Stop after this many steps, whatever `epochs` says."""
+    learning_rate: Annotated[float, Field(gt=0)] = 2e-5
+    """Peak learning rate; linear warm-up, then linear decay to zero."""
+    warmup_steps: Annotated[int, Field(ge=0)] | None = 1237
+    """Warm-up in steps (DPR); none: by `warmup_ratio`."""
+    warmup_ratio: Annotated[float, Field(ge=0, le=1)] = 0.1
+    """Warm-up as a share of all steps, when `warmup_steps` is none."""
+    weight_decay: Annotated[float, Field(ge=0)] = 0.0
+    """AdamW's weight decay."""
+    adam_epsilon: Annotated[float, Field(gt=0)] = 1e-8
+    """Adam's epsilon (DPR)."""
+    max_grad_norm: Annotated[float, Field(gt=0)] = 2.0
+    """Gradients are clipped to this norm (DPR)."""
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1
+    """Dropout of hidden states and attention."""
+    precision: Literal["float32", "bfloat16", "float16"] = "float32"
+    """Compute of the encoder; scores and loss are always float32."""
+    gradient_checkpointing: bool = False
+    """Recompute activations in the backward pass (CAMVR 4.2)."""
+    checkpoint_steps: Annotated[int, Field(ge=1, json_schema_extra={"how": True})] = 500
+    """Steps between checkpoints: what a killed run may have to redo. *Ours.*"""
+    log_steps: Annotated[int, Field(ge=1, json_schema_extra={"how": True})] = 10
+    """Steps between logged losses. *Ours.*"""
+    seed: int = 0
+    """Seed of data order, negatives and dropout."""
+
+
+class Mining(Section):
+    """Mined hard negatives; depth, number and filters are *ours*, after tevatron's recipes.
+
+    Of the ranks from `range_start` to `depth`, positives are always left out; what the filters below
+    leave is drawn from, and is never filled up.
+    """
+
+    depth: Annotated[int, Field(ge=1)] = 200
+    """Retrieved passages a training question."""
+    range_start: Annotated[int, Field(ge=0)] = 0
+    """Best ranks of a question that are passed over, before any filter: they are often positives that nobody marked."""
+    number: Annotated[int, Field(ge=1)] = 30
+    """Negatives drawn from what is left of them."""
+    answer_hits: Literal["exclude", "keep", "positives"] = "exclude"
+    """Hits that hold an answer: left out, kept like any other, or left out and made positives of the question (at any rank; see `train.positive_passage`)."""
+    margin: Annotated[float, Field(ge=0)] | None = None
+    """Keep hits that score s+ - margin at most, s+ being the question's best positive in the same index; none: any score."""
+    relative_margin: Annotated[float, Field(ge=0)] | None = None
+    """Keep hits that score s+ - relative_margin * |s+| at most: 0.05 is NV-Retriever's 95 %, right for negative scores too."""
+    cross_encoder: Annotated[str | None, HOW] = None
+    """Also leave out what this one-logit sequence classifier takes for a positive; named as `model.base` is. Costs a pass over every hit that is left."""
+    cross_encoder_above: Annotated[float, Field(ge=0, le=1)] = 0.1
+    """Leave out hits whose logit after a sigmoid is above this; a negative is one that the classifier is sure of (RocketQA's 0.1)."""
+    with_bm25: bool = True
+    """Round two trains on BM25 and mined negatives (CAMVR Appendix C), or on mined ones alone."""
+    seed: int = 0
+    """Seed of the draw, per question: neither order nor sharding matters."""
+
+    @field_validator("range_start")
+    @classmethod
+    def _range_is_not_empty(cls, start: int, info: ValidationInfo) -> int:
+        if start >= (depth := info.data.get("depth", start + 1)):
+            raise ValueError(f"should be less than mining.depth={depth}")
+        return start
