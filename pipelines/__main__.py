@@ -9,18 +9,20 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
 
 from multiview import tracking
+from multiview.artifacts.record import Reference
 from multiview.artifacts.store import Store, open_store
 from multiview.errors import InputError, nearest
 from multiview.overrides import Overrides, gather, parse_setting
 from multiview.overrides import merge as merged
-from multiview.runs import Run, run_id
+from multiview.runs import Run, StepState, run_id
 from pipelines.plan import Plan
+from pipelines.study import read_study, study_names
 from pipelines.training import PIPELINES
 
 app = typer.Typer(
@@ -125,6 +127,44 @@ def rerun(
     )
 
 
+@app.command()
+def study(
+    name: Annotated[
+        str, typer.Argument(metavar="STUDY", help=f"A YAML file, or one of: {', '.join(study_names())}.")
+    ],
+    preset: Preset = None,
+    settings: Settings = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what is found, shared between rows, and new.")
+    ] = False,
+    store: StoreUrl = "store",
+    tracking_uri: TrackingUri = None,
+    debug: Debug = False,
+) -> None:
+    """Run one pipeline several times with the settings that a study varies, and table the rows."""
+    from pipelines import studying
+
+    found, base = read_study(name), gather(preset, settings or [])
+    opened = open_store(store)
+    plans = {row: _factory(found.pipeline)(own) for row, own in found.overrides(base).items()}
+    console.print(f"{found.name}: {found.about}", markup=False)
+    if dry_run:
+        for line in studying.summary(studying.forecast(plans, opened)):
+            console.print(line, markup=False)
+        return
+    evaluations = {}
+    for row, own in found.overrides(base).items():
+        console.print(f"\n{row}", style="bold", markup=False)
+        states = _run(plans[row], own, preset, opened, tracking_uri, debug, study=found.name, show=False)
+        evaluations[row] = studying.evaluation_of(row, states)
+    plan = studying.comparison_of(evaluations, base)
+    console.print()
+    rows: Overrides = {"comparison": {"rows": list(evaluations)}}
+    states = _run(plan, merged(base, rows), preset, opened, tracking_uri, debug, study=found.name)
+    if found.seeds:
+        console.print(studying.seeds_page(found, states), markup=False)
+
+
 def _factory(name: str) -> Callable[[Overrides], Plan]:
     if name not in PIPELINES:
         raise InputError(f"there is no pipeline {name!r}{nearest(name, PIPELINES)}")
@@ -140,14 +180,23 @@ def _run(
     debug: bool,
     rerun_of: str | None = None,
     architectures: dict[str, str] | None = None,
-) -> None:
+    study: str | None = None,
+    show: bool = True,
+) -> list[StepState]:
     from pipelines import results
     from pipelines.local import run_here
 
     uri = uri or tracking.tracking_uri(store)
     versions = {node.step.name: node.step.version for node in plan.nodes.values()}
     sources = plan.fingerprints()
-    identity = {"rerun_of": rerun_of, "steps": plan.paths()} if rerun_of else {}
+    identity: dict[str, Any] = {"rerun_of": rerun_of, "steps": plan.paths()} if rerun_of else {}
+    if plan.name not in PIPELINES:
+        identity["inputs"] = [
+            [n.path, s.digest]
+            for n in plan.nodes.values()
+            for _, s in n.sources()
+            if isinstance(s, Reference)
+        ]
     described = Run(
         id=run_id(plan.name, overrides, versions, sources=sources, **identity),
         pipeline=plan.name,
@@ -155,6 +204,7 @@ def _run(
         preset=preset,
         git_sha=_git_sha(),
         rerun_of=rerun_of,
+        study=study,
         steps=plan.paths(),
         architectures=architectures or plan.architectures(),
     )
@@ -164,7 +214,9 @@ def _run(
     console.print(
         f"{described.id}: {done} steps done, {len(states) - done} found, {time.time() - started:.0f} s\n"
     )
-    results.show(console, states, uri)
+    if show:
+        results.show(console, states, uri)
+    return states
 
 
 def _git_sha() -> str | None:

@@ -120,7 +120,7 @@ def test_there_are_commands_and_each_is_run_here_or_elsewhere():
     found = commands()
     assert len(found) > 12
     here = (
-        *("python -m pipelines run ", "python -m pipelines compile "),
+        *("python -m pipelines run ", "python -m pipelines compile ", "python -m pipelines study "),
         *("multiview inspect ", "multiview search ", "mlflow ui "),
     )
     for line in found:
@@ -147,6 +147,12 @@ def test_compile_writes_every_pipeline(files, monkeypatch):
     (line,) = these("python -m pipelines compile ")
     call(pipelines.app, line, monkeypatch)
     assert {file.stem for file in Path("compiled").iterdir()} == {"training", "comparison"}
+
+
+@pytest.mark.parametrize("line", these("python -m pipelines study "))
+def test_studies_say_what_they_will_do(line, files, monkeypatch, capsys):
+    call(pipelines.app, line, monkeypatch)
+    assert "0 found, 0 shared, 13 new" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("line", these("multiview inspect "))

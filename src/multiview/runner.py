@@ -117,6 +117,14 @@ def run_step(step: Step, told: StepTeller, config: str, inputs: Inputs) -> dict[
     return outputs
 
 
+def find_records(store: Store, step: Step, config: str, inputs: Inputs) -> dict[str, Record] | None:
+    """The records of a step's outputs by kind, if all of them are in the store already."""
+    key = _Work.of(step, config, inputs).key
+    found = {kind: read_record(store, kind, key) for kind in step.outputs}
+    records = {kind: record for kind, record in found.items() if record}
+    return records if len(records) == len(found) else None
+
+
 @dataclass(frozen=True)
 class _Work:
     """A step with all that decides its output."""

@@ -40,6 +40,8 @@ class Run(BaseModel, frozen=True):
     preset: str | None = None
     git_sha: str | None = None
     rerun_of: str | None = None
+    study: str | None = None
+    """The study that this is a row of."""
     steps: list[str] = []
     """Paths of all steps, in order."""
     architectures: dict[str, str] = {}

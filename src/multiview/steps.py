@@ -37,6 +37,11 @@ class Step:
     checkpoints: bool = False
     """Whether its function takes `checkpoints`, from which an interrupted one goes on."""
 
+    @property
+    def by_shard(self) -> tuple[str, ...]:
+        """Inputs of which a step on one shard reads that shard's file alone."""
+        return tuple(name for name in ("passages", "queries") if self.shards and name in self.inputs)
+
     def configure(self, config: Config) -> str:
         """The canonical JSON of the settings that this step reads."""
         settings: dict[str, dict[str, Any]] = {}

@@ -8,7 +8,7 @@ from pipelines.plan import Output, Plan
 Records = dict[str, dict[str, Record]]
 
 
-def run_plan(plan: Plan, store: Store) -> Records:
+def run_plan(plan: Plan, store: Store, run: str = "run") -> Records:
     """Records of all outputs, by path and kind; a shard's by the shard's path."""
     records: Records = {}
 
@@ -29,11 +29,11 @@ def run_plan(plan: Plan, store: Store) -> Records:
         for path, shard in zip(node.paths(), node.shards or ("",), strict=True):
             given = dict(inputs)
             if shard:
-                for name in {"passages", "queries"} & set(given):
+                for name in node.step.by_shard:
                     whole = given[name]
                     assert isinstance(whole, Reference)
                     given[name] = whole.model_copy(update={"file": f"{shard}.parquet"})
-            told = StepTeller(store, "run", path, node.step.name)
+            told = StepTeller(store, run, path, node.step.name)
             with told.failures():
                 records[path] = run_step(node.step, told, node.config, given)
     return records

@@ -122,6 +122,7 @@ class _Shipper:
             names.TAG_PIPELINE: self.run.pipeline,
             names.TAG_STORE: self.store.url,
             names.TAG_PRESET: self.run.preset,
+            names.TAG_STUDY: self.run.study,
             names.TAG_GIT: self.run.git_sha,
             names.TAG_RERUN_OF: self.run.rerun_of,
         }

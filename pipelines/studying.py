@@ -1,0 +1,137 @@
+"""What a study will do, and what came of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from multiview import names
+from multiview.artifacts.record import Record, Reference, load_record
+from multiview.artifacts.staging import stage
+from multiview.artifacts.store import Store
+from multiview.config import Comparison, canonical_json
+from multiview.errors import InputError
+from multiview.evaluation.evaluate import METRICS_FILE
+from multiview.evaluation.tables import baseline_of
+from multiview.overrides import Overrides, resolve
+from multiview.runner import find_records
+from multiview.runs import StepState
+from pipelines.plan import Node, Output, Plan, Source
+from pipelines.study import Study
+
+
+@dataclass(frozen=True)
+class Prospect:
+    """What will come of one step of one row."""
+
+    path: str
+    status: str
+    """`found` in the store, `shared` with an earlier row, or `new`."""
+
+
+def forecast(plans: Mapping[str, Plan], store: Store) -> dict[str, list[Prospect]]:
+    """Of each row's steps, which are in the store already, which an earlier row makes, and which are new."""
+    made: set[str] = set()
+    return {row: list(_prospects(plan, store, made)) for row, plan in plans.items()}
+
+
+def _prospects(plan: Plan, store: Store, made: set[str]) -> Iterator[Prospect]:
+    records: dict[str, list[dict[str, Record]]] = {}
+    identities: dict[str, str] = {}
+    sources = plan.fingerprints()
+    for path, node in plan.nodes.items():
+        identities[path] = _identity(node, identities, sources.get(path))
+        inputs = [_inputs(node, records, store, shard) for shard in node.shards or ("",)]
+        found = [find_records(store, node.step, node.config, given) if given else None for given in inputs]
+        if all(found):
+            records[path] = [each for each in found if each]
+        for place, each in zip(node.paths(), found, strict=True):
+            yield Prospect(place, "found" if each else "shared" if identities[path] in made else "new")
+        made.add(identities[path])
+
+
+def _identity(node: Node, identities: Mapping[str, str], sources: Any) -> str:
+    """What decides a step's output before its inputs exist: equal for two rows that share it."""
+    inputs = [
+        [name, source.digest if isinstance(source, Reference) else [identities[source.path], source.kind]]
+        for name, source in node.sources()
+    ]
+    sections = vars(node.step.parse(node.config)).items()
+    settings = {name: section.key_settings() for name, section in sections}
+    identity = canonical_json([node.step.name, settings, inputs, list(node.shards), sources])
+    return hashlib.sha256(identity.encode()).hexdigest()
+
+
+def _inputs(
+    node: Node, records: Mapping[str, list[dict[str, Record]]], store: Store, shard: str
+) -> dict[str, Any] | None:
+    """References to a step's inputs; none where one does not exist yet."""
+    found: dict[str, Any] = {}
+    for name, value in node.inputs.items():
+        listed: list[Reference] = []
+        for source in value if isinstance(value, list) else [value]:
+            if isinstance(source, Output):
+                if source.path not in records:
+                    return None
+                listed += [_reference(store, each[source.kind]) for each in records[source.path]]
+            else:
+                listed.append(source)
+        found[name] = listed if isinstance(value, list) else listed[0]
+        if shard and name in node.step.by_shard:
+            found[name] = found[name].model_copy(update={"file": f"{shard}.parquet"})
+    return found
+
+
+def _reference(store: Store, record: Record) -> Reference:
+    return Reference(address=f"{store.url}/{record.folder}", digest=record.digest)
+
+
+def summary(prospects: Mapping[str, list[Prospect]]) -> Iterator[str]:
+    """A line a row: how many of its steps are found, shared and new, and the new ones by name."""
+    for row, steps in prospects.items():
+        count = {status: sum(p.status == status for p in steps) for status in ("found", "shared", "new")}
+        new = [p.path for p in steps if p.status == "new"]
+        numbers = ", ".join(f"{number} {status}" for status, number in count.items())
+        yield f"  {row}: {numbers}{': ' + ', '.join(new) if new else ''}"
+
+
+# --- results -----------------------------------------------------------------------------------
+
+
+def evaluation_of(row: str, states: Sequence[StepState]) -> Reference:
+    """The last evaluation of a run. Raises InputError for a run without one."""
+    for state in reversed(states):
+        if names.EVALUATION in state.outputs:
+            return state.outputs[names.EVALUATION]
+    raise InputError(f"{row}: its pipeline evaluates nothing, so there is nothing to compare")
+
+
+def comparison_of(evaluations: Mapping[str, Reference], base: Overrides) -> Plan:
+    """The plan of a study's last run: the comparison of all its rows. Raises InputError for a baseline
+    that is none of them."""
+    settings = Comparison.model_validate({**base.get("comparison", {}), "rows": tuple(evaluations)})
+    baseline_of(settings.baseline, settings.rows)
+    plan = Plan("study")
+    references: list[Source] = list(evaluations.values())
+    config = resolve({}).model_copy(update={"comparison": settings})
+    plan.add("compare", "compare", config, evaluations=references)
+    return plan
+
+
+def seeds_page(study: Study, states: Sequence[StepState]) -> str:
+    """Markdown: each system's mean and deviation over its seeds, tested against the first one's (Welch)."""
+    from multiview.evaluation.significance import seeds_figures
+    from multiview.evaluation.tables import seeds_table
+
+    folder = stage(*load_record(states[-1].outputs[names.COMPARISON].address)).path
+    metrics = json.loads((folder / METRICS_FILE).read_text())
+    values: dict[str, dict[str, list[float]]] = {}
+    for row in study.runs:
+        for seed in study.seeds:
+            for name, value in metrics[f"{row}/seed-{seed}"].items():
+                values.setdefault(row, {}).setdefault(name, []).append(value)
+    first = next(iter(values))
+    return seeds_table(seeds_figures(values, first), first)
