@@ -45,7 +45,10 @@ def _prospects(plan: Plan, store: Store, made: set[str]) -> Iterator[Prospect]:
     for path, node in plan.nodes.items():
         identities[path] = _identity(node, identities, sources.get(path))
         inputs = [_inputs(node, records, store, shard) for shard in node.shards or ("",)]
-        found = [find_records(store, node.step, node.config, given) if given else None for given in inputs]
+        found = [
+            find_records(store, node.step, node.config, given) if given is not None else None
+            for given in inputs
+        ]
         if all(found):
             records[path] = [each for each in found if each]
         for place, each in zip(node.paths(), found, strict=True):

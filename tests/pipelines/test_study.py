@@ -72,13 +72,8 @@ def test_a_study_says_what_is_shared_runs_each_step_once_and_compares_the_rows(w
     output = study(world, monkeypatch, capsys, file)
     table = [line.split("|")[1].strip() for line in output.splitlines() if line.startswith("| ")]
     assert table == ["system", "short", "long", "index-all"] and "†" not in table
-    done = [line for line in output.splitlines() if "steps done" in line]
-    assert [
-        "7 steps done, 0 found" in done[0],
-        "5 steps done, 2 found" in done[1],
-        "4 steps done, 3 found" in done[2],
-    ]
-    assert "1 steps done" in done[3]
+    done = [line.split(": ")[1].split(" s")[0] for line in output.splitlines() if "steps done" in line]
+    assert done == ["7", "5", "4", "1"]
 
     after = study(world, monkeypatch, capsys, file, "--dry-run")
     assert all(f"  {row}: 7 found, 0 shared, 0 new" in after for row in ROWS)
