@@ -223,7 +223,7 @@ STEPS: dict[str, Step] = {
         ),
         Step(
             name="evaluate",
-            version=3,
+            version=4,
             run="multiview.evaluation.evaluate:evaluate",
             settings=("evaluation", "encode", "questions.answer_matching"),
             inputs=("model", "index", "passages", "questions", "train_questions"),
@@ -231,7 +231,7 @@ STEPS: dict[str, Step] = {
         ),
         Step(
             name="evaluate-bm25",
-            version=3,
+            version=4,
             run="multiview.evaluation.evaluate:evaluate_bm25",
             settings=("evaluation", "bm25", *_MATCHING),
             inputs=("passages", "questions"),
@@ -239,7 +239,7 @@ STEPS: dict[str, Step] = {
         ),
         Step(
             name="evaluate-fusion",
-            version=2,
+            version=3,
             run="multiview.evaluation.fusion:evaluate_fusion",
             settings=("evaluation", "comparison.fusion_constant", "questions.answer_matching"),
             inputs=("evaluations", "passages", "questions"),

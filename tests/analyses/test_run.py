@@ -76,7 +76,16 @@ def test_what_does_not_suit_one_view_is_left_out_and_said(dpr, tmp_path):
         "metrics.json",
         "tables.md",
     }
-    left_out = {"each_view", "answer_view", "attention", "variation", "usage", "cosine", "padding"}
+    left_out = {
+        "each_view",
+        "first_views",
+        "answer_view",
+        "attention",
+        "variation",
+        "usage",
+        "cosine",
+        "padding",
+    }
     assert set(tell.facts["analyses_left_out"]) == left_out
 
 

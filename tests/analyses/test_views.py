@@ -5,7 +5,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from multiview.data.answers import has_answer
-from multiview.evaluation.analyses.each_view import each_view, search_view, view_rows
+from multiview.evaluation.analyses.each_view import each_view, first_views, search_view, view_rows
 from multiview.evaluation.analyses.matrices import PairMeans, off_diagonal
 from multiview.evaluation.analyses.subject import NotApplicable
 from multiview.evaluation.analyses.usage import cosine, histogram, mean_cosines, usage
@@ -49,7 +49,29 @@ def test_a_view_alone_is_searched_exactly_whatever_views_passages_have_and_howev
 
 def test_the_rows_of_a_view():
     offsets, views = np.array([0, 3, 3, 4]), np.array([3, 0, 1, 2])
-    assert [view_rows(offsets, views, view).tolist() for view in range(3)] == [[0, 3, 4], [1, 5], [2]]
+    assert [view_rows(offsets, views, v, v + 1).tolist() for v in range(3)] == [[0, 3, 4], [1, 5], [2]]
+    assert view_rows(offsets, views, 0, 2).tolist() == [0, 1, 3, 4, 5]
+
+
+def test_the_first_views_are_searched_alone(unpadded):
+    camvr = unpadded
+    subject, views = camvr.subject(), stored_views(camvr)
+    rows = first_views(subject).tables["first_views"].to_pylist()
+    most = max(map(len, views.values()))
+    assert [row["views"] for row in rows] == list(range(1, most + 1))
+    for row in rows:
+        has = {id_: held[: row["views"]] for id_, held in views.items() if len(held)}
+        recall = retrieved_gold(camvr, has, subject.queries)
+        assert {k: row[f"recall_at_{k}"] for k in recall} == pytest.approx(recall)
+        ranks = []
+        for question, query in zip(camvr.questions, subject.queries.astype(np.float64), strict=True):
+            ranking = sorted(has, key=lambda id_: (-(has[id_] @ query).max(), id_))
+            ranks.append(ranking.index(question.positive_ids[0]) + 1)
+        expected = np.mean([1 / rank if rank <= 10 else 0 for rank in ranks])
+        if DEPTH >= 10:
+            assert row["mrr_at_10"] == pytest.approx(expected)
+        else:
+            assert "mrr_at_10" not in row
 
 
 def test_accuracy_of_each_view(unpadded):

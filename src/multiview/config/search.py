@@ -10,6 +10,7 @@ from multiview.config.section import HOW, Section
 
 Analysis = Literal[
     "each_view",
+    "first_views",
     "answer_view",
     "attention",
     "variation",

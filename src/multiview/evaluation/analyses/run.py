@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from multiview.config import Analysis
 from multiview.evaluation.analyses.answer_view import answer_view
 from multiview.evaluation.analyses.attention import attention
-from multiview.evaluation.analyses.each_view import each_view
+from multiview.evaluation.analyses.each_view import each_view, first_views
 from multiview.evaluation.analyses.groups import groups
 from multiview.evaluation.analyses.padding import padding
 from multiview.evaluation.analyses.speed import speed
@@ -28,6 +28,7 @@ TABLES_FILE = "tables.md"
 
 ANALYSES: dict[Analysis, Callable[[Subject], Findings]] = {
     "each_view": each_view,
+    "first_views": first_views,
     "answer_view": answer_view,
     "attention": attention,
     "variation": variation,
