@@ -18,6 +18,7 @@ from multiview import tracking
 from multiview.artifacts.record import Reference
 from multiview.artifacts.store import Store, open_store
 from multiview.errors import InputError, nearest
+from multiview.options import Debug, Preset, Settings, StoreUrl, TrackingUri
 from multiview.overrides import Overrides, gather, parse_setting
 from multiview.overrides import merge as merged
 from multiview.runs import Run, StepState, run_id
@@ -34,21 +35,6 @@ app = typer.Typer(
 console = Console(highlight=False, soft_wrap=True)
 
 Name = Annotated[str, typer.Argument(metavar="PIPELINE", help=f"One of: {', '.join(PIPELINES)}.")]
-Preset = Annotated[str | None, typer.Option(help="A preset's name, or a YAML file.")]
-Settings = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="SECTION.NAME=VALUE", help="Override a setting; repeatable."),
-]
-StoreUrl = Annotated[
-    str, typer.Option("--store", envvar="MULTIVIEW_STORE", help="Local folder or gs:// URL of the artifacts.")
-]
-TrackingUri = Annotated[
-    str | None,
-    typer.Option(
-        "--tracking-uri", envvar="MLFLOW_TRACKING_URI", help="MLflow; default: mlflow.db in the store."
-    ),
-]
-Debug = Annotated[bool, typer.Option("--debug", help="Show KFP's own output, and tracebacks.")]
 
 
 @app.command()

@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 
 from multiview.errors import InputError, StepFailed, one_line
+from multiview.options import Debug, Preset, Settings, StoreUrl, TrackingUri
 
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help="Multi-view retrieval."
@@ -19,15 +20,6 @@ app = typer.Typer(
 @app.callback()
 def _root() -> None:
     """Multi-view retrieval: what one does with a store without running a pipeline."""
-
-
-Store = Annotated[
-    str, typer.Option(envvar="MULTIVIEW_STORE", help="Local folder or gs:// URL of the artifacts.")
-]
-TrackingUri = Annotated[
-    str | None,
-    typer.Option(envvar="MLFLOW_TRACKING_URI", help="MLflow; default: mlflow.db in the store."),
-]
 
 
 @app.command()
@@ -51,9 +43,9 @@ def search(
     verify: Annotated[
         bool, typer.Option("--verify", help="Read every byte of what is loaded against its sha256.")
     ] = False,
-    store: Store = "store",
+    store: StoreUrl = "store",
     tracking_uri: TrackingUri = None,
-    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+    debug: Debug = False,
 ) -> None:
     """Ask an index: passages, best first, with the snippet that matched."""
     from multiview.serving import asking
@@ -70,7 +62,7 @@ def search(
 
 
 @app.command()
-def sync(store: Store = "store", tracking_uri: TrackingUri = None) -> None:
+def sync(store: StoreUrl = "store", tracking_uri: TrackingUri = None) -> None:
     """Ship to MLflow what runs of this store have not shipped yet."""
     from multiview import tracking
     from multiview.artifacts.store import open_store
@@ -91,12 +83,9 @@ def inspect(
             metavar="[SOURCE]…", help="Files, folders, patterns or URLs; what each is for is told from it."
         ),
     ] = None,
-    preset: Annotated[str | None, typer.Option(help="A preset's name, or a YAML file.")] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="SECTION.NAME=VALUE", help="As for a run; repeatable."),
-    ] = None,
-    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+    preset: Preset = None,
+    settings: Settings = None,
+    debug: Debug = False,
 ) -> None:
     """What a run would read: counts, lengths, first rows, and all that is wrong. Status 2 if anything is."""
     from multiview.data import inspection
@@ -124,15 +113,19 @@ def config(
     name: Annotated[
         str | None, typer.Argument(help="A section, such as train, or a setting, such as train.epochs.")
     ] = None,
+    preset: Preset = None,
+    settings: Settings = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print docs/configuration.md.")] = False,
 ) -> None:
-    """Every setting with its default, type and meaning."""
+    """Every setting with its value (the default, or the preset's), type and meaning."""
     from multiview import settings_text
+    from multiview.overrides import gather, resolve
 
     if markdown:
         print(settings_text.markdown(), end="")
-    else:
-        settings_text.print_settings(Console(highlight=False), name)
+        return
+    chosen = gather(preset, settings or [])
+    settings_text.print_settings(Console(highlight=False), name, resolve(chosen) if chosen else None)
 
 
 def _yaml(values: list[str]) -> str:

@@ -104,9 +104,13 @@ def answer_found(kind: str) -> str:
     return f"training_answers_{kind}"
 
 
+ROUGE_L = "rouge_l"
+"""Figure: the best ROUGE-L between a question and all queries generated for its gold passage."""
+
+
 def rouge_l_at(k: int) -> str:
-    """Metric: the best ROUGE-L between a question and the first k queries generated for its gold passage."""
-    return f"rouge_l_at_{k}"
+    """Metric: the same with the first k queries."""
+    return f"{ROUGE_L}_at_{k}"
 
 
 SELF_BLEU = "self_bleu_4"

@@ -30,6 +30,8 @@ class Setting:
     type: str
     default: str
     """As it would be written after `=`."""
+    value: str
+    """What a configuration has there, written alike."""
     about: str
     """The attribute's docstring."""
     keyed: bool
@@ -46,15 +48,15 @@ class Group:
     steps: tuple[str, ...]
 
 
-def groups() -> list[Group]:
-    """All sections, in the order of `Config`."""
+def groups(config: Config | None = None) -> list[Group]:
+    """All sections, in the order of `Config`, with the values of `config` (none: the defaults)."""
+    config = config or Config()
     found = []
     for name, field in Config.model_fields.items():
         section: type[Section] = field.annotation  # type: ignore[assignment]
         readers = (s.name for s in STEPS.values() if any(part.split(".")[0] == name for part in s.settings))
-        found.append(
-            Group(name, _paragraph(section.__doc__), tuple(_settings(section, name)), tuple(readers))
-        )
+        settings = tuple(_settings(section, getattr(config, name), name))
+        found.append(Group(name, _paragraph(section.__doc__), settings, tuple(readers)))
     return found
 
 
@@ -88,9 +90,12 @@ def markdown() -> str:
     return "\n".join(parts)
 
 
-def print_settings(console: Console, name: str | None) -> None:
-    """All settings, those of a section, or one. Raises InputError for a name that is neither."""
-    every = groups()
+def print_settings(console: Console, name: str | None, config: Config | None = None) -> None:
+    """All settings, those of a section, or one, with their values in `config` (none: the defaults).
+
+    Raises InputError for a name that is neither.
+    """
+    every = groups(config)
     names = [g.name for g in every] + [s.name for g in every for s in g.settings]
     if name is not None and name not in names and not any(known.startswith(f"{name}.") for known in names):
         raise InputError(f"there is no setting {name}{nearest(name, names)}")
@@ -103,8 +108,9 @@ def print_settings(console: Console, name: str | None) -> None:
         if len(chosen) > 1:
             console.print(Text(f"{group.name}: {group.about}", style="bold"))
         for setting in chosen:
-            line = Text(f"{setting.name}={setting.default}", style="cyan")
-            console.print(line.append(f"  {setting.type}", style="dim"))
+            line = Text(f"{setting.name}={setting.value}", style="cyan")
+            default = f", default {setting.default}" if setting.value != setting.default else ""
+            console.print(line.append(f"  {setting.type}{default}", style="dim"))
             for about in Text(setting.about).wrap(console, console.width - 4):
                 console.print(Text("    ").append_text(about))
         if name is None:
@@ -129,17 +135,18 @@ def written(value: Any) -> str:
     return text.removesuffix("\n").removesuffix("\n...")
 
 
-def _settings(section: type[Section], prefix: str) -> Iterator[Setting]:
+def _settings(section: type[Section], values: Section, prefix: str) -> Iterator[Setting]:
     for name, field in section.model_fields.items():
         kind = field.annotation
         if isinstance(kind, type) and issubclass(kind, Section):
-            yield from _settings(kind, f"{prefix}.{name}")
+            yield from _settings(kind, getattr(values, name), f"{prefix}.{name}")
             continue
         extra = field.json_schema_extra
         yield Setting(
             f"{prefix}.{name}",
             _type(kind, field),
             written(field.get_default(call_default_factory=True)),
+            written(getattr(values, name)),
             _paragraph(field.description),
             keyed=not (isinstance(extra, dict) and extra.get("how")),
         )

@@ -65,6 +65,7 @@ def test_dual_cross_reads_the_passage_with_each_distinct_query(base: Path) -> No
         tokens(made, plain.input_ids).startswith("[CLS] old e")
         and tokens(made, plain.input_ids).count("[SEP]") == 1
     )
+    assert made.passage(PASSAGE, ["The king’s?"]) == made.passage(PASSAGE, ["The king's?"])
     cut = make(base, "dual-cross", passage_length=16)
     (sequence,) = cut.passage(PASSAGE, ["king " * 5])
     assert tokens(cut, sequence.input_ids) == (

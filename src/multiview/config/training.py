@@ -85,7 +85,7 @@ class Train(Section):
     """Hard negatives a question a step."""
     negative_group: Annotated[int, Field(ge=1)] | None = None
     """The batch's questions in groups of this many, as on that many GPUs without negatives across them (Dual Cross Encoder): only passages of its own group are negatives of a question; none: all of the batch (DPR)."""
-    epochs: Annotated[float, Field(gt=0)] = 40
+    epochs: Annotated[float, Field(gt=0)] = 40.0
     """Passes over the training questions; each leaves out what does not fill a batch."""
     max_steps: Annotated[int, Field(ge=1)] | None = None
     """Stop after this many steps, whatever `epochs` says."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from multiview.data.questions import Question, read_questions
 from multiview.errors import InputError
 from multiview.generation.metrics import diversity_levels, queries_table, rouge_l_by_number, self_bleu
 from multiview.generation.queries import iterate_queries
-from multiview.names import SELF_BLEU, rouge_l_at
+from multiview.names import ROUGE_L, SELF_BLEU, rouge_l_at
 
 METRICS_FILE = "metrics.json"
 LEVELS_FILE = "levels.json"
@@ -29,7 +28,7 @@ def evaluate_queries(settings: Any, inputs: dict[str, Any], output: dict[str, Pa
 
     A question's gold passage is its first; questions whose passage has no query are left out and counted.
     Writes into `query_evaluation`: `metrics.json` (rouge_l_at_1 … and self_bleu_4, means over questions and
-    over passages), `levels.json` (a `metrics.Level` each), `table.md`, and `questions.parquet` (qid,
+    over passages), `levels.json` (see `metrics.diversity_levels`), `table.md`, and `questions.parquet` (qid,
     passage_id, rouge_l [k] by number of queries, and self_bleu_4 of the passage, null below two queries).
     """
     most = settings.generation.queries
@@ -48,15 +47,16 @@ def evaluate_queries(settings: Any, inputs: dict[str, Any], output: dict[str, Pa
     alike = {name: self_bleu(queries[name]) for name in dict.fromkeys(q.positive_ids[0] for q in questions)}
     table = _question_table(questions, rouge, alike)
     metrics = {rouge_l_at(k): float(rouge[:, k - 1].mean()) for k in range(1, most + 1)}
-    levels = diversity_levels(*_by_passage(questions, rouge[:, -1], alike))
+    self_bleus, best = _by_passage(questions, rouge[:, -1], alike)
+    levels = diversity_levels(self_bleus, {ROUGE_L: best})
     known = [value for value in alike.values() if value is not None]
     if known:
         metrics[SELF_BLEU] = float(np.mean(known))
     folder = output["query_evaluation"]
     (folder / METRICS_FILE).write_text(_json(metrics))
-    (folder / LEVELS_FILE).write_text(_json([asdict(level) for level in levels]))
+    (folder / LEVELS_FILE).write_text(_json(levels))
     by_number = {k: metrics[rouge_l_at(k)] for k in range(1, most + 1)}
-    (folder / TABLE_FILE).write_text(queries_table(by_number, {}, levels))
+    (folder / TABLE_FILE).write_text(queries_table(by_number, levels))
     pq.write_table(table, folder / QUESTIONS_FILE)
     for name, value in metrics.items():
         tell.metric(name, value)
@@ -88,8 +88,8 @@ def _question_table(questions: list[Question], rouge: np.ndarray, alike: dict[st
         {
             "qid": pa.array([question.qid for question in questions], pa.string()),
             "passage_id": pa.array(passages, pa.string()),
-            "rouge_l": pa.array(list(rouge), pa.list_(pa.float64())),
-            "self_bleu_4": pa.array([alike[name] for name in passages], pa.float64()),
+            ROUGE_L: pa.array(list(rouge), pa.list_(pa.float64())),
+            SELF_BLEU: pa.array([alike[name] for name in passages], pa.float64()),
         }
     )
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import regex
 from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
 from rouge_score.rouge_scorer import RougeScorer
 
-from multiview.names import short
+from multiview.names import ROUGE_L, SELF_BLEU
 
 LEVELS = 5
 """Levels of diversity (Figure 4)."""
@@ -55,67 +55,43 @@ def self_bleu(queries: Sequence[str]) -> float | None:
     return float(np.mean(scores))  # type: ignore[arg-type]
 
 
-@dataclass(frozen=True)
-class Level:
-    """The passages whose self-BLEU-4 lies in [start, stop), the last level's in [start, stop]."""
-
-    start: float
-    stop: float
-    passages: int
-    self_bleu_4: float | None
-    """Their mean, none where there is no passage."""
-    rouge_l: float | None
-    """Mean over them of the best ROUGE-L of their queries (Figure 4c)."""
-
-
-def diversity_levels(self_bleus: Sequence[float], rouge_l: Sequence[float]) -> list[Level]:
+def diversity_levels(
+    self_bleus: Sequence[float], figures: Mapping[str, Sequence[float]]
+) -> list[dict[str, Any]]:
     """Passages by their self-BLEU-4, in five levels of equal width over [0, 1] (Figure 4).
 
-    Width and not number is equal: Figure 4a shows how many passages each level has. `rouge_l` goes with them.
+    Width and not number is equal: Figure 4a shows how many passages each level has. `figures` are by name what else
+    is known of the passages, in the same order. A level, [start, stop) and the last one [start, stop], has `start`,
+    `stop`, `passages`, `self_bleu_4` and the figures: means over its passages, none where it has none.
     """
-    scores, quality = np.asarray(self_bleus, float), np.asarray(rouge_l, float)
+    known = {SELF_BLEU: np.asarray(self_bleus, float)} | {n: np.asarray(v, float) for n, v in figures.items()}
     edges = np.linspace(0, 1, LEVELS + 1)
-    of_level = np.digitize(scores, edges[1:-1])
-    return [
-        Level(
-            round(float(edges[level]), 1),
-            round(float(edges[level + 1]), 1),
-            int((of_level == level).sum()),
-            _mean(scores[of_level == level]),
-            _mean(quality[of_level == level]),
-        )
-        for level in range(LEVELS)
-    ]
+    of_level = np.digitize(known[SELF_BLEU], edges[1:-1])
+    levels = []
+    for level in range(LEVELS):
+        inside = of_level == level
+        means = {
+            name: float(values[inside].mean()) if inside.any() else None for name, values in known.items()
+        }
+        start, stop = round(float(edges[level]), 1), round(float(edges[level + 1]), 1)
+        levels.append({"start": start, "stop": stop, "passages": int(inside.sum()), **means})
+    return levels
 
 
-def queries_table(
-    rouge_by_k: Mapping[int, float], mrr_by_k: Mapping[int, float], levels: Sequence[Level]
-) -> str:
-    """Markdown, in per cent: quality by number of queries (Figure 2, Table 6), then by diversity (Figure 4).
-
-    `mrr_by_k` is MRR@10 with that many queries a passage; a number that it lacks stays empty.
-    """
-    lines = [f"| queries | ROUGE-L | {short('mrr_at_10')} |", "|--------:|--------:|-------:|"]
-    for k in sorted({*rouge_by_k, *mrr_by_k}):
-        lines.append(f"| {k:>7} | {_cell(rouge_by_k.get(k)):>7} | {_cell(mrr_by_k.get(k)):>6} |")
-    both = sorted({*rouge_by_k} & {*mrr_by_k})
-    if len(both) > 2:
-        correlation = np.corrcoef([rouge_by_k[k] for k in both], [mrr_by_k[k] for k in both])[0, 1]
-        lines += ["", f"Pearson correlation of the two: {correlation:.4f}"]
+def queries_table(rouge_by_k: Mapping[int, float], levels: Sequence[Mapping[str, Any]]) -> str:
+    """Markdown, in per cent: quality by number of queries (Table 6), then by diversity (Figure 4)."""
+    lines = ["| queries | ROUGE-L |", "|--------:|--------:|"]
+    lines += [f"| {k:>7} | {_cell(rouge_by_k[k]):>7} |" for k in sorted(rouge_by_k)]
     lines += [
         "",
         "| self-BLEU-4 | passages |  mean | ROUGE-L |",
         "|-------------|---------:|------:|--------:|",
     ]
     for level in levels:
-        span = f"{level.start:.1f} to {level.stop:.1f}"
-        mean, quality = _cell(level.self_bleu_4), _cell(level.rouge_l)
-        lines.append(f"| {span:<11} | {level.passages:>8} | {mean:>5} | {quality:>7} |")
+        span = f"{level['start']:.1f} to {level['stop']:.1f}"
+        mean, quality = _cell(level[SELF_BLEU]), _cell(level[ROUGE_L])
+        lines.append(f"| {span:<11} | {level['passages']:>8} | {mean:>5} | {quality:>7} |")
     return "\n".join(lines) + "\n"
-
-
-def _mean(values: np.ndarray) -> float | None:
-    return float(values.mean()) if len(values) else None
 
 
 def _cell(value: float | None) -> str:

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from multiview.evaluation.analyses.subject import Findings, Subject
-from multiview.evaluation.metrics import TOP, accuracy, first_rank
-from multiview.names import mrr_at, of_group, of_view, recall_at
+from multiview.evaluation.metrics import accuracy, first_rank
+from multiview.names import of_view, recall_at
 from multiview.negatives.filtering import positive_hits
 from multiview.search import TopPassages, top_passages
 
@@ -58,41 +58,6 @@ def gold_recall(hits: np.ndarray, subject: Subject) -> dict[str, float]:
         return {}
     found = hits[asked].cumsum(axis=1) / gold[asked, None]
     return {recall_at(k): float(found[:, k - 1].mean()) for k in subject.at}
-
-
-def first_views(subject: Subject) -> Findings:
-    """The first k views of each passage, for every k: accuracy, gold recall and MRR@10.
-
-    For the Dual Cross Encoder these are MRR and the rest against the number of generated queries (its section
-    5.3). Table `first_views`: k and the figures. Metrics `first_3_views/mrr_at_10`.
-    """
-    indexed, depth = subject.check_views(), subject.settings.depth
-    tops: list[np.ndarray] = []
-    for k in range(1, indexed.most + 1):
-        tops.append(search_views(subject.index, subject.rank, 0, k, subject.queries, depth).passages)
-        subject.tell.progress(k, indexed.most, "first views")
-    holds = np.split(subject.answers_in(np.concatenate(tops, axis=1)), len(tops), axis=1)
-    rows: list[dict[str, Any]] = []
-    metrics: dict[str, float] = {}
-    for k, (numbers, held) in enumerate(zip(tops, holds, strict=True), 1):
-        gold = positive_hits(numbers, subject.index.ids, subject.questions)
-        figures = accuracy(first_rank(held)[subject.answered], subject.at)
-        figures |= gold_recall(gold, subject) | reciprocal_rank(gold, subject)
-        rows.append({"views": k, **figures})
-        metrics |= {of_group(f"first_{k}_views", name): value for name, value in figures.items()}
-    return Findings(metrics, {"first_views": pa.Table.from_pylist(rows)})
-
-
-def reciprocal_rank(hits: np.ndarray, subject: Subject) -> dict[str, float]:
-    """MRR@10 of the questions that have gold passages; empty without any, or with fewer hits than 10.
-
-    `hits` [q, depth] bool: which retrieved passages are gold.
-    """
-    asked = np.array([bool(question.positive_ids) for question in subject.questions])
-    if not asked.any() or hits.shape[1] < TOP:
-        return {}
-    ranks = first_rank(hits[asked, :TOP])
-    return {mrr_at(TOP): float(np.where(ranks > 0, 1 / np.maximum(ranks, 1), 0).mean())}
 
 
 def search_view(index: ViewIndex, rank: np.ndarray, view: int, queries: np.ndarray, k: int) -> TopPassages:

@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 from multiview.config import Analysis
 from multiview.evaluation.analyses.answer_view import answer_view
 from multiview.evaluation.analyses.attention import attention
-from multiview.evaluation.analyses.each_view import each_view, first_views
+from multiview.evaluation.analyses.each_view import each_view
+from multiview.evaluation.analyses.first_views import first_views
 from multiview.evaluation.analyses.groups import groups
 from multiview.evaluation.analyses.padding import padding
 from multiview.evaluation.analyses.speed import speed

@@ -116,7 +116,7 @@ class Layout(ABC):
     def question(self, text: str) -> TokenSequence:
         """`[VIE] question [SEP]`, or `[CLS] question [SEP]` without viewer tokens; one view. DPR reads ’ as '."""
         first = self._viewers[0] if self._viewers else self._cls
-        (tokens,) = self._tokens([text.replace("’", "'")])
+        (tokens,) = self._tokens([plain_apostrophes(text)])
         ids = [first, *tokens[: self.settings.question_length - 2], self._sep]
         return TokenSequence(ids, (self._whole(len(ids)),))
 
@@ -152,6 +152,11 @@ class Layout(ABC):
         title, text = self._tokens([passage.title, passage.text])
         ids = [*title, self._sep, *text] if title else text
         return [*ids[: room - 1], self._sep]
+
+
+def plain_apostrophes(question: str) -> str:
+    """DPR reads ’ as ' in questions."""
+    return question.replace("’", "'")
 
 
 def _special(tokenizer: PreTrainedTokenizer, attribute: str, shape: str) -> int:

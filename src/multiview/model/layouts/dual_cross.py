@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from multiview.model.layouts.base import Layout, TokenSequence
+from multiview.model.layouts.base import Layout, TokenSequence, plain_apostrophes
 
 if TYPE_CHECKING:
     from multiview.data.passages import Passage
@@ -25,9 +25,9 @@ class DualCross(Layout):
         return 1
 
     def passage(self, passage: "Passage", queries: Sequence[str] = ()) -> list[TokenSequence]:
-        distinct = list(dict.fromkeys(queries))
+        distinct = dict.fromkeys(queries)
         text = f"{passage.title} {passage.text}" if passage.title else passage.text
-        body, *heads = self._tokens([text, *distinct])
+        body, *heads = self._tokens([text, *map(plain_apostrophes, distinct)])
         sequences = []
         for head in heads or [[]]:
             query = [*head, self._sep] if head else []

@@ -1,0 +1,108 @@
+"""The first k views of each passage, for every k: for the Dual Cross Encoder, its figures by number of queries."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from multiview.evaluation.analyses.each_view import gold_recall, search_views
+from multiview.evaluation.analyses.subject import Findings, Subject
+from multiview.evaluation.metrics import TOP, accuracy, first_rank
+from multiview.generation.metrics import diversity_levels, rouge_l_by_number, self_bleu
+from multiview.names import ROUGE_L, mrr_at, of_group, rouge_l_at
+from multiview.negatives.filtering import positive_hits
+
+
+def first_views(subject: Subject) -> Findings:
+    """Accuracy, gold recall and MRR@10 by the first k views of each passage, for every k.
+
+    Table `first_views`: k and the figures. Metrics `first_3_views/mrr_at_10`. Where views were read with generated
+    queries, the best ROUGE-L of the first k stands beside them (Dual Cross Encoder, Figure 2), their Pearson
+    correlation over k is a metric (Figure 3), and a table `query_diversity` has both by self-BLEU-4 (Figure 4).
+    """
+    indexed, depth = subject.check_views(), subject.settings.depth
+    tops: list[np.ndarray] = []
+    for k in range(1, indexed.most + 1):
+        tops.append(search_views(subject.index, subject.rank, 0, k, subject.queries, depth).passages)
+        subject.tell.progress(k, indexed.most, "first views")
+    holds = np.split(subject.answers_in(np.concatenate(tops, axis=1)), len(tops), axis=1)
+    queries = subject.index.queries(np.unique(subject.gold[subject.gold >= 0]).tolist())
+    rouge = best_rouge(subject, queries, indexed.most)
+    rows: list[dict[str, Any]] = []
+    for k, (numbers, held) in enumerate(zip(tops, holds, strict=True), 1):
+        hits = positive_hits(numbers, subject.index.ids, subject.questions)
+        figures = accuracy(first_rank(held)[subject.answered], subject.at)
+        figures |= gold_recall(hits, subject) | mean_reciprocal_rank(hits, subject)
+        if rouge is not None:
+            figures[ROUGE_L] = float(rouge[:, k - 1].mean())
+        rows.append({"views": k, **figures})
+    metrics = {
+        of_group(f"first_{row['views']}_views", name): value
+        for row in rows
+        for name, value in row.items()
+        if name not in ("views", ROUGE_L)
+    }
+    tables = {"first_views": pa.Table.from_pylist(rows)}
+    if rouge is not None:
+        metrics |= {rouge_l_at(row["views"]): row[ROUGE_L] for row in rows} | correlation(rows)
+        tables["query_diversity"] = pa.Table.from_pylist(by_diversity(subject, queries, rouge[:, -1]))
+    return Findings(metrics, tables)
+
+
+def reciprocal_ranks(hits: np.ndarray) -> np.ndarray:
+    """One over the rank of the first gold passage, 0 beyond rank 10 [q]; `hits` [q, depth] bool says which are gold."""
+    ranks = first_rank(hits[:, :TOP])
+    return np.where(ranks > 0, 1 / np.maximum(ranks, 1), 0.0)
+
+
+def mean_reciprocal_rank(hits: np.ndarray, subject: Subject) -> dict[str, float]:
+    """MRR@10 over the questions that have gold passages; empty without any, or with fewer than 10 hits."""
+    asked = np.array([bool(question.positive_ids) for question in subject.questions])
+    if not asked.any() or hits.shape[1] < TOP:
+        return {}
+    return {mrr_at(TOP): float(reciprocal_ranks(hits[asked]).mean())}
+
+
+def best_rouge(subject: Subject, queries: dict[int, tuple[str, ...]], most: int) -> np.ndarray | None:
+    """The best ROUGE-L of the first k queries of each question's gold passage [questions that have some, most]."""
+    rows = queried(subject, queries)
+    if not len(rows):
+        return None
+    asked = ((subject.questions[row].question, queries[int(subject.gold[row])]) for row in rows)
+    return np.stack([rouge_l_by_number(question, found, most) for question, found in asked])
+
+
+def queried(subject: Subject, queries: dict[int, tuple[str, ...]]) -> np.ndarray:
+    """The questions whose gold passage was read with queries, as row numbers."""
+    return np.array([row for row, gold in enumerate(subject.gold.tolist()) if queries.get(gold)], np.int64)
+
+
+def correlation(rows: list[dict[str, Any]]) -> dict[str, float]:
+    """Pearson's, of ROUGE-L and MRR@10 over the numbers of queries; empty where either does not vary."""
+    if len(rows) < 3 or mrr_at(TOP) not in rows[0]:
+        return {}
+    both = np.array([[row[ROUGE_L] for row in rows], [row[mrr_at(TOP)] for row in rows]])
+    if not np.ptp(both, axis=1).all():
+        return {}
+    return {"rouge_l_mrr_correlation": float(np.corrcoef(both)[0, 1])}
+
+
+def by_diversity(
+    subject: Subject, queries: dict[int, tuple[str, ...]], rouge: np.ndarray
+) -> list[dict[str, Any]]:
+    """Five levels of gold passages by the self-BLEU-4 of their queries, with ROUGE-L and the whole index's MRR@10.
+
+    A passage's figures are means over its questions. A passage of one query has no self-BLEU-4 and no level.
+    """
+    rows = queried(subject, queries)
+    mrr = reciprocal_ranks(positive_hits(subject.top.passages, subject.index.ids, subject.questions))[rows]
+    alike = {number: self_bleu(found) for number, found in queries.items()}
+    known = [number for number, value in alike.items() if value is not None]
+    own = [subject.gold[rows] == number for number in known]
+    figures = {
+        ROUGE_L: [rouge[these].mean() for these in own],
+        mrr_at(TOP): [mrr[these].mean() for these in own],
+    }
+    return diversity_levels([alike[number] for number in known], figures)  # type: ignore[misc]
