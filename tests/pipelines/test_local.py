@@ -188,20 +188,6 @@ def test_training_starts_from_an_earlier_models_address(world, trained):
     assert "is the address of index, not of a model" in output
 
 
-def test_the_comparison_tables_several_systems_beside_bm25(world, trained):
-    output = world(
-        "run",
-        "comparison",
-        "--set",
-        "train.rounds=0",
-        "--set",
-        "comparison.systems.dpr={model: {architecture: dpr}}",
-    )
-    rows = [line.split("|")[1].strip() for line in output.splitlines() if line.startswith("| ")]
-    assert rows == ["system", "mvr", "dpr", "bm25"]
-    assert re.search(r"split +found", output), "the split is shared with the training run"
-
-
 def _folder(world: World, run: str, path: str, kind: str) -> Path:
     store, record = load_record(world.states(run)[path].outputs[kind].address)
     assert isinstance(store, LocalStore)
