@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from multiview.config import Config, Section
+from multiview.config.section import plain
 from multiview.errors import InputError, nearest
 from multiview.model.layouts import LAYOUTS
 from multiview.overrides import preset_names, read_preset
@@ -50,12 +51,13 @@ class Group:
 
 def groups(config: Config | None = None) -> list[Group]:
     """All sections, in the order of `Config`, with the values of `config` (none: the defaults)."""
-    config = config or Config()
+    defaults = Config()
+    config = config or defaults
     found = []
     for name, field in Config.model_fields.items():
         section: type[Section] = field.annotation  # type: ignore[assignment]
         readers = (s.name for s in STEPS.values() if any(part.split(".")[0] == name for part in s.settings))
-        settings = tuple(_settings(section, getattr(config, name), name))
+        settings = tuple(_settings(getattr(defaults, name), getattr(config, name), name))
         found.append(Group(name, _paragraph(section.__doc__), settings, tuple(readers)))
     return found
 
@@ -128,25 +130,23 @@ def flattened(overrides: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[
 
 def written(value: Any) -> str:
     """A value as YAML on one line."""
-    if isinstance(value, Section):
-        value = value.model_dump(mode="json")
-    value = json.loads(json.dumps(value))
+    value = json.loads(json.dumps(value, default=plain))
     text = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, width=10**6, allow_unicode=True)
     return text.removesuffix("\n").removesuffix("\n...")
 
 
-def _settings(section: type[Section], values: Section, prefix: str) -> Iterator[Setting]:
-    for name, field in section.model_fields.items():
-        kind = field.annotation
-        if isinstance(kind, type) and issubclass(kind, Section):
-            yield from _settings(kind, getattr(values, name), f"{prefix}.{name}")
+def _settings(defaults: Section, values: Section, prefix: str) -> Iterator[Setting]:
+    for name, field in type(defaults).model_fields.items():
+        default, value = getattr(defaults, name), getattr(values, name)
+        if isinstance(default, Section):
+            yield from _settings(default, value, f"{prefix}.{name}")
             continue
         extra = field.json_schema_extra
         yield Setting(
             f"{prefix}.{name}",
-            _type(kind, field),
-            written(field.get_default(call_default_factory=True)),
-            written(getattr(values, name)),
+            _type(field.annotation, field),
+            written(default),
+            written(value),
             _paragraph(field.description),
             keyed=not (isinstance(extra, dict) and extra.get("how")),
         )

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from multiview.config.data import Bm25, Corpus, DataFormat, Questions, Sources
 from multiview.config.generation import Generation, GeneratorTraining
+from multiview.config.kubeflow import Kubeflow, Notify, Pod, Toleration
 from multiview.config.search import Analysis, Comparison, Encode, Evaluation, Index
 from multiview.config.section import HOW, Section, canonical_json
 from multiview.config.training import Mining, Model, Pooling, Temperature, Train
@@ -28,13 +29,17 @@ __all__ = [
     "Generation",
     "GeneratorTraining",
     "Index",
+    "Kubeflow",
     "Mining",
     "Model",
+    "Notify",
+    "Pod",
     "Pooling",
     "Questions",
     "Section",
     "Sources",
     "Temperature",
+    "Toleration",
     "Train",
     "canonical_json",
 ]
@@ -54,3 +59,5 @@ class Config(Section):
     index: Index = Index()
     evaluation: Evaluation = Evaluation()
     comparison: Comparison = Comparison()
+    kubeflow: Kubeflow = Kubeflow()
+    notify: Notify = Notify()

@@ -38,6 +38,11 @@ class Section(BaseModel):
 
 def canonical_json(value: Any) -> str:
     """The one JSON text of a value: sorted keys, no spaces, ASCII, no NaN."""
-    if isinstance(value, BaseModel):
-        value = value.model_dump(mode="json")
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return json.dumps(
+        value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False, default=plain
+    )
+
+
+def plain(value: BaseModel) -> dict[str, Any]:
+    """A section, wherever in a value, as JSON has it."""
+    return value.model_dump(mode="json")
