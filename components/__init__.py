@@ -1,7 +1,8 @@
 """The components: one module a step, each a few lines that call the library."""
 
 import os
-from functools import partial
+from collections.abc import Callable
+from typing import Any
 
 from kfp import dsl
 
@@ -9,5 +10,23 @@ CPU_IMAGE = os.environ.get("MULTIVIEW_CPU_IMAGE", "multiview-cpu:python3.11")
 GPU_IMAGE = os.environ.get("MULTIVIEW_GPU_IMAGE", "multiview-gpu:python3.11")
 """Images are fixed when a pipeline is compiled; a release names them by digest."""
 
-on_cpu = partial(dsl.component, base_image=CPU_IMAGE, install_kfp_package=False, packages_to_install=[])
-on_gpu = partial(dsl.component, base_image=GPU_IMAGE, install_kfp_package=False, packages_to_install=[])
+ON_GPU: set[str] = set()
+"""Names of the components that use a GPU."""
+
+
+def on_cpu() -> Callable[..., Any]:
+    """A component in the CPU image."""
+    return dsl.component(base_image=CPU_IMAGE, install_kfp_package=False, packages_to_install=[])
+
+
+def on_gpu() -> Callable[..., Any]:
+    """A component in the GPU image, on a node with a GPU."""
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        made = dsl.component(base_image=GPU_IMAGE, install_kfp_package=False, packages_to_install=[])(
+            function
+        )
+        ON_GPU.add(made.name)
+        return made
+
+    return decorate

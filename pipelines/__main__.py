@@ -19,7 +19,7 @@ from multiview.artifacts.record import Reference
 from multiview.artifacts.store import Store, open_store
 from multiview.errors import InputError, nearest
 from multiview.options import Debug, Preset, Settings, StoreUrl, TrackingUri
-from multiview.overrides import Overrides, gather, parse_setting
+from multiview.overrides import Overrides, gather, outcome, parse_setting, validate
 from multiview.overrides import merge as merged
 from multiview.runs import Run, StepState, run_id
 from pipelines.plan import Plan
@@ -66,7 +66,7 @@ def compile_(
 
     overrides = gather(preset, settings or [])
     for name in [pipeline] if pipeline else PIPELINES:
-        print(compile_plan(_factory(name)(overrides), out / f"{name}.yaml"))
+        print(compile_plan(_factory(name)(overrides), out / f"{name}.yaml", validate(overrides)))
 
 
 @app.command()
@@ -184,7 +184,7 @@ def _run(
             if isinstance(s, Reference)
         ]
     described = Run(
-        id=run_id(plan.name, overrides, versions, sources=sources, **identity),
+        id=run_id(plan.name, outcome(overrides), versions, sources=sources, **identity),
         pipeline=plan.name,
         config=overrides,
         preset=preset,

@@ -8,9 +8,13 @@ from typing import Any
 
 from kfp import compiler, dsl
 
+from components.close_run import close_run
+from components.open_run import open_run
 from multiview import names
 from multiview.artifacts.record import Reference, split_address
+from multiview.config import Config
 from pipelines.plan import Node, Output, Plan, Source
+from pipelines.pods import Pods
 
 ARTIFACT_TYPES = {
     names.PASSAGES: dsl.Dataset,
@@ -25,31 +29,56 @@ ARTIFACT_TYPES = {
 
 
 def pipeline(plan: Plan) -> Any:
-    """The KFP pipeline of a plan. Its one parameter, `run`, is the JSON of `runs.Context`."""
+    """The KFP pipeline of a plan, for the local runner. Its parameter `run` is the JSON of `runs.Context`."""
 
     @dsl.pipeline(name=plan.name)
     def graph(run: str):
-        builder = _Builder(plan, run)
-        for node in plan.nodes.values():
-            builder.add(node)
+        _Builder(plan, run).add_all()
 
     return graph
 
 
-def compile_plan(plan: Plan, target: Path) -> Path:
-    """Write a plan's IR as YAML."""
+def cluster_pipeline(plan: Plan, config: Config) -> Any:
+    """The same for a cluster: opened by a first step, closed by an exit handler, every step in its pod.
+
+    Its parameters are the store's address and `described`, the JSON of a `runs.Run`. Raises InputError for
+    settings of pods that cannot be had.
+    """
+    pods = Pods(config)
+
+    @dsl.pipeline(name=plan.name)
+    def graph(store: str, described: str):
+        started: dict[str, Any] = {
+            "store": store,
+            "described": described,
+            "job": dsl.PIPELINE_JOB_ID_PLACEHOLDER,
+        }
+        closed = pods.dress(close_run(**started, url=config.notify.url or ""), "close-run")
+        with dsl.ExitHandler(closed, name=plan.name):
+            opened = pods.dress(open_run(**started), "open-run")
+            _Builder(plan, opened.output, pods).add_all()
+
+    return graph
+
+
+def compile_plan(plan: Plan, target: Path, config: Config | None = None) -> Path:
+    """Write the IR of a plan's pipeline on a cluster as YAML, with the pods' settings in its second document."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    compiler.Compiler().compile(pipeline(plan), str(target))
+    compiler.Compiler().compile(cluster_pipeline(plan, config or Config()), str(target))
     return target
 
 
 class _Builder:
     """Makes KFP tasks, and importers for what comes from outside the plan, while KFP traces."""
 
-    def __init__(self, plan: Plan, run: Any):
-        self.plan, self.run = plan, run
+    def __init__(self, plan: Plan, run: Any, pods: Pods | None = None):
+        self.plan, self.run, self.pods = plan, run, pods
         self.tasks: dict[str, Any] = {}
         self.imported: dict[str, Any] = {}
+
+    def add_all(self) -> None:
+        for node in self.plan.nodes.values():
+            self.add(node)
 
     def add(self, node: Node) -> None:
         module = node.step.name.replace("-", "_")
@@ -62,6 +91,8 @@ class _Builder:
         def call(**more: Any) -> Any:
             task = component(run=self.run, path=node.path, config=node.config, **inputs, **more)
             task.set_caching_options(False)
+            if self.pods:
+                self.pods.dress(task, node.step.name)
             return task.set_display_name(node.path)
 
         if node.shards:

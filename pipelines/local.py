@@ -20,12 +20,10 @@ from filelock import FileLock
 from multiview import tracking
 from multiview.artifacts.store import LocalStore, Store
 from multiview.errors import InputError, StepFailed, one_line
-from multiview.runner import DRIVER_LOCK, SHARD_THREADS
+from multiview.runner import DRIVER_LOCK, SHARD_THREADS, SHIP_SECONDS
 from multiview.runs import Context, Run, StepState, write_run
 from pipelines.plan import Plan
 from pipelines.progress import Progress
-
-SHIP_SECONDS = 20.0
 
 
 def run_here(plan: Plan, run: Run, store: Store, tracking_uri: str, debug: bool = False) -> list[StepState]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from multiview.artifacts.record import Reference, load_record
 from multiview.artifacts.staging import stage
 from multiview.errors import InputError
-from multiview.overrides import Overrides, leaves, merge
+from multiview.overrides import Overrides, leaves, merge, outcome
 from multiview.tracking import TrackedRun
 from pipelines.plan import Node, Output, Plan, Source
 from pipelines.training import PIPELINES
@@ -64,7 +64,7 @@ def cut(earlier: TrackedRun, path: str, changes: Overrides, downstream: bool) ->
 def _check_changes(plan: Plan, before: Plan, kept: set[str], changes: Overrides) -> None:
     """A changed setting must be one that the rerun's steps read, and leave the plan's shape alone."""
     settings = {setting for path in kept for setting in plan.nodes[path].step.settings}
-    for leaf in leaves(changes):
+    for leaf in leaves(outcome(changes)):
         if not any(leaf == setting or leaf.startswith(f"{setting}.") for setting in settings):
             readers = [
                 n.path for n in plan.nodes.values() if any(leaf.startswith(s) for s in n.step.settings)

@@ -18,6 +18,8 @@ CHECKPOINT = "checkpoint"
 # Files of a store that are not artifacts' data.
 RECORD_FILE = "artifact.json"
 RUNS = "runs"
+KUBEFLOW = "kubeflow"
+"""Folder of a run with a file for each of its starts on Kubeflow, named by Kubeflow's id."""
 
 # Tags of MLflow runs.
 TAG_RUN = "multiview.run"
@@ -31,6 +33,7 @@ TAG_DESCRIBED = "multiview.described"
 TAG_COMPLETE = "multiview.complete"
 TAG_FILES = "multiview.files"
 TAG_SHIPPED = "multiview.shipped"
+TAG_KUBEFLOW_RUNS = "multiview.kubeflow_runs"
 TAG_RERUN_OF = "multiview.rerun_of"
 TAG_ARCHITECTURE = "architecture"
 TAG_SYSTEM = "system"

@@ -105,7 +105,7 @@ def resolve_systems(overrides: Overrides) -> dict[str, Config]:
     for name, system in systems.items():
         if not name.replace("-", "").replace("_", "").isalnum() or name == "bm25":
             raise InputError(f"comparison.systems.{name}: use letters, digits, - and _, and not bm25")
-        if shared_by_all := SHARED & set(system):
+        if shared_by_all := (SHARED | PLACES) & set(system):
             raise InputError(
                 f"comparison.systems.{name}: {', '.join(sorted(shared_by_all))} is the same for all systems; "
                 "set it outside comparison.systems"
@@ -115,6 +115,15 @@ def resolve_systems(overrides: Overrides) -> dict[str, Config]:
         except InputError as error:
             raise InputError(f"comparison.systems.{name}: {error}") from error
     return resolved
+
+
+PLACES = {"kubeflow", "notify"}
+"""Sections that say where steps run and whom to tell, and nothing of what they do."""
+
+
+def outcome(overrides: Overrides) -> Overrides:
+    """The overrides that decide what a run does: the same wherever it runs."""
+    return {name: value for name, value in overrides.items() if name not in PLACES}
 
 
 STAGES = ("warm_up", "round_two")

@@ -32,6 +32,9 @@ DRIVER_LOCK = "MULTIVIEW_DRIVER_LOCK"
 SHARD_THREADS = "MULTIVIEW_SHARD_THREADS"
 """Environment variable: threads of a step that works on one shard beside others."""
 
+SHIP_SECONDS = 20.0
+"""Between two shipments of a step that goes on."""
+
 Inputs = Mapping[str, Reference | list[Reference]]
 
 
@@ -53,7 +56,7 @@ def execute(
     where = Context.model_validate_json(context)
     told = StepTeller(open_store(where.store), where.run, path, name)
     watch_driver()
-    with told.failures():
+    with _shipping(told), told.failures():
         references = {
             input_name: [_reference(v, (file or {}).get(input_name)) for v in value]
             if isinstance(value, list)
@@ -69,6 +72,38 @@ def execute(
             Path(artifact.path).write_bytes(record.to_json())
     first = next(iter(records.values()))
     return f"{where.store}/{first.folder}"
+
+
+@contextlib.contextmanager
+def _shipping(told: StepTeller) -> Iterator[None]:
+    """In a pod, where no driver does it, ship this step to MLflow as it goes, if there is an MLflow.
+
+    What cannot be shipped waits for the run's last step or `multiview sync`: results never wait for MLflow.
+    """
+    uri = os.environ.get("MLFLOW_TRACKING_URI")
+    if not uri or DRIVER_LOCK in os.environ:
+        yield
+        return
+    from multiview import tracking
+
+    done = threading.Event()
+
+    def ship() -> None:
+        with contextlib.suppress(Exception):
+            tracking.ship(told.store, told.run, uri, only={told.state.path})
+
+    def work() -> None:
+        while not done.wait(SHIP_SECONDS):
+            ship()
+
+    thread = threading.Thread(target=work, daemon=True, name="shipping")
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join(timeout=60)
+        ship()
 
 
 class StepTeller:

@@ -47,6 +47,8 @@ class Run(BaseModel, frozen=True):
     architectures: dict[str, str] = {}
     """Each system's architecture."""
     created: str = ""
+    each_time: bool = False
+    """Whether every start on Kubeflow is a run of its own, as a schedule's are; else it continues this one."""
 
 
 class StepState(BaseModel, frozen=True):

@@ -141,7 +141,7 @@ def test_any_step_is_cut_out_with_its_inputs_and_compiles(path, tmp_path):
     assert node.paths() == [path]
     assert {name for name, _ in node.sources()} == set(node.step.inputs)
     assert all(isinstance(source, Reference) for _, source in node.sources())
-    (ir,) = documents(compile_plan(part.plan, tmp_path / "part.yaml"))
+    ir, _ = documents(compile_plan(part.plan, tmp_path / "part.yaml"))
     importers = [e["importer"] for e in ir["deploymentSpec"]["executors"].values() if "importer" in e]
     lists = sum(len(_list(v)) for v in node.inputs.values() if isinstance(v, list))
     assert len(importers) == len(part.imported) - lists

@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 import hashlib
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -23,9 +23,13 @@ from multiview.tracking.contents import Contents, flatten, parts
 NO_ATTEMPT = "none"
 
 
-def ship(store: Store, run_id: str, uri: str) -> bool:
+def ship(
+    store: Store, run_id: str, uri: str, only: Collection[str] | None = None, failed: bool = False
+) -> bool:
     """Bring MLflow up to date with one run of a store; False if there was nothing new.
 
+    `only` ships the steps of these paths, as a pod does with its own, and leaves the run's end open;
+    `failed` ends it as failed although no step says so, as after a pod that was killed.
     Shippers of one machine take turns by a file lock, because MLflow's SQLite store must not be
     opened by two processes while it is new; those of different machines claim each MLflow run by
     an exclusively created file in the store. Raises InputError if MLflow cannot be reached.
@@ -33,10 +37,15 @@ def ship(store: Store, run_id: str, uri: str) -> bool:
     name = hashlib.sha256(f"{getpass.getuser()} {uri}".encode()).hexdigest()[:16]
     with explained(uri), FileLock(Path(tempfile.gettempdir()) / f"multiview-ship-{name}.lock"):
         run, states = read_run(store, run_id), list(read_states(store, run_id))
+        states.sort(key=lambda state: state.started)
+        shipper = _Shipper(store, run, uri)
+        if only is not None:
+            shipper.ship([state for state in states if state.path in only])
+            return True
         marker = f"{names.RUNS}/{run_id}/mlflow/shipped"
-        if store.read(marker) == _fingerprint(store, states, uri):
+        if store.read(marker) == _fingerprint(store, states, uri) and not failed:
             return False
-        _Shipper(store, run, uri).ship(sorted(states, key=lambda state: state.started))
+        shipper.end(shipper.ship(states), states, failed)
         store.replace(marker, _fingerprint(store, states, uri))
         return True
 
@@ -68,7 +77,8 @@ class _Shipper:
         self.contents = Contents(store, run, self.client, self.experiment)
         self.claims = f"{names.RUNS}/{run.id}/mlflow/{hashlib.sha256(instance.encode()).hexdigest()[:16]}"
 
-    def ship(self, states: list[StepState]) -> None:
+    def ship(self, states: list[StepState]) -> str:
+        """Tell MLflow of these steps; the id of the run's parent."""
         parent = self._parent()
         children = {child.info.run_id: child for child in children_of(self.client, self.experiment, parent)}
         for state in states:
@@ -79,7 +89,7 @@ class _Shipper:
             self.contents.tell_links(child, state)
             self.contents.tell_files(child, state)
             self._tell_status(child, state)
-        self._end(parent, states)
+        return parent
 
     def _experiment(self, uri: str) -> Any:
         if found := self.client.get_experiment_by_name(names.EXPERIMENT):
@@ -135,6 +145,9 @@ class _Shipper:
                 self.client.log_batch(parent, params=[Param(n, v[:6000]) for n, v in part])
             self.client.log_text(parent, self.run.model_dump_json(indent=1), RUN_FILE)
             self.client.set_tag(parent, names.TAG_DESCRIBED, RUN_FILE)
+        folder = f"{names.RUNS}/{self.run.id}/{names.KUBEFLOW}"
+        if starts := " ".join(sorted(file.rsplit("/", 1)[-1] for file in self.store.files(folder))):
+            self.client.set_tag(parent, names.TAG_KUBEFLOW_RUNS, starts)
         return parent
 
     def _child(self, parent: str, state: StepState, children: dict[str, Any]) -> Any:
@@ -168,9 +181,10 @@ class _Shipper:
         if status == "FINISHED":
             self.client.set_tag(child.info.run_id, names.TAG_COMPLETE, "true")
 
-    def _end(self, parent: str, states: Iterable[StepState]) -> None:
+    def end(self, parent: str, states: Iterable[StepState], failed: bool) -> None:
+        """Give the parent the status that its steps make."""
         statuses = {state.path: state.status for state in states}
-        if "failed" in statuses.values():
+        if failed or "failed" in statuses.values():
             status = "FAILED"
         elif set(self.run.steps) <= {p for p, s in statuses.items() if s in ("done", "found")}:
             status = "FINISHED"

@@ -1,0 +1,74 @@
+"""What a step's pod asks for: resources, nodes, secrets, retries, from `kubeflow.*` alone."""
+
+from typing import Any
+
+from kfp import kubernetes
+
+from components import CPU_IMAGE, ON_GPU
+from multiview.config import Config, Pod
+from multiview.errors import InputError, nearest
+from multiview.overrides import validate
+from multiview.steps import STEPS
+
+MLFLOW_KEYS = {name: name for name in ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD")}
+HUB_KEYS = {"HF_TOKEN": "HF_TOKEN"}
+SHARED_MEMORY = "/dev/shm"
+OWN_STEPS = ("open-run", "close-run")
+"""Steps of Kubeflow's alone, which no plan has."""
+
+
+class Pods:
+    """The pods of one compiled pipeline. Raises InputError for settings that cannot be had."""
+
+    def __init__(self, config: Config):
+        self.settings = config.kubeflow
+        known = [*STEPS, *OWN_STEPS]
+        for step in self.settings.steps:
+            if step not in known:
+                raise InputError(f"kubeflow.steps: there is no step {step!r}{nearest(step, known)}")
+            self.of(step)
+
+    def of(self, step: str) -> Pod:
+        """The pod of a step: that of its kind, with what differs for it."""
+        kind = "gpu" if step in ON_GPU else "cpu"
+        pod: Pod = getattr(self.settings, kind)
+        try:
+            changed = validate(
+                {"kubeflow": {kind: {**pod.model_dump(), **self.settings.steps.get(step, {})}}}
+            )
+        except InputError as error:
+            raise InputError(f"kubeflow.steps.{step}: {error}") from error
+        return getattr(changed.kubeflow, kind)
+
+    def dress(self, task: Any, step: str) -> Any:
+        """Give a task its resources, image, nodes, secrets, environment, timeout and retries."""
+        pod = self.of(step)
+        if step in ON_GPU and not pod.gpus:
+            task.set_container_image(CPU_IMAGE)
+        task.set_cpu_request(pod.cpu)
+        task.set_memory_request(pod.memory).set_memory_limit(pod.memory)
+        if pod.gpus:
+            task.set_accelerator_type(pod.gpu_type).set_accelerator_limit(pod.gpus)
+        task.set_retry(pod.retries, backoff_duration=f"{pod.backoff_seconds}s", backoff_factor=2)
+        kubernetes.set_timeout(task, round(pod.timeout_hours * 3600))
+        if pod.shared_memory:
+            kubernetes.empty_dir_mount(
+                task, "shared-memory", SHARED_MEMORY, medium="Memory", size_limit=pod.shared_memory
+            )
+        for key, value in pod.node_selector.items():
+            kubernetes.add_node_selector(task, key, value)
+        for toleration in pod.tolerations:
+            given = toleration.model_dump()
+            kubernetes.add_toleration(task, **{name: value or None for name, value in given.items()})
+        for secret, keys in (
+            (self.settings.mlflow_secret, MLFLOW_KEYS),
+            (self.settings.hub_secret, HUB_KEYS),
+        ):
+            if secret:
+                kubernetes.use_secret_as_env(task, secret, keys)
+        environment = {**self.settings.environment}
+        if self.settings.mlflow_uri:
+            environment["MLFLOW_TRACKING_URI"] = self.settings.mlflow_uri
+        for name, value in environment.items():
+            task.set_env_variable(name, value)
+        return task.set_caching_options(False)
