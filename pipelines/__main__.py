@@ -133,22 +133,26 @@ def study(
     found, base = read_study(name), gather(preset, settings or [])
     opened = open_store(store)
     plans = {row: _factory(found.pipeline)(own) for row, own in found.overrides(base).items()}
+    rows = {row: studying.rows_of(row, plan) for row, plan in plans.items()}
+    settings_of_rows = studying.comparison_settings(
+        found, [name for of in rows.values() for name in of], base
+    )
     console.print(f"{found.name}: {found.about}", markup=False)
     if dry_run:
         for line in studying.summary(studying.forecast(plans, opened)):
             console.print(line, markup=False)
         return
-    evaluations = {}
+    evaluations: dict[str, Reference] = {}
     for row, own in found.overrides(base).items():
         console.print(f"\n{row}", style="bold", markup=False)
         states = _run(plans[row], own, preset, opened, tracking_uri, debug, study=found.name, show=False)
-        evaluations[row] = studying.evaluation_of(row, states)
-    plan = studying.comparison_of(evaluations, base)
+        evaluations |= studying.evaluations_of(rows[row], states)
+    plan = studying.comparison_of(evaluations, settings_of_rows)
     console.print()
-    rows: Overrides = {"comparison": {"rows": list(evaluations)}}
-    states = _run(plan, merged(base, rows), preset, opened, tracking_uri, debug, study=found.name)
+    compared: Overrides = {"comparison": {"rows": list(evaluations), "seeds_of": settings_of_rows.seeds_of}}
+    states = _run(plan, merged(base, compared), preset, opened, tracking_uri, debug, study=found.name)
     if found.seeds:
-        console.print(studying.seeds_page(found, states), markup=False)
+        console.print(studying.seeds_page(states), markup=False)
 
 
 def _factory(name: str) -> Callable[[Overrides], Plan]:

@@ -25,6 +25,10 @@ class Study:
     seeds: tuple[int, ...] = ()
     """Every run once with each of these; none: once, with the seed that is set."""
 
+    def of_seeds(self) -> dict[str, str]:
+        """Row with a seed to the row without."""
+        return {f"{row}/seed-{seed}": row for row in self.runs for seed in self.seeds}
+
     def overrides(self, base: Overrides) -> dict[str, Overrides]:
         """Each row with all of its overrides: the study's are above those given."""
         if not self.seeds:
@@ -68,5 +72,7 @@ def read_study(name: str) -> Study:
     seeds = content.get("seeds") or []
     if not isinstance(seeds, list) or not all(isinstance(seed, int) for seed in seeds):
         raise InputError(f"study {name}: seeds is a list of whole numbers, not {seeds!r}")
+    if len(set(seeds)) < len(seeds):
+        raise InputError(f"study {name}: seeds has one twice, and a run with it would count twice: {seeds!r}")
     about, pipeline = str(content.get("about", "")), str(content.get("pipeline", "training"))
     return Study(Path(name).stem, about, pipeline, {str(row): own for row, own in runs.items()}, tuple(seeds))

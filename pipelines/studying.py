@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,9 +13,9 @@ from multiview.artifacts.staging import stage
 from multiview.artifacts.store import Store
 from multiview.config import Comparison, canonical_json
 from multiview.errors import InputError
-from multiview.evaluation.evaluate import METRICS_FILE
+from multiview.evaluation.compare import SEEDS_TABLE_FILE
 from multiview.evaluation.tables import baseline_of
-from multiview.overrides import Overrides, resolve
+from multiview.overrides import Overrides, resolve, validate
 from multiview.runner import find_records
 from multiview.runs import StepState
 from pipelines.plan import Node, Output, Plan, Source
@@ -104,19 +103,39 @@ def summary(prospects: Mapping[str, list[Prospect]]) -> Iterator[str]:
 # --- results -----------------------------------------------------------------------------------
 
 
-def evaluation_of(row: str, states: Sequence[StepState]) -> Reference:
-    """The last evaluation of a run. Raises InputError for a run without one."""
-    for state in reversed(states):
-        if names.EVALUATION in state.outputs:
-            return state.outputs[names.EVALUATION]
-    raise InputError(f"{row}: its pipeline evaluates nothing, so there is nothing to compare")
+def rows_of(row: str, plan: Plan) -> dict[str, str]:
+    """The paths of a plan's evaluations by the names of their rows: `row`, or `row/SYSTEM` where there are several.
+
+    Raises InputError for a pipeline without one.
+    """
+    paths = [path for path, node in plan.nodes.items() if names.EVALUATION in node.step.outputs]
+    if not paths:
+        raise InputError(f"{row}: its pipeline evaluates nothing, so there is nothing to compare")
+    return {row if len(paths) == 1 else f"{row}/{path.split('/')[0]}": path for path in paths}
 
 
-def comparison_of(evaluations: Mapping[str, Reference], base: Overrides) -> Plan:
-    """The plan of a study's last run: the comparison of all its rows. Raises InputError for a baseline
-    that is none of them."""
-    settings = Comparison.model_validate({**base.get("comparison", {}), "rows": tuple(evaluations)})
-    baseline_of(settings.baseline, settings.rows)
+def evaluations_of(rows: Mapping[str, str], states: Sequence[StepState]) -> dict[str, Reference]:
+    """The evaluations that a run's states know, by the names of their rows."""
+    outputs = {state.path: state.outputs for state in states}
+    return {row: outputs[path][names.EVALUATION] for row, path in rows.items()}
+
+
+def comparison_settings(study: Study, rows: Sequence[str], base: Overrides) -> Comparison:
+    """The settings of a study's comparison. Raises InputError for a baseline that is none of its rows, or, with
+    several seeds, none of its systems."""
+    of = {}
+    for row in rows:
+        for seeded, plain in study.of_seeds().items():
+            if row == seeded or row.startswith(f"{seeded}/"):
+                of[row] = plain + row.removeprefix(seeded)
+    given = {**base.get("comparison", {}), "rows": tuple(rows), "seeds_of": of}
+    settings = validate({"comparison": given}).comparison
+    baseline_of(settings.baseline, list(dict.fromkeys(of.get(row, row) for row in rows)))
+    return settings
+
+
+def comparison_of(evaluations: Mapping[str, Reference], settings: Comparison) -> Plan:
+    """The plan of a study's last run: the comparison of all its rows."""
     plan = Plan("study")
     references: list[Source] = list(evaluations.values())
     config = resolve({}).model_copy(update={"comparison": settings})
@@ -124,17 +143,7 @@ def comparison_of(evaluations: Mapping[str, Reference], base: Overrides) -> Plan
     return plan
 
 
-def seeds_page(study: Study, states: Sequence[StepState]) -> str:
-    """Markdown: each system's mean and deviation over its seeds, tested against the first one's (Welch)."""
-    from multiview.evaluation.significance import seeds_figures
-    from multiview.evaluation.tables import seeds_table
-
+def seeds_page(states: Sequence[StepState]) -> str:
+    """The comparison's table of means over seeds."""
     folder = stage(*load_record(states[-1].outputs[names.COMPARISON].address)).path
-    metrics = json.loads((folder / METRICS_FILE).read_text())
-    values: dict[str, dict[str, list[float]]] = {}
-    for row in study.runs:
-        for seed in study.seeds:
-            for name, value in metrics[f"{row}/seed-{seed}"].items():
-                values.setdefault(row, {}).setdefault(name, []).append(value)
-    first = next(iter(values))
-    return seeds_table(seeds_figures(values, first), first)
+    return (folder / SEEDS_TABLE_FILE).read_text()

@@ -6,7 +6,6 @@ import json
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 import urllib.request
 from pathlib import Path
@@ -23,11 +22,11 @@ from multiview.overrides import gather, validate
 from multiview.runner import StepTeller, run_step
 from pipelines import __main__ as pipelines
 from pipelines.training import training
-from tests.bucket import free_port
 from tests.data.small import passage_rows, question_rows, write
 from tests.data.test_formats import beir, biencoder, marco, put
 from tests.pipelines.inprocess import run_plan
 from tests.pipelines.world import ROOT, World
+from tests.servers import mlflow_server
 
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 ELSEWHERE = {
@@ -202,15 +201,6 @@ def test_searches_print_passages(line, trained, monkeypatch, capsys):
 
 @pytest.mark.parametrize("line", these("mlflow ui "))
 def test_mlflow_serves_the_runs(line, tmp_path):
-    port = free_port()
-    line = line.replace("sqlite:///store", f"sqlite:///{tmp_path}")
-    command = [sys.executable, "-m", *shlex.split(line), "--port", str(port), "--workers", "1"]
-    server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=tmp_path)
-    try:
-        for seen in iter(server.stdout.readline, b""):  # type: ignore[union-attr]
-            if b"startup complete" in seen.lower():
-                break
-        assert urllib.request.urlopen(f"http://127.0.0.1:{port}/health").read() == b"OK"
-    finally:
-        server.terminate()
-        server.wait(30)
+    words = shlex.split(line.replace("sqlite:///store", f"sqlite:///{tmp_path}"))
+    with mlflow_server(words[1:], tmp_path) as address:
+        assert urllib.request.urlopen(f"{address}/health").read() == b"OK"

@@ -9,13 +9,14 @@ from unittest.mock import Mock
 import pytest
 from mlflow import MlflowClient
 
-from multiview import tracking
+from multiview import names, tracking
 from multiview.artifacts.record import Reference
 from multiview.artifacts.store import LocalStore
 from multiview.errors import InputError
 from multiview.events import EventLog
 from multiview.runs import Run, StepState, write_run, write_state
 from multiview.tracking import contents, shipping
+from tests.servers import mlflow_server
 
 
 class World:
@@ -290,3 +291,20 @@ def test_a_server_that_is_down_is_one_line(tmp_path, monkeypatch):
 def test_what_is_no_run_id_is_refused(run, uri):
     with pytest.raises(InputError, match="is no run id"):
         tracking.find_run(uri, run)
+
+
+def test_runs_are_shipped_to_a_server_over_http_and_found_there(tmp_path):
+    words = ["server", "--backend-store-uri", f"sqlite:///{tmp_path}/mlflow.db"]
+    words += ["--artifacts-destination", str(tmp_path / "artifacts")]
+    with mlflow_server(words, tmp_path) as address:
+        world = World(tmp_path / "store", address)
+        world.tell_all()
+        assert tracking.ship(world.store, world.run.id, address)
+        assert not tracking.ship(world.store, world.run.id, address), "nothing is new"
+        found = tracking.find_run(address, world.run.id)
+        assert found.run.config == world.run.config
+        assert found.steps["camvr/train"].outputs["model"] == world.reference("model", "camvr-train")
+        client = MlflowClient(address)
+        assert client.get_run(found.mlflow_id).info.status == "FINISHED"
+        (child,) = client.search_runs(["1"], f"tags.`{names.TAG_PATH}` = 'camvr/train'")
+        assert [m.step for m in client.get_metric_history(child.info.run_id, "loss")] == [1, 2, 3]

@@ -15,6 +15,9 @@ EVALUATION = "evaluation"
 COMPARISON = "comparison"
 CHECKPOINT = "checkpoint"
 
+ANALYSES = "analyses"
+"""Folder of an evaluation with what was found out about the model."""
+
 # Files of a store that are not artifacts' data.
 RECORD_FILE = "artifact.json"
 RUNS = "runs"
@@ -34,6 +37,7 @@ TAG_COMPLETE = "multiview.complete"
 TAG_FILES = "multiview.files"
 TAG_SHIPPED = "multiview.shipped"
 TAG_KUBEFLOW_RUNS = "multiview.kubeflow_runs"
+TAG_STEP_OF = "multiview.step_of"
 TAG_RERUN_OF = "multiview.rerun_of"
 TAG_ARCHITECTURE = "architecture"
 TAG_SYSTEM = "system"

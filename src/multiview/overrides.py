@@ -70,14 +70,15 @@ def read_preset(name: str) -> Overrides:
     return overrides
 
 
-def merge(*layers: Mapping[str, Any]) -> Overrides:
-    """Nested dicts merged; later layers win."""
+def merge(*layers: Mapping[str, Any], depth: int = 0) -> Overrides:
+    """Nested dicts merged; later layers win. Below a section an empty dict empties what is below it, as in
+    `train.warm_up={}`."""
     merged: Overrides = {}
     for layer in layers:
         for name, value in layer.items():
             below = merged.get(name)
-            if isinstance(below, Mapping) and isinstance(value, Mapping):
-                value = merge(below, value)
+            if isinstance(below, Mapping) and isinstance(value, Mapping) and (value or not depth):
+                value = merge(below, value, depth=depth + 1)
             merged[name] = value
     return merged
 
@@ -130,6 +131,10 @@ STAGES = ("warm_up", "round_two")
 """Settings of section train that hold the differences of a stage of training."""
 
 
+SHAPE = {"rounds", "model", "start_from", *STAGES}
+"""Settings of section train that are one for all stages."""
+
+
 def stage_settings(config: Config, stage: str | None) -> Config:
     """The config of one stage of training, its differences (`train.warm_up`, `train.round_two`) applied.
 
@@ -138,6 +143,10 @@ def stage_settings(config: Config, stage: str | None) -> Config:
     overrides = config.model_dump(exclude_unset=True)
     own = {name: overrides.get("train", {}).pop(name, {}) for name in STAGES}
     changes = own[stage] if stage else {}
+    if of_all := SHAPE & set(changes):
+        raise InputError(
+            f"train.{stage}: {', '.join(sorted(of_all))} cannot differ in a stage; set train.{min(of_all)}"
+        )
     try:
         config = validate(merge(overrides, {"train": changes}))
         check(config.model, config.train)

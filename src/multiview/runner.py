@@ -92,6 +92,10 @@ def _shipping(told: StepTeller) -> Iterator[None]:
         with contextlib.suppress(Exception):
             tracking.ship(told.store, told.run, uri, only={told.state.path})
 
+    if theirs := os.environ.get("MLFLOW_RUN_ID"):
+        with contextlib.suppress(Exception):
+            tracking.link(uri, theirs, told.run, told.state.path)
+
     def work() -> None:
         while not done.wait(SHIP_SECONDS):
             ship()

@@ -207,7 +207,7 @@ STEPS: dict[str, Step] = {
             name="index",
             version=1,
             run="multiview.index:build_index",
-            settings=("index",),
+            settings=(),
             inputs=("embeddings",),
             lists=("embeddings",),
             outputs=(names.INDEX,),
@@ -248,10 +248,11 @@ STEPS: dict[str, Step] = {
         ),
         Step(
             name="compare",
-            version=3,
+            version=4,
             run="multiview.evaluation.compare:compare",
             settings=(
                 "comparison.rows",
+                "comparison.seeds_of",
                 "comparison.baseline",
                 "comparison.resamples",
                 "comparison.seed",

@@ -41,13 +41,6 @@ class Encode(Section):
     """cpu, cuda, or auto."""
 
 
-class Index(Section):
-    """The search index over views."""
-
-    kind: Literal["exact"] = "exact"
-    """`exact`: flat inner product."""
-
-
 class Evaluation(Section):
     """What is measured."""
 
@@ -85,6 +78,8 @@ class Comparison(Section):
     """k of reciprocal rank fusion: Σ 1 / (k + rank) (Cormack et al., SIGIR 2009)."""
     rows: tuple[str, ...] = ()
     """The table's rows in order; empty: the systems as they are named, BM25, then the fused ones."""
+    seeds_of: dict[str, str] = {}
+    """Row to the system of which it is one seed's run, as in {mvr/seed-1: mvr}: systems are then tested by their means over seeds, and not row by row. Studies set it."""
     baseline: str | None = None
     """The row that the others are tested against; none: the first. *Ours.*"""
     resamples: Annotated[int, Field(ge=100)] = 10_000

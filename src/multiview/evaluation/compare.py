@@ -3,28 +3,37 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 
+from multiview import names
 from multiview.artifacts.record import file_sha256
 from multiview.config import Comparison
 from multiview.errors import InputError
+from multiview.evaluation.analyses.tables import markdown
 from multiview.evaluation.evaluate import METRICS_FILE, QRELS_FILE, QUESTIONS_FILE
-from multiview.evaluation.significance import CONFIDENCE, paired_figures
+from multiview.evaluation.significance import CONFIDENCE, paired_figures, seeds_figures
 from multiview.evaluation.tables import (
     SIGNIFICANCE_FILE,
+    Metrics,
     baseline_of,
     legend,
     markdown_table,
     marked_of,
+    seeds_table,
 )
 
 TABLE_FILE = "table.md"
+SEEDS_FILE = "seeds.json"
+SEEDS_TABLE_FILE = "seeds.md"
+ANALYSES_FILE = "analyses.json"
+ANALYSES_TABLE_FILE = "analyses.md"
 
 
 def compare(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any) -> None:
@@ -32,30 +41,67 @@ def compare(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell
 
     Input `evaluations`, in the order of `settings.comparison.rows`; output `comparison`: `metrics.json`
     (system to metric to value), `significance.json` (system to metric to a `PairedFigure`, and how it was tested)
-    and `table.md`.
+    and `table.md`; with `comparison.seeds_of` also `seeds.json` (system to metric to a `SeedsFigure`) and `seeds.md`;
+    `analyses.json` and `analyses.md` have the metrics of the systems' analyses side by side.
     Raises InputError unless all were evaluated on the same questions with the same gold passages.
     """
     systems = settings.comparison.rows
-    folders = [staged.path for staged in inputs["evaluations"]]
-    if len({_questions(folder) for folder in folders}) > 1:
+    folders_of_evaluations = [staged.path for staged in inputs["evaluations"]]
+    if len({_questions(folder) for folder in folders_of_evaluations}) > 1:
         raise InputError("the systems were not evaluated on the same questions: run the comparison whole")
     metrics = {
         system: json.loads((folder / METRICS_FILE).read_text())
-        for system, folder in zip(systems, folders, strict=True)
+        for system, folder in zip(systems, folders_of_evaluations, strict=True)
     }
     values = {
-        system: _values(folder, metrics[system]) for system, folder in zip(systems, folders, strict=True)
+        system: _values(folder, metrics[system])
+        for system, folder in zip(systems, folders_of_evaluations, strict=True)
     }
-    significance = _significance(values, settings.comparison, tell)
-    table = markdown_table(metrics, marked_of(significance))
     folder = output["comparison"]
+    if of := settings.comparison.seeds_of:
+        significance, first = _seeds(metrics, of, settings.comparison.baseline, folder)
+    else:
+        significance, first = _significance(values, settings.comparison, tell), ""
+    table = markdown_table(metrics, marked_of(significance))
+    _analyses(dict(zip(systems, folders_of_evaluations, strict=True)), folder)
     (folder / METRICS_FILE).write_text(json.dumps(metrics, indent=1) + "\n")
     (folder / SIGNIFICANCE_FILE).write_text(json.dumps(significance, indent=1) + "\n")
-    (folder / TABLE_FILE).write_text("\n".join(filter(None, (table, legend(significance)))).rstrip() + "\n")
+    (folder / TABLE_FILE).write_text(
+        "\n".join(filter(None, (first, table, legend(significance)))).rstrip() + "\n"
+    )
     for system, figures in metrics.items():
         for name, value in figures.items():
             tell.metric(f"{system}/{name}", value)
     tell.fact("baseline", significance["baseline"])
+
+
+def _seeds(
+    metrics: Metrics, of: Mapping[str, str], baseline: str | None, folder: Path
+) -> tuple[dict[str, Any], str]:
+    """Systems by their means over seeds, tested against the baseline's; what significance.json says, and the table."""
+    values: dict[str, dict[str, list[float]]] = {}
+    for row, figures in metrics.items():
+        for name, value in figures.items():
+            values.setdefault(of.get(row, row), {}).setdefault(name, []).append(value)
+    first = baseline_of(baseline, list(values))
+    figures = seeds_figures(values, first)
+    text = json.dumps({s: {n: asdict(f) for n, f in named.items()} for s, named in figures.items()}, indent=1)
+    (folder / SEEDS_FILE).write_text(text + "\n")
+    table = seeds_table(figures, first)
+    (folder / SEEDS_TABLE_FILE).write_text(table)
+    return {"baseline": first, "test": "Welch's t-test over seeds: see seeds.json", "systems": {}}, table
+
+
+def _analyses(folders: Mapping[str, Path], output: Path) -> None:
+    """What the evaluations' analyses found, a metric a row and a system a column."""
+    files = {system: folder / names.ANALYSES / METRICS_FILE for system, folder in folders.items()}
+    found = {system: json.loads(file.read_text()) for system, file in files.items() if file.exists()}
+    if not found:
+        return
+    rows = list(dict.fromkeys(name for metrics in found.values() for name in metrics))
+    columns = {system: [metrics.get(name) for name in rows] for system, metrics in found.items()}
+    (output / ANALYSES_FILE).write_text(json.dumps(found, indent=1) + "\n")
+    (output / ANALYSES_TABLE_FILE).write_text(markdown(pa.table({"metric": rows, **columns})))
 
 
 def _significance(

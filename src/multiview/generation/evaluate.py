@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from multiview.data.questions import Question, read_questions
-from multiview.errors import InputError
 from multiview.generation.metrics import diversity_levels, queries_table, rouge_l_by_number, self_bleu
 from multiview.generation.queries import iterate_queries
 from multiview.names import ROUGE_L, SELF_BLEU, rouge_l_at
@@ -28,7 +27,7 @@ def evaluate_queries(settings: Any, inputs: dict[str, Any], output: dict[str, Pa
 
     A question's gold passage is its first; questions whose passage has no query are left out and counted.
     Writes into `query_evaluation`: `metrics.json` (rouge_l_at_1 … and self_bleu_4, means over questions and
-    over passages), `levels.json` (see `metrics.diversity_levels`), `table.md`, and `questions.parquet` (qid,
+    over passages; none where nothing can be measured), `levels.json` (see `metrics.diversity_levels`), `table.md`, and `questions.parquet` (qid,
     passage_id, rouge_l [k] by number of queries, and self_bleu_4 of the passage, null below two queries).
     """
     most = settings.generation.queries
@@ -37,16 +36,14 @@ def evaluate_queries(settings: Any, inputs: dict[str, Any], output: dict[str, Pa
     queries = _queries_of({question.positive_ids[0] for question in asked}, shards)
     questions = [question for question in asked if queries.get(question.positive_ids[0])]
     if not questions:
-        raise InputError(
-            f"{inputs['questions'].path}: no question has a gold passage with generated queries; nothing can be measured"
-        )
+        tell.warning("no question has a gold passage with generated queries: they are not measured")
     rouge = np.empty((len(questions), most))
     for row, question in enumerate(questions):
         rouge[row] = rouge_l_by_number(question.question, queries[question.positive_ids[0]], most)
         tell.progress(row + 1, len(questions), "questions")
     alike = {name: self_bleu(queries[name]) for name in dict.fromkeys(q.positive_ids[0] for q in questions)}
     table = _question_table(questions, rouge, alike)
-    metrics = {rouge_l_at(k): float(rouge[:, k - 1].mean()) for k in range(1, most + 1)}
+    metrics = {rouge_l_at(k): float(rouge[:, k - 1].mean()) for k in range(1, most + 1) if questions}
     self_bleus, best = _by_passage(questions, rouge[:, -1], alike)
     levels = diversity_levels(self_bleus, {ROUGE_L: best})
     known = [value for value in alike.values() if value is not None]
@@ -55,7 +52,7 @@ def evaluate_queries(settings: Any, inputs: dict[str, Any], output: dict[str, Pa
     folder = output["query_evaluation"]
     (folder / METRICS_FILE).write_text(_json(metrics))
     (folder / LEVELS_FILE).write_text(_json(levels))
-    by_number = {k: metrics[rouge_l_at(k)] for k in range(1, most + 1)}
+    by_number = {k: metrics[rouge_l_at(k)] for k in range(1, most + 1) if questions}
     (folder / TABLE_FILE).write_text(queries_table(by_number, levels))
     pq.write_table(table, folder / QUESTIONS_FILE)
     for name, value in metrics.items():

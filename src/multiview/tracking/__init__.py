@@ -9,12 +9,13 @@ the other way, from an MLflow run to the artifacts that its steps read and wrote
 from multiview.tracking.client import tracking_uri
 from multiview.tracking.finding import TrackedRun, TrackedStep, find_run
 from multiview.tracking.registry import registered_index
-from multiview.tracking.shipping import ship, sync
+from multiview.tracking.shipping import link, ship, sync
 
 __all__ = [
     "TrackedRun",
     "TrackedStep",
     "find_run",
+    "link",
     "registered_index",
     "ship",
     "sync",

@@ -38,16 +38,27 @@ def ship(
     with explained(uri), FileLock(Path(tempfile.gettempdir()) / f"multiview-ship-{name}.lock"):
         run, states = read_run(store, run_id), list(read_states(store, run_id))
         states.sort(key=lambda state: state.started)
-        shipper = _Shipper(store, run, uri)
         if only is not None:
-            shipper.ship([state for state in states if state.path in only])
+            _Shipper(store, run, uri).ship([state for state in states if state.path in only])
             return True
         marker = f"{names.RUNS}/{run_id}/mlflow/shipped"
         if store.read(marker) == _fingerprint(store, states, uri) and not failed:
             return False
+        shipper = _Shipper(store, run, uri)
         shipper.end(shipper.ship(states), states, failed)
         store.replace(marker, _fingerprint(store, states, uri))
         return True
+
+
+def link(uri: str, theirs: str, run_id: str, path: str) -> None:
+    """Tell a run that Kubeflow's MLflow plugin made for a step whose step it is; ours stands beside it.
+
+    Raises InputError if MLflow cannot be reached or has no such run.
+    """
+    with explained(uri):
+        client = connect(uri)
+        client.set_tag(theirs, names.TAG_STEP_OF, run_id)
+        client.set_tag(theirs, names.TAG_PATH, path)
 
 
 def sync(store: Store, uri: str) -> tuple[list[str], dict[str, str]]:

@@ -34,7 +34,9 @@ def warm_up(
     chosen: Train = settings.train
     queries = {id_: distinct(asked) for id_, asked in iterate_queries(inputs["queries"].path) if asked}
     if not queries:
-        raise InputError(f"{inputs['queries'].path}: no queries in it; generate them again")
+        raise InputError(
+            "generation.model wrote no query for any passage: choose another, or do without the warm-up by train.warm_up={}"
+        )
     stream = QueryStream(queries, chosen)
     for name, value in (
         ("questions", len(queries)),

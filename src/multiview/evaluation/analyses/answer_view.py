@@ -22,6 +22,8 @@ def answer_view(subject: Subject) -> Findings:
         raise NotApplicable("views stand for no part of the text")
     if subject.indexed.most < 2:
         raise NotApplicable("the index holds one view a passage")
+    if subject.layout.reads_queries:
+        raise NotApplicable("every view stands for the whole text")
     if not subject.answered.any():
         raise NotApplicable("no question has an answer")
     hits = answer_view_hits(subject)

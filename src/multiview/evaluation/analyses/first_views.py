@@ -14,9 +14,12 @@ from multiview.generation.metrics import diversity_levels, rouge_l_by_number, se
 from multiview.names import ROUGE_L, mrr_at, of_group, rouge_l_at
 from multiview.negatives.filtering import positive_hits
 
+MOST = 16
+"""Numbers of views that are searched one by one; each is a search of that many views a passage."""
+
 
 def first_views(subject: Subject) -> Findings:
-    """Accuracy, gold recall and MRR@10 by the first k views of each passage, for every k.
+    """Accuracy, gold recall and MRR@10 by the first k views of each passage, for every k up to 16, and by all.
 
     Table `first_views`: k and the figures. Metrics `first_3_views/mrr_at_10`. Where views were read with generated
     queries, the best ROUGE-L of the first k stands beside them (Dual Cross Encoder, Figure 2), their Pearson
@@ -24,15 +27,17 @@ def first_views(subject: Subject) -> Findings:
     """
     indexed, depth = subject.check_views(), subject.settings.depth
     tops: list[np.ndarray] = []
-    for k in range(1, indexed.most + 1):
+    numbers = [*range(1, min(indexed.most, MOST + 1)), indexed.most]
+    for k in numbers[:-1]:
         tops.append(search_views(subject.index, subject.rank, 0, k, subject.queries, depth).passages)
         subject.tell.progress(k, indexed.most, "first views")
+    tops.append(subject.top.passages)
     holds = np.split(subject.answers_in(np.concatenate(tops, axis=1)), len(tops), axis=1)
     queries = subject.index.queries(np.unique(subject.gold[subject.gold >= 0]).tolist())
     rouge = best_rouge(subject, queries, indexed.most)
     rows: list[dict[str, Any]] = []
-    for k, (numbers, held) in enumerate(zip(tops, holds, strict=True), 1):
-        hits = positive_hits(numbers, subject.index.ids, subject.questions)
+    for k, top, held in zip(numbers, tops, holds, strict=True):
+        hits = positive_hits(top, subject.index.ids, subject.questions)
         figures = accuracy(first_rank(held)[subject.answered], subject.at)
         figures |= gold_recall(hits, subject) | mean_reciprocal_rank(hits, subject)
         if rouge is not None:

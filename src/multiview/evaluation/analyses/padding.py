@@ -12,29 +12,31 @@ from multiview.evaluation.analyses.subject import Findings, NotApplicable, Subje
 from multiview.evaluation.metrics import accuracy, first_rank
 from multiview.model.layouts import TokenSequence
 
+POOL = 3
+"""Times `depth` that are ranked anew: far enough below the top for what padding views move."""
+
 
 def padding(subject: Subject) -> Findings:
     """Rankings of the passages retrieved by all of their views, and by all but padding views.
 
-    To encode the whole corpus again for the padding views that an index leaves out would cost too much. So the
-    top `depth` passages of `padding_questions` random questions are ranked twice, and only their padding views
-    are encoded: a passage that padding views alone would bring into the top `depth` is not seen, and the overlap
-    at `depth` is 1. Table `padding`: k, overlap, with_padding and without_padding (accuracy). Metric
+    To encode the whole corpus again for the padding views that an index leaves out would cost too much. So
+    `padding_questions` random questions are searched three times as deep as elsewhere, what is found is ranked
+    twice, and only its padding views are encoded: a passage that padding views would lift from below that into
+    the top `depth` is not seen. Table `padding`: k, overlap, with_padding and without_padding (accuracy). Metric
     `padding_wins_top_1`: share of questions whose first passage, with padding views, is there by one.
     """
     if not subject.indexed.padding_made:
         raise NotApplicable("no passage has padding views")
     chosen = subject.draw(len(subject.questions), subject.settings.padding_questions)
-    numbers = subject.top.passages[chosen]
+    numbers = subject.index.search(subject.queries[chosen], POOL * subject.settings.depth).passages
+    holds = subject.answers_in(numbers, chosen)
     every, real = best_scores(subject, numbers, subject.queries[chosen])
     with_order, without_order = (ranking(numbers, scores, subject.rank) for scores in (every, real))
     first = with_order[:, :1]
     wins = np.take_along_axis(every, first, axis=1) > np.take_along_axis(real, first, axis=1)
     metrics = {names.PADDING_WINS: float(wins.mean())}
     answered = subject.answered[chosen]
-    ranked = [
-        np.take_along_axis(subject.holds[chosen], order, axis=1) for order in (with_order, without_order)
-    ]
+    ranked = [np.take_along_axis(holds, order, axis=1) for order in (with_order, without_order)]
     accuracies = [accuracy(first_rank(holds)[answered], subject.at) for holds in ranked]
     rows = []
     for k in subject.at:

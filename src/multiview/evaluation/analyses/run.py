@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from multiview import names
 from multiview.config import Analysis
 from multiview.evaluation.analyses.answer_view import answer_view
 from multiview.evaluation.analyses.attention import attention
@@ -23,7 +24,6 @@ from multiview.evaluation.analyses.training_answers import training_answers
 from multiview.evaluation.analyses.usage import cosine, usage
 from multiview.evaluation.analyses.variation import variation
 
-FOLDER = "analyses"
 METRICS_FILE = "metrics.json"
 TABLES_FILE = "tables.md"
 
@@ -42,6 +42,12 @@ ANALYSES: dict[Analysis, Callable[[Subject], Findings]] = {
 }
 
 
+CAPTIONS = {
+    "query_diversity": "Gold passages in five levels of their queries' self-BLEU-4: ROUGE-L, and the whole index's MRR@10."
+}
+"""Of tables that their analysis's first line does not speak of."""
+
+
 def analyse(folder: Path, subject: Subject) -> None:
     """Run `settings.analyses` and write `analyses/metrics.json`, `tables.md` and `<table>.parquet` into `folder`.
 
@@ -52,7 +58,7 @@ def analyse(folder: Path, subject: Subject) -> None:
     metrics: dict[str, float] = {}
     tables: dict[str, tuple[str, pa.Table]] = {}
     left_out: dict[str, str] = {}
-    place = folder / FOLDER
+    place = folder / names.ANALYSES
     place.mkdir()
     for name, run in ANALYSES.items():
         if name not in subject.settings.analyses:
@@ -65,7 +71,7 @@ def analyse(folder: Path, subject: Subject) -> None:
         metrics |= findings.metrics
         for table, rows in findings.tables.items():
             pq.write_table(rows, place / f"{table}.parquet")
-            tables[table] = (run.__doc__ or "").partition("\n")[0], rows
+            tables[table] = CAPTIONS.get(table) or (run.__doc__ or "").partition("\n")[0], rows
         for fact, value in findings.facts.items():
             subject.tell.fact(fact, value)
     (place / METRICS_FILE).write_text(json.dumps(metrics, indent=1, sort_keys=True) + "\n")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from multiview.data.passages import Passage
 from multiview.encoding import Encoder
 from multiview.evaluation.analyses.subject import Findings, Subject
+from multiview.model.layouts import TokenSequence
 
 PASSAGES = 48
 QUESTIONS = 100
@@ -18,12 +18,12 @@ SMALLEST_BATCH = 64
 def speed(subject: Subject) -> Findings:
     """Facts, because files must come out the same: `encode_milliseconds_per_passage`, `search_milliseconds_per_question`.
 
-    The first: up to 48 random passages, laid out and encoded in the index's arithmetic, eight at a time (the
+    The first: up to 48 random passages, with the queries that they are read with, encoded in the index's arithmetic, eight at a time (the
     `encode` step tells `passages_per_second` of its own, larger batches). The second: the search for the first
     100 questions, their encoding not counted. Both in this process, on its device.
     """
     numbers = subject.draw(len(subject.index), PASSAGES)
-    passages = subject.passages_of(numbers)
+    passages = [sequences for _, _, sequences, _ in subject.sequences_of(numbers)]
     encoder = Encoder(subject.model, subject.encode.model_copy(update={"batch_tokens": SMALLEST_BATCH}))
     _encode(encoder, passages[:1])  # what is done once is not counted
     encoded = _seconds(lambda: _encode(encoder, passages)) / len(passages)
@@ -37,8 +37,8 @@ def speed(subject: Subject) -> Findings:
     )
 
 
-def _encode(encoder: Encoder, passages: Sequence[Passage]) -> None:
-    for _ in encoder.passages((s, None) for passage in passages for s in encoder.layout.passage(passage)):
+def _encode(encoder: Encoder, passages: Sequence[Sequence[TokenSequence]]) -> None:
+    for _ in encoder.passages((sequence, None) for sequences in passages for sequence in sequences):
         pass
 
 

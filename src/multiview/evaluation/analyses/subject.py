@@ -111,14 +111,18 @@ class Subject:
         """Whether each retrieved passage holds an answer [q, depth] bool."""
         return self.answers_in(self.top.passages)
 
-    def answers_in(self, numbers: np.ndarray) -> np.ndarray:
-        """Whether passages, -1 for none, hold an answer of their question [q, k] bool; each pair is matched once."""
+    def answers_in(self, numbers: np.ndarray, rows: np.ndarray | None = None) -> np.ndarray:
+        """Whether passages, -1 for none, hold an answer of their question [q, k] bool; each pair is matched once.
+
+        `rows` [q] are the questions, none: all of them.
+        """
+        asked = self.questions if rows is None else [self.questions[row] for row in rows.tolist()]
         distinct = [np.unique(row) for row in numbers]
         unique = np.full((len(numbers), max(map(len, distinct), default=0)), -1, np.int64)
         for row, found in zip(unique, distinct, strict=True):
             row[: len(found)] = found
         passages = (passage for _, passage in self.iterate(unique))
-        known = answer_holding(unique, self.index.ids, passages, self.questions, self.matching)
+        known = answer_holding(unique, self.index.ids, passages, asked, self.matching)
         holds = np.zeros(numbers.shape, bool)
         for question, found in enumerate(distinct):
             holds[question] = known[question, np.searchsorted(found, numbers[question])]

@@ -44,8 +44,8 @@ def perplexity(winners: Iterable[int]) -> float:
 def variation(subject: Subject) -> Findings:
     """LV of (question, gold passage) pairs, and PPL over the passages with two questions or more.
 
-    Scores are of fresh float32 encodings. Padding views are left out throughout; so are the passages with
-    fewer than two real views. "Normalised scores" is ambiguous: `lv_cosine` takes cosines, `lv_softmax` the
+    Scores are of fresh float32 encodings. Padding views are left out throughout (ours for PPL), and of LV the
+    passages with fewer than two real views; the PPL of a passage with one is 1. "Normalised scores" is ambiguous: `lv_cosine` takes cosines, `lv_softmax` the
     softmax over the views at temperature 1. PPL rises with the questions of a passage: compare it only where
     `view_ppl_questions_per_passage` is the same. Table `variation`, a row a pair.
     """
@@ -59,15 +59,21 @@ def variation(subject: Subject) -> Findings:
     for row in pairs.tolist():
         asked.setdefault(int(subject.gold[row]), []).append(row)
     rows = []
+    winners: dict[str, list[int]] = {}
     for number, places, views in _real_views(subject, subject.gold[pairs]):
-        for row in asked[number] if len(views) > 1 else []:
+        passage = subject.index.passage_id(number)
+        for row in asked[number] if len(views) else []:
             scores = views @ vectors[row]
+            view = int(places[scores.argmax()]) + 1
+            winners.setdefault(passage, []).append(view)
+            if len(views) < 2:
+                continue
             rows.append(
                 {
                     "qid": subject.questions[row].qid,
-                    "passage_id": subject.index.passage_id(number),
+                    "passage_id": passage,
                     "views": len(views),
-                    "view": int(places[scores.argmax()]) + 1,
+                    "view": view,
                     names.LV_COSINE: local_variation(cosines(vectors[row], views)),
                     names.LV_SOFTMAX: local_variation(softmax(scores)),
                 }
@@ -75,11 +81,8 @@ def variation(subject: Subject) -> Findings:
     if not rows:
         raise NotApplicable("no gold passage has two views besides padding")
     rows.sort(key=lambda row: (row["passage_id"], row["qid"]))
-    winners: dict[str, list[int]] = {}
-    for row in rows:
-        winners.setdefault(row["passage_id"], []).append(row["view"])
     metrics = {name: mean(row[name] for row in rows) for name in (names.LV_COSINE, names.LV_SOFTMAX)}
-    if several := [won for won in winners.values() if len(won) > 1]:
+    if several := [won for _, won in sorted(winners.items()) if len(won) > 1]:
         metrics[names.VIEW_PPL] = mean(perplexity(won) for won in several)
         metrics[names.PPL_QUESTIONS] = mean(len(won) for won in several)
     return Findings(metrics, {"variation": pa.Table.from_pylist(rows)})

@@ -1,0 +1,275 @@
+"""Pipelines as a cluster sees them: what each pod asks for, the first step, the exit handler."""
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+import yaml
+from kfp import local
+from mlflow import MlflowClient
+
+from components import CPU_IMAGE, GPU_IMAGE
+from multiview import names, tracking
+from multiview.artifacts.store import LocalStore
+from multiview.config import Config
+from multiview.errors import InputError
+from multiview.lifecycle import close_run, open_run
+from multiview.overrides import Overrides, validate
+from multiview.runs import Context, Run, StepState, read_run, write_state
+from pipelines.kubeflow import cluster_pipeline, compile_plan
+from pipelines.plan import Plan
+from pipelines.pods import Pods
+from pipelines.training import PIPELINES, training
+from tests.corpus import squad_corpus
+
+GOLDEN = Path(__file__).parent / "golden"
+ON_GPU = {"train", "encode", "mine", "evaluate"}
+
+
+def documents(path: Path) -> tuple[dict, dict]:
+    pipeline, platform = yaml.safe_load_all(path.read_text())
+    return pipeline, platform["platforms"]["kubernetes"]["deploymentSpec"]["executors"]
+
+
+def tasks_of(ir: dict) -> dict[str, dict]:
+    """All tasks that run a component, by name; those of loops and of the exit handler's block among them."""
+    dags = [ir["root"]["dag"], *(c["dag"] for c in ir["components"].values() if "dag" in c)]
+    leaves = {name for name, c in ir["components"].items() if "executorLabel" in c}
+    return {
+        name: task
+        for dag in dags
+        for name, task in dag["tasks"].items()
+        if task["componentRef"]["name"] in leaves
+    }
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+def test_every_task_has_image_resources_timeout_and_retries_and_no_cache(name):
+    ir, platform = documents(GOLDEN / f"{name}.yaml")
+    tasks = tasks_of(ir)
+    assert len(tasks) >= 13 and {"open-run", "close-run", "split"} <= set(tasks)
+    for task_name, task in tasks.items():
+        assert not task.get("cachingOptions", {}).get("enableCache", False), task_name
+        assert task["retryPolicy"]["maxRetryCount"] == 2, task_name
+        executor = ir["components"][task["componentRef"]["name"]]["executorLabel"]
+        container = ir["deploymentSpec"]["executors"][executor]["container"]
+        assert "pip install" not in json.dumps(container)
+        resources, step = container["resources"], task_name.rstrip("-0123456789")
+        gpu = step in ON_GPU
+        assert container["image"] == (GPU_IMAGE if gpu else CPU_IMAGE), task_name
+        assert ("accelerator" in resources) == gpu
+        assert resources["resourceMemoryLimit"] == resources["resourceMemoryRequest"]
+        assert resources["resourceCpuRequest"] and "resourceCpuLimit" not in resources
+        assert platform[executor]["activeDeadlineSeconds"] == str(24 * 3600)
+        assert ("emptyDirMounts" in platform[executor]) == gpu
+    assert set(platform) == set(ir["deploymentSpec"]["executors"])
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+def test_a_pipeline_s_only_parameters_are_its_store_and_its_description_without_defaults(name):
+    ir, _ = documents(GOLDEN / f"{name}.yaml")
+    parameters = ir["root"]["inputDefinitions"]["parameters"]
+    assert parameters == {n: {"parameterType": "STRING"} for n in ("store", "described")}
+
+
+def compiled(folder: Path, **kubeflow: object) -> tuple[dict, dict]:
+    overrides: Overrides = {"kubeflow": kubeflow}
+    return documents(compile_plan(training({}), folder / "training.yaml", validate(overrides)))
+
+
+def test_pods_are_set_in_one_place(tmp_path):
+    ir, platform = compiled(
+        tmp_path,
+        cpu={"memory": "6Gi", "node_selector": {"pool": "small"}},
+        gpu={
+            "gpus": 2,
+            "tolerations": [{"key": "spot", "operator": "Equal", "value": "yes", "effect": "NoSchedule"}],
+        },
+        steps={"split": {"memory": "64Gi"}, "mine": {"gpus": 0, "shared_memory": None}},
+        mlflow_uri="http://mlflow:5000",
+        mlflow_secret="mlflow-user",
+        hub_secret="hub",
+        environment={"FSSPEC_S3_ENDPOINT_URL": "http://bucket"},
+    )
+    executors = {name: e["container"] for name, e in ir["deploymentSpec"]["executors"].items()}
+    memory = {name: e["resources"]["resourceMemoryLimit"] for name, e in executors.items()}
+    assert (memory["exec-split"], memory["exec-index"], memory["exec-train"]) == ("64Gi", "6Gi", "32Gi")
+    assert platform["exec-index"]["nodeSelector"] == {"labels": {"pool": "small"}}
+    assert executors["exec-train"]["resources"]["accelerator"]["resourceCount"] == "2"
+    assert (
+        executors["exec-mine"]["image"] == CPU_IMAGE
+        and "accelerator" not in executors["exec-mine"]["resources"]
+    )
+    assert "emptyDirMounts" not in platform["exec-mine"]
+    (toleration,) = platform["exec-train"]["tolerations"]
+    assert toleration == {"key": "spot", "operator": "Equal", "value": "yes", "effect": "NoSchedule"}
+    for name, executor in executors.items():
+        environment = {variable["name"]: variable["value"] for variable in executor["env"]}
+        assert environment == {
+            "MLFLOW_TRACKING_URI": "http://mlflow:5000",
+            "FSSPEC_S3_ENDPOINT_URL": "http://bucket",
+        }
+        secrets = {
+            s["secretName"]: [k["envVar"] for k in s["keyToEnv"]] for s in platform[name]["secretAsEnv"]
+        }
+        assert secrets == {
+            "mlflow-user": ["MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD"],
+            "hub": ["HF_TOKEN"],
+        }
+
+
+@pytest.mark.parametrize(
+    ("settings", "line"),
+    [
+        ({"steps": {"spilt": {}}}, "kubeflow.steps: there is no step 'spilt'; did you mean split?"),
+        (
+            {"steps": {"split": {"memroy": "1Gi"}}},
+            "kubeflow.steps.split: there is no setting kubeflow.cpu.memroy",
+        ),
+        ({"steps": {"split": {"memory": "lots"}}}, "kubeflow.steps.split: kubeflow.cpu.memory"),
+    ],
+)
+def test_settings_of_pods_that_cannot_be_had_are_one_line(settings, line):
+    with pytest.raises(InputError) as raised:
+        Pods(validate({"kubeflow": settings}))
+    assert line in str(raised.value)
+
+
+class Receiver:
+    """An address that takes notices, failing with 503 as often as it is told."""
+
+    def __init__(self, failures: int = 0):
+        self.notices: list[dict] = []
+        self.failures = failures
+        receiver = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                if receiver.failures:
+                    receiver.failures -= 1
+                    self.send_response(503)
+                else:
+                    receiver.notices.append(json.loads(body))
+                    self.send_response(204)
+                self.end_headers()
+
+            def log_message(self, format: str, *args: object) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}/hook"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    made = Receiver(failures=1)
+    yield made
+    made.server.shutdown()
+
+
+def described(**fields: object) -> str:
+    return Run.model_validate(
+        {"id": "training-1", "pipeline": "training", "config": {}, **fields}
+    ).model_dump_json()
+
+
+def test_a_run_is_opened_once_and_each_start_on_kubeflow_is_noted(tmp_path, monkeypatch):
+    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    where, store = str(tmp_path / "store"), LocalStore(tmp_path / "store")
+    for job in ("aaaa1111-2222", "bbbb1111-2222"):
+        context = Context.model_validate_json(open_run(where, described(steps=["split"]), job))
+        assert context.run == "training-1" and read_run(store, context.run).pipeline == "training"
+    (parent,) = MlflowClient(uri).search_runs(["1"])
+    assert parent.data.tags[names.TAG_KUBEFLOW_RUNS] == "aaaa1111-2222 bbbb1111-2222"
+    assert parent.info.status == "RUNNING"
+
+    scheduled = [
+        open_run(where, described(each_time=True), job) for job in ("cccc1111-2222", "dddd1111-2222")
+    ]
+    assert [Context.model_validate_json(c).run for c in scheduled] == [
+        "training-1-cccc1111",
+        "training-1-dddd1111",
+    ]
+
+
+def test_the_exit_handler_closes_the_run_and_tells_of_a_failure(tmp_path, monkeypatch, receiver):
+    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    where, store, run = str(tmp_path / "store"), LocalStore(tmp_path / "store"), described(steps=["split"])
+    open_run(where, run, "aaaa")
+    state = StepState(
+        path="split", step="split", status="failed", started=1.0, ended=2.0, error="no such file"
+    )
+    write_state(store, "training-1", state)
+    close_run(where, run, "aaaa", "FAILED", "inner task failed", receiver.url)
+    (notice,) = receiver.notices
+    assert notice["failed"] == [{"step": "split", "error": "no such file"}]
+    assert (notice["run"], notice["kubeflow_run"], notice["mlflow"]) == ("training-1", "aaaa", uri)
+    parents = MlflowClient(uri).search_runs(["1"], f"tags.`{names.TAG_STORE}` LIKE '%'")
+    assert [parent.info.status for parent in parents] == ["FAILED"]
+
+
+def test_a_pod_that_was_killed_without_a_word_still_fails_its_run(tmp_path, monkeypatch, receiver):
+    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    where, store, run = str(tmp_path / "store"), LocalStore(tmp_path / "store"), described(steps=["split"])
+    open_run(where, run, "aaaa")
+    write_state(store, "training-1", StepState(path="split", step="split", status="running", started=1.0))
+    close_run(where, run, "aaaa", "FAILED", "", receiver.url)
+    assert receiver.notices[0]["unfinished"] == ["split"]
+    (parent,) = MlflowClient(uri).search_runs(["1"], f"tags.`{names.TAG_STORE}` LIKE '%'")
+    assert parent.info.status == "FAILED"
+
+
+def test_a_run_that_succeeds_tells_nobody(tmp_path, monkeypatch, receiver):
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    open_run(str(tmp_path), described(), "aaaa")
+    close_run(str(tmp_path), described(), "aaaa", "SUCCEEDED", "", receiver.url)
+    assert receiver.notices == []
+
+
+def split_plan(folder: Path, source: str) -> tuple[Plan, Config]:
+    questions = {"source": source, "dev_source": str(folder / "corpus" / "dev.json")}
+    config = validate({"questions": questions, "kubeflow": {"cpu": {"retries": 0}}})
+    plan = Plan("training")
+    plan.add("split", "split", config)
+    return plan, config
+
+
+@pytest.mark.parametrize("plugin", [False, True])
+def test_pods_ship_their_own_events_and_the_run_ends_without_a_driver(
+    tmp_path, monkeypatch, receiver, plugin
+):
+    """The cluster's pipeline of one step, by KFP: with and without the variable of KFP's MLflow plugin."""
+    train, _ = squad_corpus(tmp_path / "corpus", passages=6)
+    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    if plugin:
+        client = MlflowClient(uri)
+        theirs = client.create_run(client.create_experiment("kfp"), run_name="split").info.run_id
+        monkeypatch.setenv("MLFLOW_RUN_ID", theirs)
+    local.init(local.SubprocessRunner(use_venv=False), pipeline_root=str(tmp_path / "kfp"))
+    plan, config = split_plan(tmp_path, str(train))
+    config = config.model_copy(update={"notify": config.notify.model_copy(update={"url": receiver.url})})
+    cluster_pipeline(plan, config)(store=str(tmp_path / "store"), described=described(steps=["split"]))
+    found = tracking.find_run(uri, "training-1")
+    assert set(found.steps["split"].outputs) == {names.PASSAGES, names.TRAIN_QUESTIONS, names.DEV_QUESTIONS}
+    parent = MlflowClient(uri).get_run(found.mlflow_id)
+    assert parent.info.status == "FINISHED" and receiver.notices == []
+    if plugin:
+        assert MlflowClient(uri).get_run(theirs).data.tags[names.TAG_STEP_OF] == "training-1"
+
+    broken, config = split_plan(tmp_path, str(tmp_path / "nothing.json"))
+    config = config.model_copy(update={"notify": config.notify.model_copy(update={"url": receiver.url})})
+    run = described(id="training-2", steps=["split"])
+    with pytest.raises(RuntimeError):
+        cluster_pipeline(broken, config)(store=str(tmp_path / "store"), described=run)
+    (notice,) = receiver.notices
+    assert notice["run"] == "training-2" and "nothing.json" in notice["failed"][0]["error"]
+    assert MlflowClient(uri).get_run(tracking.find_run(uri, "training-2").mlflow_id).info.status == "FAILED"
