@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from multiview.overrides import (
     preset_names,
     resolve,
     resolve_systems,
+    stage_settings,
     validate,
 )
 from multiview.steps import STEPS
@@ -74,6 +76,50 @@ def test_every_setting_is_documented():
 def test_the_configuration_s_page_is_up_to_date():
     page = (Path(__file__).parents[1] / "docs" / "configuration.md").read_text(encoding="utf-8")
     assert page == settings_text.markdown(), "run make docs"
+
+
+@pytest.mark.parametrize(
+    ("preset", "setting", "left"),
+    [
+        ("paper-dual-cross", "train.warm_up={}", {}),
+        ("cocondenser-two-round", "train.round_two={}", {}),
+        (
+            "paper-dual-cross",
+            "train.warm_up={epochs: 3}",
+            {"epochs": 3, "batch_size": 2048, "negative_group": 256},
+        ),
+    ],
+)
+def test_an_empty_mapping_empties_what_a_preset_sets(preset, setting, left):
+    name = setting.partition("=")[0].removeprefix("train.")
+    assert getattr(resolve(gather(preset, [setting])).train, name) == left
+
+
+def test_a_section_without_settings_changes_nothing():
+    assert merge({"train": {"epochs": 3}}, {"train": {}}) == {"train": {"epochs": 3}}
+
+
+def test_a_stage_cannot_change_what_is_one_for_all_stages():
+    with pytest.raises(
+        InputError, match=r"^train.warm_up: rounds cannot differ in a stage; set train.rounds$"
+    ):
+        stage_settings(validate({"train": {"warm_up": {"rounds": 1}}}), "warm_up")
+
+
+def test_every_setting_is_read_somewhere():
+    """Outside of its class: declared and never read is worse than not there."""
+    root = Path(__file__).parents[1]
+    code = "".join(
+        file.read_text()
+        for folder in ("src/multiview", "pipelines", "components")
+        for file in (root / folder).rglob("*.py")
+        if file.parent.name != "config"
+    )
+    read = set(re.findall(r"\.(\w+)", code)) | set(
+        re.findall(r"\w+", " ".join(re.findall(r'"([^"]*)"', code)))
+    )
+    unread = [name for name in settings_of(Config()) if name.rpartition(".")[2] not in read]
+    assert unread == []
 
 
 def test_a_default_is_written_as_it_would_be_set():

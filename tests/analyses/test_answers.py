@@ -34,6 +34,7 @@ class Snippets:
     """The title, two snippets and padding, whatever the passage."""
 
     has_spans = True
+    reads_queries = False
     max_views = 4
 
     def passage(self, passage, queries=()):

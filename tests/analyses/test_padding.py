@@ -10,12 +10,12 @@ from tests.analyses.world import fresh_views
 
 
 def plainly(world, subject) -> tuple[list[list[str]], list[list[str]], list[bool]]:
-    """Each question's retrieved passages by all views and by real views, and whether a padding view won the first."""
+    """Each question's passages of the whole corpus by all views and by real views, and whether a padding view won."""
     views, ids = fresh_views(world), subject.index.ids.to_pylist()
     every, real, wins = [], [], []
-    for row, query in enumerate(subject.queries.astype(np.float64)):
+    for query in subject.queries.astype(np.float64):
         scores = {}
-        for number in subject.top.passages[row]:
+        for number in range(len(ids)):
             vectors, padded = views[ids[number]]
             f = vectors.astype(np.float16).astype(np.float64) @ query  # as an index holds them
             scores[ids[number]] = f.max(), f[~np.array(padded)].max()

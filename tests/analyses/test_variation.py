@@ -45,14 +45,14 @@ def test_variation_of_a_model_s_gold_passages(padded):
     for question, query in zip(padded.questions, subject.queries.astype(np.float64), strict=True):
         vectors, padding = views[question.positive_ids[0]]
         real = vectors[~np.array(padding)]
+        f = [float(query @ view) for view in real]
+        winners.setdefault(question.positive_ids[0], []).append(int(np.argmax(f)))
         if len(real) < 2:
             continue
-        f = [float(query @ view) for view in real]
         shares = [math.exp(x - max(f)) / sum(math.exp(y - max(f)) for y in f) for x in f]
         cosine = [x / math.dist(query, 0 * query) / math.dist(v, 0 * v) for x, v in zip(f, real, strict=True)]
         for values, kept in ((cosine, by_cosine), (shares, by_softmax)):
             kept.append(max(values) - (sum(values) - max(values)) / (len(values) - 1))
-        winners.setdefault(question.positive_ids[0], []).append(int(np.argmax(f)))
     entropies = [
         -sum(won.count(i) / len(won) * math.log(won.count(i) / len(won)) for i in set(won))
         for won in winners.values()

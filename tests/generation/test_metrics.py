@@ -16,7 +16,6 @@ from rouge_score.tokenizers import DefaultTokenizer
 from multiview.artifacts.staged import Staged
 from multiview.config import Generation
 from multiview.data.questions import Question
-from multiview.errors import InputError
 from multiview.generation.evaluate import evaluate_queries
 from multiview.generation.metrics import (
     Words,
@@ -163,13 +162,16 @@ def test_the_step_measures_the_queries_of_gold_passages(tmp_path: Path) -> None:
     assert tell.facts == {"questions": 4, "questions_without_queries": 1}
 
 
-def test_nothing_to_measure_is_one_line(tmp_path: Path) -> None:
+def test_where_nothing_can_be_measured_the_run_goes_on_and_says_so(tmp_path: Path) -> None:
     questions = [Question("q0", "?", ("x",), None, ("p9",))]
     inputs = {
         "queries": [shard(tmp_path / "a", {"p0": ("a",)})],
         **write_training_data(tmp_path, questions, {}),
     }
-    with pytest.raises(InputError, match="no question has a gold passage with generated queries"):
-        evaluate_queries(
-            SimpleNamespace(generation=Generation()), inputs, {"query_evaluation": tmp_path}, Recorder()
-        )
+    output, tell = tmp_path / "out", Recorder()
+    output.mkdir()
+    evaluate_queries(SimpleNamespace(generation=Generation()), inputs, {"query_evaluation": output}, tell)
+    assert json.loads((output / "metrics.json").read_text()) == {} and tell.metrics == []
+    assert tell.facts["questions"] == 0 and tell.facts["questions_without_queries"] == 1
+    assert tell.warnings == ["no question has a gold passage with generated queries: they are not measured"]
+    assert pq.read_table(output / "questions.parquet").num_rows == 0

@@ -19,6 +19,7 @@ from multiview.model.batch import make_batch
 from multiview.model.encoder import BiEncoder
 from multiview.training.batches import Collator
 from multiview.training.stream import Example
+from multiview.training.trainer import BiEncoderTrainer
 from multiview.training.warm_up import MappedPassages, QueryStream, warm_up
 from tests.model import material
 from tests.recording import Recorder
@@ -165,6 +166,40 @@ def test_the_warm_up_trains(base: Path, tmp_path: Path, architecture: str) -> No
     before, after = BiEncoder.load(start.path), BiEncoder.load(tmp_path / "model")
     pairs = zip(before.parameters(), after.parameters(), strict=True)
     assert any(not torch.equal(one, other) for one, other in pairs)
+
+
+@pytest.mark.parametrize(("passage", "read"), [("with_query", True), ("plain", False)])
+def test_the_warm_up_reads_passages_with_their_queries_or_alone(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, passage: str, read: bool
+) -> None:
+    """Both variants: the batches that the trainer gets."""
+    seen: list[list[int]] = []
+    plain = BiEncoderTrainer.compute_loss
+
+    def looked_at(self, model, inputs, *others, **more):
+        seen.extend(inputs["passages"]["input_ids"].tolist())
+        return plain(self, model, inputs, *others, **more)
+
+    monkeypatch.setattr(BiEncoderTrainer, "compute_loss", looked_at)
+    start = material.saved_model(tmp_path / "start", base, architecture="dual-cross", tied=True)
+    inputs = {
+        "start": start,
+        "passages": material.write_shard(tmp_path / "shard", PASSAGES),
+        "queries": queries(tmp_path / "queries"),
+    }
+    chosen = Train.model_validate(
+        {"batch_size": 8, "max_steps": 1, "warmup_steps": None, "warmup_passage": passage}
+    )
+    warm_up(SimpleNamespace(train=chosen), inputs, {"model": tmp_path / "model"}, Recorder())
+    layout = BiEncoder.load(start.path).layout
+    first = {id_: asked[0] for id_, asked in QUERIES.items() if asked}
+    expected = {
+        tuple(layout.passage(p, [first[p.id]] if read else [])[0].input_ids)
+        for p in PASSAGES
+        if p.id in first
+    }
+    rows = {tuple(row) for row in seen}
+    assert rows and all(any(row[: len(ids)] == ids for ids in expected) for row in rows)
 
 
 def test_mapped_passages_are_those_of_the_corpus(tmp_path: Path) -> None:

@@ -218,6 +218,18 @@ def test_bfloat16_and_recomputed_activations_train_too(
     # A run shorter than log_steps is not silent.
     assert ("learning_rate", 2) in [(name, step) for name, _, step in tell.metrics]
     assert all(value.dtype == torch.float32 and value.isfinite().all() for value in weights(half).values())
+    both = run(  # as paper-camvr has them
+        data,
+        model,
+        tmp_path / "d",
+        Recorder(),
+        max_steps=2,
+        dropout=0.0,
+        precision="bfloat16",
+        gradient_checkpointing=True,
+    )
+    for name, value in weights(half).items():
+        torch.testing.assert_close(weights(both)[name], value, atol=2e-5, rtol=1e-4)
 
 
 def test_a_question_without_its_positive_is_dropped_and_a_positive_is_never_a_hard_negative(

@@ -1,8 +1,10 @@
 """Studies: what they share, what they compare, and what they say before they run."""
 
+import json
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 
@@ -10,7 +12,7 @@ from multiview import tracking
 from multiview.artifacts.store import LocalStore, open_store
 from multiview.cli import run_app
 from multiview.errors import InputError
-from multiview.overrides import gather
+from multiview.overrides import gather, resolve
 from multiview.runs import read_run, read_states, write_run
 from pipelines import __main__ as commands
 from pipelines import local
@@ -102,6 +104,59 @@ def test_seeds_make_a_row_each_and_a_table_of_means(world, monkeypatch, capsys):
     named = [line.split("|")[1].strip() for line in table]
     assert named[1:5] == ["camvr/seed-0", "camvr/seed-1", "dpr/seed-0", "dpr/seed-1"]
     assert named[6:] == ["camvr", "dpr"] and "±" in table[-1]
+    (file,) = Path(world.store).glob("comparison/*/attempts/*/seeds.json")
+    figures, metrics = json.loads(file.read_text()), json.loads((file.parent / "metrics.json").read_text())
+    for system in ("camvr", "dpr"):
+        for name, figure in figures[system].items():
+            values = [metrics[f"{system}/seed-{seed}"][name] for seed in (0, 1)]
+            assert figure["value"] == pytest.approx(np.mean(values)) and figure["seeds"] == 2
+            assert figure["deviation"] == pytest.approx(np.std(values, ddof=1))
+    shown = float(table[-1].split("|")[2].split("±")[0])
+    assert shown == pytest.approx(100 * figures["dpr"]["accuracy_at_1"]["value"], abs=0.051)
+
+
+def test_a_study_over_comparisons_has_a_row_a_system_of_each_run(world, monkeypatch, capsys):
+    rows = {"short": {"model": {"passage_length": 32}}, "long": {}}
+    output = study(world, monkeypatch, capsys, write(world, pipeline="comparison", runs=rows))
+    table = [line.split("|")[1].strip() for line in output.splitlines() if line.startswith("| ")]
+    assert table == ["system", "short/mvr", "short/bm25", "long/mvr", "long/bm25"]
+
+
+def test_a_baseline_that_is_no_row_is_refused_before_anything_runs(world, monkeypatch, capsys):
+    monkeypatch.setattr(local, "run_here", None)
+    file = write(world, runs=ROWS)
+    monkeypatch.setattr(
+        sys, "argv", ["pipelines", "study", file, "--dry-run", "--set", "comparison.baseline=mvr"]
+    )
+    with pytest.raises(SystemExit) as ended:
+        run_app(commands.app)
+    assert ended.value.code == 2
+    assert "comparison.baseline: mvr is no row" in capsys.readouterr().err
+
+
+NUMBERS = {
+    "local-loss": ("train.local_weight", [0.01, 0.5, 0.05, 0.001, 0.0]),
+    "mined-negatives": ("train.rounds", [2, 1, 2, 1]),
+    "one-question": ("questions.one_per_passage", [False, False, True, True]),
+    "tied": ("model.tied", [False, True, False, True]),
+    "views": ("model.views", [1, 4, 8, 12, 1, 4, 8, 12]),
+    "seeds": ("train.seed", [0, 1, 2, 3, 4, 0, 1, 2, 3, 4]),
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_a_study_varies_what_the_paper_varies(name):
+    setting, expected = NUMBERS[name]
+    section, leaf = setting.split(".")
+    configs = [resolve(own) for own in read_study(name).overrides({}).values()]
+    assert [getattr(getattr(config, section), leaf) for config in configs] == expected
+
+
+def test_the_study_of_temperatures_has_the_paper_s():
+    found = [resolve(own).train.temperature for own in read_study("temperature").overrides({}).values()]
+    annealed = [t.alpha for t in found if t.schedule == "annealed"]
+    fixed = [t.value for t in found if t.schedule == "fixed"]
+    assert (annealed, fixed) == ([0.1, 0.3, 0.03], [10, 1, 0.3, 0.1]) and {t.floor for t in found} == {0.3}
 
 
 def test_a_step_is_shared_only_where_all_that_decides_its_output_is_equal(world, tmp_path):
@@ -136,6 +191,7 @@ def test_every_study_compiles_and_its_rows_differ(name):
         ("[1]", "expected two or more rows"),
         ("runs: {a: {}, b: {}}\nrow: 1", "row is not known"),
         ("runs: {a: {}, b: {}}\nseeds: few", "seeds is a list"),
+        ("runs: {a: {}, b: {}}\nseeds: [0, 1, 0]", "seeds has one twice"),
         ("runs: {a: [", "is not YAML"),
     ],
 )
