@@ -38,7 +38,7 @@ lint: setup
 	$(BIN)/ruff check src pipelines components tests
 	$(BIN)/ruff format --check src pipelines components tests
 	$(BIN)/pyright
-	$(BIN)/python -m pytest tests/manifests --durations=0
+	$(BIN)/python -m pytest tests/manifests/test_overlays.py tests/manifests/test_rules.py
 
 format: setup
 	$(BIN)/ruff check --fix src pipelines components tests
