@@ -41,13 +41,21 @@ def golden(folder: str) -> list[Manifest]:
     return list(yaml.safe_load_all(_golden_file(folder).read_text()))
 
 
+def sources() -> list[Path]:
+    """The files that kustomize reads."""
+    return sorted(
+        file
+        for file in MANIFESTS.rglob("*.yaml")
+        if file.name != "profile.yaml" and file.relative_to(MANIFESTS).parts[0] != "schedules"
+    )
+
+
 def sources_digest() -> str:
     """A digest of all that kustomize reads."""
     digest = hashlib.sha256()
-    for file in sorted(MANIFESTS.rglob("*.yaml")):
-        if file.name != "profile.yaml":
-            content = hashlib.sha256(file.read_bytes()).hexdigest()
-            digest.update(f"{file.relative_to(MANIFESTS).as_posix()} {content}\n".encode())
+    for file in sources():
+        content = hashlib.sha256(file.read_bytes()).hexdigest()
+        digest.update(f"{file.relative_to(MANIFESTS).as_posix()} {content}\n".encode())
     return digest.hexdigest()
 
 

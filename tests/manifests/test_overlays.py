@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from tests.manifests import built
-from tests.manifests.built import BUILT, MANIFESTS, ROOT, build, golden, kept_digest, sources_digest
+from tests.manifests.built import BUILT, MANIFESTS, ROOT, build, golden, kept_digest, sources, sources_digest
 from tests.manifests.schemas import validate
 
 needs_kustomize = pytest.mark.skipif(
@@ -90,14 +90,13 @@ def test_an_altered_object_is_not(manifest):
             validate(changed)
 
 
-@needs_kustomize
 def test_a_base_and_a_component_are_in_some_overlay():
     """Nothing lies in `manifests/` that no test builds."""
     named = "".join(file.read_text() for file in MANIFESTS.rglob("kustomization.yaml"))
     for folder in sorted(path.parent for path in MANIFESTS.rglob("kustomization.yaml")):
         name = folder.relative_to(MANIFESTS).as_posix()
         assert name in BUILT or f"../{name}\n" in named, f"{name} is in no overlay"
-    files = {file.name for file in MANIFESTS.rglob("*.yaml")} - {"kustomization.yaml", "profile.yaml"}
+    files = {file.name for file in sources()} - {"kustomization.yaml"}
     assert {name for name in files if f"- {name}\n" not in named and f"path: {name}\n" not in named} == set()
 
 
