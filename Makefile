@@ -16,7 +16,7 @@ $(VENV)/ready: pyproject.toml constraints.txt
 	$(PIP) --upgrade pip
 	command -v nvidia-smi >/dev/null || $(PIP) '$(TORCH)+cpu' 2>/dev/null \
 		|| $(PIP) '$(TORCH)' --index-url https://download.pytorch.org/whl/cpu
-	$(PIP) -e '.[cpu,pipelines,demo,dev]' -c constraints.txt
+	$(PIP) -e '.[cpu,s3,pipelines,demo,dev]' -c constraints.txt
 	$(BIN)/python -m compileall -qq -j 0 -x '/tests?/|/transformers/models/(?!auto|bert)' $(VENV)/lib src || true
 	$(BIN)/python -m multiview.data.punkt
 	touch $@
@@ -38,6 +38,7 @@ lint: setup
 	$(BIN)/ruff check src pipelines components tests
 	$(BIN)/ruff format --check src pipelines components tests
 	$(BIN)/pyright
+	$(BIN)/python -m pytest tests/manifests/test_overlays.py tests/manifests/test_rules.py
 
 format: setup
 	$(BIN)/ruff check --fix src pipelines components tests
@@ -52,6 +53,7 @@ golden: setup
 	$(BIN)/python -m pipelines compile --out tests/pipelines/golden
 	$(BIN)/python -m tests.test_config
 	$(BIN)/python -m tests.pipelines.test_outputs
+	$(BIN)/python -m tests.manifests.built
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info src/*.egg-info

@@ -58,15 +58,20 @@ def compile_(
         str | None, typer.Argument(metavar="[PIPELINE]", help="All, if none is named.")
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for the YAML files.")] = Path("compiled"),
+    manifests: Annotated[
+        bool, typer.Option("--manifests", help="As Pipeline and PipelineVersion objects of Kubernetes.")
+    ] = False,
     preset: Preset = None,
     settings: Settings = None,
 ) -> None:
     """Write the IR of a pipeline, or of all, as YAML."""
     from pipelines.kubeflow import compile_plan
+    from pipelines.resources import write_resources
 
+    write = write_resources if manifests else compile_plan
     overrides = gather(preset, settings or [])
     for name in [pipeline] if pipeline else PIPELINES:
-        print(compile_plan(_factory(name)(overrides), out / f"{name}.yaml", validate(overrides)))
+        print(write(_factory(name)(overrides), out / f"{name}.yaml", validate(overrides)))
 
 
 @app.command()

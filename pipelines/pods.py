@@ -12,6 +12,7 @@ from multiview.steps import STEPS
 
 MLFLOW_KEYS = {name: name for name in ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD")}
 HUB_KEYS = {"HF_TOKEN": "HF_TOKEN"}
+BUCKET_KEYS = {name: name for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")}
 SHARED_MEMORY = "/dev/shm"
 OWN_STEPS = ("open-run", "close-run")
 """Steps of Kubeflow's alone, which no plan has."""
@@ -63,6 +64,7 @@ class Pods:
         for secret, keys in (
             (self.settings.mlflow_secret, MLFLOW_KEYS),
             (self.settings.hub_secret, HUB_KEYS),
+            (self.settings.bucket_secret, BUCKET_KEYS),
         ):
             if secret:
                 kubernetes.use_secret_as_env(task, secret, keys)

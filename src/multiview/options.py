@@ -12,7 +12,10 @@ Settings = Annotated[
     typer.Option("--set", metavar="SECTION.NAME=VALUE", help="Override a setting; repeatable."),
 ]
 StoreUrl = Annotated[
-    str, typer.Option("--store", envvar="MULTIVIEW_STORE", help="Local folder or gs:// URL of the artifacts.")
+    str,
+    typer.Option(
+        "--store", envvar="MULTIVIEW_STORE", help="Local folder, or gs:// or s3:// URL, of the artifacts."
+    ),
 ]
 TrackingUri = Annotated[
     str | None,

@@ -18,6 +18,8 @@ import fsspec
 
 from multiview.errors import InputError
 
+BUCKETS = {"gs": "gs", "gcs": "gs", "s3": "s3", "s3a": "s3"}
+"""Protocols of buckets, and how we write them."""
 NO_HARD_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.EXDEV, errno.ENOSYS)
 
 
@@ -81,7 +83,7 @@ class Store(ABC):
         if not first or second:
             raise InputError(
                 f"store {self.url} does not enforce exclusive creation, so two runs could harm each "
-                "other: use a local disk or a gs:// bucket"
+                "other: use a local disk, or a gs:// or s3:// bucket that does"
             )
 
 
@@ -167,19 +169,26 @@ class LocalStore(Store):
 
 
 class BucketStore(Store):
-    """A store on `gs://`. Exclusive creation is Cloud Storage's `ifGenerationMatch=0`."""
+    """A store on `gs://` or `s3://`.
+
+    Exclusive creation is Cloud Storage's `ifGenerationMatch=0` and S3's `If-None-Match: *`.
+    """
 
     def __init__(self, url: str):
         self.fs, root = fsspec.url_to_fs(url, use_listings_cache=False)
         self.root = root.rstrip("/")
-        self.url = f"gs://{self.root}"
+        self.url = f"{BUCKETS[url.partition('://')[0]]}://{self.root}"
 
     def create(self, path: str, data: bytes) -> bool:
         try:
             self.fs.pipe_file(f"{self.root}/{path}", data, mode="create")
-        except FileExistsError:
-            # A request whose answer was lost is sent again and then refused: what lies there is ours.
-            return self.read(path) == data
+        except OSError:
+            # What lies there decides, because a request whose answer was lost is sent again and then
+            # refused, and because servers of S3 name a refusal differently: s3fs knows AWS's name alone.
+            there = self.read(path)
+            if there is None:
+                raise
+            return there == data
         return True
 
     def replace(self, path: str, data: bytes) -> None:
@@ -228,20 +237,22 @@ class BucketStore(Store):
 
 
 def open_store(url: str) -> Store:
-    """The store at a local folder or a `gs://` URL.
+    """The store at a local folder or a `gs://` or `s3://` URL.
 
     Raises InputError for any other file system: none of them is known to create exclusively.
     """
     protocol, separator, _ = url.partition("://")
     if not separator or protocol in ("file", "local"):
         return LocalStore(Path(fsspec.url_to_fs(url)[1]))
-    if protocol in ("gs", "gcs"):
+    if protocol in BUCKETS:
         try:
             return BucketStore(url)
+        except ImportError as error:
+            raise InputError(f"store {url}: install s3fs, as with the extra multiview[s3]") from error
         except Exception as error:
             raise InputError(f"store {url} cannot be opened: {error}") from error
     raise InputError(
-        f"store {url}: {protocol}:// cannot create files exclusively here; use a local folder or gs://"
+        f"store {url}: {protocol}:// cannot create files exclusively here; use a local folder, gs:// or s3://"
     )
 
 

@@ -85,6 +85,8 @@ class Kubeflow(Section):
     """Secret with the keys MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD."""
     hub_secret: str | None = None
     """Secret with the key HF_TOKEN, for models of the Hugging Face hub that ask for it."""
+    bucket_secret: str | None = None
+    """Secret with the keys AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, for a store on s3:// that takes no workload's identity."""
     environment: dict[str, str] = {}
     """Further environment variables of every pod, such as a bucket's endpoint."""
 

@@ -1,0 +1,95 @@
+"""The store on `s3://`: what tests/pipelines/test_bucket.py shows of `gs://`, against a server of S3's protocol."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from multiview.artifacts.store import open_store
+from multiview.errors import InputError
+from tests.bucket import free_port
+from tests.pipelines import test_bucket as of_gs
+from tests.pipelines.world import ROOT, World
+from tests.s3 import s3_server
+
+
+@pytest.fixture(scope="module")
+def bucket():
+    with s3_server(free_port()) as environment:
+        yield environment
+
+
+def on_s3(code: str) -> str:
+    return code.replace("gs://", "s3://").replace('filesystem("gs")', 'filesystem("s3")')
+
+
+def test_races_on_s3_have_one_winner_each(bucket):
+    racers = [
+        subprocess.Popen(
+            [sys.executable, "-c", of_gs.RACER, "s3://bucket/races", name],
+            env={**os.environ, **bucket},
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for name in "ab"
+    ]
+    for racer in racers:
+        assert racer.stdout is not None
+        assert racer.stdout.readline() == "ready\n"
+    wins = [json.loads(racer.communicate("go\n", timeout=120)[0]) for racer in racers]
+    assert sorted(wins[0] + wins[1]) == list(range(30))
+
+
+def test_artifacts_on_s3(bucket):
+    """Also where the answer to a create is lost: it is sent again, refused, and was ours all the same."""
+    said = of_gs.run(bucket, on_s3(of_gs.STORE))
+    assert "has 7 bytes instead of 5: remove the folder s3://bucket/store/passages/k" in said
+
+
+def test_sources_on_s3(bucket):
+    assert of_gs.run(bucket, on_s3(of_gs.SOURCES)) == "read\n"
+
+
+CREATES = """
+import sys
+from multiview.artifacts.store import open_store
+store = open_store("s3://bucket/other-maker")
+print(store.create("a", b"1"), store.create("a", b"2"), store.read("a"))
+for url in sys.argv[1:]:
+    try:
+        open_store(url).check_writable()
+    except Exception as error:
+        print(type(error).__name__, error)
+"""
+
+
+def test_servers_of_other_makers(bucket):
+    """Their refusals lack AWS's name for the condition; one that knows no conditions is no store."""
+    said = of_gs.run(bucket, CREATES, "s3://bucket/no-conditions", "s3://elsewhere/store").splitlines()
+    assert said[0] == "True False b'1'"
+    assert said[1].startswith(
+        "InputError store s3://bucket/no-conditions does not enforce exclusive creation"
+    )
+    assert (
+        said[2]
+        == "InputError store s3://elsewhere/store is not writable: The specified bucket does not exist"
+    )
+
+
+def test_without_s3fs_a_line_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "s3fs", None)
+    # fsspec keeps what it has imported.
+    monkeypatch.delitem(sys.modules["fsspec.registry"]._registry, "s3", raising=False)
+    with pytest.raises(InputError, match=r"store s3://bucket/store: install s3fs, as with .*multiview\[s3\]"):
+        open_store("s3://bucket/store")
+
+
+@pytest.mark.acceptance
+def test_the_whole_small_dag_runs_on_s3_and_is_found_again(bucket, tmp_path):
+    world = World.make(tmp_path, store="s3://bucket/runs/store", **bucket)
+    assert of_gs.run(bucket, of_gs.DAG, str(tmp_path / "tiny.yaml"), world.store) == "13\n"
+    assert "0 steps done, 13 found" in world("run", "training")

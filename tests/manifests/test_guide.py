@@ -1,0 +1,85 @@
+"""docs/cluster.md and manifests/README.md show what is there: the cluster itself cannot be had here."""
+
+import re
+import shlex
+
+import pytest
+
+from multiview.overrides import gather, validate
+from pipelines.training import PIPELINES
+from tests.manifests.built import BUILT, MANIFESTS, ROOT, Manifest, golden
+from tests.manifests.test_rules import OVERLAYS, name_of, of_kind, pods, secrets
+
+GUIDE = (ROOT / "docs" / "cluster.md").read_text()
+README = (MANIFESTS / "README.md").read_text()
+
+
+def lines(start: str) -> list[str]:
+    """Commands of the guide's code blocks, continued lines joined."""
+    blocks = re.findall(r"^```\n(.*?)^```", GUIDE, re.M | re.S)
+    joined = "".join(blocks).replace("\\\n", " ")
+    return [line for line in joined.splitlines() if start in line]
+
+
+def test_what_is_applied_is_there():
+    applied = re.findall(r"kubectl (?:apply -k|kustomize) manifests/(\S+)", GUIDE + README)
+    assert set(applied) <= set(BUILT)
+    for profile in re.findall(r"MULTIVIEW_PROFILES=(\S+)", GUIDE):
+        assert (ROOT / profile).is_file()
+    for place in re.findall(r"^\| `([^|]+)` \|", README, re.M):
+        for folder in place.split("`, `"):
+            assert (MANIFESTS / folder).is_dir(), folder
+
+
+def test_what_is_waited_for_and_forwarded_is_there():
+    waited = [
+        line for line in lines("kubectl --namespace multiview") if " wait " in line or "forward" in line
+    ]
+    assert len(waited) >= 4
+    there = {f"{m['kind'].lower()}/{name_of(m)[1]}" for folder in OVERLAYS for m in golden(folder)}
+    for line in waited:
+        (target,) = re.findall(r"\b(?:deployment|job|service)/\S+", line)
+        assert target in there
+
+
+@pytest.mark.parametrize("line", lines("python -m pipelines submit"))
+def test_runs_have_settings_that_there_are(line):
+    words = shlex.split(line)
+    pipeline = words[words.index("submit") + 1]
+    preset = words[words.index("--preset") + 1]
+    settings = [words[n + 1] for n, word in enumerate(words) if word == "--set"]
+    overrides = gather(preset, settings)
+    validate(overrides)
+    assert PIPELINES[pipeline](overrides).nodes
+
+
+def keys(pod: Manifest, secret: str) -> set[str]:
+    """Keys of a secret that a pod refers to one by one."""
+    found = {
+        item["key"]
+        for volume in pod.get("volumes", [])
+        if volume.get("secret", {}).get("secretName") == secret
+        for item in volume["secret"]["items"]
+    }
+    for container in [*pod.get("initContainers", []), *pod["containers"]]:
+        for variable in container.get("env", []):
+            reference = variable.get("valueFrom", {}).get("secretKeyRef")
+            if reference and reference["name"] == secret:
+                found.add(reference["key"])
+    return found
+
+
+def test_secrets_are_made_with_the_keys_that_pods_read():
+    (made,) = [line for line in lines("generic mlflow-database") if "--from-literal=password" in line]
+    (bucket,) = lines("generic multiview-bucket")
+    given = {"mlflow-database": made, "multiview-bucket": bucket}
+    for _, pod in pods("overlays/kind"):
+        for secret in secrets(pod):
+            assert keys(pod, secret) <= set(re.findall(r"--from-literal=([\w.]+)=", given[secret]))
+
+
+def test_the_database_is_reached_as_the_secret_says():
+    (made,) = [line for line in lines("generic mlflow-database") if "--from-literal=password" in line]
+    (host, port) = re.findall(r"@(\w+):(\d+)/mlflow", made)[0]
+    (service,) = [m for m in of_kind("overlays/kind", "Service") if m["metadata"]["name"] == host]
+    assert [p["port"] for p in service["spec"]["ports"]] == [int(port)]

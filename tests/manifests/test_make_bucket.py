@@ -1,0 +1,26 @@
+"""The job of the kind overlay, run here against a server of S3's protocol."""
+
+import os
+import subprocess
+import sys
+
+from tests.bucket import free_port
+from tests.manifests.test_rules import of_kind
+from tests.s3 import s3_server
+
+WRITABLE = """
+from multiview.artifacts.store import open_store
+open_store("s3://multiview/store").check_writable()
+"""
+
+
+def test_the_job_makes_the_bucket_of_the_store_once():
+    (job,) = of_kind("overlays/kind", "Job")
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    python, *arguments = container["command"]
+    assert python == "python"
+    with s3_server(free_port(), bucket="another") as server:
+        environment = {**os.environ, **server}
+        for _ in range(2):
+            subprocess.run([sys.executable, *arguments], check=True, env=environment, timeout=120)
+        subprocess.run([sys.executable, "-c", WRITABLE], check=True, env=environment, timeout=120)

@@ -1,0 +1,303 @@
+"""What every object that is applied keeps to."""
+
+import re
+from collections import defaultdict
+from typing import Any
+
+import pytest
+import yaml
+from mlflow.server.security_utils import is_allowed_host_header
+
+from multiview.overrides import gather, validate
+from tests.manifests.built import BUILT, MANIFESTS, ROOT, golden
+from tests.manifests.schemas import pod_of_workflow
+
+OVERLAYS = [folder for folder in BUILT if folder.startswith("overlays/")]
+CLUSTER_WIDE = {"Namespace"}
+OF_KUBEFLOW = {"kubeflow-pipelines-edit"}
+"""Cluster roles that Kubeflow brings."""
+QUANTITIES = {"": 1, "m": 1e-3, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
+
+Manifest = dict[str, Any]
+
+
+def of_kind(folder: str, *kinds: str) -> list[Manifest]:
+    return [manifest for manifest in golden(folder) if manifest["kind"] in kinds]
+
+
+def name_of(manifest: Manifest) -> tuple[str, str]:
+    return manifest["metadata"].get("namespace", ""), manifest["metadata"]["name"]
+
+
+def pods(folder: str) -> list[tuple[Manifest, Manifest]]:
+    """Each object that makes pods, with the pod's spec."""
+    templates = [
+        (manifest, manifest["spec"]["template"]["spec"])
+        for manifest in of_kind(folder, "Deployment", "StatefulSet", "Job")
+    ]
+    workflows = [
+        (manifest, pod_of_workflow(manifest)["spec"]) for manifest in of_kind(folder, "CronWorkflow")
+    ]
+    return templates + workflows
+
+
+def containers(pod: Manifest) -> list[Manifest]:
+    return [*pod.get("initContainers", []), *pod["containers"]]
+
+
+ALL_PODS = [
+    pytest.param(manifest, pod, id=f"{folder.rpartition('/')[2]}-{manifest['metadata']['name']}")
+    for folder in BUILT
+    for manifest, pod in pods(folder)
+]
+
+
+@pytest.mark.parametrize(("manifest", "pod"), ALL_PODS)
+def test_a_container_asks_for_what_it_needs(manifest, pod):
+    for container in containers(pod):
+        resources = container["resources"]
+        assert set(resources["requests"]) >= {"cpu", "memory"}
+        assert "memory" in resources["limits"]
+        assert amount(resources["requests"]["memory"]) <= amount(resources["limits"]["memory"])
+
+
+@pytest.mark.parametrize(("manifest", "pod"), ALL_PODS)
+def test_a_pod_has_no_rights_on_its_node(manifest, pod):
+    """As the pod-security standard `restricted` asks, and with nothing to write to but volumes."""
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["runAsUser"] > 0
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    for container in containers(pod):
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+    assert not {"hostNetwork", "hostPID", "hostIPC"} & set(pod)
+    assert not any("hostPath" in volume for volume in pod.get("volumes", []))
+
+
+@pytest.mark.parametrize(("manifest", "pod"), ALL_PODS)
+def test_what_serves_is_probed(manifest, pod):
+    for container in pod["containers"]:
+        assert ("ports" in container) == (manifest["kind"] in ("Deployment", "StatefulSet"))
+        if "ports" in container:
+            assert set(container) >= {"startupProbe", "readinessProbe", "livenessProbe"}
+
+
+def test_mlflow_is_probed_where_no_host_header_is_checked():
+    from mlflow.server.security_utils import HEALTH_ENDPOINTS
+
+    for folder in OVERLAYS:
+        (server,) = of_kind(folder, "Deployment")
+        (container,) = server["spec"]["template"]["spec"]["containers"]
+        for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+            assert container[probe]["httpGet"]["path"] in HEALTH_ENDPOINTS
+
+
+@pytest.mark.parametrize("folder", BUILT)
+def test_images_have_a_version_and_in_production_a_digest(folder):
+    for _, pod in pods(folder):
+        for container in containers(pod):
+            image = container["image"]
+            if folder in ("overlays/gke-prod", "argo"):
+                assert re.fullmatch(r"[a-z0-9./-]+@sha256:[0-9a-f]{64}", image), image
+            else:
+                assert re.fullmatch(r"[a-z0-9./-]+:v?[0-9][\w.-]*", image), image
+    for settings in of_kind("argo", "ConfigMap"):
+        for name in ("MULTIVIEW_CPU_IMAGE", "MULTIVIEW_GPU_IMAGE"):
+            assert re.search(r"@sha256:[0-9a-f]{64}$", settings["data"][name])
+
+
+@pytest.mark.parametrize("folder", BUILT)
+def test_secrets_are_references_that_the_guide_makes(folder):
+    assert not of_kind(folder, "Secret")
+    guide = (ROOT / "docs" / "cluster.md").read_text()
+    for _, pod in pods(folder):
+        for variable in [v for container in containers(pod) for v in container.get("env", [])]:
+            if re.search("PASSWORD|SECRET|TOKEN|KEY|URI$", variable["name"]):
+                assert "value" not in variable, variable
+        for secret in secrets(pod):
+            assert f"create secret generic {secret} " in guide
+    for text in strings(golden(folder)):
+        assert not re.search(r"://[^/\s]*:[^/\s]*@", text), "an address with a password"
+        assert "PRIVATE KEY" not in text
+
+
+@pytest.mark.parametrize("folder", BUILT)
+def test_everything_has_its_namespace(folder):
+    allowed = {"multiview", "kubeflow"} if folder == "overlays/kind" else {"multiview"}
+    for manifest in golden(folder):
+        if manifest["kind"] in CLUSTER_WIDE:
+            assert "namespace" not in manifest["metadata"]
+        else:
+            assert manifest["metadata"]["namespace"] in allowed, manifest["metadata"]["name"]
+    assert not {m["kind"] for m in golden(folder)} & {"ClusterRole", "ClusterRoleBinding"}
+
+
+@pytest.mark.parametrize("folder", OVERLAYS)
+def test_rights_are_named_and_go_to_accounts_that_are_there(folder):
+    roles = {name_of(role): role for role in of_kind(folder, "Role")}
+    accounts = {name_of(account) for account in of_kind(folder, "ServiceAccount")}
+    for role in roles.values():
+        for rule in role["rules"]:
+            assert "*" not in [*rule["apiGroups"], *rule["resources"], *rule["verbs"]]
+            assert "secrets" not in rule["resources"] or rule["resourceNames"]
+    for binding in of_kind(folder, "RoleBinding"):
+        namespace = binding["metadata"]["namespace"]
+        given = binding["roleRef"]
+        assert (
+            (namespace, given["name"]) in roles if given["kind"] == "Role" else given["name"] in OF_KUBEFLOW
+        )
+        for subject in binding["subjects"]:
+            assert (subject["namespace"], subject["name"]) in accounts
+            assert subject["namespace"] == namespace
+
+
+@pytest.mark.parametrize("folder", OVERLAYS)
+def test_steps_may_train_on_several_nodes(folder):
+    """Where the pods of steps run, with what `multiview.training` does with a TrainJob."""
+    (profile,) = profiles(folder).values()
+    given = defaultdict(set)
+    for role in of_kind(folder, "Role"):
+        if name_of(role) == (profile["namespace"], "multiview-trainjobs"):
+            for rule in role["rules"]:
+                for resource in rule["resources"]:
+                    given[resource] |= set(rule["verbs"])
+    assert given == {
+        "trainjobs": {"create", "get", "list", "watch", "delete"},
+        "pods": {"get", "list", "watch"},
+        "pods/log": {"get", "list", "watch"},
+    }
+
+
+@pytest.mark.parametrize("folder", BUILT)
+def test_what_is_referred_to_is_there(folder):
+    there = [manifest for other in {folder, "overlays/gke-prod"} for manifest in golden(other)]
+    settings = {name_of(manifest) for manifest in there if manifest["kind"] == "ConfigMap"}
+    accounts = {name_of(manifest) for manifest in there if manifest["kind"] == "ServiceAccount"}
+    for manifest, pod in pods(folder):
+        namespace = manifest["metadata"]["namespace"]
+        assert (namespace, pod.get("serviceAccountName", "mlflow")) in accounts
+        volumes = {volume["name"] for volume in pod.get("volumes", [])}
+        volumes |= {v["metadata"]["name"] for v in manifest["spec"].get("volumeClaimTemplates", [])}
+        for container in containers(pod):
+            assert {mount["name"] for mount in container.get("volumeMounts", [])} <= volumes
+            for source in container.get("envFrom", []):
+                if "configMapRef" in source:
+                    assert (namespace, source["configMapRef"]["name"]) in settings
+
+
+@pytest.mark.parametrize("folder", OVERLAYS)
+def test_services_and_budgets_select_pods(folder):
+    made = [
+        manifest["spec"]["template"]["metadata"]["labels"].items()
+        for manifest in of_kind(folder, "Deployment", "StatefulSet")
+    ]
+    for manifest in of_kind(folder, "Service", "PodDisruptionBudget"):
+        selector = manifest["spec"]["selector"]
+        wanted = selector.get("matchLabels", selector).items()
+        assert sum(wanted <= labels for labels in made) == 1, manifest["metadata"]["name"]
+    for manifest in of_kind(folder, "Service"):
+        for port in manifest["spec"]["ports"]:
+            assert port["targetPort"] in {
+                open_port["name"]
+                for _, pod in pods(folder)
+                for container in pod["containers"]
+                for open_port in container.get("ports", [])
+            }
+
+
+@pytest.mark.parametrize("folder", OVERLAYS)
+def test_servers_leave_room_in_the_quota(folder):
+    (quota,) = of_kind(folder, "ResourceQuota")
+    for what in ("cpu", "memory"):
+        asked = sum(
+            manifest["spec"].get("replicas", 1) * amount(container["resources"]["requests"][what])
+            for manifest, pod in pods(folder)
+            for container in pod["containers"]
+        )
+        assert asked <= amount(quota["spec"]["hard"][f"requests.{what}"]) / 2
+
+
+def profiles(folder: str) -> dict[str, Manifest]:
+    return yaml.safe_load((MANIFESTS / folder / "profile.yaml").read_text())
+
+
+@pytest.mark.parametrize("folder", OVERLAYS)
+def test_a_profile_names_what_its_overlay_makes(folder):
+    (profile,) = profiles(folder).values()
+    config = validate(profile["settings"]).kubeflow
+    assert (profile["namespace"], config.service_account) in {
+        name_of(account) for account in of_kind(folder, "ServiceAccount")
+    }
+    services = {
+        f"{name}.{namespace}.svc.cluster.local:{port['port']}"
+        for service in of_kind(folder, "Service")
+        for namespace, name in [name_of(service)]
+        for port in service["spec"]["ports"]
+    }
+    addresses = [config.mlflow_uri, *config.environment.values()]
+    assert {a.removeprefix("http://") for a in addresses if a and a.startswith("http")} <= services
+    (quota,) = of_kind(folder, "ResourceQuota")
+    assert config.gpu.gpus <= int(quota["spec"]["hard"]["requests.nvidia.com/gpu"])
+    assert amount(config.gpu.memory) <= amount(quota["spec"]["hard"]["requests.memory"])
+
+
+@pytest.mark.parametrize("folder", OVERLAYS)
+def test_mlflow_answers_by_the_name_that_steps_use(folder):
+    (profile,) = profiles(folder).values()
+    host = profile["settings"]["kubeflow"]["mlflow_uri"].removeprefix("http://")
+    (settings,) = [m for m in of_kind(folder, "ConfigMap") if m["metadata"]["name"] == "mlflow"]
+    allowed = settings["data"]["MLFLOW_SERVER_ALLOWED_HOSTS"].split(",")
+    assert is_allowed_host_header(allowed, host)
+    assert is_allowed_host_header(allowed, "localhost:5000")
+    assert not is_allowed_host_header(allowed, "rebound.example.org:5000")
+    assert (
+        settings["data"]["MLFLOW_ARTIFACTS_DESTINATION"].rpartition("/")[0]
+        == profile["store"].rpartition("/")[0]
+    )
+
+
+def test_production_survives_a_node():
+    (server,) = of_kind("overlays/gke-prod", "Deployment")
+    (budget,) = of_kind("overlays/gke-prod", "PodDisruptionBudget")
+    assert server["spec"]["replicas"] > budget["spec"]["maxUnavailable"]
+
+
+def test_the_schedule_submits_what_this_library_has():
+    (schedule,) = of_kind("argo", "CronWorkflow")
+    (container,) = pod_of_workflow(schedule)["spec"]["containers"]
+    assert container["command"] == ["python", "-m", "pipelines", "submit", "training"]
+    options = [tuple(argument.removeprefix("--").split("=", 1)) for argument in container["args"]]
+    named = dict(option for option in options if len(option) == 2 and option[0] != "set")
+    settings = [option[1] for option in options if option[0] == "set"]
+    validate(gather(named["preset"], settings))
+    assert schedule["spec"]["concurrencyPolicy"] == "Forbid"
+    token = {m["name"]: m["mountPath"] for m in container["volumeMounts"]}["kubeflow-token"]
+    (settings_of_runner,) = of_kind("argo", "ConfigMap")
+    assert settings_of_runner["data"]["KF_PIPELINES_SA_TOKEN_PATH"] == f"{token}/token"
+
+
+def secrets(pod: Manifest) -> set[str]:
+    """Names of the secrets that a pod refers to."""
+    found = {v["secret"]["secretName"] for v in pod.get("volumes", []) if "secret" in v}
+    for container in containers(pod):
+        for variable in container.get("env", []):
+            if "secretKeyRef" in variable.get("valueFrom", {}):
+                found.add(variable["valueFrom"]["secretKeyRef"]["name"])
+        found |= {s["secretRef"]["name"] for s in container.get("envFrom", []) if "secretRef" in s}
+    return found
+
+
+def strings(value: Any) -> list[str]:
+    if isinstance(value, dict):
+        return [text for part in value.values() for text in strings(part)]
+    if isinstance(value, list):
+        return [text for part in value for text in strings(part)]
+    return [value] if isinstance(value, str) else []
+
+
+def amount(quantity: str) -> float:
+    number, unit = re.fullmatch(r"([0-9.]+)(\w*)", str(quantity)).groups()  # type: ignore[union-attr]
+    return float(number) * QUANTITIES[unit]
