@@ -1,0 +1,108 @@
+"""What the processes of a training do in tests: bodies that a started process can import."""
+
+import os
+import signal
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+
+import torch
+
+from multiview.config import Questions
+from multiview.errors import InputError
+from multiview.training import train as training
+from multiview.training.trainer import BiEncoderTrainer
+from tests.kept import Kept
+
+
+class Watched(BiEncoderTrainer):
+    """Remembers each step's loss, gradients, and their norm and values after clipping."""
+
+    seen: list[dict[str, Any]] = []
+
+    def training_step(self, *args: Any, **kwargs: Any) -> torch.Tensor:
+        loss = super().training_step(*args, **kwargs)
+        self.seen.append({"loss": loss.clone()})
+        return loss
+
+    def _clip_grad_norm(self, model: Any) -> Any:
+        self.seen[-1]["gradients"] = self._gradients()
+        norm = super()._clip_grad_norm(model)
+        self.seen[-1].update(norm=torch.as_tensor(norm).clone(), clipped=self._gradients())
+        return norm
+
+    def _gradients(self) -> dict[str, torch.Tensor]:
+        return {
+            name: value.grad.clone()
+            for name, value in self.model.named_parameters()
+            if value.grad is not None
+        }
+
+
+def watch(
+    settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any, checkpoints: Any
+) -> None:
+    """Train every case of `settings.cases` on its own data; what was seen goes to `output["seen"]`."""
+    rank = int(os.environ.get("RANK", "0"))
+    for name, case in settings.cases.items():
+        Watched.seen = []
+        with patch.object(training, "BiEncoderTrainer", Watched):
+            _train(case, inputs[name], output["models"] / name, tell)
+        torch.save(Watched.seen, output["seen"] / f"{name}-{rank}.pt")
+
+
+def watch_and_resume(
+    settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any, checkpoints: Any
+) -> None:
+    """`watch`, then train with dropout once through and once from a checkpoint in the middle."""
+    watch(settings, inputs, output, tell, checkpoints)
+    kept = output["models"] / "kept"
+    _train(settings.dropout, inputs["dropout"], output["models"] / "whole", tell, Kept(kept))
+    torch.distributed.barrier()
+    _train(settings.dropout, inputs["dropout"], output["models"] / "resumed", tell, Kept(kept))
+    # What each process draws: an equal draw would drop the same units everywhere.
+    torch.save(torch.random.get_rng_state(), output["seen"] / f"state-{os.environ['RANK']}.pt")
+
+
+def _train(case: Any, inputs: dict[str, Any], model: Path, tell: Any, kept: Any = None) -> None:
+    settings = SimpleNamespace(train=case, questions=Questions())
+    training._train(settings, inputs, {"model": model}, tell, kept)
+
+
+def second_is_killed(
+    settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any, checkpoints: Any
+) -> None:
+    """The second process is killed while the first one waits for it."""
+    if os.environ["RANK"] == "1":
+        os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(600)
+
+
+def second_refuses(
+    settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any, checkpoints: Any
+) -> None:
+    """The second process finds bad input while the first one fails, as the others do, in its wake."""
+    if os.environ["RANK"] == "1":
+        time.sleep(0.5)
+        raise InputError("questions.parquet: row 7 has no answer")
+    raise RuntimeError("connection closed by peer")
+
+
+def store_refuses(
+    settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any, checkpoints: Any
+) -> None:
+    """The first process tells something that its starter cannot keep."""
+    if os.environ["RANK"] == "0":
+        tell.fact("steps", 3)
+        checkpoints.publish(4, Path("checkpoint-4"))
+    time.sleep(600)
+
+
+def says_its_ids(
+    settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any, checkpoints: Any
+) -> None:
+    """Each process leaves its number in a folder and goes on."""
+    (output["seen"] / f"{os.getpid()}").touch()
+    time.sleep(600)
