@@ -1,25 +1,20 @@
-"""Training on several processes is training on one: losses, gradients, weights; and how it ends."""
+"""Training on several processes is training on one: losses, gradients, weights."""
 
-import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-import psutil
 import pytest
 import torch
 
 from multiview.artifacts.staged import Staged
 from multiview.config import Train
-from multiview.errors import InputError, ProcessFailed, one_line
+from multiview.errors import InputError
 from multiview.model.encoder import BiEncoder
 from multiview.training.batches import Collator, passage_ids, passage_order, shares
 from multiview.training.processes import on_processes
 from multiview.training.stream import Example
+from multiview.training.trainer import check_processes
 from tests.kept import Kept
 from tests.model import material, watched
 from tests.recording import Recorder
@@ -32,6 +27,8 @@ SHORT: dict[str, Any] = {
     "max_steps": 3,
     "log_steps": 1,
     "max_grad_norm": 0.5,
+    # Adam divides by a gradient's size: without this, one that is zero but for rounding would decide a step's sign.
+    "adam_epsilon": 1e-3,
     "negatives": 2,
     "dropout": 0.0,
 }
@@ -136,13 +133,13 @@ def test_a_whole_training_gives_the_same_model(world: World, case: str) -> None:
     moved = max((one[name] - start[name]).abs().max().item() for name in one)
     assert moved > 1e-4
     for name, value in one.items():
-        # Adam divides by the size of a gradient, so that a difference in its last digits is one in the step's.
-        torch.testing.assert_close(two[name], value, rtol=0, atol=0.02 * moved, msg=name)
+        torch.testing.assert_close(two[name], value, rtol=RELATIVE, atol=1e-3 * moved, msg=name)
 
 
 def test_the_first_process_tells_for_all(world: World) -> None:
     one, two = world.tells[1], world.tells[2]
-    assert two.facts.pop("processes") == 2 and one.facts.items() <= two.facts.items()
+    # The dropout trainings, which only two processes ran, came last and have steps of their own.
+    assert two.facts == {**one.facts, "processes": 2, "steps": 4}
     count = len(one.metrics)
     assert [(n, s) for n, _, s in one.metrics] == [(n, s) for n, _, s in two.metrics[:count]]
     for (name, expected, _), (_, got, _) in zip(one.metrics, two.metrics, strict=False):
@@ -203,58 +200,7 @@ def test_a_share_masks_the_negatives_of_the_whole_batch(base: Path, tmp_path: Pa
     assert len(share["questions"]["input_ids"]) == 3
 
 
-def end(body: Any, tmp_path: Path, checkpoints: Any = None) -> Recorder:
-    tell = Recorder()
-    on_processes(body, SimpleNamespace(train=Train(processes=2)), {}, {"seen": tmp_path}, tell, checkpoints)
-    return tell
-
-
-def test_a_process_that_dies_ends_the_training_with_one_line(tmp_path: Path) -> None:
-    with pytest.raises(ProcessFailed) as caught:
-        end(watched.second_is_killed, tmp_path)
-    assert one_line(caught.value) == "training process 1 was ended by SIGKILL"
-
-
-def test_bad_input_of_a_process_keeps_its_line(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"^questions\.parquet: row 7 has no answer$"):
-        end(watched.second_refuses, tmp_path)
-
-
-def test_what_the_store_raises_is_raised_here(tmp_path: Path) -> None:
-    with pytest.raises(KeyboardInterrupt):
-        end(watched.store_refuses, tmp_path, Kept(tmp_path / "nowhere", stop_after=4))
-
-
-def test_more_processes_than_questions_are_refused(world: World, data: dict[str, Staged]) -> None:
-    pass
-
-
-STARTER = """
-from pathlib import Path
-from types import SimpleNamespace
-from multiview.config import Train
-from multiview.training.processes import on_processes
-from tests.model.watched import says_its_ids
-from tests.recording import Recorder
-
-if __name__ == "__main__":
-    settings = SimpleNamespace(train=Train(processes=2))
-    on_processes(says_its_ids, settings, {}, {"seen": Path("SEEN")}, Recorder())
-"""
-
-
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
-def test_processes_end_with_their_step(how: signal.Signals, tmp_path: Path) -> None:
-    script = tmp_path / "starter.py"
-    seen = tmp_path / "seen"
-    seen.mkdir()
-    script.write_text(STARTER.replace("SEEN", str(seen)))
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    starter = subprocess.Popen([sys.executable, str(script)], env=environment)
-    while len(started := list(seen.iterdir())) < 2:
-        assert starter.poll() is None
-        time.sleep(0.2)
-    workers = [psutil.Process(int(path.name)) for path in started]
-    starter.send_signal(how)
-    assert starter.wait(60) == -how
-    assert not psutil.wait_procs(workers, timeout=60)[1]
+def test_more_processes_than_a_batch_has_questions_are_refused() -> None:
+    check_processes(3, 3)
+    with pytest.raises(InputError, match=r"train\.processes: 4 .* 3 questions"):
+        check_processes(4, 3)

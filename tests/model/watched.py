@@ -1,8 +1,6 @@
-"""What the processes of a training do in tests: bodies that a started process can import."""
+"""Trainings that remember what they saw; in a module that a started process can import."""
 
 import os
-import signal
-import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +9,6 @@ from unittest.mock import patch
 import torch
 
 from multiview.config import Questions
-from multiview.errors import InputError
 from multiview.training import train as training
 from multiview.training.trainer import BiEncoderTrainer
 from tests.kept import Kept
@@ -69,40 +66,3 @@ def watch_and_resume(
 def _train(case: Any, inputs: dict[str, Any], model: Path, tell: Any, kept: Any = None) -> None:
     settings = SimpleNamespace(train=case, questions=Questions())
     training._train(settings, inputs, {"model": model}, tell, kept)
-
-
-def second_is_killed(
-    settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any, checkpoints: Any
-) -> None:
-    """The second process is killed while the first one waits for it."""
-    if os.environ["RANK"] == "1":
-        os.kill(os.getpid(), signal.SIGKILL)
-    time.sleep(600)
-
-
-def second_refuses(
-    settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any, checkpoints: Any
-) -> None:
-    """The second process finds bad input while the first one fails, as the others do, in its wake."""
-    if os.environ["RANK"] == "1":
-        time.sleep(0.5)
-        raise InputError("questions.parquet: row 7 has no answer")
-    raise RuntimeError("connection closed by peer")
-
-
-def store_refuses(
-    settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any, checkpoints: Any
-) -> None:
-    """The first process tells something that its starter cannot keep."""
-    if os.environ["RANK"] == "0":
-        tell.fact("steps", 3)
-        checkpoints.publish(4, Path("checkpoint-4"))
-    time.sleep(600)
-
-
-def says_its_ids(
-    settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any, checkpoints: Any
-) -> None:
-    """Each process leaves its number in a folder and goes on."""
-    (output["seen"] / f"{os.getpid()}").touch()
-    time.sleep(600)

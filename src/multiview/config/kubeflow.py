@@ -36,6 +36,8 @@ class Pod(Section):
     """Accelerators; with none the step runs in the CPU image."""
     gpu_type: str = "nvidia.com/gpu"
     """The accelerators' resource name."""
+    nodes: Annotated[int, Field(ge=1)] = 1
+    """Pods of this size that train together, for the steps `train` and `warm-up` alone: more than one run as a TrainJob of Kubeflow Trainer, which the step's own pod starts and follows (docs/kubeflow.md)."""
     shared_memory: Quantity | None = None
     """Size of /dev/shm, which processes that train together need; none: the node's default of 64 MB."""
     node_selector: dict[str, str] = {}

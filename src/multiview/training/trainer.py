@@ -197,14 +197,18 @@ def training_arguments(settings: Train, stream: QuestionStream, folder: Path, te
         log_level="error",
         ddp_find_unused_parameters=False,
     )
-    if arguments.world_size > stream.batch_size:
-        raise InputError(
-            f"train.processes: {arguments.world_size} processes in all for batches of {stream.batch_size} questions; "
-            "set fewer processes"
-        )
+    check_processes(arguments.world_size, stream.batch_size)
     # One process drives one GPU: DataParallel would tear the in-batch negatives apart.
     arguments._n_gpu = min(arguments.n_gpu, 1)
     return arguments
+
+
+def check_processes(processes: int, questions: int) -> None:
+    """InputError for more processes than a batch has questions: some would have nothing to do."""
+    if processes > questions:
+        raise InputError(
+            f"train.processes: {processes} processes in all for batches of {questions} questions; set fewer"
+        )
 
 
 def warmup_steps(settings: Train, steps: int, tell: Any) -> int:
