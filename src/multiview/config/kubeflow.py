@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from multiview.config.section import Section
 
@@ -70,6 +70,16 @@ GPU_DEFAULTS = {
 }
 
 
+TOGETHER = ("train", "warm-up")
+"""Steps that several pods can do together; `steps` says the same, and a test compares them."""
+
+
+def check_nodes(step: str, nodes: int) -> None:
+    """ValueError for more than one node where a step cannot use them."""
+    if nodes != 1 and step not in TOGETHER:
+        raise ValueError(f"nodes={nodes} is for {' and '.join(TOGETHER)} alone, not for {step}")
+
+
 class Kubeflow(Section):
     """Where steps run on Kubeflow. Nothing of it changes what a step writes, or is used elsewhere. *Ours.*"""
 
@@ -89,6 +99,13 @@ class Kubeflow(Section):
     """Secret with the key HF_TOKEN, for models of the Hugging Face hub that ask for it."""
     environment: dict[str, str] = {}
     """Further environment variables of every pod, such as a bucket's endpoint."""
+
+    @field_validator("steps")
+    @classmethod
+    def _nodes_train(cls, steps: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+        for step, changes in steps.items():
+            check_nodes(step, changes.get("nodes", 1))
+        return steps
 
 
 class Notify(Section):

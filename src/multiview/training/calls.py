@@ -30,18 +30,6 @@ class Remote:
         return call
 
 
-class Silent:
-    """A `tell` that nobody hears: of processes that are not the first."""
-
-    def metric(self, name: str, value: float, step: int | None = None) -> None: ...
-
-    def warning(self, text: str) -> None: ...
-
-    def fact(self, name: str, value: Any) -> None: ...
-
-    def progress(self, done: int, total: int, unit: str) -> None: ...
-
-
 @contextlib.contextmanager
 def answering(objects: Mapping[str, Any]) -> Iterator[tuple[Connection, list[BaseException]]]:
     """A line on which one process may call `objects` by name, and what they raised so far."""
