@@ -125,7 +125,9 @@ class Cluster:
             }
             environment.pop("MULTIVIEW_NODES", None)
             processes.append(subprocess.Popen(command, env=environment))
-        self.processes[name] = processes
+        with self.changed:
+            self.processes[name] = processes
+            self.changed.notify_all()
         ended: list[tuple[int, int]] = []
         threads = [
             threading.Thread(target=lambda r=rank, p=process: ended.append((r, p.wait())), daemon=True)
@@ -137,9 +139,7 @@ class Cluster:
             thread.join()
         if self.jobs.get(name) is not job or "deletionTimestamp" in job["metadata"]:
             return
-        self.pods[name] = [
-            self._pod(name, rank, status, order) for order, (rank, status) in enumerate(ended)
-        ]
+        self.pods[name] = [self._pod(name, rank, status, order) for order, (rank, status) in enumerate(ended)]
         failed = any(status for _, status in ended)
         self.end(job, "Failed" if failed else "Complete", "jobset failed" if failed else "")
 
@@ -169,6 +169,7 @@ class Cluster:
 
 
 class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
     cluster: Cluster
 
     def log_message(self, format: str, *args: Any) -> None:
@@ -190,17 +191,18 @@ class _Handler(BaseHTTPRequestHandler):
             self._status(404, "NotFound")
 
     def do_POST(self) -> None:
-        path, _ = self._request()
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         if self._refused():
             return
         try:
             jsonschema.validate(body, SCHEMA)
         except jsonschema.ValidationError as error:
-            return self._status(422, "Invalid", message=f"{error.json_path}: {error.message}")
+            self._status(422, "Invalid", message=f"{error.json_path}: {error.message}")
+            return
         if body["metadata"]["name"] in self.cluster.jobs:
-            return self._status(409, "AlreadyExists", {"kind": "trainjobs"})
-        self._answer(201, self.cluster.create(body))
+            self._status(409, "AlreadyExists", {"kind": "trainjobs"})
+        else:
+            self._answer(201, self.cluster.create(body))
 
     def do_DELETE(self) -> None:
         path, _ = self._request()
@@ -208,7 +210,8 @@ class _Handler(BaseHTTPRequestHandler):
             return
         job = self.cluster.jobs.get(path.rsplit("/", 1)[1])
         if job is None:
-            return self._status(404, "NotFound", {"kind": "trainjobs"})
+            self._status(404, "NotFound", {"kind": "trainjobs"})
+            return
         self._answer(200, job)
         threading.Thread(target=self.cluster.delete, args=(job,), daemon=True).start()
 
@@ -217,6 +220,7 @@ class _Handler(BaseHTTPRequestHandler):
         seen = int(query["resourceVersion"])
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
+        self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
         with suppress(OSError):
             while True:
@@ -224,12 +228,14 @@ class _Handler(BaseHTTPRequestHandler):
                     new = self.cluster.events[seen:]
                     if not new:
                         if not self.cluster.changed.wait(float(query["timeoutSeconds"])):
+                            self.wfile.write(b"0\r\n\r\n")
                             return
                         continue
                 seen += len(new)
                 for event in new:
                     if event["object"]["metadata"]["name"] == name:
-                        self.wfile.write(json.dumps(event).encode() + b"\n")
+                        line = json.dumps(event).encode() + b"\n"
+                        self.wfile.write(b"%x\r\n%s\r\n" % (len(line), line))
                         self.wfile.flush()
 
     def _request(self) -> tuple[str, dict[str, str]]:

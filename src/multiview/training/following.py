@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -101,7 +102,10 @@ class _Jobs:
             ) from error
         configuration = client.Configuration()
         try:
-            config.load_config(client_configuration=configuration)
+            if "KUBERNETES_SERVICE_HOST" in os.environ:
+                config.load_incluster_config(client_configuration=configuration)
+            else:
+                config.load_kube_config(client_configuration=configuration)
         except config.ConfigException as error:
             raise InputError(
                 f"training on several nodes needs a cluster, and none is configured here: {error}"
@@ -185,7 +189,7 @@ class _Jobs:
 
     def _events(self, name: str, since: dict[str, Any]) -> Iterator[dict[str, Any]]:
         """What happens to a job, for some minutes at most."""
-        yield from self._watch.Watch().stream(
+        watched = self._watch.Watch().stream(
             self._objects.list_namespaced_custom_object,
             *self._where,
             field_selector=f"metadata.name={name}",
@@ -194,6 +198,11 @@ class _Jobs:
             # A connection that died silently would be waited on for ever.
             _request_timeout=(30, WATCH_SECONDS + 30),
         )
+        try:
+            yield from watched
+        except self._refused as error:
+            if error.status != 410:  # the version is forgotten: the job is read afresh
+                raise
 
 
 def _end_of(job: dict[str, Any]) -> dict[str, Any] | None:
