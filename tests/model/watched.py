@@ -31,6 +31,7 @@ class Watched(BiEncoderTrainer):
         return norm
 
     def _gradients(self) -> dict[str, torch.Tensor]:
+        assert self.model is not None
         return {
             name: value.grad.clone()
             for name, value in self.model.named_parameters()

@@ -110,7 +110,7 @@ class _Jobs:
             raise InputError(
                 f"training on several nodes needs a cluster, and none is configured here: {error}"
             ) from error
-        configuration.retries = RETRY
+        configuration.retries = RETRY  # pyright: ignore[reportAttributeAccessIssue]
         api = client.ApiClient(configuration)
         self._objects, self._core, self._watch = client.CustomObjectsApi(api), client.CoreV1Api(api), watch
         self._refused = client.ApiException
