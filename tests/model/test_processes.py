@@ -10,6 +10,8 @@ import torch
 from multiview.artifacts.staged import Staged
 from multiview.config import Train
 from multiview.errors import InputError
+from multiview.generation.gather import gather_queries
+from multiview.generation.queries import write_queries
 from multiview.model.encoder import BiEncoder
 from multiview.training.batches import Collator, passage_ids, passage_order, shares
 from multiview.training.processes import on_processes
@@ -34,6 +36,7 @@ SHORT: dict[str, Any] = {
 }
 
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "warm-up": ({"architecture": "dual-cross", "tied": True}, {"negative_group": 2}),
     "mvr": ({"architecture": "mvr"}, {"local_weight": 0.1}),
     "camvr": ({"architecture": "camvr"}, {"positive": "answer", "gradient_checkpointing": True}),
     "tied": ({"architecture": "camvr", "tied": True}, {"positive": "answer"}),
@@ -84,6 +87,21 @@ def world(data: dict[str, Staged], base: Path, tmp_path_factory: pytest.TempPath
     }
     inputs = {name: {"start": start, **data} for name, start in starts.items()}
     inputs["dropout"] = inputs["camvr"]
+    asked = [(f"p{i:03d}", (f"Which is number {i}?", f"Where is text {i}?")) for i in range(24)]
+    for name in ("queries", "gathered"):
+        (folder / name).mkdir()
+    write_queries(asked, folder / "queries" / "queries.parquet")
+    gather_queries(
+        SimpleNamespace(),
+        {"parts": [Staged(folder / "queries", "part")]},
+        {"queries": folder / "gathered"},
+        Recorder(),
+    )
+    inputs["warm-up"] = {
+        "start": starts["warm-up"],
+        "passages": data["passages"],
+        "queries": Staged(folder / "gathered", "queries"),
+    }
     seen, models, tells = {}, {}, {}
     for processes in (1, 2):
         output = {"seen": folder / f"seen-{processes}", "models": folder / f"models-{processes}"}
@@ -169,6 +187,12 @@ def test_one_process_goes_on_from_a_checkpoint_of_two(
     )
     assert sorted({step for _, _, step in tell.metrics if step}) == [3, 4]
     assert BiEncoder.load(tmp_path / "model")
+
+
+def test_nodes_that_found_different_checkpoints_do_not_mix_them(world: World) -> None:
+    for rank in (0, 1):
+        line = (world.folder / "seen-2" / f"refused-{rank}").read_text()
+        assert "different checkpoints (checkpoint-0, checkpoint-1)" in line
 
 
 def examples() -> list[Example]:

@@ -9,8 +9,11 @@ from unittest.mock import patch
 import torch
 
 from multiview.config import Questions
+from multiview.errors import ProcessFailed
 from multiview.training import train as training
+from multiview.training.gathering import check_same_start
 from multiview.training.trainer import BiEncoderTrainer
+from multiview.training.warm_up import _warm_up
 from tests.kept import Kept
 
 
@@ -60,10 +63,15 @@ def watch_and_resume(
     _train(settings.dropout, inputs["dropout"], output["models"] / "whole", tell, Kept(kept))
     torch.distributed.barrier()
     _train(settings.dropout, inputs["dropout"], output["models"] / "resumed", tell, Kept(kept))
+    try:
+        check_same_start(Path(f"checkpoint-{os.environ['RANK']}"))
+    except ProcessFailed as error:
+        (output["seen"] / f"refused-{os.environ['RANK']}").write_text(str(error))
     # What each process draws: an equal draw would drop the same units everywhere.
     torch.save(torch.random.get_rng_state(), output["seen"] / f"state-{os.environ['RANK']}.pt")
 
 
 def _train(case: Any, inputs: dict[str, Any], model: Path, tell: Any, kept: Any = None) -> None:
     settings = SimpleNamespace(train=case, questions=Questions())
-    training._train(settings, inputs, {"model": model}, tell, kept)
+    body = _warm_up if "queries" in inputs else training._train
+    body(settings, inputs, {"model": model}, tell, kept)

@@ -7,12 +7,14 @@ times their number, is the gradient of one process.
 
 from collections.abc import Sequence
 from itertools import accumulate
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, distributed
 from torch.nn.functional import pad
 
+from multiview.errors import ProcessFailed
 from multiview.training.batches import TrainingBatch
 
 
@@ -49,6 +51,17 @@ def whole_batch(
         answer_views=answers.bool(),
     )
     return _apply(questions.float(), asked), _apply(rows.float(), pooled), gathered
+
+
+def check_same_start(checkpoint: Path | None) -> None:
+    """ProcessFailed where the processes would go on from different checkpoints, as nodes may that look one after another."""
+    if not distributed.is_initialized():
+        return
+    found: list[str | None] = [None] * distributed.get_world_size()
+    distributed.all_gather_object(found, checkpoint.name if checkpoint else "the start")
+    if len(set(found)) > 1:
+        names = ", ".join(sorted(map(str, set(found))))
+        raise ProcessFailed(f"nodes would go on from different checkpoints ({names}): try the step again")
 
 
 class _Gathered(torch.autograd.Function):

@@ -16,6 +16,7 @@ from multiview.model.encoder import BiEncoder, load_settings
 from multiview.model.layouts import check
 from multiview.negatives.pool import read_negatives, read_positives
 from multiview.training.batches import Collator
+from multiview.training.gathering import check_same_start
 from multiview.training.processes import on_processes
 from multiview.training.stream import QuestionStream
 from multiview.training.trainer import BiEncoderTrainer, Checkpoints, training_arguments
@@ -82,6 +83,7 @@ def fit(
     latest = checkpoints.latest() if checkpoints is not None else None
     with tempfile.TemporaryDirectory(prefix="training-") as folder:
         arguments = training_arguments(settings, stream, Path(folder), tell)
+        check_same_start(latest)
         trainer = BiEncoderTrainer(model, stream, collator, arguments, tell, checkpoints)
         trainer.train(resume_from_checkpoint=None if latest is None else str(latest))
     if trainer.is_world_process_zero():
