@@ -24,6 +24,10 @@ class StepFailed(Exception):
         self.bad_input = bad_input
 
 
+class ProcessFailed(Exception):
+    """Another process failed, and this is its one line."""
+
+
 def nearest(name: str, names: Iterable[str]) -> str:
     """The end of an error line: the nearest known names, or all of them."""
     names = list(names)
@@ -33,6 +37,8 @@ def nearest(name: str, names: Iterable[str]) -> str:
 
 def one_line(error: BaseException) -> str:
     """An unforeseen error as one line: its type, its text, and where it was raised."""
+    if isinstance(error, ProcessFailed):
+        return str(error)
     frames = traceback.extract_tb(error.__traceback__)
     place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
     text = " ".join(str(error).split())

@@ -89,6 +89,18 @@ class EventLog:
         self._flushed = time.monotonic()
 
 
+class Silent:
+    """A `tell` that nobody hears: that of processes that are not the first of their step."""
+
+    def metric(self, name: str, value: float, step: int | None = None) -> None: ...
+
+    def warning(self, text: str) -> None: ...
+
+    def fact(self, name: str, value: Any) -> None: ...
+
+    def progress(self, done: int, total: int, unit: str) -> None: ...
+
+
 def events_path(attempt: str) -> str:
     return f"{attempt}.events.jsonl"
 

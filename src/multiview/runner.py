@@ -22,9 +22,10 @@ from multiview.artifacts.staged import Staged
 from multiview.artifacts.staging import scratch, stage
 from multiview.artifacts.store import Store, open_store
 from multiview.errors import InputError, one_line
-from multiview.events import EventLog
+from multiview.events import EventLog, Silent
 from multiview.runs import Context, StepState, write_state
 from multiview.steps import Step, step
+from multiview.training.trainjob import NODES
 
 DRIVER_LOCK = "MULTIVIEW_DRIVER_LOCK"
 """Environment variable: a file that the driver keeps locked while it lives."""
@@ -144,7 +145,7 @@ def run_step(step: Step, told: StepTeller, config: str, inputs: Inputs) -> dict[
     outputs = {kind: record for kind, record in found.items() if record}
     complete = len(outputs) == len(found)
     if not complete:
-        outputs = _make(work, told)
+        outputs = _make_on_nodes(work, told, config) or _make(work, told)
     if step.checkpoints:
         Checkpoints(store, work.key, scratch()).clear()
     told.tell(
@@ -154,6 +155,26 @@ def run_step(step: Step, told: StepTeller, config: str, inputs: Inputs) -> dict[
         outputs={kind: _output(store, record) for kind, record in outputs.items()},
     )
     return outputs
+
+
+def run_on_node(step: Step, told: StepTeller, config: str, inputs: Inputs, first: bool) -> None:
+    """One node's part of a step that several do together; the `first` tells events and publishes.
+
+    Nothing happens if the step's outputs are there. Raises whatever the step raises.
+    """
+    if find_records(told.store, step, config, inputs):
+        return
+    work = _Work.of(step, config, inputs)
+    if first:
+        told.state = told.state.model_copy(
+            update={"key": work.key, "config": json.loads(config), "inputs": work.references}
+        )
+        _make(work, told)
+        return
+    folder = scratch() / "unpublished"
+    outputs = {kind: folder / kind for kind in step.outputs}
+    checkpoints = Checkpoints(told.store, work.key, scratch())
+    step.function()(work.settings, work.stage(), outputs, Silent(), checkpoints=checkpoints)
 
 
 def find_records(store: Store, step: Step, config: str, inputs: Inputs) -> dict[str, Record] | None:
@@ -232,6 +253,15 @@ def _make(work: _Work, told: StepTeller) -> dict[str, Record]:
         raise
     finally:
         log.close()
+
+
+def _make_on_nodes(work: _Work, told: StepTeller, config: str) -> dict[str, Record] | None:
+    """Have a step's work done by pods of their own; None where the environment names none."""
+    if not work.step.together or NODES not in os.environ:
+        return None
+    from multiview.training.following import make_on_nodes
+
+    return make_on_nodes(work.step, told, config, work.references, work.key)
 
 
 def environment() -> dict[str, Any]:

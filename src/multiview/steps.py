@@ -36,6 +36,8 @@ class Step:
     """Whether it works on one shard of its passages."""
     checkpoints: bool = False
     """Whether its function takes `checkpoints`, from which an interrupted one goes on."""
+    together: bool = False
+    """Whether several nodes can do it together."""
 
     @property
     def by_shard(self) -> tuple[str, ...]:
@@ -129,6 +131,7 @@ STEPS: dict[str, Step] = {
             inputs=("start", "passages", "questions", "negatives"),
             outputs=(names.MODEL,),
             checkpoints=True,
+            together=True,
         ),
         Step(
             name="initial-generator",
@@ -184,6 +187,7 @@ STEPS: dict[str, Step] = {
             inputs=("start", "passages", "queries"),
             outputs=(names.MODEL,),
             checkpoints=True,
+            together=True,
         ),
         Step(
             name="encode-with-queries",

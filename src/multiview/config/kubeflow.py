@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from multiview.config.section import Section
 
@@ -36,6 +36,8 @@ class Pod(Section):
     """Accelerators; with none the step runs in the CPU image."""
     gpu_type: str = "nvidia.com/gpu"
     """The accelerators' resource name."""
+    nodes: Annotated[int, Field(ge=1)] = 1
+    """Pods of this size that train together, for the steps `train` and `warm-up` alone: more than one run as a TrainJob of Kubeflow Trainer, which the step's own pod starts and follows (docs/kubeflow.md)."""
     shared_memory: Quantity | None = None
     """Size of /dev/shm, which processes that train together need; none: the node's default of 64 MB."""
     node_selector: dict[str, str] = {}
@@ -68,6 +70,16 @@ GPU_DEFAULTS = {
 }
 
 
+TOGETHER = ("train", "warm-up")
+"""Steps that several pods can do together; `steps` says the same, and a test compares them."""
+
+
+def check_nodes(step: str, nodes: int) -> None:
+    """ValueError for more than one node where a step cannot use them."""
+    if nodes != 1 and step not in TOGETHER:
+        raise ValueError(f"nodes={nodes} is for {' and '.join(TOGETHER)} alone, not for {step}")
+
+
 class Kubeflow(Section):
     """Where steps run on Kubeflow. Nothing of it changes what a step writes, or is used elsewhere. *Ours.*"""
 
@@ -89,6 +101,13 @@ class Kubeflow(Section):
     """Secret with the keys AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, for a store on s3:// that takes no workload's identity."""
     environment: dict[str, str] = {}
     """Further environment variables of every pod, such as a bucket's endpoint."""
+
+    @field_validator("steps")
+    @classmethod
+    def _nodes_train(cls, steps: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+        for step, changes in steps.items():
+            check_nodes(step, changes.get("nodes", 1))
+        return steps
 
 
 class Notify(Section):

@@ -81,6 +81,8 @@ class Train(Section):
     temperature: Temperature = Temperature()
     batch_size: Annotated[int, Field(ge=1)] = 128
     """Questions a step, over all processes."""
+    processes: Annotated[Annotated[int, Field(ge=1)] | None, HOW] = None
+    """Processes that train together on each node, with in-batch negatives from all of them; none: one for each GPU, else one. With dropout the last digits depend on their number, because each draws its own. *Ours.*"""
     negatives: Annotated[int, Field(ge=0)] = 1
     """Hard negatives a question a step."""
     negative_group: Annotated[int, Field(ge=1)] | None = None

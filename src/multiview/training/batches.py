@@ -1,7 +1,8 @@
 """From examples to the tensors of one training step."""
 
 from collections.abc import Mapping, Sequence
-from typing import TypedDict
+from itertools import pairwise
+from typing import NotRequired, TypedDict
 
 import torch
 from torch import Tensor
@@ -36,6 +37,9 @@ class TrainingBatch(TypedDict):
     """bool [B, P]: other passages that are no negatives of the question (`no_negatives`)."""
     answer_views: Tensor
     """bool [B, V]: the positive's views that hold the answer; all false where `train.positive` is max."""
+    order: NotRequired[Tensor]
+    """int64 [P], in one process's share of a batch: where each passage of the whole batch lies when the shares'
+    passages follow one another. `positive` and `excluded` are the whole batch's then, all else the share's."""
 
 
 class Collator:
@@ -58,11 +62,10 @@ class Collator:
         self.with_question = with_question
 
     def __call__(self, examples: Sequence[Example]) -> TrainingBatch:
-        """The batch of `examples`: one step's, on one process."""
-        ids = [example.positive for example in examples]
+        """The batch of `examples`: one step's."""
+        ids = passage_ids(examples)
         queries = [example.question.question for example in examples]
         for example in examples:
-            ids += example.negatives
             queries += [example.question.question] * len(example.negatives)
         sequences = [
             self.layout.passage(self.passages[name], [query] if self.with_question else [])
@@ -84,6 +87,16 @@ class Collator:
             answer_views=_mask([self._answers(e, v) for e, v in zip(examples, views, strict=False)], width),
         )
 
+    def share(self, examples: Sequence[Example], rank: int, processes: int) -> TrainingBatch:
+        """What process `rank` encodes of a step's `examples`, and which of all passages are negatives of which question."""
+        parts = shares(len(examples), processes)
+        batch = self(examples[parts[rank]])
+        ids = passage_ids(examples)
+        batch["positive"] = torch.arange(len(examples))
+        batch["excluded"] = torch.tensor(no_negatives(examples, ids, self.settings.negative_group))
+        batch["order"] = torch.tensor(passage_order([examples[part] for part in parts]))
+        return batch
+
     def _answers(self, example: Example, views: Sequence[View]) -> list[bool]:
         """Which views of the positive hold the answer (CAMVR 3.2)."""
         if self.settings.positive == "max":
@@ -94,6 +107,31 @@ class Collator:
         spans = [view.span for view in views]
         found, _ = answer_views(spans, passage.text, question.answers, starts, self.matching)
         return [i in found for i in range(len(views))]
+
+
+def passage_ids(examples: Sequence[Example]) -> list[str]:
+    """The passages of a step: the positives in order of their questions, then all hard negatives."""
+    return [e.positive for e in examples] + [name for e in examples for name in e.negatives]
+
+
+def shares(examples: int, processes: int) -> list[slice]:
+    """Runs of a step's examples, one for each process, whose lengths differ by one at most."""
+    bounds = [examples * rank // processes for rank in range(processes + 1)]
+    return [slice(start, stop) for start, stop in pairwise(bounds)]
+
+
+def passage_order(parts: Sequence[Sequence[Example]]) -> list[int]:
+    """Where the passages of a whole step lie among those of its parts, one part after another."""
+    positives: list[int] = []
+    negatives: list[int] = []
+    at = 0
+    for part in parts:
+        positives += range(at, at + len(part))
+        at += len(part)
+        more = sum(len(example.negatives) for example in part)
+        negatives += range(at, at + more)
+        at += more
+    return positives + negatives
 
 
 def locate_views(

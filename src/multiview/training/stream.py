@@ -60,6 +60,11 @@ class QuestionStream:
         question = self.questions[index]
         return Example(question, self._positive(index, epoch), self._negatives(question.qid, epoch))
 
+    def step(self, number: int) -> list[Example]:
+        """All examples of a step, counted from 0."""
+        first = number * self.batch_size
+        return [self[item] for item in range(first, first + self.batch_size)]
+
     def _permutation(self, epoch: int) -> list[int]:
         """The questions' order in an epoch; it depends on their ids, not on how the file orders them."""
         keys = [draw(self.settings.seed, f"{epoch}:{question.qid}") for question in self.questions]

@@ -16,6 +16,8 @@ from multiview.model.encoder import BiEncoder, load_settings
 from multiview.model.layouts import check
 from multiview.negatives.pool import read_negatives, read_positives
 from multiview.training.batches import Collator
+from multiview.training.gathering import check_same_start
+from multiview.training.processes import on_processes
 from multiview.training.stream import QuestionStream
 from multiview.training.trainer import BiEncoderTrainer, Checkpoints, training_arguments
 
@@ -29,9 +31,20 @@ def train(
 ) -> None:
     """Step: train the model `start` on `questions` with hard `negatives` (may be absent) out of `passages`, into `model`.
 
-    Reads settings.train and settings.questions. A run that was killed goes on from `checkpoints.latest()`
-    and ends with the very weights that it would have had. InputError for settings that do not suit the model.
+    Reads settings.train and settings.questions, and runs on `train.processes`. A run that was killed goes on from
+    `checkpoints.latest()` and ends with the very weights that it would have had. InputError for settings that do
+    not suit the model.
     """
+    on_processes(_train, settings, inputs, output, tell, checkpoints)
+
+
+def _train(
+    settings: Any,
+    inputs: dict[str, Any],
+    output: dict[str, Path],
+    tell: Any,
+    checkpoints: Checkpoints | None = None,
+) -> None:
     stream, passages = training_data(settings.train, inputs, tell)
     fit(
         settings.train,
@@ -56,7 +69,7 @@ def fit(
     matching: Mode = "string",
     with_question: bool = True,
 ) -> None:
-    """Train the model in `start` on a stream of questions and write it to `output`.
+    """Train the model in `start` on a stream of questions and write it to `output`, in each process of the training.
 
     `with_question` says whether passages are read together with their question where the layout does that.
     """
@@ -70,9 +83,11 @@ def fit(
     latest = checkpoints.latest() if checkpoints is not None else None
     with tempfile.TemporaryDirectory(prefix="training-") as folder:
         arguments = training_arguments(settings, stream, Path(folder), tell)
+        check_same_start(latest)
         trainer = BiEncoderTrainer(model, stream, collator, arguments, tell, checkpoints)
         trainer.train(resume_from_checkpoint=None if latest is None else str(latest))
-    model.cpu().save(output)
+    if trainer.is_world_process_zero():
+        model.cpu().save(output)
 
 
 def training_data(

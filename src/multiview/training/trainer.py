@@ -5,16 +5,19 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import torch
+from torch.utils.data import DataLoader, Dataset
 from transformers import Trainer, TrainerCallback, TrainingArguments
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
 
 from multiview.config import Train
+from multiview.data.questions import draw
 from multiview.errors import InputError
 from multiview.model.encoder import BiEncoder
 from multiview.model.loss import contrastive_loss
 from multiview.model.temperature import temperature
 from multiview.training.batches import Collator, TrainingBatch
-from multiview.training.stream import QuestionStream
+from multiview.training.gathering import whole_batch
+from multiview.training.stream import Example, QuestionStream
 
 
 class Checkpoints(Protocol):
@@ -44,11 +47,12 @@ class BiEncoderTrainer(Trainer):
             args=arguments,
             train_dataset=stream,  # type: ignore[arg-type]
             data_collator=collator,  # type: ignore[arg-type]
-            callbacks=[Teller(tell, checkpoints)],
+            callbacks=[Teller(tell, checkpoints), Seeder(stream.settings.seed)],
         )
         self.remove_callback(PrinterCallback)
         self.remove_callback(ProgressCallback)
         self.stream = stream
+        self.collator = collator
         self.settings: Train = stream.settings
         self._tell = tell
         self._parts: dict[str, list[torch.Tensor]] = defaultdict(list)
@@ -62,7 +66,8 @@ class BiEncoderTrainer(Trainer):
         questions, vectors = model(batch["questions"], batch["passages"])
         # Scored outside autocast: `encode` gives float32, and half precision could not tell views apart.
         with torch.autocast(questions.device.type, enabled=False):
-            scores = (questions.float() @ vectors.float().flatten(0, 1).T)[:, batch["views"]]
+            questions, rows, batch = whole_batch(questions, vectors, batch)
+            scores = (questions.float() @ rows.float().T)[:, batch["views"]]
         step = self.state.global_step
         self._temperature = temperature(
             self.settings.temperature, step, self.stream.steps_per_epoch, self.stream.steps
@@ -88,6 +93,19 @@ class BiEncoderTrainer(Trainer):
             self._parts[f"view_{view}_wins"].append(share)
         return (loss, {}) if return_outputs else loss
 
+    def get_train_dataloader(self) -> DataLoader:
+        """Steps of the stream: whole, or this process's share of them."""
+        if self.args.world_size == 1:
+            return super().get_train_dataloader()
+        rank, processes = self.args.process_index, self.args.world_size
+        # Not the Trainer's own shards: the masks of a question's negatives need all of the step's examples.
+        return DataLoader(
+            Steps(self.stream),
+            batch_size=1,
+            collate_fn=lambda steps: self.collator.share(steps[0], rank, processes),
+            pin_memory=self.args.dataloader_pin_memory,
+        )
+
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Tell the losses and shares since the last time; the summary at the end is not told."""
         if "loss" not in logs:
@@ -99,6 +117,30 @@ class BiEncoderTrainer(Trainer):
         epoch = step / self.stream.steps_per_epoch
         for name, value in {**logs, **means, "temperature": self._temperature, "epoch": epoch}.items():
             self._tell.metric(name, float(value), step=step)
+
+
+class Steps(Dataset):
+    """A stream's steps, each with all of its examples."""
+
+    def __init__(self, stream: QuestionStream) -> None:
+        self._stream = stream
+
+    def __len__(self) -> int:
+        return self._stream.steps
+
+    def __getitem__(self, number: int) -> list[Example]:
+        return self._stream.step(number)
+
+
+class Seeder(TrainerCallback):
+    """On several processes, a seed for each step and process: dropout differs between them, and a resumed run repeats it."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+
+    def on_step_begin(self, args: TrainingArguments, state: Any, control: Any, **_: Any) -> None:
+        if args.world_size > 1:
+            torch.manual_seed(int(draw(self._seed, f"{state.global_step}:{args.process_index}")[:15], 16))
 
 
 class Teller(TrainerCallback):
@@ -128,7 +170,7 @@ def training_arguments(settings: Train, stream: QuestionStream, folder: Path, te
         raise InputError("train.precision: float16 needs a GPU; use bfloat16 or float32")
     arguments = TrainingArguments(
         output_dir=str(folder),
-        per_device_train_batch_size=stream.batch_size,
+        per_device_train_batch_size=stream.batch_size,  # of one process; several have a loader of ours
         max_steps=stream.steps,
         learning_rate=settings.learning_rate,
         lr_scheduler_type="linear",
@@ -153,12 +195,20 @@ def training_arguments(settings: Train, stream: QuestionStream, folder: Path, te
         disable_tqdm=True,
         report_to="none",
         log_level="error",
+        ddp_find_unused_parameters=False,
     )
-    if arguments.world_size > 1:
-        raise InputError("training on several processes is not supported yet; start one process")
+    check_processes(arguments.world_size, stream.batch_size)
     # One process drives one GPU: DataParallel would tear the in-batch negatives apart.
     arguments._n_gpu = min(arguments.n_gpu, 1)
     return arguments
+
+
+def check_processes(processes: int, questions: int) -> None:
+    """InputError for more processes than a batch has questions: some would have nothing to do."""
+    if processes > questions:
+        raise InputError(
+            f"train.processes: {processes} processes in all for batches of {questions} questions; set fewer"
+        )
 
 
 def warmup_steps(settings: Train, steps: int, tell: Any) -> int:

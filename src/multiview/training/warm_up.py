@@ -13,6 +13,7 @@ from multiview.data.passages import COLUMNS, Passage, passages_of, read_tables
 from multiview.data.questions import Question
 from multiview.errors import InputError
 from multiview.generation.queries import distinct, iterate_queries
+from multiview.training.processes import on_processes
 from multiview.training.stream import Example, QuestionStream
 from multiview.training.train import fit
 from multiview.training.trainer import Checkpoints
@@ -29,8 +30,18 @@ def warm_up(
 
     Every passage is trained on once an epoch, with its next query each time, against the other passages
     of the batch alone (Dual Cross Encoder 3.6). `train.warmup_passage` says whether a passage is read
-    with the query. Passages without queries are passed over and counted.
+    with the query. Passages without queries are passed over and counted. Runs on `train.processes`.
     """
+    on_processes(_warm_up, settings, inputs, output, tell, checkpoints)
+
+
+def _warm_up(
+    settings: Any,
+    inputs: dict[str, Any],
+    output: dict[str, Path],
+    tell: Any,
+    checkpoints: Checkpoints | None = None,
+) -> None:
     chosen: Train = settings.train
     queries = {id_: distinct(asked) for id_, asked in iterate_queries(inputs["queries"].path) if asked}
     if not queries:

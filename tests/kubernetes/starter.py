@@ -1,0 +1,9 @@
+"""A step's pod as a process that tests can kill: `python -m tests.kubernetes.starter TASK NODES`."""
+
+import sys
+
+from multiview.training.following import run_train_job
+from multiview.training.trainjob import Nodes, Task
+
+if __name__ == "__main__":
+    run_train_job(Task.model_validate_json(sys.argv[1]), Nodes.model_validate_json(sys.argv[2]))

@@ -1,0 +1,46 @@
+"""Bodies of training processes that end badly, or never; without transformers, which takes long to import."""
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+from multiview.errors import InputError
+
+
+def second_is_killed(
+    settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any, checkpoints: Any
+) -> None:
+    """The second process is killed while the first one waits for it."""
+    if os.environ["RANK"] == "1":
+        os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(600)
+
+
+def second_refuses(
+    settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any, checkpoints: Any
+) -> None:
+    """The second process finds bad input while the first one fails, as the others do, in its wake."""
+    if os.environ["RANK"] == "1":
+        time.sleep(0.5)
+        raise InputError("questions.parquet: row 7 has no answer")
+    raise RuntimeError("connection closed by peer")
+
+
+def store_refuses(
+    settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any, checkpoints: Any
+) -> None:
+    """The first process tells something that its starter cannot keep."""
+    if os.environ["RANK"] == "0":
+        tell.fact("steps", 3)
+        checkpoints.publish(4, output["seen"])
+    time.sleep(600)
+
+
+def says_its_ids(
+    settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any, checkpoints: Any
+) -> None:
+    """Each process leaves its number in a folder and goes on."""
+    (output["seen"] / f"{os.getpid()}").touch()
+    time.sleep(600)
