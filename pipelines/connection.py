@@ -88,7 +88,8 @@ def connected(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def call(**given: Any) -> None:
         flags = {name: given.pop(name) for name in Connection.model_fields}
-        command(**given, connection=resolve_profile(given.pop("profile"), flags))
+        profile = resolve_profile(given.pop("profile"), flags)
+        command(**given, connection=profile)
 
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}

@@ -143,6 +143,7 @@ def reconcile(wanted: Mapping[str, Wanted], found: Iterable[Entry], owner: str) 
     return actions
 
 
+NEW = ("create", "replace")
 DONE = {"create": "created", "replace": "replaced", "delete": "deleted", "keep": "unchanged"}
 
 
@@ -157,10 +158,12 @@ def apply(
         )
         if not dry_run:
             with explained(profile):
+                # What may fail comes before the old one goes; the new one comes after, as both would run.
+                new = _uploaded(client, profile, wanted[action.name]) if action.kind in NEW else None
                 for identity in action.deleted:
                     _delete(client, identity)
-                if action.kind in ("create", "replace"):
-                    _create(client, profile, wanted[action.name])
+                if new:
+                    client.create_recurring_run(**new)
         yield f"{action.name}: {told}{doubles}"
 
 
@@ -192,19 +195,20 @@ def _delete(client: Any, identity: str) -> None:
             raise
 
 
-def _create(client: Any, profile: Profile, wanted: Wanted) -> None:
+def _uploaded(client: Any, profile: Profile, wanted: Wanted) -> dict[str, Any]:
+    """Upload a schedule's pipeline; what its recurring run is made with."""
     pipeline, version = submission.upload(client, wanted.package)
-    client.create_recurring_run(
-        experiment_id=submission.experiment_of(client, profile).experiment_id,
-        job_name=wanted.schedule.name,
-        description=wanted.description,
-        cron_expression=wanted.schedule.cron,
-        max_concurrency=1,
-        no_catchup=True,
-        params=submission.arguments(wanted.run, wanted.store),
-        pipeline_id=pipeline,
-        version_id=version,
-        enabled=wanted.schedule.enabled,
-        pipeline_root=profile.pipeline_root,
-        service_account=wanted.config.kubeflow.service_account,
-    )
+    return {
+        "experiment_id": submission.experiment_of(client, profile).experiment_id,
+        "job_name": wanted.schedule.name,
+        "description": wanted.description,
+        "cron_expression": wanted.schedule.cron,
+        "max_concurrency": 1,
+        "no_catchup": True,
+        "params": submission.arguments(wanted.run, wanted.store),
+        "pipeline_id": pipeline,
+        "version_id": version,
+        "enabled": wanted.schedule.enabled,
+        "pipeline_root": profile.pipeline_root,
+        "service_account": wanted.config.kubeflow.service_account,
+    }
