@@ -35,7 +35,8 @@ def checked(section: type[Checked], content: Any, where: str) -> Checked:
         first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"])
         if first["type"] == "extra_forbidden":
-            raise InputError(f"{where}: there is no {name}{nearest(name, section.model_fields)}") from error
+            near = nearest(name, section.model_fields) if len(first["loc"]) == 1 else ""
+            raise InputError(f"{where}: there is no {name}{near}") from error
         if first["type"] == "missing":
             raise InputError(f"{where}: {name} is missing") from error
         message = first["msg"].removeprefix("Value error, ")

@@ -60,7 +60,7 @@ def _check_part(part: str, name: str, least: int, greatest: int, words: list[str
 def _check_zone(name: str) -> str:
     try:
         ZoneInfo(name)
-    except (OSError, ValueError) as error:
+    except (KeyError, OSError, ValueError) as error:
         raise ValueError(f"there is no time zone {name!r}; it is named as in Europe/Berlin or UTC") from error
     return name
 

@@ -33,9 +33,25 @@ def bucket() -> Iterator[str]:
         yield "gs://bucket"
 
 
+SMALL = """
+questions: {source: demo://train.json, dev_source: demo://dev.json}
+model: {base: package:small_base}
+train: {max_steps: 2, rounds: 1}
+"""
+
+
 @pytest.fixture(autouse=True)
 def user(monkeypatch, tmp_path):
-    """A user with the images' names in the environment, and no files of their own."""
+    """A user with the images' names in the environment, in a folder with a preset of their own.
+
+    Its base is a package that holds a checkpoint in name only: what is submitted here never runs.
+    """
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "small_base").mkdir()
+    for name in ("config.json", "model.safetensors", "tokenizer.json"):
+        (tmp_path / "small_base" / name).write_text("{}")
+    (tmp_path / "small.yaml").write_text(SMALL)
     for name in [name for name in os.environ if name.startswith(("KF_PIPELINES", "KFP_", "MULTIVIEW_"))]:
         monkeypatch.delenv(name)
     for name in ("MLFLOW_TRACKING_URI", "KUBERNETES_SERVICE_HOST"):

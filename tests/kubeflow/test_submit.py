@@ -1,5 +1,6 @@
 """`submit`: what is sent, how often, as whom, and that bad input sends nothing."""
 
+import copy
 import json
 
 import pytest
@@ -8,7 +9,7 @@ import yaml
 from multiview.runs import Run
 from tests.kubeflow.server import Fault
 
-SUBMIT = "submit training --preset demo --set train.max_steps=2 --store gs://bucket/store"
+SUBMIT = "submit training --preset small.yaml --store gs://bucket/store"
 
 
 def submitted(kubeflow) -> Run:
@@ -33,7 +34,7 @@ def test_a_pipeline_version_is_uploaded_and_a_run_of_it_started(kubeflow, comman
     (experiment,) = kubeflow.experiments.values()
     assert experiment.display_name == "multiview" and run.experiment_id == experiment.experiment_id
     described = submitted(kubeflow)
-    assert run.display_name == described.id and described.preset == "demo" and not described.each_time
+    assert run.display_name == described.id and described.preset == "small.yaml" and not described.each_time
     assert described.config["train"]["max_steps"] == 2 and "mvr/round-1/train" not in described.steps
     spec = version.pipeline_spec["pipeline_spec"]
     assert spec["pipelineInfo"]["name"] == "training"
@@ -46,7 +47,7 @@ def test_the_same_command_continues_its_run(kubeflow, command):
     assert list(kubeflow.runs.values()) == [first], "a run that is going is not started twice"
     first.state = "FAILED"
     command(f"{SUBMIT} --host {kubeflow.url}")
-    second = [run for run in kubeflow.runs.values() if run is not first][0]
+    second = next(run for run in kubeflow.runs.values() if run is not first)
     assert second.display_name == first.display_name
     assert second.runtime_config.parameters == first.runtime_config.parameters
     assert len(kubeflow.versions) == len(kubeflow.pipelines) == len(kubeflow.experiments) == 1
@@ -59,16 +60,16 @@ def test_the_same_command_continues_its_run(kubeflow, command):
 
 
 def test_what_is_there_is_found_on_later_pages(kubeflow, command):
-    kubeflow.page_size = 1
     command(f"{SUBMIT} --host {kubeflow.url}")
-    (first,) = kubeflow.runs.values()
-    for _ in range(3):
-        first.state = "FAILED"
-        command(f"{SUBMIT} --host {kubeflow.url}")
-        first = list(kubeflow.runs.values())[-1]
+    (going,) = kubeflow.runs.values()
+    ended = {str(number): copy.copy(going) for number in range(3)}
+    for run in ended.values():
+        run.state = "FAILED"
+    kubeflow.runs = {**ended, going.run_id: going}
+    kubeflow.page_size = 1
     kubeflow.requests.clear()
-    assert "is going already" in command(f"{SUBMIT} --host {kubeflow.url}"), "the fourth, on the fourth page"
-    assert kubeflow.asked("list_runs") == 4
+    assert going.run_id in command(f"{SUBMIT} --host {kubeflow.url}")
+    assert kubeflow.asked("list_runs") == 4 and not kubeflow.changes()
 
 
 def test_a_profile_stands_below_environment_and_flags(kubeflow, command, monkeypatch, tmp_path):
@@ -90,7 +91,7 @@ def test_a_profile_stands_below_environment_and_flags(kubeflow, command, monkeyp
     monkeypatch.setenv("KFP_NAMESPACE", "of-the-environment")
     kubeflow.namespaces = ("of-the-flag",)
     command(
-        "submit training --preset demo --profile team --namespace of-the-flag --set kubeflow.service_account=own"
+        "submit training --preset small.yaml --profile team --namespace of-the-flag --set kubeflow.service_account=own"
     )
     (experiment,) = kubeflow.experiments.values()
     assert (experiment.display_name, experiment.namespace) == ("of the environment", "of-the-flag")
@@ -162,7 +163,7 @@ def test_who_comes_second_takes_what_the_first_has_made(kubeflow, command):
         ("--host HOST --set questions.source=demo://none.json", "none.json"),
         ("--host HOST --set model.base={tmp}", "model.base:"),
         (
-            "--host HOST --set kubeflow.steps={{trian: {{gpus: 1}}}}",
+            "--host HOST --set kubeflow.steps.trian.gpus=1",
             "there is no step 'trian'; did you mean train",
         ),
         ("--host HOST --profile team", "profiles"),
