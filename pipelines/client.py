@@ -51,7 +51,7 @@ def connect(connection: Connection) -> Any:
 
         class Client(kfp_client.Client):
             def _load_config(self, *given: Any, **more: Any) -> Any:
-                config = super()._load_config(*given, **more)
+                config: Any = super()._load_config(*given, **more)
                 config.retries = RETRY
                 return config
 
@@ -100,7 +100,7 @@ def _check_context(name: str) -> None:
     from kubernetes import config
 
     try:
-        contexts, _ = config.list_kube_config_contexts()
+        contexts: Any = config.list_kube_config_contexts()[0]
     except config.ConfigException as error:
         raise InputError(f"kube_context: {error}") from error
     known = [context["name"] for context in contexts]
