@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import json
 import os
 import warnings
@@ -46,7 +45,8 @@ RETRY = ApiRetry(
 def connect(connection: Connection) -> Any:
     """A client that has spoken to the server. Raises InputError for one that is not there, or refuses."""
     check_connection(connection)
-    with explained(connection), _quiet():
+    with explained(connection), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # KFP's advice on every start
         from kfp import client as kfp_client
 
         class Client(kfp_client.Client):
@@ -115,6 +115,7 @@ def address(connection: Connection) -> str:
 @contextlib.contextmanager
 def explained(connection: Connection) -> Iterator[None]:
     """What KFP's client raises as an InputError of one line."""
+    import requests
     from google.auth.exceptions import GoogleAuthError
     from kfp_server_api import ApiException
     from urllib3.exceptions import HTTPError
@@ -124,7 +125,7 @@ def explained(connection: Connection) -> Iterator[None]:
         yield
     except ApiException as error:
         raise InputError(f"{where} {_answer(error, connection)}") from error
-    except GoogleAuthError as error:
+    except (GoogleAuthError, requests.RequestException) as error:
         raise InputError(f"{where}: signing in failed: {' '.join(str(error).split())}") from error
     except HTTPError as error:
         reason = getattr(error, "reason", None) or error
@@ -169,11 +170,3 @@ def named(name: str) -> str:
 def run_address(client: Any, run_id: str) -> str:
     """The page of a run."""
     return f"{client._get_url_prefix()}/#/runs/details/{run_id}"
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Without KFP's advice on every start."""
-    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
-        warnings.simplefilter("ignore")
-        yield

@@ -119,13 +119,14 @@ def check_devices(plan: Plan, config: Config) -> None:
     pods = Pods(config)
     needed = {False}
     for node in plan.nodes.values():
-        on_gpu = node.step.name in ON_GPU
-        if on_gpu and pods.of(node.step.name).gpus:
+        if node.step.name not in ON_GPU:
+            continue
+        if pods.of(node.step.name).gpus:
             needed.add(True)
         elif wish := _gpu_wish(json.loads(node.config)):
-            setting = f"kubeflow.steps.{node.step.name}.gpus" if not on_gpu else "kubeflow.gpu.gpus"
             raise InputError(
-                f"{node.path}: {wish} needs a GPU, and its pod has none: set {setting}=1, or another {wish.split('=')[0]}"
+                f"{node.path}: {wish} needs a GPU, and its pod has none: set kubeflow.gpu.gpus=1, or another "
+                f"{wish.split('=')[0]}"
             )
     for gpu in sorted(needed):
         if not os.environ.get(IMAGES[gpu]):

@@ -188,7 +188,7 @@ class FakeKubeflow:
         pipeline, file = request.args.get("pipelineid"), request.files.get("uploadfile")
         if pipeline not in self.pipelines or file is None:
             raise Refused(400, "Failed to create a pipeline version")
-        documents = list(yaml.safe_load_all(file.read()))
+        documents = list(yaml.load_all(file.read(), yaml.CSafeLoader))
         if "root" not in documents[0] or not documents[0].get("schemaVersion"):
             raise Refused(400, "unknown template format")
         spec = (
