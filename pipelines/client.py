@@ -53,6 +53,8 @@ def connect(connection: Connection) -> Any:
             def _load_config(self, *given: Any, **more: Any) -> Any:
                 config: Any = super()._load_config(*given, **more)
                 config.retries = RETRY
+                if config.refresh_api_key_hook:
+                    config.refresh_api_key_hook = _keeping_host(config.refresh_api_key_hook, config.host)
                 return config
 
             def get_kfp_healthz(self, sleep_duration: int = 0) -> Any:
@@ -77,6 +79,20 @@ def connect(connection: Connection) -> Any:
                 f"Kubeflow at {address(connection)} has several users: give --namespace (KFP_NAMESPACE)"
             )
         return client
+
+
+def _keeping_host(refresh: Callable[[Any], None], host: str) -> Callable[[Any], None]:
+    """`refresh`, after which the address is as before.
+
+    A kubeconfig's, of a user with a token, sets the Kubernetes API's own again, without the way to Kubeflow,
+    and itself as what refreshes next time.
+    """
+
+    def call(config: Any) -> None:
+        refresh(config)
+        config.host, config.refresh_api_key_hook = host, call
+
+    return call
 
 
 def check_connection(connection: Connection) -> None:

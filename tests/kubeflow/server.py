@@ -82,6 +82,8 @@ class FakeKubeflow:
     runs: dict[str, Any] = field(default_factory=dict)
     recurring: dict[str, Any] = field(default_factory=dict)
     url: str = ""
+    below: str = ""
+    """Path under which alone it answers, as behind the proxy of a Kubernetes API."""
 
     def asked(self, endpoint: str) -> int:
         return sum(name == endpoint for _, name in self.requests)
@@ -94,6 +96,10 @@ class FakeKubeflow:
 
     def __call__(self, environ: Any, start_response: Any) -> Any:
         request = Request(environ)
+        if self.below and environ["PATH_INFO"].startswith(self.below):
+            environ["PATH_INFO"] = "/" + environ["PATH_INFO"].removeprefix(self.below).lstrip("/")
+        elif self.below:
+            environ["PATH_INFO"] = "/nothing-here"
         try:
             endpoint, found = ROUTES.bind_to_environ(environ).match()
             self.requests.append((request.method, endpoint))
