@@ -17,7 +17,7 @@ from multiview.overrides import Overrides, gather, parse_setting, validate
 from multiview.overrides import merge as merged
 from multiview.runs import StepState
 from pipelines import submitting
-from pipelines.connection import Profile, connected
+from pipelines.connection import Profile, below, connected
 from pipelines.describing import describe
 from pipelines.plan import Plan
 from pipelines.study import read_study, study_names
@@ -107,7 +107,7 @@ def rerun(
     if submit:
         submitting.launch(
             part.plan,
-            part.overrides,
+            below(connection, part.overrides),
             found.run.preset,
             store or found.store,
             connection,

@@ -197,7 +197,7 @@ def _pipeline(client: Any, name: str) -> str:
 
     if identity := known():
         return identity
-    wanted = V2beta1Pipeline(name=name, display_name=name, namespace=namespace)
+    wanted = V2beta1Pipeline(display_name=name, namespace=namespace)  # before 2.15 it has no `name`
     try:
         return api.pipeline_service_create_pipeline(pipeline=wanted).pipeline_id
     except ApiException as error:

@@ -1,6 +1,7 @@
 """`rerun --submit`: the same cut as here, started on Kubeflow, from a run that Kubeflow or MLflow knows."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -70,10 +71,13 @@ def rerun(earlier: Earlier, kubeflow, options: str = "", step: str = EVALUATE, r
     )
 
 
-def test_a_step_of_a_kubeflow_run_is_run_again_there(kubeflow, command, earlier):
+def test_a_step_of_a_kubeflow_run_is_run_again_there(kubeflow, command, earlier, monkeypatch):
+    Path("profiles.yaml").write_text("default: {settings: {kubeflow: {service_account: of-the-profile}}}")
+    monkeypatch.setenv("MULTIVIEW_PROFILES", "profiles.yaml")
     told = command(rerun(earlier, kubeflow, "--set evaluation.depth=7"))
     (run,) = kubeflow.runs.values()
     assert f"started: {kubeflow.url}/#/runs/details/{run.run_id}" in told
+    assert run.service_account == "of-the-profile"
     described = Run.model_validate_json(run.runtime_config.parameters["described"])
     assert described.rerun_of == earlier.run.id and described.steps == [EVALUATE]
     assert described.config["evaluation"]["depth"] == 7 and described.id != earlier.run.id
