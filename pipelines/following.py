@@ -77,11 +77,8 @@ def _why(found: Any, run_id: str) -> str:
     failed = [task for task in _tasks(found) if task.state == "FAILED"]
     causes = [task for task in failed if task.error and task.error.message] or failed
     if causes:
-        said = (
-            causes[-1].error.message
-            if causes[-1].error
-            else "failed without a word; its pod's log knows more"
-        )
+        error = causes[-1].error
+        said = (error and error.message) or "failed without a word; its pod's log knows more"
         return f"{causes[-1].display_name}: {' '.join(said.split())}"
     if found.state == "CANCELED":
         return f"{run_id} was cancelled"

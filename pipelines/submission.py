@@ -197,7 +197,8 @@ def _pipeline(client: Any, name: str) -> str:
 
     if identity := known():
         return identity
-    wanted = V2beta1Pipeline(display_name=name, namespace=namespace)  # before 2.15 it has no `name`
+    # By display name alone: servers before 2.14 refuse a body with `name`.
+    wanted = V2beta1Pipeline(display_name=name, namespace=namespace)
     try:
         return api.pipeline_service_create_pipeline(pipeline=wanted).pipeline_id
     except ApiException as error:
