@@ -1,45 +1,44 @@
-"""`python -m pipelines`: run, compile and rerun pipelines."""
+"""`python -m pipelines`: run, compile, submit, rerun and schedule pipelines."""
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console
 
 from multiview import tracking
-from multiview.artifacts.record import Reference
 from multiview.artifacts.store import Store, open_store
-from multiview.errors import InputError, nearest
 from multiview.options import Debug, Preset, Settings, StoreUrl, TrackingUri
-from multiview.overrides import Overrides, gather, outcome, parse_setting, validate
+from multiview.overrides import Overrides, gather, parse_setting, validate
 from multiview.overrides import merge as merged
-from multiview.runs import Run, StepState, run_id
+from multiview.runs import StepState
+from pipelines import submitting
+from pipelines.connection import Profile, below, connected
+from pipelines.describing import describe
 from pipelines.plan import Plan
 from pipelines.study import read_study, study_names
-from pipelines.training import PIPELINES
+from pipelines.submitting import PipelineName, Wait
+from pipelines.training import PIPELINES, factory
 
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    help="Run, compile and rerun pipelines.",
+    help="Run pipelines here or on Kubeflow, rerun their steps, schedule them.",
 )
 console = Console(highlight=False, soft_wrap=True)
 
-Name = Annotated[str, typer.Argument(metavar="PIPELINE", help=f"One of: {', '.join(PIPELINES)}.")]
+app.command("submit")(submitting.submit)
+app.add_typer(submitting.schedule, name="schedule")
 
 
 @app.command()
 def run(
-    pipeline: Name,
+    pipeline: PipelineName,
     preset: Preset = None,
     settings: Settings = None,
     store: StoreUrl = "store",
@@ -48,7 +47,7 @@ def run(
 ) -> None:
     """Run a pipeline here, through KFP's local runner. The same command continues or finds its run."""
     overrides = gather(preset, settings or [])
-    plan = _factory(pipeline)(overrides)
+    plan = factory(pipeline)(overrides)
     _run(plan, overrides, preset, open_store(store), tracking_uri, debug)
 
 
@@ -71,10 +70,11 @@ def compile_(
     write = write_resources if manifests else compile_plan
     overrides = gather(preset, settings or [])
     for name in [pipeline] if pipeline else PIPELINES:
-        print(write(_factory(name)(overrides), out / f"{name}.yaml", validate(overrides)))
+        print(write(factory(name)(overrides), out / f"{name}.yaml", validate(overrides)))
 
 
 @app.command()
+@connected
 def rerun(
     step: Annotated[str, typer.Argument(metavar="STEP", help="A step's path, such as camvr/round-2/encode.")],
     earlier: Annotated[
@@ -90,7 +90,11 @@ def rerun(
         typer.Option("--store", envvar="MULTIVIEW_STORE", help="Default: the store of that run, or ./store."),
     ] = None,
     tracking_uri: TrackingUri = None,
+    submit: Annotated[bool, typer.Option("--submit", help="On Kubeflow, instead of here.")] = False,
+    wait: Wait = False,
     debug: Debug = False,
+    *,
+    connection: Profile,
 ) -> None:
     """Run one step of an earlier run again, with its inputs from MLflow, verified."""
     from pipelines.rerun import cut, verify
@@ -104,6 +108,19 @@ def rerun(
     for path in part.plan.paths():
         console.print(f"  runs   {path}", markup=False)
     if dry_run:
+        return
+    if submit:
+        submitting.launch(
+            part.plan,
+            below(connection, part.overrides),
+            found.run.preset,
+            store or found.store,
+            connection,
+            wait,
+            uri,
+            rerun_of=found.run,
+            before=lambda: verify(part),
+        )
         return
     verify(part)
     _run(
@@ -137,7 +154,7 @@ def study(
 
     found, base = read_study(name), gather(preset, settings or [])
     opened = open_store(store)
-    plans = {row: _factory(found.pipeline)(own) for row, own in found.overrides(base).items()}
+    plans = {row: factory(found.pipeline)(own) for row, own in found.overrides(base).items()}
     rows = {row: studying.rows_of(row, plan) for row, plan in plans.items()}
     settings_of_rows = studying.comparison_settings(
         found, [name for of in rows.values() for name in of], base
@@ -160,12 +177,6 @@ def study(
         console.print(studying.seeds_page(states), markup=False)
 
 
-def _factory(name: str) -> Callable[[Overrides], Plan]:
-    if name not in PIPELINES:
-        raise InputError(f"there is no pipeline {name!r}{nearest(name, PIPELINES)}")
-    return PIPELINES[name]
-
-
 def _run(
     plan: Plan,
     overrides: Overrides,
@@ -182,27 +193,7 @@ def _run(
     from pipelines.local import run_here
 
     uri = uri or tracking.tracking_uri(store)
-    versions = {node.step.name: node.step.version for node in plan.nodes.values()}
-    sources = plan.fingerprints()
-    identity: dict[str, Any] = {"rerun_of": rerun_of, "steps": plan.paths()} if rerun_of else {}
-    if plan.name not in PIPELINES:
-        identity["inputs"] = [
-            [n.path, s.digest]
-            for n in plan.nodes.values()
-            for _, s in n.sources()
-            if isinstance(s, Reference)
-        ]
-    described = Run(
-        id=run_id(plan.name, outcome(overrides), versions, sources=sources, **identity),
-        pipeline=plan.name,
-        config=overrides,
-        preset=preset,
-        git_sha=_git_sha(),
-        rerun_of=rerun_of,
-        study=study,
-        steps=plan.paths(),
-        architectures=architectures or plan.architectures(),
-    )
+    described = describe(plan, overrides, preset, rerun_of, architectures, study)
     started = time.time()
     states = run_here(plan, described, store, uri, debug)
     done = sum(state.status != "found" for state in states)
@@ -212,18 +203,6 @@ def _run(
     if show:
         results.show(console, states, uri)
     return states
-
-
-def _git_sha() -> str | None:
-    if sha := os.environ.get("MULTIVIEW_GIT_SHA"):
-        return sha
-    root = Path(__file__).parent
-    if shutil.which("git") is None:
-        return None
-    result = subprocess.run(
-        ["git", "-C", str(root), "rev-parse", "HEAD"], capture_output=True, text=True, check=False
-    )
-    return result.stdout.strip() or None
 
 
 def main() -> NoReturn:

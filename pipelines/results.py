@@ -42,7 +42,8 @@ def show(console: Console, states: list[StepState], tracking_uri: str) -> None:
     evaluated = [state for state in states if state.step == "evaluate"]
     indexes = index_outputs({state.path: state for state in states})
     question = _show_example(console, evaluated[-1]) if evaluated else None
-    console.print(f"Look at it:   {_command('mlflow')} ui --backend-store-uri {shlex.quote(tracking_uri)}")
+    local = f"{_command('mlflow')} ui --backend-store-uri {shlex.quote(tracking_uri)}"
+    console.print(f"Look at it:   {tracking_uri if tracking_uri.startswith('http') else local}")
     if indexes:
         asked = shlex.quote(question or "a question")
         console.print(

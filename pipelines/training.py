@@ -3,14 +3,14 @@ of several systems over the same split, BM25 negatives and questions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from multiview import names
 from multiview.artifacts.record import Reference, load_record
 from multiview.artifacts.staging import stage
 from multiview.config import Config, Model
-from multiview.errors import InputError
+from multiview.errors import InputError, nearest
 from multiview.evaluation.tables import baseline_of
 from multiview.generation.sources import published
 from multiview.model.bases import SETTINGS_FILE
@@ -223,3 +223,10 @@ def _start(plan: Plan, system: str, config: Config) -> Source:
 
 
 PIPELINES = {"training": training, "comparison": comparison}
+
+
+def factory(name: str) -> Callable[[Overrides], Plan]:
+    """What makes the plan of a pipeline. Raises InputError with the nearest names."""
+    if name not in PIPELINES:
+        raise InputError(f"there is no pipeline {name!r}{nearest(name, PIPELINES)}")
+    return PIPELINES[name]

@@ -36,6 +36,12 @@ ELSEWHERE = {
         "tests/pipelines/test_local.py",
         '"rerun", "camvr/round-2/encode", "--from", parent, "--set", "encode.compute=autocast", "--downstream"',
     ),
+    "python -m pipelines rerun camvr/round-2/evaluate": (
+        "tests/kubeflow/test_rerun.py",
+        'f"rerun {step} --from {run} --submit --host {kubeflow.url}',
+    ),
+    "python -m pipelines submit": ("tests/kubeflow/test_kubeflow_document.py", "(?:submit|schedule)"),
+    "python -m pipelines schedule": ("tests/kubeflow/test_kubeflow_document.py", "(?:submit|schedule)"),
 }
 """Commands that other tests run: where, and in which words."""
 

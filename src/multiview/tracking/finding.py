@@ -34,13 +34,13 @@ class TrackedRun:
 
 
 def find_run(uri: str, run: str, store: str | None = None) -> TrackedRun:
-    """The pipeline run with an MLflow id (its own, or of one of its steps), or an id of ours.
+    """The pipeline run with an MLflow id (its own, or of one of its steps), a Kubeflow id, or an id of ours.
 
     Two stores may hold a run of the same id; `store` says which is meant.
     Raises InputError if MLflow has no such run, or more than one.
     """
     if not re.fullmatch(r"[\w.-]+", run):
-        raise InputError(f"{run!r} is no run id: give an MLflow or multiview run id")
+        raise InputError(f"{run!r} is no run id: give an MLflow, Kubeflow or multiview run id")
     if database(uri) == "absent":
         raise InputError(f"there is no MLflow database at {uri}: give --tracking-uri or --store")
     with explained(uri):
@@ -68,7 +68,14 @@ def _parent(client: Any, experiment: str, uri: str, run: str, store: str | None)
     if len(found) > 1:
         ids = ", ".join(f"{p.info.run_id} in {p.data.tags[names.TAG_STORE]}" for p in found)
         raise InputError(f"several stores hold run {run}: give the MLflow id, one of {ids}")
-    return found[0] if found else _by_mlflow_id(client, uri, run)
+    return found[0] if found else _by_kubeflow_id(client, experiment, run) or _by_mlflow_id(client, uri, run)
+
+
+def _by_kubeflow_id(client: Any, experiment: str, run: str) -> Any:
+    """The run that was started on Kubeflow under this id, among other starts of it; none if none was."""
+    found = client.search_runs([experiment], f"tags.`{names.TAG_KUBEFLOW_RUNS}` LIKE '%{run}%'")
+    whole = [parent for parent in found if run in parent.data.tags[names.TAG_KUBEFLOW_RUNS].split()]
+    return whole[0] if whole else None
 
 
 def _by_mlflow_id(client: Any, uri: str, run: str) -> Any:
@@ -79,7 +86,9 @@ def _by_mlflow_id(client: Any, uri: str, run: str) -> Any:
         parent = found.data.tags.get("mlflow.parentRunId")
         found = client.get_run(parent) if parent else found
     except MlflowException as error:
-        raise InputError(f"MLflow at {uri} has no run {run}: give an MLflow or multiview run id") from error
+        raise InputError(
+            f"MLflow at {uri} has no run {run}: give an MLflow, Kubeflow or multiview run id"
+        ) from error
     if names.TAG_RUN not in found.data.tags:
         raise InputError(f"MLflow run {run} is not one of multiview's")
     return found

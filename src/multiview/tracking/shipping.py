@@ -182,6 +182,7 @@ class _Shipper:
             names.TAG_ARCHITECTURE: self.run.architectures.get(system or ""),
             names.TAG_GIT: self.run.git_sha,
             names.TAG_PRESET: self.run.preset,
+            names.TAG_RERUN_OF: self.run.rerun_of,
         }
         claimed = self._claimed(f"steps/{state.path}/{attempt}", state.path, tags, state.started)
         return self.client.get_run(claimed)  # a search leaves out which models a run read and made

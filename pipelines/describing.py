@@ -1,0 +1,65 @@
+"""What a run is before it starts, wherever it runs: the same plan and settings are the same run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from multiview.artifacts.record import Reference
+from multiview.overrides import Overrides, outcome
+from multiview.runs import Run, run_id
+from pipelines.plan import Plan
+from pipelines.training import PIPELINES
+
+
+def describe(
+    plan: Plan,
+    overrides: Overrides,
+    preset: str | None = None,
+    rerun_of: str | None = None,
+    architectures: dict[str, str] | None = None,
+    study: str | None = None,
+    schedule: str | None = None,
+) -> Run:
+    """The run of a plan. Raises InputError for sources that are not there.
+
+    That of a schedule is named without its sources' content, which each of its starts finds anew.
+    """
+    identity: dict[str, Any] = {"rerun_of": rerun_of, "steps": plan.paths()} if rerun_of else {}
+    if plan.name not in PIPELINES:
+        identity["inputs"] = [
+            [n.path, s.digest]
+            for n in plan.nodes.values()
+            for _, s in n.sources()
+            if isinstance(s, Reference)
+        ]
+    sources = plan.fingerprints()
+    identity |= {"schedule": schedule} if schedule else {"sources": sources}
+    versions = {node.step.name: node.step.version for node in plan.nodes.values()}
+    return Run(
+        id=run_id(plan.name, outcome(overrides), versions, **identity),
+        pipeline=plan.name,
+        config=overrides,
+        preset=preset,
+        git_sha=_git_sha(),
+        rerun_of=rerun_of,
+        study=study,
+        steps=plan.paths(),
+        architectures=architectures or plan.architectures(),
+        each_time=schedule is not None,
+    )
+
+
+def _git_sha() -> str | None:
+    if sha := os.environ.get("MULTIVIEW_GIT_SHA"):
+        return sha
+    root = Path(__file__).parent
+    if shutil.which("git") is None:
+        return None
+    result = subprocess.run(
+        ["git", "-C", str(root), "rev-parse", "HEAD"], capture_output=True, text=True, check=False
+    )
+    return result.stdout.strip() or None

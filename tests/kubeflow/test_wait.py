@@ -1,0 +1,130 @@
+"""`submit --wait`: the run is followed to its end, by the store's states or by KFP's tasks."""
+
+import time
+
+import kfp_server_api as api
+import pytest
+
+from multiview.artifacts.store import open_store
+from multiview.lifecycle import open_run
+from multiview.runs import Run, StepState, write_state
+from pipelines import following
+
+SUBMIT = "submit training --preset small.yaml --wait"
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr(following, "POLL_SECONDS", 0.2)
+
+
+@pytest.fixture
+def store(bucket, tmp_path) -> str:
+    return f"{bucket}/{tmp_path.name}"
+
+
+class Cluster:
+    """What becomes of a run: at its first look it is opened, at the next its steps are done or fail."""
+
+    def __init__(self, failing: str | None = None, word: str = "SUCCEEDED"):
+        self.failing, self.word = failing, word
+        self.looks: list[str] = []
+
+    def __call__(self, run) -> None:
+        self.looks.append(run.run_id)
+        given = run.runtime_config.parameters
+        described = Run.model_validate_json(given["described"])
+        if len(self.looks) == 1:
+            run.state = "RUNNING"
+            open_run(given["store"], given["described"], run.run_id)
+        elif run.state == "RUNNING":
+            store = open_store(given["store"])
+            for path in described.steps:
+                failed = path == self.failing
+                state = StepState(
+                    path=path,
+                    step=path.rsplit("/", 1)[-1],
+                    status="failed" if failed else "done",
+                    started=time.time(),
+                    ended=time.time(),
+                    error="corpus.source: row 3 has no text" if failed else None,
+                )
+                write_state(store, described.id, state)
+                if failed:
+                    break
+            run.state = self.word
+
+
+def test_a_run_is_followed_to_its_end(kubeflow, command, store):
+    kubeflow.on_run = Cluster()
+    told = command(f"{SUBMIT} --host {kubeflow.url} --store {store}")
+    (run,) = kubeflow.runs.values()
+    steps = Run.model_validate_json(run.runtime_config.parameters["described"]).steps
+    assert all(step in told for step in steps), "a line for each step"
+    assert f"{run.display_name}: {len(steps)} steps done, 0 found" in told
+
+
+def test_a_failing_step_s_line_ends_it_with_status_1(kubeflow, command, store):
+    kubeflow.on_run = Cluster(failing="bm25-negatives", word="FAILED")
+    told = command(f"{SUBMIT} --host {kubeflow.url} --store {store}", status=1)
+    assert told.endswith("error: bm25-negatives: corpus.source: row 3 has no text\n")
+
+
+def test_a_run_that_was_cancelled_ends_it_too(kubeflow, command, store):
+    kubeflow.on_run = Cluster(word="CANCELED")
+    told = command(f"{SUBMIT} --host {kubeflow.url} --store {store}", status=1)
+    assert told.rstrip().endswith("was cancelled")
+
+
+def task(name: str, state: str, message: str | None = None) -> api.V2beta1PipelineTaskDetail:
+    error = api.GoogleRpcStatus(code=9, message=message) if message else None
+    return api.V2beta1PipelineTaskDetail(task_id=name, display_name=name, state=state, error=error)
+
+
+def test_where_the_store_cannot_be_read_kfp_s_tasks_are_told(kubeflow, command, store, monkeypatch):
+    monkeypatch.setattr(following, "_readable", lambda store: False)
+    looks = iter(
+        [
+            ("RUNNING", [task("open-run", "RUNNING")]),
+            ("RUNNING", [task("open-run", "SUCCEEDED"), task("split", "RUNNING")]),
+            ("FAILED", [task("open-run", "SUCCEEDED"), task("split", "FAILED", "pod was OOMKilled")]),
+        ]
+    )
+
+    def on_run(run) -> None:
+        run.state, tasks = next(looks)
+        run.run_details = api.V2beta1RunDetails(task_details=tasks)
+
+    kubeflow.on_run = on_run
+    told = command(f"{SUBMIT} --host {kubeflow.url} --store {store}", status=1).splitlines()
+    assert told[1:] == [
+        "open-run running",
+        "open-run succeeded",
+        "split running",
+        "split failed",
+        "error: split: pod was OOMKilled",
+    ]
+
+
+def test_a_pod_that_never_started_is_told_by_kfp_s_word(kubeflow, command, store):
+    def on_run(run) -> None:
+        run.state = "FAILED"
+        run.run_details = api.V2beta1RunDetails(
+            task_details=[
+                task("root", "FAILED"),
+                task("open-run", "FAILED", "ErrImagePull: registry.example"),
+            ]
+        )
+
+    kubeflow.on_run = on_run
+    told = command(f"{SUBMIT} --host {kubeflow.url} --store {store}", status=1)
+    assert told.endswith("error: open-run: ErrImagePull: registry.example\n")
+
+
+def test_a_run_that_is_gone_is_one_line(kubeflow, command, store):
+    def on_run(run) -> None:
+        kubeflow.runs.clear()
+
+    kubeflow.on_run = on_run
+    told = command(f"{SUBMIT} --host {kubeflow.url} --store {store}", status=2)
+    assert "answers 404" in told
