@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip install -qq --no-compile
 TORCH := $(shell grep '^torch==' constraints.txt)
 
-.PHONY: setup demo test acceptance lint format docs golden clean
+.PHONY: setup demo test acceptance containers lint format docs golden images wheels clean
 
 setup: $(VENV)/ready
 
@@ -34,14 +34,19 @@ test: setup
 acceptance: setup
 	$(BIN)/python -m pytest -m acceptance -s
 
+# The part of `acceptance` that builds the images and runs a pipeline with every step in its own container.
+containers: setup
+	$(BIN)/python -m pytest -m acceptance -s tests/containers
+
 lint: setup
-	$(BIN)/ruff check src pipelines components tests
-	$(BIN)/ruff format --check src pipelines components tests
+	$(BIN)/ruff check src pipelines components images tests
+	$(BIN)/ruff format --check src pipelines components images tests
 	$(BIN)/pyright
+	$(BIN)/hadolint images/*/Dockerfile
 
 format: setup
-	$(BIN)/ruff check --fix src pipelines components tests
-	$(BIN)/ruff format src pipelines components tests
+	$(BIN)/ruff check --fix src pipelines components images tests
+	$(BIN)/ruff format src pipelines components images tests
 
 # What is written from the code; a test says when it is out of date.
 docs: setup
@@ -52,6 +57,23 @@ golden: setup
 	$(BIN)/python -m pipelines compile --out tests/pipelines/golden
 	$(BIN)/python -m tests.test_config
 	$(BIN)/python -m tests.pipelines.test_outputs
+
+# Container images (docs/images.md), by docker or buildah: of BASE if one is named, with BUILD's further options.
+ENGINE ?= docker
+TAG ?= python3.11
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
+
+images: image-cpu image-gpu image-runner
+
+image-%:
+	$(ENGINE) build --file images/$*/Dockerfile --tag $(REGISTRY)multiview-$*:$(TAG) \
+		$(if $(BASE),--build-arg BASE=$(BASE)) $(if $(SOURCE),--build-arg SOURCE=$(SOURCE)) \
+		--build-arg REVISION=$$(git describe --always --dirty --abbrev=40 --exclude '*') \
+		--build-arg VERSION=$(VERSION) $(BUILD) .
+
+# What images install, for builds that reach no package index: BUILD='--build-arg PIP_NO_INDEX=1'.
+wheels: setup
+	$(BIN)/python images/packages.py wheels
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info src/*.egg-info
