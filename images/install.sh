@@ -2,7 +2,7 @@
 # Fills /opt/venv, the Python environment of an image; the Dockerfiles run it, one layer a call.
 #   install.sh packages cpu|gpu|runner    what the project needs, at the versions of constraints.txt
 #   install.sh project                    the project itself
-# The build's context is mounted at /context.
+# Both find what they need in /context, and wheels that pip is to prefer in /wheels.
 set -eu
 cd /context
 export TMPDIR=/tmp PIP_NO_CACHE_DIR=1 PIP_NO_COMPILE=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
@@ -25,7 +25,7 @@ packages() {
     # By its whole name, so that no build without CUDA is taken for it.
     gpu) pip install --quiet --constraint constraints.txt "torch===${torch#torch==}" ;;
     esac
-    python images/packages.py list "$1" > /tmp/requirements.txt
+    python packages.py list "$1" > /tmp/requirements.txt
     pip install --quiet --constraint constraints.txt --requirement /tmp/requirements.txt
     pip check
     # A component needs of kfp only what runs it, which imports nothing else.
@@ -38,10 +38,9 @@ packages() {
 }
 
 project() {
-    sources=$(mktemp --directory)
-    cp -R pyproject.toml README.md src "$sources" # the context cannot be written to
-    pip install --quiet --no-deps "$sources"
-    rm -r "$sources"
+    mv src/README.md .
+    pip install --quiet --no-deps .
+    rm -r build src
     compile
 }
 

@@ -1,7 +1,7 @@
-"""What images install, from pyproject.toml.
+"""What images install, from the current folder's pyproject.toml.
 
-`python images/packages.py list cpu|gpu|runner` prints it; `python images/packages.py wheels` puts all of it
-into images/wheels, for builds that reach no package index.
+`packages.py list cpu|gpu|runner` prints it; `packages.py wheels` puts what the CPU image and the runner
+install into images/wheels, for builds that reach no package index.
 """
 
 import re
@@ -10,7 +10,6 @@ import sys
 import tomllib
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
 ONLY_STEPS = {
     *("accelerate", "bm25s", "ir-measures", "nltk", "pytrec-eval-terrier", "pystemmer", "rouge-score"),
     *("safetensors", "scipy", "sentencepiece", "torch", "transformers"),
@@ -37,28 +36,33 @@ def requirements(project: dict, image: str) -> list[str]:
 
 
 def fill_wheels(settings: dict, folder: Path) -> None:
-    """Put what the CPU image and the runner install into `folder`, with this Python's pip and its settings."""
-    sys.path.insert(0, str(ROOT / "src"))
+    """Put wheels into `folder` with this Python's pip and its settings, unless they are there."""
+    sys.path.insert(0, "src")
     from multiview.data.punkt import WHEEL
 
     project = settings["project"]
     wanted = [*requirements(project, "cpu"), *requirements(project, "runner")]
+    wanted = list(dict.fromkeys([*wanted, *settings["build-system"]["requires"]]))
+    filled, constraints = folder / "filled.txt", Path("constraints.txt")
+    asked = "\n".join([*wanted, WHEEL, constraints.read_text()])
+    if filled.is_file() and filled.read_text() == asked:
+        return
+    for old in folder.glob("*.whl"):
+        old.unlink()
     pip = [sys.executable, "-m", "pip"]
-    subprocess.run(
-        [*pip, "wheel", "--quiet", f"--wheel-dir={folder}", f"--constraint={ROOT}/constraints.txt"]
-        + [*wanted, *settings["build-system"]["requires"]],
-        check=True,
-    )
+    options = ["--quiet", f"--wheel-dir={folder}", f"--constraint={constraints}"]
+    subprocess.run([*pip, "wheel", *options, *wanted], check=True)
     subprocess.run([*pip, "download", "--quiet", "--no-deps", f"--dest={folder}", WHEEL], check=True)
+    filled.write_text(asked)
 
 
 def main() -> None:
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    settings = tomllib.loads(Path("pyproject.toml").read_text())
     match sys.argv[1:]:
         case ["list", ("cpu" | "gpu" | "runner") as image]:
             print("\n".join(requirements(settings["project"], image)))
         case ["wheels"]:
-            fill_wheels(settings, ROOT / "images" / "wheels")
+            fill_wheels(settings, Path("images/wheels"))
         case _:
             sys.exit(__doc__)
 
