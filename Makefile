@@ -62,14 +62,17 @@ golden: setup
 ENGINE ?= docker
 TAG ?= python3.11
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
+REVISION = $(shell git describe --always --dirty --abbrev=40 --exclude '*')
+# Labels are given here: buildah 1.28 takes one that names a build argument from its cache, whatever the argument.
+OCI := org.opencontainers.image
 
 images: image-cpu image-gpu image-runner
 
 image-%:
 	$(ENGINE) build --file images/$*/Dockerfile --tag $(REGISTRY)multiview-$*:$(TAG) \
-		$(if $(BASE),--build-arg BASE=$(BASE)) $(if $(SOURCE),--build-arg SOURCE=$(SOURCE)) \
-		--build-arg REVISION=$$(git describe --always --dirty --abbrev=40 --exclude '*') \
-		--build-arg VERSION=$(VERSION) $(BUILD) .
+		$(if $(BASE),--build-arg BASE=$(BASE)) --build-arg REVISION=$(REVISION) \
+		$(if $(SOURCE),--label $(OCI).source=$(SOURCE)) --label $(OCI).revision=$(REVISION) \
+		--label $(OCI).version=$(VERSION) $(BUILD) .
 
 # What images install, for builds that reach no package index: BUILD='--build-arg PIP_NO_INDEX=1'.
 wheels: setup
