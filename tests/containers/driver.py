@@ -45,6 +45,6 @@ def in_containers(folder: str) -> Any:
 if __name__ == "__main__":
     folder = sys.argv.pop(1)
     os.umask(0)  # the images' user writes beside what this process has written
-    vars(docker.api.client)["create_api_error_from_http_exception"] = raise_not_found
+    setattr(docker.api.client, "create_api_error_from_http_exception", raise_not_found)  # noqa: B010
     pipelines.local.step_runner = in_containers(folder)
     main()
