@@ -71,9 +71,7 @@ def test_questions_come_from_a_file_or_from_standard_input(world, tmp_path, mult
 def test_printed_hits_mark_what_matched(world, multiview_search):
     status, out, err = multiview_search(QUESTION, "--index", world.index("camvr"), "-k", "4", "--explain")
     (hits,) = multiview.load(world.index("camvr")).search([QUESTION], k=4, explain=True)
-    assert (
-        status == 0 and world.index("camvr") in err and "passages; imports" in err and ", loaded in " in err
-    )
+    assert status == 0 and world.index("camvr") in err and "passages; imports" in err and ", loaded in " in err
     text = " ".join(out.split())
     for rank, hit in enumerate(hits, 1):
         assert f"[{hit.id}] {hit.score:.3f} view {hit.best.number}" in text
