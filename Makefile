@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip install -qq --no-compile
 TORCH := $(shell grep '^torch==' constraints.txt)
 
-.PHONY: setup demo test acceptance lint format docs golden clean
+.PHONY: setup demo test acceptance containers lint format docs golden images wheels clean
 
 setup: $(VENV)/ready
 
@@ -34,15 +34,20 @@ test: setup
 acceptance: setup
 	$(BIN)/python -m pytest -m acceptance -s
 
+# The part of `acceptance` that builds the images and runs a pipeline with every step in its own container.
+containers: setup
+	$(BIN)/python -m pytest -m acceptance -s tests/containers
+
 lint: setup
-	$(BIN)/ruff check src pipelines components tests
-	$(BIN)/ruff format --check src pipelines components tests
+	$(BIN)/ruff check src pipelines components images tests
+	$(BIN)/ruff format --check src pipelines components images tests
 	$(BIN)/pyright
 	$(BIN)/python -m pytest tests/manifests/test_overlays.py tests/manifests/test_rules.py
+	$(BIN)/hadolint images/*/Dockerfile
 
 format: setup
-	$(BIN)/ruff check --fix src pipelines components tests
-	$(BIN)/ruff format src pipelines components tests
+	$(BIN)/ruff check --fix src pipelines components images tests
+	$(BIN)/ruff format src pipelines components images tests
 
 # What is written from the code; a test says when it is out of date.
 docs: setup
@@ -54,6 +59,26 @@ golden: setup
 	$(BIN)/python -m tests.test_config
 	$(BIN)/python -m tests.pipelines.test_outputs
 	$(BIN)/python -m tests.manifests.built
+
+# Container images (docs/images.md), by docker or buildah: of BASE if one is named, with BUILD's further options.
+ENGINE ?= docker
+TAG ?= python3.11
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
+REVISION = $(shell git describe --always --dirty --abbrev=40 --exclude '*')
+# Labels are given here: buildah 1.28 takes one that names a build argument from its cache, whatever the argument.
+OCI := org.opencontainers.image
+
+images: image-cpu image-gpu image-runner
+
+image-%:
+	$(ENGINE) build --file images/$*/Dockerfile --tag $(REGISTRY)multiview-$*:$(TAG) \
+		$(if $(BASE),--build-arg BASE=$(BASE)) --build-arg REVISION=$(REVISION) \
+		$(if $(SOURCE),--label $(OCI).source=$(SOURCE)) --label $(OCI).revision=$(REVISION) \
+		--label $(OCI).version=$(VERSION) $(BUILD) .
+
+# What images install, for builds that reach no package index: BUILD='--build-arg PIP_NO_INDEX=1'.
+wheels: setup
+	$(BIN)/python images/packages.py wheels
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info src/*.egg-info

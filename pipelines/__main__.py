@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 from multiview import tracking
+from multiview.artifacts.record import Reference
 from multiview.artifacts.store import Store, open_store
 from multiview.options import Debug, Preset, Settings, StoreUrl, TrackingUri
 from multiview.overrides import Overrides, gather, parse_setting, validate

@@ -14,6 +14,7 @@ import time
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock
 
@@ -62,6 +63,16 @@ def run_here(plan: Plan, run: Run, store: Store, tracking_uri: str, debug: bool 
     ) from error
 
 
+def step_runner(root: str) -> Any:
+    """What KFP's local runner runs each step in, with `root` for its outputs: a process here.
+
+    The tests of images put a container in its place.
+    """
+    from kfp import local
+
+    return local.SubprocessRunner(use_venv=False)
+
+
 def _execute(plan: Plan, context: Context, log: Path, debug: bool) -> Exception | None:
     from kfp import local
 
@@ -74,7 +85,7 @@ def _execute(plan: Plan, context: Context, log: Path, debug: bool) -> Exception 
             stack.enter_context(contextlib.redirect_stdout(file))
             stack.enter_context(contextlib.redirect_stderr(file))
         local.init(
-            runner=local.SubprocessRunner(use_venv=False),
+            runner=step_runner(root),
             pipeline_root=root,
             workspace_root=f"{root}/workspace",
         )

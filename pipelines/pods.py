@@ -4,11 +4,13 @@ from typing import Any
 
 from kfp import kubernetes
 
-from components import CPU_IMAGE, ON_GPU
+from components import CPU_IMAGE, GPU_IMAGE, ON_GPU
 from multiview.config import Config, Pod
+from multiview.config.kubeflow import check_nodes
 from multiview.errors import InputError, nearest
 from multiview.overrides import validate
 from multiview.steps import STEPS
+from multiview.training.trainjob import NODES, Nodes
 
 MLFLOW_KEYS = {name: name for name in ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD")}
 HUB_KEYS = {"HF_TOKEN": "HF_TOKEN"}
@@ -39,11 +41,25 @@ class Pods:
             )
         except InputError as error:
             raise InputError(f"kubeflow.steps.{step}: {error}") from error
-        return getattr(changed.kubeflow, kind)
+        found: Pod = getattr(changed.kubeflow, kind)
+        try:
+            check_nodes(step, found.nodes)
+        except ValueError as error:
+            raise InputError(f"kubeflow.{kind}.nodes: {error}") from error
+        return found
 
     def dress(self, task: Any, step: str) -> Any:
         """Give a task its resources, image, nodes, secrets, environment, timeout and retries."""
-        pod = self.of(step)
+        pod, environment = self.of(step), self._environment()
+        if pod.nodes > 1:  # its own pod only starts and follows the others
+            nodes = Nodes(
+                image=GPU_IMAGE if pod.gpus else CPU_IMAGE,
+                pod=pod,
+                service_account=self.settings.service_account,
+                environment=environment,
+            )
+            environment = {**environment, NODES: nodes.model_dump_json()}
+            pod = self.settings.cpu
         if step in ON_GPU and not pod.gpus:
             task.set_container_image(CPU_IMAGE)
         task.set_cpu_request(pod.cpu)
@@ -68,9 +84,10 @@ class Pods:
         ):
             if secret:
                 kubernetes.use_secret_as_env(task, secret, keys)
-        environment = {**self.settings.environment}
-        if self.settings.mlflow_uri:
-            environment["MLFLOW_TRACKING_URI"] = self.settings.mlflow_uri
         for name, value in environment.items():
             task.set_env_variable(name, value)
         return task.set_caching_options(False)
+
+    def _environment(self) -> dict[str, str]:
+        uri = self.settings.mlflow_uri
+        return {**self.settings.environment, **({"MLFLOW_TRACKING_URI": uri} if uri else {})}

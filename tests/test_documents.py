@@ -32,6 +32,8 @@ DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 ELSEWHERE = {
     "make demo": ("tests/demo/test_demo.py", '["make", "--no-print-directory", "demo"'),
     "make test": (".ci/run", "make lint test"),
+    "make images": ("tests/containers/engine.py", '"make", "--no-print-directory", f"image-{name}"'),
+    "make containers": ("Makefile", "-m pytest -m acceptance -s tests/containers"),
     "python -m pipelines rerun camvr/round-2/encode": (
         "tests/pipelines/test_local.py",
         '"rerun", "camvr/round-2/encode", "--from", parent, "--set", "encode.compute=autocast", "--downstream"',
