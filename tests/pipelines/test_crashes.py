@@ -78,6 +78,7 @@ def test_killed_trainings_encodings_and_drivers_are_continued(world):
     assert len(found) == 1, output
 
 
+@pytest.mark.acceptance
 def test_two_drivers_over_one_store_both_end_well(world):
     settings = ("--set", "train.rounds=0", "--set", "model.architecture=dpr")
     drivers = [world.start("run", "training", *settings) for _ in range(2)]
