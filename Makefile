@@ -7,22 +7,31 @@ TORCH := $(shell grep '^torch==' constraints.txt)
 
 .PHONY: setup demo test acceptance containers lint format docs golden images wheels clean
 
-setup: $(VENV)/ready
+setup: $(VENV)/tested
 
 # On a machine without a GPU, torch is the CPU build: where pip knows one, else from PyTorch's index.
 # Byte code is compiled on all cores at the end, which pip does on one, and only where it is used.
+COMPILE := $(BIN)/python -m compileall -qq -j 0 -x '/tests?/|/transformers/models/(?!auto|bert)' $(VENV)/lib src || true
+
+# What the main job needs.
 $(VENV)/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) --upgrade pip
 	command -v nvidia-smi >/dev/null || $(PIP) '$(TORCH)+cpu' 2>/dev/null \
 		|| $(PIP) '$(TORCH)' --index-url https://download.pytorch.org/whl/cpu
-	$(PIP) -e '.[cpu,s3,pipelines,demo,dev]' -c constraints.txt
-	$(BIN)/python -m compileall -qq -j 0 -x '/tests?/|/transformers/models/(?!auto|bert)' $(VENV)/lib src || true
+	$(PIP) -e '.[cpu,pipelines,demo]' -c constraints.txt
+	$(COMPILE)
 	$(BIN)/python -m multiview.data.punkt
 	touch $@
 
+# And what tests and checks need besides.
+$(VENV)/tested: $(VENV)/ready
+	$(PIP) -e '.[cpu,s3,pipelines,demo,dev]' -c constraints.txt
+	$(COMPILE)
+	touch $@
+
 # The main job, here: see README.md. DEMO takes further options of `python -m pipelines run`.
-demo: setup
+demo: $(VENV)/ready
 	$(BIN)/python -m pipelines run comparison --preset demo $(DEMO)
 
 # One thread a process: the tests run two at a time, and their models are tiny. In this order the files that
