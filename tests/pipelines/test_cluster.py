@@ -19,6 +19,7 @@ from multiview.errors import InputError
 from multiview.lifecycle import close_run, open_run
 from multiview.overrides import Overrides, validate
 from multiview.runs import Context, Run, StepState, read_run, write_state
+from multiview.training.trainjob import NODES, Nodes
 from pipelines.kubeflow import cluster_pipeline, compile_plan
 from pipelines.plan import Plan
 from pipelines.pods import Pods
@@ -121,9 +122,23 @@ def test_pods_are_set_in_one_place(tmp_path):
         }
 
 
+def test_a_training_on_several_nodes_is_told_of_them_and_waits_in_a_small_pod(tmp_path):
+    ir, _ = compiled(tmp_path, steps={"train": {"nodes": 2, "gpus": 8}}, mlflow_uri="http://mlflow:5000")
+    container = ir["deploymentSpec"]["executors"]["exec-train"]["container"]
+    assert container["image"] == CPU_IMAGE and "accelerator" not in container["resources"]
+    assert container["resources"]["resourceMemoryLimit"] == "8Gi"
+    told = {variable["name"]: variable["value"] for variable in container["env"]}
+    nodes = Nodes.model_validate_json(told[NODES])
+    assert (nodes.image, nodes.pod.nodes, nodes.pod.gpus) == (GPU_IMAGE, 2, 8)
+    assert nodes.environment == {"MLFLOW_TRACKING_URI": "http://mlflow:5000"}
+    other = ir["deploymentSpec"]["executors"]["exec-encode"]["container"]
+    assert NODES not in {variable["name"] for variable in other["env"]}
+
+
 @pytest.mark.parametrize(
     ("settings", "line"),
     [
+        ({"steps": {"encode": {"nodes": 2}}}, "nodes=2 is for train and warm-up alone, not for encode"),
         ({"steps": {"spilt": {}}}, "kubeflow.steps: there is no step 'spilt'; did you mean split?"),
         (
             {"steps": {"split": {"memroy": "1Gi"}}},
