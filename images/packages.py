@@ -23,10 +23,12 @@ def name(requirement: str) -> str:
 
 
 def requirements(project: dict, image: str) -> list[str]:
-    """What an image needs: the project's dependencies with the extra `cpu` or `gpu`, or the runner's part."""
-    needed, extras = project["dependencies"], project["optional-dependencies"]
+    """What an image needs: the project's dependencies with the extra `cpu` or `gpu`, or the runner's part; a store
+    on `s3://`; and in steps' images the client that starts a training on several nodes."""
+    extras = project["optional-dependencies"]
+    needed = [*project["dependencies"], *extras["s3"]]
     if image != "runner":
-        return [*needed, *extras[image]]
+        return [*needed, *extras[image], *extras["kubeflow"]]
     # The runner only asks an MLflow server, for which a tenth of MLflow is enough.
     return [
         re.sub(r"^mlflow\b", "mlflow-skinny", requirement)

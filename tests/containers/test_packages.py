@@ -32,13 +32,14 @@ def test_images_of_steps_install_what_the_project_needs(image, faiss):
     found = requirements(PROJECT, image)
     assert set(PROJECT["dependencies"]) < set(found)
     assert {name(r) for r in found if "faiss" in r} == {faiss}
+    assert {"s3fs", "kubernetes"} <= {name(r) for r in found}
 
 
 def test_the_runner_leaves_out_what_the_project_names():
     needed = {name(r) for r in PROJECT["dependencies"]}
     assert needed >= ONLY_STEPS
     found = {name(r) for r in requirements(PROJECT, "runner")}
-    assert found == needed - ONLY_STEPS - {"mlflow"} | {"mlflow-skinny", "kfp", "kfp-kubernetes"}
+    assert found == needed - ONLY_STEPS - {"mlflow"} | {"mlflow-skinny", "kfp", "kfp-kubernetes", "s3fs"}
 
 
 def test_compiling_imports_nothing_that_the_runner_leaves_out(tmp_path):
