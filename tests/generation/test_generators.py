@@ -99,7 +99,7 @@ def test_an_address_is_a_generator_s_or_no_address_at_all(tmp_path: Path) -> Non
     reference = published(address)
     assert reference is not None and reference.address == address
     assert reference.digest == load_record(address)[1].digest
-    assert [published(name) for name in ("t5-small", "google/t5", str(tmp_path), "s3://b/t5/x")] == [None] * 4
+    assert [published(name) for name in ("t5-small", "google/t5", str(tmp_path), "hf://b/t5/x")] == [None] * 4
     with pytest.raises(InputError, match="is the address of model, not of a generator"):
         published(f"{store.url}/model/k")
 
