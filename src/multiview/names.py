@@ -43,7 +43,9 @@ TAG_ARCHITECTURE = "architecture"
 TAG_SYSTEM = "system"
 TAG_PRESET = "preset"
 TAG_STUDY = "study"
+TAG_CORPUS = "corpus"
 TAG_GIT = "git_sha"
+TAG_IMAGE = "image"
 TAG_ERROR = "error"
 INPUT_TAG = "input."
 OUTPUT_TAG = "output."
@@ -51,6 +53,15 @@ WARNING_TAG = "warning."
 
 # Tag of a registered model's version: the address of the index that it answers from.
 TAG_INDEX = "multiview.index"
+
+# Tags of logged models, and of registered models' versions: the artifact's whole digest, and its address.
+TAG_SHA256 = "sha256"
+TAG_ADDRESS = "address"
+
+# Aliases of a registered model: the version that is asked, the one that was evaluated against it, the one before it.
+CHAMPION = "champion"
+CHALLENGER = "challenger"
+PREVIOUS = "previous"
 
 EXPERIMENT = "multiview"
 

@@ -13,6 +13,7 @@ import tempfile
 import uuid
 from abc import ABC, abstractmethod
 from pathlib import Path
+from typing import BinaryIO
 
 import fsspec
 
@@ -20,6 +21,8 @@ from multiview.errors import InputError
 
 BUCKETS = {"gs": "gs", "gcs": "gs", "s3": "s3", "s3a": "s3"}
 """Protocols of buckets, and how we write them."""
+BLOCK = 8 << 20
+"""Bytes that are asked of a bucket at once where a file is read in pieces."""
 NO_HARD_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.EXDEV, errno.ENOSYS)
 
 
@@ -68,6 +71,13 @@ class Store(ABC):
         """A local copy of one file: the file itself where the store is local.
 
         Raises FileNotFoundError.
+        """
+
+    @abstractmethod
+    def open(self, path: str) -> BinaryIO:
+        """One file, to be read from its beginning in pieces, without a copy of it here.
+
+        Raises FileNotFoundError, here or at the first read.
         """
 
     def check_writable(self) -> None:
@@ -158,6 +168,9 @@ class LocalStore(Store):
             raise FileNotFoundError(f"{self.url}/{path}")
         return file
 
+    def open(self, path: str) -> BinaryIO:
+        return (self.root / path).open("rb")
+
     def _temporary(self, target: Path, data: bytes) -> Path:
         target.parent.mkdir(parents=True, exist_ok=True)
         temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
@@ -234,6 +247,9 @@ class BucketStore(Store):
         target.parent.mkdir(parents=True, exist_ok=True)
         self.fs.get_file(f"{self.root}/{path}", str(target))
         return target
+
+    def open(self, path: str) -> BinaryIO:
+        return self.fs.open(f"{self.root}/{path}", "rb", block_size=BLOCK, cache_type="readahead")
 
 
 def open_store(url: str) -> Store:

@@ -97,7 +97,7 @@ class Contents:
     def _model(self, reference: Reference, run: str | None, state: StepState) -> str:
         """The logged model with an artifact's digest, made if there is none."""
         found = self.client.search_logged_models(
-            [self.experiment], filter_string=f"tags.sha256 = '{reference.digest}'"
+            [self.experiment], filter_string=f"tags.{names.TAG_SHA256} = '{reference.digest}'"
         )
         model = found[0] if found else None
         if model is None:
@@ -105,7 +105,7 @@ class Contents:
                 self.experiment,
                 name=state.path.replace("/", "-"),
                 source_run_id=run,
-                tags={"sha256": reference.digest, "address": reference.address},
+                tags={names.TAG_SHA256: reference.digest, names.TAG_ADDRESS: reference.address},
                 params=dict(flatten(state.config)),
                 model_type="bi-encoder",
             )
@@ -129,7 +129,7 @@ class Contents:
                 dataset = MetaDataset(
                     source, name=_dataset_name(reference), digest=reference.digest[:DIGEST_LENGTH]
                 )
-                tags = [InputTag("mlflow.data.context", name), InputTag("sha256", reference.digest)]
+                tags = [InputTag("mlflow.data.context", name), InputTag(names.TAG_SHA256, reference.digest)]
                 inputs[dataset.digest] = DatasetInput(dataset._to_mlflow_entity(), tags)
         return list(inputs.values())
 
