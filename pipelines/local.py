@@ -21,7 +21,7 @@ from filelock import FileLock
 from multiview import tracking
 from multiview.artifacts.store import LocalStore, Store
 from multiview.errors import InputError, StepFailed, one_line
-from multiview.runner import DRIVER_LOCK, SHARD_THREADS, SHIP_SECONDS
+from multiview.runner import DRIVER_LOCK, GIT_SHA, SHARD_THREADS, SHIP_SECONDS
 from multiview.runs import Context, Run, StepState, write_run
 from pipelines.plan import Plan
 from pipelines.progress import Progress
@@ -40,6 +40,7 @@ def run_here(plan: Plan, run: Run, store: Store, tracking_uri: str, debug: bool 
     with (
         _driver_lock(),
         _shard_threads(plan),
+        _code_of(run),
         Progress(store, run.id, plan.paths(), started) as progress,
         _shipping(store, run, tracking_uri),
     ):
@@ -139,6 +140,20 @@ def _shard_threads(plan: Plan) -> Iterator[None]:
         yield
     finally:
         os.environ.pop(SHARD_THREADS, None)
+
+
+@contextlib.contextmanager
+def _code_of(run: Run) -> Iterator[None]:
+    """Steps record the commit of the code that runs them: this checkout's."""
+    before = os.environ.get(GIT_SHA)
+    if run.git_sha:
+        os.environ[GIT_SHA] = run.git_sha
+    try:
+        yield
+    finally:
+        os.environ.pop(GIT_SHA, None)
+        if before is not None:
+            os.environ[GIT_SHA] = before
 
 
 @contextlib.contextmanager

@@ -9,6 +9,7 @@ from multiview.config import Config, Pod
 from multiview.config.kubeflow import check_nodes
 from multiview.errors import InputError, nearest
 from multiview.overrides import validate
+from multiview.runner import IMAGE
 from multiview.steps import STEPS
 from multiview.training.trainjob import NODES, Nodes
 
@@ -52,16 +53,18 @@ class Pods:
         """Give a task its resources, image, nodes, secrets, environment, timeout and retries."""
         pod, environment = self.of(step), self._environment()
         if pod.nodes > 1:  # its own pod only starts and follows the others
+            image = GPU_IMAGE if pod.gpus else CPU_IMAGE
             nodes = Nodes(
-                image=GPU_IMAGE if pod.gpus else CPU_IMAGE,
+                image=image,
                 pod=pod,
                 service_account=self.settings.service_account,
-                environment=environment,
+                environment={**environment, IMAGE: image},
             )
             environment = {**environment, NODES: nodes.model_dump_json()}
             pod = self.settings.cpu
         if step in ON_GPU and not pod.gpus:
             task.set_container_image(CPU_IMAGE)
+        environment[IMAGE] = GPU_IMAGE if step in ON_GPU and pod.gpus else CPU_IMAGE
         task.set_cpu_request(pod.cpu)
         task.set_memory_request(pod.memory).set_memory_limit(pod.memory)
         if pod.gpus:

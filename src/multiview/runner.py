@@ -33,6 +33,12 @@ DRIVER_LOCK = "MULTIVIEW_DRIVER_LOCK"
 SHARD_THREADS = "MULTIVIEW_SHARD_THREADS"
 """Environment variable: threads of a step that works on one shard beside others."""
 
+GIT_SHA = "MULTIVIEW_GIT_SHA"
+"""Environment variable: the commit of the code that runs, with `-dirty` where files differ from it."""
+
+IMAGE = "MULTIVIEW_IMAGE"
+"""Environment variable of a pod: the image that it runs in."""
+
 SHIP_SECONDS = 20.0
 """Between two shipments of a step that goes on."""
 
@@ -116,7 +122,7 @@ class StepTeller:
 
     def __init__(self, store: Store, run: str, path: str, name: str):
         self.store, self.run = store, run
-        self.state = StepState(path=path, step=name, status="running", started=time.time())
+        self.state = StepState(path=path, step=name, status="running", started=time.time(), **code())
 
     def tell(self, **fields: Any) -> None:
         self.state = self.state.model_copy(update=fields)
@@ -264,9 +270,15 @@ def _make_on_nodes(work: _Work, told: StepTeller, config: str) -> dict[str, Reco
     return make_on_nodes(work.step, told, config, work.references, work.key)
 
 
+def code() -> dict[str, str]:
+    """The commit and the image of the code that runs here, where the environment names them."""
+    variables = {"git_sha": GIT_SHA, "image": IMAGE}
+    return {name: os.environ[variable] for name, variable in variables.items() if os.environ.get(variable)}
+
+
 def environment() -> dict[str, Any]:
-    """What can change the last bits of a float: versions, device, instruction set."""
-    found: dict[str, Any] = {"multiview": __version__, "python": sys.version.split()[0]}
+    """Whose code ran, and what can change the last bits of a float: versions, device, instruction set."""
+    found: dict[str, Any] = {**code(), "multiview": __version__, "python": sys.version.split()[0]}
     if torch := sys.modules.get("torch"):
         found["torch"] = torch.__version__
         found["instruction_set"] = torch.backends.cpu.get_cpu_capability()
