@@ -18,6 +18,7 @@ from multiview.config import Config
 from multiview.errors import InputError
 from multiview.lifecycle import close_run, open_run
 from multiview.overrides import Overrides, validate
+from multiview.runner import IMAGE
 from multiview.runs import Context, Run, StepState, read_run, write_state
 from multiview.training.trainjob import NODES, Nodes
 from pipelines.kubeflow import cluster_pipeline, compile_plan
@@ -110,6 +111,7 @@ def test_pods_are_set_in_one_place(tmp_path):
     for name, executor in executors.items():
         environment = {variable["name"]: variable["value"] for variable in executor["env"]}
         assert environment == {
+            IMAGE: executor["image"],
             "MLFLOW_TRACKING_URI": "http://mlflow:5000",
             "FSSPEC_S3_ENDPOINT_URL": "http://bucket",
         }
@@ -130,7 +132,8 @@ def test_a_training_on_several_nodes_is_told_of_them_and_waits_in_a_small_pod(tm
     told = {variable["name"]: variable["value"] for variable in container["env"]}
     nodes = Nodes.model_validate_json(told[NODES])
     assert (nodes.image, nodes.pod.nodes, nodes.pod.gpus) == (GPU_IMAGE, 2, 8)
-    assert nodes.environment == {"MLFLOW_TRACKING_URI": "http://mlflow:5000"}
+    assert nodes.environment == {"MLFLOW_TRACKING_URI": "http://mlflow:5000", IMAGE: GPU_IMAGE}
+    assert told[IMAGE] == CPU_IMAGE
     other = ir["deploymentSpec"]["executors"]["exec-encode"]["container"]
     assert NODES not in {variable["name"] for variable in other["env"]}
 
