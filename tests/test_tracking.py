@@ -10,6 +10,7 @@ import pytest
 from mlflow import MlflowClient
 
 from multiview import names, tracking
+from multiview.artifacts.attempt import Attempt
 from multiview.artifacts.record import Reference
 from multiview.artifacts.store import LocalStore
 from multiview.errors import InputError
@@ -17,6 +18,7 @@ from multiview.events import EventLog
 from multiview.runs import Run, StepState, write_run, write_state
 from multiview.tracking import contents, shipping
 from tests.servers import mlflow_server
+from tests.test_registry import tell_index
 
 
 class World:
@@ -144,6 +146,87 @@ def test_a_run_is_a_parent_and_each_step_a_child(expected):
     assert (status, tags["architecture"], tags["system"]) == ("FINISHED", "camvr", "camvr")
     assert (len(datasets), inputs, outputs) == (1, 0, 1)
     assert expected["camvr/round-2/evaluate"][5] == 1
+
+
+def logged_model(uri: str, world: World):
+    """The logged model of the world's training, as MLflow has it now."""
+    reference = world.reference("model", "camvr-round-2-train")
+    client = MlflowClient(uri)
+    (found,) = client.search_logged_models(["1"], f"tags.sha256 = '{reference.digest}'")
+    return client.get_logged_model(found.model_id)
+
+
+def test_a_model_has_the_metrics_of_each_evaluation_once(tmp_path):
+    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    for run in ("first", "again"):  # whose steps were all there, and MLflow new
+        world = World(tmp_path / "store", uri, run)
+        world.tell("split", "s")
+        world.tell("camvr/round-2/train", "t", status="found")
+        world.tell("camvr/round-2/evaluate", "e", status="found")
+        tracking.ship(world.store, run, uri)
+        model = logged_model(uri, world)
+        assert {metric.key: metric.value for metric in model.metrics} == {
+            "accuracy_at_5": 0.75,
+            "view_1/accuracy_at_5": 0.5,
+        }
+        (digest,) = {metric.dataset_digest for metric in model.metrics}
+        assert world.reference("dev_questions", "split").digest.startswith(digest)
+        (run_id,) = {metric.run_id for metric in model.metrics}
+        assert MlflowClient(uri).get_run(run_id).data.tags["multiview.run"] == "first"
+        (told,) = [tags for _, tags, *_ in [world.seen()["camvr/round-2/evaluate"]]]
+        assert told["corpus"] == "@passages", "by its digest"
+
+
+def test_a_logged_model_leads_to_its_artifact(expected, uri, tmp_path):
+    world = World(tmp_path, uri, "expected")
+    model = MlflowClient(uri).search_logged_models(["1"])[0]
+    reference = tracking.logged_model(uri, model.model_id)
+    assert reference.digest == world.reference("model", "camvr-round-2-train").digest
+    assert tracking.logged_model(uri, f"models:/{model.model_id}") == reference
+    with pytest.raises(InputError, match="is no logged model's id"):
+        tracking.logged_model(uri, "camvr")
+
+
+def test_the_commit_and_the_image_are_those_that_made_it(tmp_path, uri):
+    """Of a step that found its output, its record's; of one that is running, its own."""
+    world = World(tmp_path, uri, "commit")
+    for path, made in (("split", {"git_sha": "made", "image": "i@1"}), ("camvr/round-2/train", {})):
+        kind = "passages" if path == "split" else "model"
+        attempt = Attempt(world.store, kind, path.replace("/", "-"), "a")
+        attempt.publish(step=path, step_version=0, config={}, inputs={}, environment=made)
+    world.tell("split", "a", status="found", git_sha="found", image="i@2")
+    world.tell("camvr/round-2/train", "a", git_sha="own", image="i@2")
+    world.tell("camvr/round-2/evaluate", "e", status="running", git_sha="own", image="i@3")
+    tracking.ship(world.store, world.run.id, uri)
+    tags = {path: tags for path, (_, tags, *_) in world.seen().items()}
+    assert (tags["split"]["git_sha"], tags["split"]["image"]) == ("made", "i@1")
+    assert (tags["camvr/round-2/train"]["git_sha"], tags["camvr/round-2/train"]["image"]) == ("own", "i@2")
+    assert tags["camvr/round-2/evaluate"]["image"] == "i@3"
+    assert tags[""]["image"] == "i@2 i@3"
+
+
+def test_a_description_that_a_person_wrote_is_left_alone(tmp_path, uri):
+    world = World(tmp_path, uri, "person")
+    world.tell_all()
+    tracking.ship(world.store, world.run.id, uri)
+    client, parent = MlflowClient(uri), tracking.find_run(uri, world.run.id).mlflow_id
+    note = client.get_run(parent).data.tags["mlflow.note.content"]
+    assert note.startswith("training of camvr over @passages") and f"multiview lineage {world.run.id}" in note
+    client.set_tag(parent, "mlflow.note.content", "the good one")
+    world.tell("camvr/round-2/evaluate", "later", status="failed", error="no disk")
+    tracking.ship(world.store, world.run.id, uri)
+    assert client.get_run(parent).data.tags["mlflow.note.content"] == "the good one"
+
+
+def test_a_run_that_failed_says_where(tmp_path, uri):
+    world = World(tmp_path, uri, "failing")
+    world.tell("split", "s")
+    world.tell("camvr/round-2/train", "t", status="failed", error="no memory")
+    tracking.ship(world.store, world.run.id, uri)
+    assert "- camvr/round-2/train: no memory" in world.seen()[""][1]["mlflow.note.content"]
+    world.tell_all()
+    tracking.ship(world.store, world.run.id, uri)
+    assert "no memory" not in world.seen()[""][1]["mlflow.note.content"]
 
 
 def test_a_parent_s_metrics_are_by_round_where_there_are_several():
@@ -321,3 +404,8 @@ def test_runs_are_shipped_to_a_server_over_http_and_found_there(tmp_path):
         assert client.get_run(found.mlflow_id).info.status == "FINISHED"
         (child,) = client.search_runs(["1"], f"tags.`{names.TAG_PATH}` = 'camvr/round-2/train'")
         assert [m.step for m in client.get_metric_history(child.info.run_id, "loss")] == [1, 2, 3]
+        # A server takes no folder of its own machine for a version's source.
+        index = tell_index(LocalStore(tmp_path / "store"), "of-index")
+        tracking.ship(world.store, "of-index", address)
+        assert tracking.register(address, index, "served", ["champion"]) == "1"
+        assert tracking.registered_index(address, "models:/served@champion") == index.address

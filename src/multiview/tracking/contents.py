@@ -58,7 +58,7 @@ class Contents:
         for number, event in enumerate(event for event in events if event["event"] == "warning"):
             wanted[f"{names.WARNING_TAG}{number}"] = event["text"]
         wanted[names.TAG_SHIPPED] = str(len(events))
-        link = self._evaluated(state)
+        link = self._evaluated(run, state)
         done = int(tags.get(names.TAG_SHIPPED, 0))
         told = [
             (number, Metric(event["name"], event["value"], event["time"], event["step"] or 0, **link))
@@ -96,16 +96,16 @@ class Contents:
             return read_record(self.store, kind, split_address(reference.address)[2])
         return None
 
-    def _evaluated(self, state: StepState) -> dict[str, str]:
-        """The model and the questions that an evaluation's metrics carry."""
+    def _evaluated(self, run: str, state: StepState) -> dict[str, str]:
+        """The model and the questions that an evaluation's metrics carry; not again where another run told of it."""
         models, questions = state.inputs.get("model"), state.inputs.get("questions")
-        if state.step != "evaluate" or state.status == "found" or not models or not questions:
+        if state.step != "evaluate" or not models or not questions:
             return {}
-        return {
-            "model_id": self._model(models[0], None, state),
-            "dataset_name": _dataset_name(questions[0]),
-            "dataset_digest": questions[0].digest[:DIGEST_LENGTH],
-        }
+        model, digest = self._model(models[0], None, state), questions[0].digest[:DIGEST_LENGTH]
+        told = self.client.get_logged_model(model).metrics or [] if state.status == "found" else []
+        if any(metric.run_id != run and metric.dataset_digest == digest for metric in told):
+            return {}
+        return {"model_id": model, "dataset_name": _dataset_name(questions[0]), "dataset_digest": digest}
 
     def tell_data(self, parent: str, states: list[StepState]) -> None:
         """Passages and questions of a run, which its steps make or read, as the datasets of its parent."""
