@@ -24,7 +24,7 @@ from multiview.lineage_text import as_json, print_lineage
 from multiview.named import artifacts_named
 from multiview.overrides import resolve
 from multiview.runs import Run, write_run
-from pipelines.plan import Output, Plan
+from pipelines.plan import Output, Plan, Source
 from tests.corpus import squad_corpus
 from tests.pipelines.inprocess import run_plan
 
@@ -74,7 +74,7 @@ def make(folder: Path) -> World:
     plan.add("bm25-negatives", "bm25-negatives", config, passages=passages, questions=questions)
     for row, own in (("one", config), ("two", other)):
         plan.add(f"{row}/evaluate", "evaluate-bm25", own, passages=passages, questions=asked)
-    rows = [Output(f"{row}/evaluate", "evaluation") for row in ("one", "two")]
+    rows: list[Source] = [Output(f"{row}/evaluate", "evaluation") for row in ("one", "two")]
     plan.add("compare", "compare", config, evaluations=rows)
     store = LocalStore(folder / "store")
     write_run(store, Run(id=RUN, pipeline="bm25", config=given, steps=PATHS))
