@@ -302,7 +302,7 @@ def test_one_file_of_an_artifact_may_be_what_was_read(tmp_path):
 
 
 def printed(lineage: Lineage) -> str:
-    console = Console(file=io.StringIO(), width=200, highlight=False)
+    console = Console(file=io.StringIO(), width=80, highlight=False)
     print_lineage(console, lineage)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
@@ -351,7 +351,6 @@ def lineage_command(monkeypatch, capsys):
 
     for name in ("MULTIVIEW_STORE", "MLFLOW_TRACKING_URI"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("COLUMNS", "200")
     return run
 
 

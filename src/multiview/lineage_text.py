@@ -17,13 +17,17 @@ from multiview.lineage import Input, Lineage, Node, flaws
 
 SHORT = 12
 """Digits of a digest or commit that are shown."""
+WIDE = 10_000
 FILES = 3
 """Source files that are named; the others are counted."""
 
 
 def print_lineage(console: Console, lineage: Lineage) -> None:
     """A tree for each root. An artifact that several steps read is shown once, and named where it is read again."""
+    if not console.is_terminal:  # where lines fold; elsewhere each is whole, to be searched
+        console.width = WIDE
     shown: set[Node] = set()
+    told: set[str] = set()
     for root in lineage.roots:
         top = Tree("")
         pending = [(top, "", root)]
@@ -34,18 +38,21 @@ def print_lineage(console: Console, lineage: Lineage) -> None:
             if one.node is None or again:
                 continue
             shown.add(one.node)
-            for line in _details(one.node):
+            key = one.node.record.key
+            same = Text().append(f"{one.node.record.step}, as above", "dim")
+            for line in [same] if key in told else _details(one.node):
                 branch.label.append("\n").append_text(line)  # type: ignore[union-attr]
+            told.add(key)
             inputs = [(branch, name, each) for name, of in one.node.inputs.items() for each in of]
             pending += reversed(inputs)
-        console.print(top.children[0], soft_wrap=True)
+        console.print(top.children[0])
     several = f"{len(lineage.nodes)} artifacts, {decimal(lineage.bytes)}"
     console.print(Text(several, "dim"))
 
 
 def _line(name: str, one: Input, again: bool) -> Text:
     """The artifact, where it stands in the tree."""
-    text = Text(f"{name}: " if name else "", "dim")
+    text = Text().append(f"{name}: " if name else "", "dim")
     if one.node is None:
         return text.append(one.reference.address, "red").append(f"  {one.flaw}", "red")
     record = one.node.record
@@ -65,18 +72,24 @@ def _details(node: Node) -> list[Text]:
     environment = record.environment
     when = record.created[:16].replace("T", " ")
     code = [environment["git_sha"][:SHORT] + _dirty(environment)] if "git_sha" in environment else []
-    code += [environment["image"]] if "image" in environment else []
+    code += [_image(environment["image"])] if "image" in environment else []
     code += [f"multiview {environment['multiview']}"] if "multiview" in environment and not code else []
     step = f"{record.step} {record.step_version}, {when}, {record.seconds:.1f} s"
-    lines = [Text(f"{step}{', by ' if code else ''}{', '.join(code)}", "dim")]
+    lines = [Text().append(f"{step}{', by ' if code else ''}{', '.join(code)}", "dim")]
     if settings := _settings(record.config):
-        lines.append(Text(", ".join(settings), "cyan"))
-    lines += [Text(line, "green") for line in sources_of(record)]
+        lines.append(Text().append(", ".join(settings), "cyan"))
+    lines += [Text().append(line, "green") for line in sources_of(record)]
     return lines
 
 
 def _dirty(environment: Mapping[str, Any]) -> str:
     return "-dirty" if environment["git_sha"].endswith("-dirty") else ""
+
+
+def _image(name: str) -> str:
+    """An image without its registry, its digest shortened."""
+    image, _, digest = name.rsplit("/", 1)[-1].partition("@sha256:")
+    return f"{image}@{digest[:SHORT]}" if digest else image
 
 
 def _settings(config: Mapping[str, Any], prefix: str = "") -> list[str]:

@@ -122,7 +122,8 @@ class StepTeller:
 
     def __init__(self, store: Store, run: str, path: str, name: str):
         self.store, self.run = store, run
-        self.state = StepState(path=path, step=name, status="running", started=time.time(), **code())
+        begun = StepState(path=path, step=name, status="running", started=time.time())
+        self.state = begun.model_copy(update=code())
 
     def tell(self, **fields: Any) -> None:
         self.state = self.state.model_copy(update=fields)
