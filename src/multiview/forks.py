@@ -75,9 +75,9 @@ def offered() -> bool:
 
 @contextlib.contextmanager
 def offer(log: Path) -> Iterator[None]:
-    """Offer forks to the steps that are started in the block, where there can be any; `log` gets what is said
-    before the first."""
-    if sys.platform != "linux" or not metadata.version("torch").endswith("+cpu"):
+    """Offer forks to the steps that are started in the block, where there can be any and nobody offers them yet;
+    `log` gets what is said before the first."""
+    if offered() or sys.platform != "linux" or not metadata.version("torch").endswith("+cpu"):
         yield
         return
     with tempfile.TemporaryDirectory(prefix="multiview-forks-") as folder:
@@ -93,7 +93,7 @@ def offer(log: Path) -> Iterator[None]:
         try:
             yield
         finally:
-            del os.environ[FORKS]
+            os.environ.pop(FORKS, None)
             server.kill()
             server.communicate()
 
