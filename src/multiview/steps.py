@@ -238,7 +238,7 @@ STEPS: dict[str, Step] = {
         ),
         Step(
             name="evaluate",
-            version=4,
+            version=5,
             run="multiview.evaluation.evaluate:evaluate",
             settings=("evaluation", "encode", "questions.answer_matching"),
             inputs=("model", "index", "passages", "questions", "train_questions"),
@@ -247,7 +247,7 @@ STEPS: dict[str, Step] = {
         ),
         Step(
             name="evaluate-bm25",
-            version=4,
+            version=5,
             run="multiview.evaluation.evaluate:evaluate_bm25",
             settings=("evaluation", "bm25", *_MATCHING),
             inputs=("passages", "questions"),
@@ -255,7 +255,7 @@ STEPS: dict[str, Step] = {
         ),
         Step(
             name="evaluate-fusion",
-            version=3,
+            version=4,
             run="multiview.evaluation.fusion:evaluate_fusion",
             settings=("evaluation", "comparison.fusion_constant", "questions.answer_matching"),
             inputs=("evaluations", "passages", "questions"),
@@ -264,7 +264,7 @@ STEPS: dict[str, Step] = {
         ),
         Step(
             name="compare",
-            version=4,
+            version=5,
             run="multiview.evaluation.compare:compare",
             settings=(
                 "comparison.rows",
