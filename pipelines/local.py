@@ -18,11 +18,12 @@ from typing import Any
 
 from filelock import FileLock
 
-from multiview import tracking
+from multiview import forks, tracking
 from multiview.artifacts.store import LocalStore, Store
 from multiview.errors import InputError, StepFailed, one_line
-from multiview.runner import DRIVER_LOCK, SHARD_THREADS, SHIP_SECONDS
+from multiview.runner import DRIVER_LOCK, SHIP_SECONDS
 from multiview.runs import Context, Run, StepState, write_run
+from multiview.work import SHARD_THREADS
 from pipelines.plan import Plan
 from pipelines.progress import Progress
 
@@ -40,6 +41,7 @@ def run_here(plan: Plan, run: Run, store: Store, tracking_uri: str, debug: bool 
     with (
         _driver_lock(),
         _shard_threads(plan),
+        forks.offer(log),
         Progress(store, run.id, plan.paths(), started) as progress,
         _shipping(store, run, tracking_uri),
     ):

@@ -38,6 +38,8 @@ class Step:
     """Whether its function takes `checkpoints`, from which an interrupted one goes on."""
     together: bool = False
     """Whether several nodes can do it together."""
+    torch: bool = False
+    """Whether it imports torch, which takes seconds."""
 
     @property
     def by_shard(self) -> tuple[str, ...]:
@@ -122,6 +124,7 @@ STEPS: dict[str, Step] = {
             inputs=(),
             outputs=(names.MODEL,),
             sources="multiview.model.bases:fingerprint",
+            torch=True,
         ),
         Step(
             name="train",
@@ -132,6 +135,7 @@ STEPS: dict[str, Step] = {
             outputs=(names.MODEL,),
             checkpoints=True,
             together=True,
+            torch=True,
         ),
         Step(
             name="initial-generator",
@@ -141,6 +145,7 @@ STEPS: dict[str, Step] = {
             inputs=(),
             outputs=(names.GENERATOR,),
             sources="multiview.generation.sources:fingerprint",
+            torch=True,
         ),
         Step(
             name="train-generator",
@@ -150,6 +155,7 @@ STEPS: dict[str, Step] = {
             inputs=("base", "passages", "questions"),
             outputs=(names.GENERATOR,),
             checkpoints=True,
+            torch=True,
         ),
         Step(
             name="generate-queries",
@@ -160,6 +166,7 @@ STEPS: dict[str, Step] = {
             outputs=(names.QUERIES,),
             shards=True,
             checkpoints=True,
+            torch=True,
         ),
         Step(
             name="evaluate-queries",
@@ -188,6 +195,7 @@ STEPS: dict[str, Step] = {
             outputs=(names.MODEL,),
             checkpoints=True,
             together=True,
+            torch=True,
         ),
         Step(
             name="encode-with-queries",
@@ -197,6 +205,7 @@ STEPS: dict[str, Step] = {
             inputs=("model", "passages", "queries"),
             outputs=(names.EMBEDDINGS,),
             shards=True,
+            torch=True,
         ),
         Step(
             name="encode",
@@ -206,6 +215,7 @@ STEPS: dict[str, Step] = {
             inputs=("model", "passages"),
             outputs=(names.EMBEDDINGS,),
             shards=True,
+            torch=True,
         ),
         Step(
             name="index",
@@ -224,18 +234,20 @@ STEPS: dict[str, Step] = {
             inputs=("model", "index", "passages", "questions", "bm25_negatives"),
             outputs=(names.NEGATIVES,),
             sources="multiview.negatives.mined:fingerprint",
+            torch=True,
         ),
         Step(
             name="evaluate",
-            version=4,
+            version=5,
             run="multiview.evaluation.evaluate:evaluate",
             settings=("evaluation", "encode", "questions.answer_matching"),
             inputs=("model", "index", "passages", "questions", "train_questions"),
             outputs=(names.EVALUATION,),
+            torch=True,
         ),
         Step(
             name="evaluate-bm25",
-            version=4,
+            version=5,
             run="multiview.evaluation.evaluate:evaluate_bm25",
             settings=("evaluation", "bm25", *_MATCHING),
             inputs=("passages", "questions"),
@@ -243,7 +255,7 @@ STEPS: dict[str, Step] = {
         ),
         Step(
             name="evaluate-fusion",
-            version=3,
+            version=4,
             run="multiview.evaluation.fusion:evaluate_fusion",
             settings=("evaluation", "comparison.fusion_constant", "questions.answer_matching"),
             inputs=("evaluations", "passages", "questions"),
@@ -252,7 +264,7 @@ STEPS: dict[str, Step] = {
         ),
         Step(
             name="compare",
-            version=4,
+            version=5,
             run="multiview.evaluation.compare:compare",
             settings=(
                 "comparison.rows",
