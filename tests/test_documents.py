@@ -42,6 +42,7 @@ ELSEWHERE = {
         "tests/kubeflow/test_rerun.py",
         'f"rerun {step} --from {run} --submit --host {kubeflow.url}',
     ),
+    "python -m pipelines compare RUN RUN": ("tests/pipelines/test_comparing.py", 'say("compare", camvr, dpr'),
     "python -m pipelines submit": ("tests/kubeflow/test_kubeflow_document.py", "(?:submit|schedule)"),
     "python -m pipelines schedule": ("tests/kubeflow/test_kubeflow_document.py", "(?:submit|schedule)"),
 }
