@@ -123,7 +123,16 @@ def test_pods_are_set_in_one_place(tmp_path):
 
 
 def test_a_training_on_several_nodes_is_told_of_them_and_waits_in_a_small_pod(tmp_path):
-    ir, _ = compiled(tmp_path, steps={"train": {"nodes": 2, "gpus": 8}}, mlflow_uri="http://mlflow:5000")
+    """With the secrets of every other pod, and the whole of what they need to know."""
+    ir, platform = compiled(
+        tmp_path,
+        steps={"train": {"nodes": 2, "gpus": 8}},
+        mlflow_uri="http://mlflow:5000",
+        mlflow_secret="keys",
+        hub_secret="hub",
+        bucket_secret="keys",
+        service_account="multiview-steps",
+    )
     container = ir["deploymentSpec"]["executors"]["exec-train"]["container"]
     assert container["image"] == CPU_IMAGE and "accelerator" not in container["resources"]
     assert container["resources"]["resourceMemoryLimit"] == "8Gi"
@@ -131,6 +140,22 @@ def test_a_training_on_several_nodes_is_told_of_them_and_waits_in_a_small_pod(tm
     nodes = Nodes.model_validate_json(told[NODES])
     assert (nodes.image, nodes.pod.nodes, nodes.pod.gpus) == (GPU_IMAGE, 2, 8)
     assert nodes.environment == {"MLFLOW_TRACKING_URI": "http://mlflow:5000"}
+    assert nodes.service_account == "multiview-steps"
+    assert nodes.secrets == {
+        "keys": {
+            name: name
+            for name in (
+                *("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD"),
+                *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"),
+            )
+        },
+        "hub": {"HF_TOKEN": "HF_TOKEN"},
+    }
+    for step in platform.values():
+        given = {
+            s["secretName"]: {k["secretKey"]: k["envVar"] for k in s["keyToEnv"]} for s in step["secretAsEnv"]
+        }
+        assert given == nodes.secrets
     other = ir["deploymentSpec"]["executors"]["exec-encode"]["container"]
     assert NODES not in {variable["name"] for variable in other["env"]}
 
