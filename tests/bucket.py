@@ -83,8 +83,8 @@ def serve(port: int, bucket: str, log: str) -> None:
     handle, close = emulator.Router.handle, emulator.Response.close
     asked: set[tuple[str, str]] = set()
 
-    def faulty(router, method):
-        handler = router._request_handler
+    def faulty(self, method):
+        handler = self._request_handler
         request = (method, handler.path)
         refusal = None
         if "private" in handler.path:
@@ -93,7 +93,7 @@ def serve(port: int, bucket: str, log: str) -> None:
             asked.add(request)
             refusal = (503, b"")
         if refusal is None:
-            handle(router, method)
+            handle(self, method)
             return
         handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
         handler.send_response(refusal[0])
@@ -101,13 +101,13 @@ def serve(port: int, bucket: str, log: str) -> None:
         handler.end_headers()
         handler.wfile.write(refusal[1])
 
-    def counted(response):
-        handler = response._handler
+    def counted(self):
+        handler = self._handler
         received = int(handler.headers.get("Content-Length") or 0)
         with Path(log).open("a") as lines:
-            line = Asked(handler.command, unquote(handler.path), received, len(response._content))
+            line = Asked(handler.command, unquote(handler.path), received, len(self._content))
             lines.write(json.dumps(line) + "\n")
-        close(response)
+        close(self)
 
     emulator.Router.handle, emulator.Response.close = faulty, counted
     server = create_server("127.0.0.1", port, in_memory=True, default_bucket=bucket)
