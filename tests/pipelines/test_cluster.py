@@ -17,7 +17,7 @@ from multiview.artifacts.store import LocalStore
 from multiview.config import Config
 from multiview.errors import InputError
 from multiview.lifecycle import close_run, open_run
-from multiview.overrides import Overrides, validate
+from multiview.overrides import Overrides, gather, validate
 from multiview.runs import Context, Run, StepState, read_run, write_state
 from multiview.training.trainjob import NODES, Nodes
 from pipelines.kubeflow import cluster_pipeline, compile_plan
@@ -28,6 +28,7 @@ from tests.corpus import squad_corpus
 
 GOLDEN = Path(__file__).parent / "golden"
 ON_GPU = {"train", "encode", "mine", "evaluate"}
+ON_GPU |= {"train-generator", "generate-queries", "encode-with-queries", "warm-up"}
 
 
 def documents(path: Path) -> tuple[dict, dict]:
@@ -49,7 +50,19 @@ def tasks_of(ir: dict) -> dict[str, dict]:
 
 @pytest.mark.parametrize("name", PIPELINES)
 def test_every_task_has_image_resources_timeout_and_retries_and_no_cache(name):
-    ir, platform = documents(GOLDEN / f"{name}.yaml")
+    check_tasks(*documents(GOLDEN / f"{name}.yaml"))
+
+
+def test_so_has_every_task_that_queries_are_generated_by(tmp_path):
+    """The steps that only the Dual Cross Encoder has, which no golden pipeline holds."""
+    overrides = gather("dual-cross", ["generation.fine_tune=true", "train.warm_up={max_steps: 2}"])
+    target = compile_plan(training(overrides), tmp_path / "training.yaml", validate(overrides))
+    tasks = check_tasks(*documents(target))
+    assert {"generate-queries", "gather-queries", "train-generator", "warm-up", "evaluate-queries"} <= tasks
+
+
+def check_tasks(ir: dict, platform: dict) -> set[str]:
+    """The tasks' names."""
     tasks = tasks_of(ir)
     assert len(tasks) >= 13 and {"open-run", "close-run", "split"} <= set(tasks)
     for task_name, task in tasks.items():
@@ -67,6 +80,7 @@ def test_every_task_has_image_resources_timeout_and_retries_and_no_cache(name):
         assert platform[executor]["activeDeadlineSeconds"] == str(24 * 3600)
         assert ("emptyDirMounts" in platform[executor]) == gpu
     assert set(platform) == set(ir["deploymentSpec"]["executors"])
+    return set(tasks)
 
 
 @pytest.mark.parametrize("name", PIPELINES)
