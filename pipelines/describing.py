@@ -10,8 +10,8 @@ from typing import Any
 
 from multiview.artifacts.record import Reference
 from multiview.overrides import Overrides, outcome
-from multiview.runner import GIT_SHA
 from multiview.runs import Run, run_id
+from multiview.work import GIT_SHA
 from pipelines.plan import Plan
 from pipelines.training import PIPELINES
 

@@ -18,11 +18,12 @@ from typing import Any
 
 from filelock import FileLock
 
-from multiview import tracking
+from multiview import forks, tracking
 from multiview.artifacts.store import LocalStore, Store
 from multiview.errors import InputError, StepFailed, one_line
-from multiview.runner import DRIVER_LOCK, GIT_SHA, SHARD_THREADS, SHIP_SECONDS
+from multiview.runner import DRIVER_LOCK, SHIP_SECONDS
 from multiview.runs import Context, Run, StepState, write_run
+from multiview.work import GIT_SHA, SHARD_THREADS
 from pipelines.plan import Plan
 from pipelines.progress import Progress
 
@@ -41,6 +42,7 @@ def run_here(plan: Plan, run: Run, store: Store, tracking_uri: str, debug: bool 
         _driver_lock(),
         _shard_threads(plan),
         _code_of(run),
+        forks.offer(log),
         Progress(store, run.id, plan.paths(), started) as progress,
         _shipping(store, run, tracking_uri),
     ):

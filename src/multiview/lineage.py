@@ -22,7 +22,7 @@ from multiview.artifacts.record import (
     split_address,
 )
 from multiview.artifacts.staging import broken_file
-from multiview.artifacts.store import BLOCK, Store
+from multiview.artifacts.store import PART, Store
 from multiview.errors import InputError
 from multiview.steps import STEPS, key_of
 
@@ -201,7 +201,7 @@ def _problem(store: Store, path: str, file: File, told: Callable[[int], None]) -
     digest, size = hashlib.sha256(), 0
     try:
         with store.open(path) as stream:
-            while block := stream.read(BLOCK):
+            while block := stream.read(PART):
                 digest.update(block)
                 size += len(block)
                 told(len(block))

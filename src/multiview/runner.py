@@ -5,44 +5,29 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
-from multiview import __version__
-from multiview.artifacts.attempt import Attempt
+from multiview import forks
 from multiview.artifacts.checkpoints import Checkpoints
-from multiview.artifacts.record import Record, Reference, load_record, load_reference, read_record
-from multiview.artifacts.staged import Staged
-from multiview.artifacts.staging import scratch, stage
+from multiview.artifacts.record import Record, Reference, load_record, read_record
+from multiview.artifacts.staging import scratch
 from multiview.artifacts.store import Store, open_store
-from multiview.errors import InputError, one_line
-from multiview.events import EventLog, Silent
-from multiview.runs import Context, StepState, write_state
+from multiview.errors import InputError
+from multiview.events import Silent
+from multiview.runs import Context
 from multiview.steps import Step, step
 from multiview.training.trainjob import NODES
+from multiview.work import Inputs, StepTeller, Work, make
 
 DRIVER_LOCK = "MULTIVIEW_DRIVER_LOCK"
 """Environment variable: a file that the driver keeps locked while it lives."""
 
-SHARD_THREADS = "MULTIVIEW_SHARD_THREADS"
-"""Environment variable: threads of a step that works on one shard beside others."""
-
-GIT_SHA = "MULTIVIEW_GIT_SHA"
-"""Environment variable: the commit of the code that runs, with `-dirty` where files differ from it."""
-
-IMAGE = "MULTIVIEW_IMAGE"
-"""Environment variable of a pod: the image that it runs in."""
-
 SHIP_SECONDS = 20.0
 """Between two shipments of a step that goes on."""
-
-Inputs = Mapping[str, Reference | list[Reference]]
 
 
 def execute(
@@ -117,34 +102,10 @@ def _shipping(told: StepTeller) -> Iterator[None]:
         ship()
 
 
-class StepTeller:
-    """The state file of one step of one run, told piece by piece."""
-
-    def __init__(self, store: Store, run: str, path: str, name: str):
-        self.store, self.run = store, run
-        begun = StepState(path=path, step=name, status="running", started=time.time())
-        self.state = begun.model_copy(update=code())
-
-    def tell(self, **fields: Any) -> None:
-        self.state = self.state.model_copy(update=fields)
-        write_state(self.store, self.run, self.state)
-
-    @contextlib.contextmanager
-    def failures(self) -> Iterator[None]:
-        """Whatever is raised in the block is also told, as one line."""
-        try:
-            yield
-        except BaseException as error:
-            bad_input = isinstance(error, InputError)
-            line = str(error) if bad_input else one_line(error)
-            self.tell(status="failed", ended=time.time(), error=line, bad_input=bad_input)
-            raise
-
-
 def run_step(step: Step, told: StepTeller, config: str, inputs: Inputs) -> dict[str, Record]:
     """Records of a step's outputs by kind, found or made. Raises whatever the step raises."""
     store = told.store
-    work = _Work.of(step, config, inputs)
+    work = Work.of(step, config, inputs)
     told.state = told.state.model_copy(
         update={"key": work.key, "config": json.loads(config), "inputs": work.references}
     )
@@ -152,7 +113,7 @@ def run_step(step: Step, told: StepTeller, config: str, inputs: Inputs) -> dict[
     outputs = {kind: record for kind, record in found.items() if record}
     complete = len(outputs) == len(found)
     if not complete:
-        outputs = _make_on_nodes(work, told, config) or _make(work, told)
+        outputs = _make_on_nodes(work, told, config) or _make_in_fork(work, told) or make(work, told)
     if step.checkpoints:
         Checkpoints(store, work.key, scratch()).clear()
     told.tell(
@@ -171,12 +132,12 @@ def run_on_node(step: Step, told: StepTeller, config: str, inputs: Inputs, first
     """
     if find_records(told.store, step, config, inputs):
         return
-    work = _Work.of(step, config, inputs)
+    work = Work.of(step, config, inputs)
     if first:
         told.state = told.state.model_copy(
             update={"key": work.key, "config": json.loads(config), "inputs": work.references}
         )
-        _make(work, told)
+        make(work, told)
         return
     folder = scratch() / "unpublished"
     outputs = {kind: folder / kind for kind in step.outputs}
@@ -186,83 +147,13 @@ def run_on_node(step: Step, told: StepTeller, config: str, inputs: Inputs, first
 
 def find_records(store: Store, step: Step, config: str, inputs: Inputs) -> dict[str, Record] | None:
     """The records of a step's outputs by kind, if all of them are in the store already."""
-    key = _Work.of(step, config, inputs).key
+    key = Work.of(step, config, inputs).key
     found = {kind: read_record(store, kind, key) for kind in step.outputs}
     records = {kind: record for kind, record in found.items() if record}
     return records if len(records) == len(found) else None
 
 
-@dataclass(frozen=True)
-class _Work:
-    """A step with all that decides its output."""
-
-    step: Step
-    settings: SimpleNamespace
-    references: dict[str, list[Reference]]
-    records: dict[str, list[tuple[Store, Record]]]
-    sources: Any
-    key: str
-
-    @classmethod
-    def of(cls, step: Step, config: str, inputs: Inputs) -> _Work:
-        """Raises InputError for an input that is gone or not the one that was meant."""
-        settings = step.parse(config)
-        references = {name: v if isinstance(v, list) else [v] for name, v in inputs.items()}
-        records = {name: [load_reference(r, name) for r in refs] for name, refs in references.items()}
-        digests: dict[str, Any] = {}
-        for name, refs in references.items():
-            parts = [
-                record.file(ref.file).sha256 if ref.file else record.digest
-                for ref, (_, record) in zip(refs, records[name], strict=True)
-            ]
-            digests[name] = parts if name in step.lists else parts[0]
-        sources = step.fingerprint(settings)
-        return cls(step, settings, references, records, sources, step.key(settings, digests, sources))
-
-    def stage(self) -> dict[str, Staged | list[Staged]]:
-        """All inputs on local disk."""
-        staged = {
-            name: [stage(s, r, ref.file) for (s, r), ref in zip(self.records[name], refs, strict=True)]
-            for name, refs in self.references.items()
-        }
-        return {name: parts if name in self.step.lists else parts[0] for name, parts in staged.items()}
-
-
-def _make(work: _Work, told: StepTeller) -> dict[str, Record]:
-    """Do a step's work and publish its outputs; the records that count, ours or a faster attempt's."""
-    step, store = work.step, told.store
-    attempts = {kind: Attempt(store, kind, work.key) for kind in step.outputs}
-    first = attempts[step.outputs[0]]
-    log = EventLog(store, first.data)
-    told.tell(attempt=first.data)
-    more = {"checkpoints": Checkpoints(store, work.key, scratch(), log)} if step.checkpoints else {}
-    if step.shards and SHARD_THREADS in os.environ:
-        os.environ["OMP_NUM_THREADS"] = os.environ[SHARD_THREADS]  # torch reads it when imported
-    try:
-        folders = {kind: attempt.path for kind, attempt in attempts.items()}
-        step.function()(work.settings, work.stage(), folders, log, **more)
-        return {
-            kind: attempt.publish(
-                step=step.name,
-                step_version=step.version,
-                config={name: section.key_settings() for name, section in vars(work.settings).items()},
-                inputs=work.references,
-                sources=work.sources,
-                facts=log.facts,
-                environment=environment(),
-            )[0]
-            for kind, attempt in attempts.items()
-        }
-    except Exception:
-        for attempt in attempts.values():
-            with contextlib.suppress(Exception):  # the step's own error is the one to tell
-                attempt.abandon()
-        raise
-    finally:
-        log.close()
-
-
-def _make_on_nodes(work: _Work, told: StepTeller, config: str) -> dict[str, Record] | None:
+def _make_on_nodes(work: Work, told: StepTeller, config: str) -> dict[str, Record] | None:
     """Have a step's work done by pods of their own; None where the environment names none."""
     if not work.step.together or NODES not in os.environ:
         return None
@@ -271,21 +162,13 @@ def _make_on_nodes(work: _Work, told: StepTeller, config: str) -> dict[str, Reco
     return make_on_nodes(work.step, told, config, work.references, work.key)
 
 
-def code() -> dict[str, str]:
-    """The commit and the image of the code that runs here, where the environment names them."""
-    variables = {"git_sha": GIT_SHA, "image": IMAGE}
-    return {name: os.environ[variable] for name, variable in variables.items() if os.environ.get(variable)}
-
-
-def environment() -> dict[str, Any]:
-    """Whose code ran, and what can change the last bits of a float: versions, device, instruction set."""
-    found: dict[str, Any] = {**code(), "multiview": __version__, "python": sys.version.split()[0]}
-    if torch := sys.modules.get("torch"):
-        found["torch"] = torch.__version__
-        found["instruction_set"] = torch.backends.cpu.get_cpu_capability()
-        found["threads"] = torch.get_num_threads()
-        found["device"] = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
-    return found
+def _make_in_fork(work: Work, told: StepTeller) -> dict[str, Record] | None:
+    """Have a step's work done in a fork; None where there are none, or the step is quick to start."""
+    if not work.step.torch or not forks.offered():
+        return None
+    attempt = forks.make(told, work.sources)
+    told.state = told.state.model_copy(update={"attempt": attempt})
+    return {kind: load_record(f"{told.store.url}/{kind}/{work.key}")[1] for kind in work.step.outputs}
 
 
 def watch_driver() -> None:

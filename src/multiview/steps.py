@@ -38,6 +38,8 @@ class Step:
     """Whether its function takes `checkpoints`, from which an interrupted one goes on."""
     together: bool = False
     """Whether several nodes can do it together."""
+    torch: bool = False
+    """Whether it imports torch, which takes seconds."""
 
     @property
     def by_shard(self) -> tuple[str, ...]:
@@ -129,6 +131,7 @@ STEPS: dict[str, Step] = {
             inputs=(),
             outputs=(names.MODEL,),
             sources="multiview.model.bases:fingerprint",
+            torch=True,
         ),
         Step(
             name="train",
@@ -139,6 +142,7 @@ STEPS: dict[str, Step] = {
             outputs=(names.MODEL,),
             checkpoints=True,
             together=True,
+            torch=True,
         ),
         Step(
             name="initial-generator",
@@ -148,6 +152,7 @@ STEPS: dict[str, Step] = {
             inputs=(),
             outputs=(names.GENERATOR,),
             sources="multiview.generation.sources:fingerprint",
+            torch=True,
         ),
         Step(
             name="train-generator",
@@ -157,6 +162,7 @@ STEPS: dict[str, Step] = {
             inputs=("base", "passages", "questions"),
             outputs=(names.GENERATOR,),
             checkpoints=True,
+            torch=True,
         ),
         Step(
             name="generate-queries",
@@ -167,6 +173,7 @@ STEPS: dict[str, Step] = {
             outputs=(names.QUERIES,),
             shards=True,
             checkpoints=True,
+            torch=True,
         ),
         Step(
             name="evaluate-queries",
@@ -195,6 +202,7 @@ STEPS: dict[str, Step] = {
             outputs=(names.MODEL,),
             checkpoints=True,
             together=True,
+            torch=True,
         ),
         Step(
             name="encode-with-queries",
@@ -204,6 +212,7 @@ STEPS: dict[str, Step] = {
             inputs=("model", "passages", "queries"),
             outputs=(names.EMBEDDINGS,),
             shards=True,
+            torch=True,
         ),
         Step(
             name="encode",
@@ -213,6 +222,7 @@ STEPS: dict[str, Step] = {
             inputs=("model", "passages"),
             outputs=(names.EMBEDDINGS,),
             shards=True,
+            torch=True,
         ),
         Step(
             name="index",
@@ -231,18 +241,20 @@ STEPS: dict[str, Step] = {
             inputs=("model", "index", "passages", "questions", "bm25_negatives"),
             outputs=(names.NEGATIVES,),
             sources="multiview.negatives.mined:fingerprint",
+            torch=True,
         ),
         Step(
             name="evaluate",
-            version=4,
+            version=5,
             run="multiview.evaluation.evaluate:evaluate",
             settings=("evaluation", "encode", "questions.answer_matching"),
             inputs=("model", "index", "passages", "questions", "train_questions"),
             outputs=(names.EVALUATION,),
+            torch=True,
         ),
         Step(
             name="evaluate-bm25",
-            version=4,
+            version=5,
             run="multiview.evaluation.evaluate:evaluate_bm25",
             settings=("evaluation", "bm25", *_MATCHING),
             inputs=("passages", "questions"),
@@ -250,7 +262,7 @@ STEPS: dict[str, Step] = {
         ),
         Step(
             name="evaluate-fusion",
-            version=3,
+            version=4,
             run="multiview.evaluation.fusion:evaluate_fusion",
             settings=("evaluation", "comparison.fusion_constant", "questions.answer_matching"),
             inputs=("evaluations", "passages", "questions"),
@@ -259,7 +271,7 @@ STEPS: dict[str, Step] = {
         ),
         Step(
             name="compare",
-            version=4,
+            version=5,
             run="multiview.evaluation.compare:compare",
             settings=(
                 "comparison.rows",

@@ -1,19 +1,35 @@
 """A small world to run pipelines in: corpus, base model, preset, store."""
 
+import atexit
+import contextlib
 import os
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import yaml
 
+from multiview import forks
 from multiview.artifacts.store import open_store
 from multiview.runs import StepState, read_states
 from tests.corpus import squad_corpus
 from tests.tiny import tiny_bert
 
 ROOT = Path(__file__).parents[2]
+
+
+@cache
+def shared_forks() -> dict[str, str]:
+    """The environment of commands whose steps share one process that has imported torch: these tests' own."""
+    lasting = contextlib.ExitStack()
+    atexit.register(lasting.close)
+    log = Path(lasting.enter_context(tempfile.TemporaryDirectory())) / "forks.log"
+    lasting.enter_context(forks.offer(log))
+    address = os.environ.pop(forks.FORKS, None)
+    return {forks.FORKS: address} if address else {}
 
 
 @dataclass
@@ -67,7 +83,7 @@ class World:
         return subprocess.Popen(
             self.command(*words),
             cwd=ROOT,
-            env={**os.environ, **self.environment, **environment},
+            env={**os.environ, **shared_forks(), **self.environment, **environment},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
 import regex
-from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
-from rouge_score.rouge_scorer import RougeScorer
 
 from multiview.names import ROUGE_L, SELF_BLEU
 
@@ -16,7 +15,6 @@ LEVELS = 5
 """Levels of diversity (Figure 4)."""
 
 _WORD = regex.compile(r"[\p{L}\p{N}\p{M}]+")
-_SMOOTHING = SmoothingFunction().method1
 
 
 class Words:
@@ -26,7 +24,11 @@ class Words:
         return _WORD.findall(text.lower())
 
 
-_ROUGE = RougeScorer(["rougeL"], tokenizer=Words())
+@cache
+def _rouge() -> Any:
+    from rouge_score.rouge_scorer import RougeScorer  # which takes seconds, as nltk does
+
+    return RougeScorer(["rougeL"], tokenizer=Words())
 
 
 def rouge_l_by_number(question: str, queries: Sequence[str], most: int) -> np.ndarray:
@@ -36,7 +38,7 @@ def rouge_l_by_number(question: str, queries: Sequence[str], most: int) -> np.nd
     """
     best = np.zeros(most)
     for number, query in enumerate(queries[:most]):
-        best[number:] = np.maximum(best[number:], _ROUGE.score(question, query)["rougeL"].fmeasure)
+        best[number:] = np.maximum(best[number:], _rouge().score(question, query)["rougeL"].fmeasure)
     return best
 
 
@@ -47,9 +49,12 @@ def self_bleu(queries: Sequence[str]) -> float | None:
     """
     if len(queries) < 2:
         return None
+    from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
+
+    smoothing = SmoothingFunction().method1
     words = [Words().tokenize(query) for query in queries]
     scores = [
-        sentence_bleu([*words[:number], *words[number + 1 :]], own, smoothing_function=_SMOOTHING)
+        sentence_bleu([*words[:number], *words[number + 1 :]], own, smoothing_function=smoothing)
         for number, own in enumerate(words)
     ]
     return float(np.mean(scores))  # type: ignore[arg-type]
