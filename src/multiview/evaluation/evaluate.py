@@ -17,7 +17,7 @@ from multiview.data.answers import Mode
 from multiview.data.passages import read_passages
 from multiview.data.questions import Question, read_questions
 from multiview.errors import InputError
-from multiview.evaluation.best import BEST_FILE, Span, ViewsOf, write_best
+from multiview.evaluation.best import BEST_FILE, FindViews, IndexViews, Span, write_best
 from multiview.evaluation.metrics import Values, first_rank, gold_metrics, means, top_k_accuracy
 from multiview.evaluation.runs import write_qrels, write_run
 from multiview.negatives.filtering import answer_holding, positive_hits
@@ -62,7 +62,7 @@ def evaluate(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tel
         settings.evaluation,
         settings.questions.answer_matching,
         tell,
-        views_of=ViewsOf(encoder.layout, index, queries, inputs["passages"].path),
+        views_of=IndexViews(encoder.layout, index, queries, inputs["passages"].path),
     )
     training = inputs.get("train_questions")
     subject = Subject(
@@ -119,7 +119,7 @@ def write_evaluation(
     mode: Mode,
     tell: Any,
     tag: str = "multiview",
-    views_of: ViewsOf | None = None,
+    views_of: FindViews | None = None,
 ) -> None:
     """Measure rankings and write them down, for any retriever.
 
