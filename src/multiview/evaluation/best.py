@@ -48,8 +48,8 @@ Span = tuple[int, int]
 class Views:
     """What is known of a passage's views: scores [views], and the parts of the text that they stand for."""
 
-    scores: list[float]
-    spans: list[Span | None]
+    scores: Sequence[float]
+    spans: Sequence[Span | None]
     """Of each view [start, stop) in code points; none where it stands for no part of the text."""
 
 
