@@ -17,6 +17,8 @@ MLFLOW_KEYS = {name: name for name in ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACK
 HUB_KEYS = {"HF_TOKEN": "HF_TOKEN"}
 BUCKET_KEYS = {name: name for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")}
 SHARED_MEMORY = "/dev/shm"
+WAIT_HOURS = 12.0
+"""That the pods of a training on several nodes may wait for nodes, or for a queue, before their own time runs."""
 OWN_STEPS = ("open-run", "close-run")
 """Steps of Kubeflow's alone, which no plan has."""
 
@@ -62,7 +64,7 @@ class Pods:
                 secrets=self._secrets(),
             )
             environment = {**environment, NODES: nodes.model_dump_json()}
-            pod = self.settings.cpu
+            pod = self._follower(pod)
         if step in ON_GPU and not pod.gpus:
             task.set_container_image(CPU_IMAGE)
         environment[IMAGE] = GPU_IMAGE if step in ON_GPU and pod.gpus else CPU_IMAGE
@@ -86,6 +88,11 @@ class Pods:
         for name, value in environment.items():
             task.set_env_variable(name, value)
         return task.set_caching_options(False)
+
+    def _follower(self, pod: Pod) -> Pod:
+        """A small pod that lives as long as those that it follows, which are started when there is room for them."""
+        own = {"retries": pod.retries, "backoff_seconds": pod.backoff_seconds}
+        return self.settings.cpu.model_copy(update=own | {"timeout_hours": pod.timeout_hours + WAIT_HOURS})
 
     def _secrets(self) -> dict[str, dict[str, str]]:
         """Of each secret that the settings name, its keys and the environment variable of each."""

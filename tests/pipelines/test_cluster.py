@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -142,7 +143,7 @@ def test_a_training_on_several_nodes_is_told_of_them_and_waits_in_a_small_pod(tm
     """With the secrets of every other pod, and the whole of what they need to know."""
     ir, platform = compiled(
         tmp_path,
-        steps={"train": {"nodes": 2, "gpus": 8}},
+        steps={"train": {"nodes": 2, "gpus": 8, "timeout_hours": 100, "retries": 7, "backoff_seconds": 5}},
         mlflow_uri="http://mlflow:5000",
         mlflow_secret="keys",
         hub_secret="hub",
@@ -152,6 +153,9 @@ def test_a_training_on_several_nodes_is_told_of_them_and_waits_in_a_small_pod(tm
     container = ir["deploymentSpec"]["executors"]["exec-train"]["container"]
     assert container["image"] == CPU_IMAGE and "accelerator" not in container["resources"]
     assert container["resources"]["resourceMemoryLimit"] == "8Gi"
+    assert platform["exec-train"]["activeDeadlineSeconds"] == "403200", "it outlives those that it follows"
+    policy = tasks_of(ir)["train"]["retryPolicy"]
+    assert (policy["maxRetryCount"], policy["backoffDuration"]) == (7, "5s")
     told = {variable["name"]: variable["value"] for variable in container["env"]}
     nodes = Nodes.model_validate_json(told[NODES])
     assert (nodes.image, nodes.pod.nodes, nodes.pod.gpus) == (GPU_IMAGE, 2, 8)
@@ -260,9 +264,8 @@ def test_the_exit_handler_closes_the_run_and_tells_of_a_failure(tmp_path, monkey
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     where, store, run = str(tmp_path / "store"), LocalStore(tmp_path / "store"), described(steps=["split"])
     open_run(where, run, "aaaa")
-    state = StepState(
-        path="split", step="split", status="failed", started=1.0, ended=2.0, error="no such file"
-    )
+    now = time.time()
+    state = StepState(path="split", step="split", status="failed", started=now, error="no such file")
     write_state(store, "training-1", state)
     close_run(where, run, "aaaa", "FAILED", "inner task failed", receiver.url)
     (notice,) = receiver.notices
@@ -277,18 +280,51 @@ def test_a_pod_that_was_killed_without_a_word_still_fails_its_run(tmp_path, monk
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     where, store, run = str(tmp_path / "store"), LocalStore(tmp_path / "store"), described(steps=["split"])
     open_run(where, run, "aaaa")
-    write_state(store, "training-1", StepState(path="split", step="split", status="running", started=1.0))
+    state = StepState(path="split", step="split", status="running", started=time.time())
+    write_state(store, "training-1", state)
     close_run(where, run, "aaaa", "FAILED", "", receiver.url)
     assert receiver.notices[0]["unfinished"] == ["split"]
     (parent,) = MlflowClient(uri).search_runs(["1"], f"tags.`{names.TAG_STORE}` LIKE '%'")
     assert parent.info.status == "FAILED"
 
 
-def test_a_run_that_succeeds_tells_nobody(tmp_path, monkeypatch, receiver):
+@pytest.mark.parametrize("word", ["SUCCEEDED", "COMPLETE", "RUNNING", "FAILED"])
+@pytest.mark.parametrize("status", ["done", "found", "failed", "running", None])
+def test_a_run_has_succeeded_when_all_its_steps_have_whatever_kubeflow_says(
+    tmp_path, monkeypatch, receiver, word, status
+):
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    open_run(str(tmp_path), described(), "aaaa")
-    close_run(str(tmp_path), described(), "aaaa", "SUCCEEDED", "", receiver.url)
-    assert receiver.notices == []
+    store, run = LocalStore(tmp_path), described(steps=["split", "bm25-negatives"])
+    open_run(str(tmp_path), run, "aaaa")
+    now = time.time()
+    write_state(store, "training-1", StepState(path="split", step="split", status="done", started=now))
+    if status:
+        last = StepState(path="bm25-negatives", step="bm25-negatives", status=status, started=now)
+        write_state(store, "training-1", last)
+    close_run(str(tmp_path), run, "aaaa", word, "", receiver.url)
+    assert len(receiver.notices) == (status not in ("done", "found"))
+
+
+def test_what_an_earlier_start_did_is_no_success_of_this_one(tmp_path, monkeypatch, receiver):
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    run, before = described(steps=["split"]), time.time() - 3600
+    open_run(str(tmp_path), run, "aaaa")
+    state = StepState(path="split", step="split", status="done", started=before)
+    write_state(LocalStore(tmp_path), "training-1", state)
+    close_run(str(tmp_path), run, "aaaa", "FAILED", "", receiver.url)
+    assert [(n["status"], n["failed"], n["unfinished"]) for n in receiver.notices] == [("FAILED", [], [])]
+
+
+def test_a_failure_is_told_where_mlflow_or_the_run_itself_is_missing(tmp_path, monkeypatch, receiver):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
+    with pytest.raises(InputError, match="has no run"):
+        close_run(str(tmp_path / "store"), described(steps=["split"]), "aaaa", "FAILED", "why", receiver.url)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI")
+    open_run(str(tmp_path / "store"), described(steps=["split"]), "bbbb")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+    with pytest.raises(InputError, match="MLflow at http"):
+        close_run(str(tmp_path / "store"), described(steps=["split"]), "bbbb", "FAILED", "why", receiver.url)
+    assert [notice["message"] for notice in receiver.notices] == ["why", "why"]
 
 
 def split_plan(folder: Path, source: str) -> tuple[Plan, Config]:

@@ -128,7 +128,7 @@ def test_any_step_is_cut_out_with_its_inputs_and_compiles(path, tmp_path):
     lists = sum(len(_list(v)) for v in node.inputs.values() if isinstance(v, list))
     assert len(importers) == len(part.imported) - lists
     for importer in importers:
-        assert importer["metadata"]["address"] == importer["artifactUri"]["constant"]
+        assert importer["artifactUri"]["constant"] == f"{importer['metadata']['address']}/artifact.json"
         assert importer["metadata"]["digest"]
 
 
