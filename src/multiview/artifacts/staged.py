@@ -13,3 +13,5 @@ class Staged:
 
     path: Path
     digest: str
+    address: str = ""
+    """Where its record is, for steps that look at what it was made from."""

@@ -45,7 +45,7 @@ def stage(store: Store, record: Record, file: str | None = None, verify: bool = 
             target.parent.mkdir(parents=True, exist_ok=True)
             target.unlink(missing_ok=True)
             target.symlink_to(found)
-    return Staged(folder, digest)
+    return Staged(folder, digest, f"{store.url}/{record.folder}")
 
 
 def verify(store: Store, record: Record) -> None:

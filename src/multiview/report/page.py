@@ -1,0 +1,174 @@
+"""The step that makes the page: gathers, draws, and fills the templates."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from multiview import names
+from multiview.evaluation.tables import MARK, best_values, legend, marked_of, metric_names
+from multiview.report import charts
+from multiview.report.choosing import all_wrong, outcome
+from multiview.report.contents import Asked, Contents, System
+from multiview.report.drawing import Chart, Look
+from multiview.report.gather import COSTS, gather
+from multiview.report.passages import MOST_BARS, bars, figure, pieces, shortened
+from multiview.report.summary import counted, duration, p_value, size, summary
+
+LIMIT = 2_000_000
+"""Bytes of a page."""
+QUESTIONS_LIMIT = 1_100_000
+"""Bytes of its questions."""
+SPARE = 20_000
+
+MODELS = 12
+"""Systems whose models are drawn."""
+SETTINGS = 100
+"""Settings that are listed."""
+LONGEST = {"title": 200, "question": 600, "answer": 200, "id": 120, "setting": 160}
+"""Characters of what users wrote."""
+ANSWERS = 8
+
+
+def report(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any) -> None:
+    """Step: one self-contained HTML page about a comparison, of less than two megabytes.
+
+    Inputs `comparison` and `evaluations`, in the order of `settings.comparison.rows`; output `report`: `report.html`.
+    It also shows what is in the records and the events behind them, such as training curves and costs.
+    """
+    contents = gather(settings.comparison.rows, inputs["comparison"], inputs["evaluations"], tell)
+    page = render(contents)
+    (output["report"] / names.REPORT_FILE).write_text(page, encoding="utf-8", errors="replace")
+    tell.fact("bytes", len(page.encode(errors="replace")))
+
+
+def render(contents: Contents) -> str:
+    """The page, with as many of the questions as there is room for."""
+    template = _environment(contents).get_template("report.html")
+    script, style = (_own(f"report.{kind}") for kind in ("js", "css"))
+    values = {system.name: system.metrics for system in contents.systems}
+    parts = {
+        "contents": contents,
+        "title": title(contents),
+        "script": Markup(script),
+        "script_hash": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        "style": Markup(style),
+        "summary": summary(contents),
+        "metrics": metric_names(values),
+        "best": best_values(values),
+        "marked": marked_of(contents.significance),
+        "legend": legend(contents.significance),
+        "settings": _settings(contents.settings),
+        "curves": curves(contents),
+        "models": [(system, model_charts(contents, system)) for system in contents.systems[:MODELS]],
+    }
+    without = template.render(**parts, questions=Markup(), shown=0)
+    room = LIMIT - SPARE - len(without.encode(errors="replace"))
+    questions = _shown(contents, min(QUESTIONS_LIMIT, room))
+    return template.render(**parts, questions=Markup("\n").join(questions), shown=len(questions))
+
+
+def title(contents: Contents) -> str:
+    rows = [system.name for system in contents.systems]
+    if len(rows) == 1:
+        return rows[0]
+    return f"{rows[0]} against {rows[1]}" if len(rows) == 2 else f"{len(rows)} systems compared"
+
+
+def curves(contents: Contents) -> list[Chart]:
+    drawn = (
+        charts.metric_curves(contents, "accuracy", "An answer among the first k passages"),
+        charts.metric_curves(contents, "recall", "Gold passages among the first k"),
+    )
+    return [chart for chart in drawn if chart]
+
+
+def model_charts(contents: Contents, system: System) -> list[Chart]:
+    """All that is known of a system's model; heat maps and shares on the same scale for all systems."""
+    drawn: list[Chart | None] = [
+        charts.view_shares(contents, system, charts.widest(contents.systems)),
+        charts.alone(contents, system),
+        charts.views_a_passage(contents, system),
+    ]
+    for kind, name in (("attention", "Attention divergence"), ("cosine", "Cosine between views")):
+        every = [values for s in contents.systems if (values := getattr(s, kind)) is not None]
+        values = getattr(system, kind)
+        if values is not None:
+            drawn.append(charts.heat_map(system, kind, name, values, *charts.scale(kind, every)))
+    drawn += [
+        charts.view_wins(contents, system),
+        charts.training_curve(contents, system, "loss", "Training loss"),
+        charts.training_curve(contents, system, "temperature", "Temperature"),
+        charts.training_curve(contents, system, "fallback_share", "Share of fallbacks", share=True),
+    ]
+    return [chart for chart in drawn if chart]
+
+
+def _shown(contents: Contents, room: int) -> list[Markup]:
+    """Questions as HTML, by turns from all kinds, until there is no room; those on which systems differ first."""
+    template = _environment(contents).get_template("question.html")
+    rendered: list[tuple[int, Markup]] = []
+    for asked in contents.asked:
+        ranks = asked.ranks
+        outcomes = [outcome(rank, ranks[contents.base]) for rank in ranks]
+        text = template.render(
+            asked=asked, outcomes=outcomes, wrong=all_wrong(ranks), contents=contents, matched=_matched(asked)
+        )
+        room -= len(text.encode(errors="replace")) + 1
+        if room < 0:
+            break
+        kind = 0 if {"won", "lost"} & set(outcomes) else 1 if all_wrong(ranks) else 2
+        rendered.append((kind, Markup(text)))
+    return [text for _, text in sorted(rendered, key=lambda one: one[0])]
+
+
+def _matched(asked: Asked) -> bool:
+    return any(hit.views for hits in asked.hits for hit in hits)
+
+
+def _settings(settings: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, dict[str, str]]]:
+    """Setting to each system's value, as text."""
+    found = sorted({name for of in settings.values() for name in of})
+    return [
+        (name, {system: _text(of[name]) for system, of in settings.items() if name in of}) for name in found
+    ]
+
+
+def _text(value: Any) -> str:
+    return shortened(value if isinstance(value, str) else str(value), LONGEST["setting"])
+
+
+def cost_text(value: float, name: str) -> str:
+    if name.endswith("_seconds"):
+        return duration(value)
+    return size(value) if name.endswith("_bytes") else f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
+
+
+def _environment(contents: Contents) -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("multiview.report"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"short": names.short, "shortened": shortened, "figure": figure, "cost": cost_text}
+    environment.filters |= {"p_value": p_value}
+    looks = [Look.of(system.place, contents.base) for system in contents.systems]
+    environment.globals |= {
+        "looks": looks, "pieces": pieces, "bars": bars, "counted": counted, "LONGEST": LONGEST,
+        "ANSWERS": ANSWERS, "MODELS": MODELS, "SETTINGS": SETTINGS, "COSTS": COSTS, "MARK": MARK,
+        "MOST_BARS": MOST_BARS,
+    }  # fmt: skip
+    return environment
+
+
+def _own(name: str) -> str:
+    return (files("multiview.report") / "templates" / name).read_text(encoding="utf-8")
