@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -18,7 +19,11 @@ DEEPEST = 0.62
 """How much of it the highest value has, so that figures stay legible on it."""
 WRITTEN = 8
 """Up to so many views a heat map's figures are written on it."""
-TALL = (WIDTH, 300)
+WIDE = (360, 250)
+TALL = (WIDTH, 318)
+CURVES = {"loss": "Training loss", "temperature": "Temperature", "fallback_share": "Share of fallbacks"}
+"""Metrics of a training with a chart of their own."""
+SHARES = ("fallback_share",)
 NAMED_BAND = 0.07
 """A band of the views' wins is named where it is as wide as this at the end."""
 
@@ -49,11 +54,9 @@ def metric_curves(contents: Contents, stem: str, title: str) -> Chart | None:
         axes.set_ylim(top=1.03)
         axes.margins(x=0.06)
 
-    rows = [
-        [system.name, *(percent(system.metrics.get(f"{stem}_at_{k}")) for k in at)] for system in drawn
-    ]
+    rows = [[system.name, *(percent(system.metrics.get(f"{stem}_at_{k}")) for k in at)] for system in drawn]
     description = f"A line a system over k = {', '.join(map(str, at))}, in per cent of the questions."
-    return draw(stem, title, description, paint, ["system", *(f"k = {k}" for k in at)], rows, (520, 300))
+    return draw(stem, title, description, paint, ["system", *(f"k = {k}" for k in at)], rows, WIDE)
 
 
 def view_shares(contents: Contents, system: System, top: float) -> Chart | None:
@@ -82,7 +85,7 @@ def view_shares(contents: Contents, system: System, top: float) -> Chart | None:
     most, share = _most(there[0][1])
     return draw(
         f"shares-{system.place}",
-        "Which views win",
+        f"Which views win, {system.name}",
         f"Bars, two a view. View {most} wins {percent(share)} {there[0][0]}; the dashed line is an even share, "
         f"{percent(1 / views)}.",
         paint,
@@ -111,7 +114,7 @@ def alone(contents: Contents, system: System) -> Chart | None:
     whole = "" if together is None else f"; all together reach {percent(together)}, the dashed line"
     return draw(
         f"alone-{system.place}",
-        f"Each view alone, {names.short(metric)}",
+        f"{names.short(metric)} of each view alone, {system.name}",
         f"A bar a view. View {best} is the best with {percent(value)}{whole}.",
         paint,
         ["view", *(names.short(name) for name in system.alone)],
@@ -119,10 +122,12 @@ def alone(contents: Contents, system: System) -> Chart | None:
     )
 
 
-def heat_map(
-    system: System, kind: str, title: str, values: np.ndarray, low: float, high: float
-) -> Chart:
-    """Means between views i (down) and j (across), the same colours for all systems between `low` and `high`."""
+def heat_map(contents: Contents, system: System, kind: Literal["attention", "cosine"]) -> Chart | None:
+    """Means between views i (down) and j (across), in the same colours for all systems."""
+    values: np.ndarray | None = getattr(system, kind)
+    if values is None:
+        return None
+    low, high = _scale(contents.systems, kind)
     views = len(values)
     scaled = np.clip((np.nan_to_num(values, nan=low) - low) / ((high - low) or 1), 0, 1)
     image = np.zeros((views, views, 4))
@@ -145,17 +150,18 @@ def heat_map(
     shown = min(views, 16)
     pairs = values[~np.eye(views, dtype=bool)]
     there = pairs[~np.isnan(pairs)]
-    said = f"Between two views they are {there.min():.2f} to {there.max():.2f}." if len(there) else "No two views."
+    said = (
+        f"Between two views they are {there.min():.2f} to {there.max():.2f}."
+        if len(there)
+        else "No two views."
+    )
     return draw(
         f"{kind}-{system.place}",
-        title,
+        f"{'Attention divergence' if kind == 'attention' else 'Cosine between views'}, {system.name}",
         f"A square of {views} by {views} values. {said}",
         paint,
         ["view", *(str(view + 1) for view in range(shown))],
-        [
-            [str(i + 1), *("" if np.isnan(v) else f"{v:.3f}" for v in values[i, :shown])]
-            for i in range(shown)
-        ],
+        [[str(i + 1), *("" if np.isnan(v) else f"{v:.3f}" for v in values[i, :shown])] for i in range(shown)],
         TALL,
     )
 
@@ -179,7 +185,7 @@ def views_a_passage(contents: Contents, system: System) -> Chart | None:
 
     return draw(
         f"views-{system.place}",
-        "Views a passage",
+        f"Views a passage, {system.name}",
         f"A bar a number of views, in per cent of {total:,} passages; {mean:.1f} on average.",
         paint,
         ["views", "passages", "share"],
@@ -187,12 +193,12 @@ def views_a_passage(contents: Contents, system: System) -> Chart | None:
     )
 
 
-def training_curve(contents: Contents, system: System, name: str, title: str, share: bool = False) -> Chart | None:
-    """One figure over the steps of all rounds, a line a round."""
+def training_curve(contents: Contents, system: System, name: str) -> Chart | None:
+    """One of `CURVES` over the steps of all rounds, a line a round."""
     rounds = [(at, of, of.curves[name]) for at, of in _laid(system.trainings) if name in of.curves]
     if not rounds:
         return None
-    look = Look.of(system.place, contents.base)
+    look, share = Look.of(system.place, contents.base), name in SHARES
 
     def paint(axes: Axes) -> None:
         for at, _, curve in rounds:
@@ -212,7 +218,7 @@ def training_curve(contents: Contents, system: System, name: str, title: str, sh
     ends = percent(value) if share else f"{value:.3g}"
     return draw(
         f"{name.replace('_', '-')}-{system.place}",
-        title,
+        f"{CURVES[name]}, {system.name}",
         f"A line over the steps of {_named(system.trainings)}. It ends at {ends}.",
         paint,
         ["round", "step", "value"],
@@ -236,9 +242,11 @@ def view_wins(contents: Contents, system: System) -> Chart | None:
         for at, of in rounds:
             steps = list(of.wins[0])
             shares = [[curve.get(step, 0.0) for step in steps] for curve in of.wins]
-            if len(steps) == 1:  # an area over one step cannot be seen
-                steps, shares = [0, *steps], [[of[0], *of] for of in shares]
-            bands = axes.stackplot([at + step for step in steps], shares, linewidth=0.8, edgecolor=PAPER)
+            # Each value is the mean of the steps up to its own.
+            steps, shares = [0, *steps], [[of[0], *of] for of in shares]
+            bands = axes.stackplot(
+                [at + step for step in steps], shares, step="pre", linewidth=0.8, edgecolor=PAPER
+            )
             for view, band in enumerate(bands):
                 band.set_facecolor(look.stand_in)
                 band.set_alpha(1 - 0.84 * view / max(1, len(bands) - 1))
@@ -252,7 +260,7 @@ def view_wins(contents: Contents, system: System) -> Chart | None:
     views = max(len(of.wins) for _, of in rounds)
     return draw(
         f"wins-{system.place}",
-        "Views that win in training",
+        f"Views that win in training, {system.name}",
         f"Bands, one a view, over the steps of {_named(system.trainings)}. At the end view {most} wins {percent(share)}.",
         paint,
         ["round", "step", *(f"view {view + 1}" for view in range(views))],
@@ -290,7 +298,9 @@ def _rounds(axes: Axes, trainings: Sequence[Training]) -> None:
     laid = _laid(trainings)
     for at, training in laid:
         if len(laid) > 1:
-            axes.text(at, 1.03, f" {training.name}", transform=axes.get_xaxis_transform(), fontsize=10, color=MUTED)
+            axes.text(
+                at, 1.03, f" {training.name}", transform=axes.get_xaxis_transform(), fontsize=10, color=MUTED
+            )
         if at:
             axes.axvline(at, color=MUTED, linewidth=1, linestyle=(0, (1, 2)))
     axes.set_xlabel("step")
@@ -314,7 +324,7 @@ def _views_below(axes: Axes, views: int) -> None:
 
 
 def _percent(axes: Axes) -> None:
-    axes.yaxis.set_major_locator(MaxNLocator(5))
+    axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
     axes.yaxis.set_major_formatter(PercentFormatter(1, 0, symbol=" %"))
 
 
@@ -324,10 +334,11 @@ def widest(systems: Sequence[System]) -> float:
     return 1.08 * max((share for of in shares for values in of.values() for share in values), default=1.0)
 
 
-def scale(kind: str, every: Sequence[np.ndarray]) -> tuple[float, float]:
+def _scale(systems: Sequence[System], kind: str) -> tuple[float, float]:
     """What the palest and the deepest colour of all systems' heat maps stand for."""
+    every = [values for system in systems if (values := getattr(system, kind)) is not None]
     between = np.concatenate([values[~np.eye(len(values), dtype=bool)] for values in every])
     between = between[~np.isnan(between)]
     if kind == "cosine":
-        return float(min(0.0, *between)) if len(between) else 0.0, 1.0
+        return (float(min(0.0, between.min())) if len(between) else 0.0), 1.0
     return 0.0, float(between.max()) if len(between) else 1.0

@@ -17,6 +17,9 @@ from matplotlib.figure import Figure
 WIDTH, HEIGHT = 340, 220
 """Of a chart in CSS pixels: what a phone shows without shrinking it."""
 
+MARGINS = (44, 40, 24, 38)
+"""Around the axes: left, right, top, bottom."""
+
 POINTS_PER_INCH = 72
 """matplotlib's SVG counts so many units an inch."""
 
@@ -52,7 +55,7 @@ STYLE = {
     "xtick.major.size": 0,
     "ytick.major.size": 0,
     "lines.linewidth": 2,
-    "lines.markersize": 6,
+    "lines.markersize": 7,
     "lines.solid_capstyle": "round",
 }
 
@@ -115,9 +118,15 @@ def draw(
     to matplotlib.
     """
     with matplotlib.rc_context({**STYLE, "svg.hashsalt": name}):
-        figure = Figure([side / POINTS_PER_INCH for side in size], layout="constrained")
+        figure = Figure([side / POINTS_PER_INCH for side in size])
         FigureCanvasSVG(figure)
-        paint(figure.subplots())
+        # Not matplotlib's own layout: it takes as long as the drawing, and the texts are of one kind.
+        (width, height), (left, right, top, bottom) = size, MARGINS
+        paint(
+            figure.add_axes(
+                (left / width, bottom / height, 1 - (left + right) / width, 1 - (top + bottom) / height)
+            )
+        )
         file = io.BytesIO()
         nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
         figure.savefig(file, format="svg", transparent=True, metadata=nothing)

@@ -17,8 +17,8 @@ from multiview.config import Model
 from multiview.errors import InputError
 from multiview.evaluation.compare import SEEDS_FILE
 from multiview.evaluation.evaluate import METRICS_FILE
-from multiview.events import read_events
 from multiview.evaluation.tables import SIGNIFICANCE_FILE, metric_names
+from multiview.events import read_events
 from multiview.model.bases import SETTINGS_FILE
 from multiview.report.ancestry import Ancestor
 from multiview.report.choosing import chosen_questions

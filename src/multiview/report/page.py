@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -67,7 +68,7 @@ def render(contents: Contents) -> str:
         "legend": legend(contents.significance),
         "settings": _settings(contents.settings),
         "curves": curves(contents),
-        "models": [(system, model_charts(contents, system)) for system in contents.systems[:MODELS]],
+        "groups": groups(contents),
     }
     without = template.render(**parts, questions=Markup(), shown=0)
     room = LIMIT - SPARE - len(without.encode(errors="replace"))
@@ -90,25 +91,57 @@ def curves(contents: Contents) -> list[Chart]:
     return [chart for chart in drawn if chart]
 
 
-def model_charts(contents: Contents, system: System) -> list[Chart]:
-    """All that is known of a system's model; heat maps and shares on the same scale for all systems."""
-    drawn: list[Chart | None] = [
-        charts.view_shares(contents, system, charts.widest(contents.systems)),
-        charts.alone(contents, system),
-        charts.views_a_passage(contents, system),
+@dataclass(frozen=True)
+class Group:
+    """The same chart of several systems, side by side."""
+
+    title: str
+    note: str
+    charts: list[tuple[System, Chart]]
+
+
+def groups(contents: Contents) -> list[Group]:
+    """What is known of the models: a chart a system, on the same scale where they can be compared."""
+    systems = contents.systems[:MODELS]
+    top = charts.widest(systems)
+    painted: list[tuple[str, str, Callable[[System], Chart | None]]] = [
+        (
+            "Which views win",
+            "Share of the questions whose first passage, and whose gold passage, scores by that view; dashed: an even "
+            "share.",
+            lambda system: charts.view_shares(contents, system, top),
+        ),
+        (
+            "Each view alone",
+            "What one view retrieves as the passage's only vector; dashed: all views together.",
+            lambda system: charts.alone(contents, system),
+        ),
+        (
+            "Attention divergence",
+            "Whether two views look at different tokens; near 0 they look at the same.",
+            lambda system: charts.heat_map(contents, system, "attention"),
+        ),
+        (
+            "Cosine between views",
+            "Mean over the passages; near 1 two views are one.",
+            lambda system: charts.heat_map(contents, system, "cosine"),
+        ),
+        ("Views a passage", "", lambda system: charts.views_a_passage(contents, system)),
+        (
+            "Views that win in training",
+            "Share of the training questions whose positive passage scores by that view.",
+            lambda system: charts.view_wins(contents, system),
+        ),
     ]
-    for kind, name in (("attention", "Attention divergence"), ("cosine", "Cosine between views")):
-        every = [values for s in contents.systems if (values := getattr(s, kind)) is not None]
-        values = getattr(system, kind)
-        if values is not None:
-            drawn.append(charts.heat_map(system, kind, name, values, *charts.scale(kind, every)))
-    drawn += [
-        charts.view_wins(contents, system),
-        charts.training_curve(contents, system, "loss", "Training loss"),
-        charts.training_curve(contents, system, "temperature", "Temperature"),
-        charts.training_curve(contents, system, "fallback_share", "Share of fallbacks", share=True),
+    painted += [
+        (title, "", lambda system, name=name: charts.training_curve(contents, system, name))
+        for name, title in charts.CURVES.items()
     ]
-    return [chart for chart in drawn if chart]
+    found = [
+        Group(title, note, [(system, chart) for system in systems if (chart := paint(system))])
+        for title, note, paint in painted
+    ]
+    return [group for group in found if group.charts]
 
 
 def _shown(contents: Contents, room: int) -> list[Markup]:

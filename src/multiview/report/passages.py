@@ -68,7 +68,9 @@ def pieces(text: str, hit: Hit) -> list[Piece]:
 
 def _spanned(views: Sequence[View], length: int) -> list[View]:
     """Those that stand for a part of the text, in its order."""
-    there = [v for v in views if v.start is not None and v.stop is not None and 0 <= v.start < v.stop <= length]
+    there = [
+        v for v in views if v.start is not None and v.stop is not None and 0 <= v.start < v.stop <= length
+    ]
     return sorted(there, key=lambda view: (view.start, view.stop))
 
 

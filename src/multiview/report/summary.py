@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from multiview import names
 from multiview.evaluation.tables import LEVEL, metric_names
@@ -18,15 +19,24 @@ ALL_WINS = 0.9
 """So has a system one of whose views wins so many questions."""
 
 
-def summary(contents: Contents) -> list[str]:
-    """Sentences: what was asked, who is best and by how much, who differs, what it costs, whose views collapsed."""
-    return [
-        *_asked(contents),
+@dataclass(frozen=True)
+class Said:
+    """A sentence or two, and what they are about."""
+
+    about: str
+    text: str
+
+
+def summary(contents: Contents) -> list[Said]:
+    """What was asked, who is best and by how much, who differs, what it costs, whose views collapsed."""
+    said = [
+        ("Asked", " ".join(_asked(contents))),
         *_best(contents),
-        *_differences(contents),
-        *_cost(contents),
-        *_views(contents.systems),
+        ("Tests", " ".join(_differences(contents))),
+        ("Cost", " ".join(_cost(contents))),
+        ("Views", " ".join(_views(contents.systems))),
     ]
+    return [Said(about, text) for about, text in said if text]
 
 
 def points(difference: float) -> str:
@@ -71,32 +81,34 @@ def _headlines(contents: Contents) -> list[str]:
     return ([name for name in HEADLINES if name in there] or there)[:MOST]
 
 
-def _best(contents: Contents) -> Iterator[str]:
+def _best(contents: Contents) -> Iterator[tuple[str, str]]:
     if len(contents.systems) == 1:
         only = contents.systems[0].metrics
         figures = [f"{100 * only[m]:.1f} % at {names.short(m)}" for m in _headlines(contents)]
         if figures:
-            yield f"It reaches {_listed(figures)}."
+            yield "Reached", f"{_listed(figures)}."
         return
     for metric in _headlines(contents):
         ranked = sorted(
             (s for s in contents.systems if metric in s.metrics), key=lambda s: -s.metrics[metric]
         )
         if len(ranked) > 1:
-            yield f"{names.short(metric)}: {_winner(contents, metric, ranked)}"
+            yield names.short(metric), _winner(contents, metric, ranked)
 
 
 def _winner(contents: Contents, metric: str, ranked: Sequence[System]) -> str:
     value = ranked[0].metrics[metric]
     first = [system for system in ranked if system.metrics[metric] == value]
     if len(first) == len(ranked):
-        return f"all systems reach the same, {100 * value:.1f} %."
+        return f"All systems reach the same, {100 * value:.1f} %."
     named, verb = _listed([system.name for system in first]), "is" if len(first) == 1 else "are"
     if contents.baseline in (system.name for system in first):
         second = next(system for system in ranked if system.metrics[metric] != value)
         ahead = value - second.metrics[metric]
         significant = _significant(contents, second.name, metric)
-        return f"{named} {verb} best with {100 * value:.1f} %, {points(ahead)} above {second.name}{significant}."
+        return (
+            f"{named} {verb} best with {100 * value:.1f} %, {points(ahead)} above {second.name}{significant}."
+        )
     base = next((system for system in ranked if system.name == contents.baseline), None)
     if base is None:
         return f"{named} {verb} best with {100 * value:.1f} %."
@@ -132,17 +144,21 @@ def _differences(contents: Contents) -> Iterator[str]:
             f"No system differs significantly from {contents.baseline} on any metric: what lies between them may be chance."
         )
         return
+    alike = [name for name, (above, below) in found.items() if not above + below]
+    yield f"Against {contents.baseline}:"
     for name, (above, below) in found.items():
         parts = [f"better on {above}"] * bool(above) + [f"worse on {below}"] * bool(below)
-        total = counted(len(tested[name]), "metric")
         if parts:
-            yield f"Against {contents.baseline}, {name} is significantly {' and '.join(parts)} of {total}."
-        else:
-            yield f"{name} does not differ significantly from {contents.baseline} on any of {total}."
+            end = "." if not alike and name == list(found)[-1] else ";"
+            yield f"{name} is significantly {' and '.join(parts)} of {counted(len(tested[name]), 'metric')}{end}"
+    if alike:
+        yield f"no significant difference of {_listed(alike)} on any."
 
 
 def _differing(figures: Mapping[str, Mapping[str, float]], sign: int) -> int:
-    return sum(figure["corrected_p"] < LEVEL and sign * figure["difference"] > 0 for figure in figures.values())
+    return sum(
+        figure["corrected_p"] < LEVEL and sign * figure["difference"] > 0 for figure in figures.values()
+    )
 
 
 def _cost(contents: Contents) -> Iterator[str]:

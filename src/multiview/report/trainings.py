@@ -7,6 +7,7 @@ from multiview.report.ancestry import Ancestor
 from multiview.report.contents import Training
 
 CURVES = ("loss", "temperature", "fallback_share")
+"""Metrics of a training that are drawn, beside the views' wins."""
 WINS = ("view_", "_wins")
 MOST_VIEWS = 16
 """Views whose wins are drawn; a model with more shows its first ones."""
@@ -55,4 +56,3 @@ def _thinned(curve: dict[int, float]) -> dict[int, float]:
     every = -(-len(curve) // POINTS)
     kept = list(curve.items())[::-1][::every][::-1]
     return dict(kept)
-

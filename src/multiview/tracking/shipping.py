@@ -98,7 +98,7 @@ class _Shipper:
                 continue
             self.contents.tell_events(parent, child, state)
             self.contents.tell_links(child, state)
-            self.contents.tell_files(child, state)
+            self.contents.tell_files(parent, child, state)
             self._tell_status(child, state)
         return parent
 
