@@ -69,9 +69,9 @@ class Browser:
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
 
-    def press(self, key: str, code: int) -> None:
+    def press(self, key: str, code: int, text: str = "") -> None:
         for kind in ("keyDown", "keyUp"):
-            self.send("Input.dispatchKeyEvent", type=kind, key=key, windowsVirtualKeyCode=code)
+            self.send("Input.dispatchKeyEvent", type=kind, key=key, windowsVirtualKeyCode=code, text=text)
 
     def _receive(self) -> dict[str, Any]:
         message = json.loads(self.connection.recv())

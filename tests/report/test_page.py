@@ -1,5 +1,6 @@
 """The page: its numbers, its text, its size, and that it makes sense whatever there is to show."""
 
+import itertools
 import json
 import math
 import re
@@ -127,7 +128,7 @@ def test_a_question_shows_what_matched_with_every_views_score(page):
         "Marohaven 19.00 answer gold",
     ]
     (text,) = camvr.all("p", class_="text")
-    assert text.one("mark").text == "It is old. "
+    assert text.one("mark").text == "It is old."
     assert (
         "".join(c if isinstance(c, str) else c.text for c in text.children if not _is(c, "sup"))
         == PASSAGES[0].text
@@ -202,7 +203,7 @@ def test_headings_are_in_order_and_the_page_has_a_language(page):
     assert page.one("html").attributes["lang"] == "en"
     levels = [int(element.tag[1]) for element in page.walk() if re.fullmatch("h[1-6]", element.tag)]
     assert levels[0] == 1 and levels.count(1) == 1
-    assert all(after <= before + 1 for before, after in zip(levels, levels[1:], strict=False))
+    assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
 
 
 # --- bounds ------------------------------------------------------------------------------------
@@ -215,7 +216,9 @@ def test_a_page_is_small_whatever_the_corpus(tmp_path):
     systems = {f"system-{place}": System({}) for place in range(11)}
     world = World(tmp_path, systems, passages)
     qids = [f"q{i}" for i in range(number)]
-    rows = [{"qid": q, "question": "&" * 900, "answers": ["&" * 400] * 9, "positive_ids": ["p1"]} for q in qids]
+    rows = [
+        {"qid": q, "question": "&" * 900, "answers": ["&" * 400] * 9, "positive_ids": ["p1"]} for q in qids
+    ]
     questions = world.publish(
         "dev_questions", "split", "many",
         lambda path: pq.write_table(pa.Table.from_pylist(rows, SCHEMA), path / "questions.parquet"),
@@ -302,7 +305,9 @@ def test_a_question_without_an_answer_goes_by_its_gold_passage(tmp_path):
 
 
 def test_what_is_gone_from_the_store_is_left_out(tmp_path):
-    world = World(tmp_path, {"mvr": System(MVR.found, 4, 2, False), "camvr": System(CAMVR.found, 4, 1, False)})
+    world = World(
+        tmp_path, {"mvr": System(MVR.found, 4, 2, False), "camvr": System(CAMVR.found, 4, 1, False)}
+    )
     world.store.remove("model/mvr-1")
     page = read(world.page())
     assert len(world.tell.warnings) == 1 and "leaves out mvr's training" in world.tell.warnings[0]

@@ -51,7 +51,7 @@ def metric_curves(contents: Contents, stem: str, title: str) -> Chart | None:
         axes.set_xticks(range(len(at)), [str(k) for k in at])
         axes.set_xlabel("first k passages")
         _percent(axes)
-        axes.set_ylim(top=1.03)
+        axes.set_ylim(min(0.8, axes.get_ylim()[0]), 1.03)
         axes.margins(x=0.06)
 
     rows = [[system.name, *(percent(system.metrics.get(f"{stem}_at_{k}")) for k in at)] for system in drawn]

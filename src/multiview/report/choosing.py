@@ -84,22 +84,19 @@ def _ranks(folders: Sequence[Path]) -> tuple[list[str], np.ndarray]:
 
     Right is a passage that holds an answer, or, where no system's answer is judged, the gold passage.
     """
-    columns = ["rank_of_first_answer", "rank_of_first_gold", "accuracy_at_"]
-    answers, gold, qids = [], [], []
-    judged = np.zeros(0, bool)
+    answers, gold, judged = [], [], []
+    qids: list[str] = []
     for folder in folders:
-        names = pq.read_schema(folder / QUESTIONS_FILE).names
-        accuracy = [name for name in names if name.startswith(columns[2])][:1]
-        table = pq.read_table(folder / QUESTIONS_FILE, columns=["qid", *columns[:2], *accuracy])
+        columns = pq.read_schema(folder / QUESTIONS_FILE).names
+        accuracy = [name for name in columns if name.startswith("accuracy_at_")][:1]
+        ranks = ["rank_of_first_answer", "rank_of_first_gold"]
+        table = pq.read_table(folder / QUESTIONS_FILE, columns=["qid", *ranks, *accuracy])
         qids = table["qid"].to_pylist()
-        answers.append(_whole(table["rank_of_first_answer"]))
-        gold.append(_whole(table["rank_of_first_gold"]))
-        if accuracy:
-            there = table[accuracy[0]].is_valid().to_numpy()
-        else:
-            there = np.zeros(len(qids), bool)
-        judged = judged | there if len(judged) else there
-    return qids, np.where(judged[:, None], np.stack(answers, 1), np.stack(gold, 1))
+        answers.append(_whole(table[ranks[0]]))
+        gold.append(_whole(table[ranks[1]]))
+        judged += [table[name].is_valid().to_numpy() for name in accuracy]
+    answered = np.any(judged, axis=0) if judged else np.zeros(len(qids), bool)
+    return qids, np.where(answered[:, None], np.stack(answers, 1), np.stack(gold, 1))
 
 
 def _whole(column: pa.ChunkedArray) -> np.ndarray:

@@ -64,6 +64,7 @@ def render(contents: Contents) -> str:
         "summary": summary(contents),
         "metrics": metric_names(values),
         "best": best_values(values),
+        "equal": {name: len({of[name] for of in values.values() if name in of}) == 1 for name in metric_names(values)},
         "marked": marked_of(contents.significance),
         "legend": legend(contents.significance),
         "settings": _settings(contents.settings),

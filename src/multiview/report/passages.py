@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -40,8 +41,8 @@ def shortened(text: str, longest: int) -> str:
 
 
 def figure(score: float) -> str:
-    """A score in four digits."""
-    return f"{score:.2f}" if abs(score) >= 10 else f"{score:.4g}"
+    """A score to two decimals, one below 1, as those of fused rankings are, to four."""
+    return f"{score:.2f}" if abs(score) >= 1 or score == 0 else f"{score:.4f}"
 
 
 def pieces(text: str, hit: Hit) -> list[Piece]:
@@ -49,7 +50,7 @@ def pieces(text: str, hit: Hit) -> list[Piece]:
     that one. A view of the whole text is not worth a mark."""
     spans = [view for view in _spanned(hit.views, len(text)) if (view.start, view.stop) != (0, len(text))]
     won = next((view for view in spans if view.number == hit.view), None)
-    if any(one.stop > other.start for one, other in zip(spans, spans[1:], strict=False)):  # type: ignore[operator]
+    if any(one.stop > other.start for one, other in itertools.pairwise(spans)):  # type: ignore[operator]
         spans = [won] if won else []
     at = won.start if won and won.start is not None else 0
     low = max(0, min(at - BEFORE, len(text) - LONGEST)) if len(text) > LONGEST else 0

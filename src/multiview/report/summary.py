@@ -166,7 +166,7 @@ def _cost(contents: Contents) -> Iterator[str]:
     if len(seconds) == 1:
         ((name, only),) = seconds.items()
         yield f"{name} took {duration(only)} of computing, from the corpus to its evaluation."
-    elif seconds:
+    elif len(set(seconds.values())) > 1:
         most, least = max(seconds, key=seconds.__getitem__), min(seconds, key=seconds.__getitem__)
         yield (
             f"{most} took the most computing, {duration(seconds[most])}, {least} the least, "
