@@ -9,11 +9,13 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from markupsafe import Markup
 
 from multiview.report.ancestry import Ancestor
 from multiview.report.choosing import _in_turns, _ranks, all_wrong, outcome
 from multiview.report.contents import Contents, Hit, System, View
-from multiview.report.drawing import MARKERS, Look
+from multiview.report.drawing import MARKERS, Chart, Look
+from multiview.report.page import Group, fitting
 from multiview.report.passages import LONGEST, bars, pieces
 from multiview.report.summary import duration, size, summary
 from multiview.report.trainings import POINTS, trainings
@@ -230,6 +232,17 @@ def test_long_curves_are_thinned_and_keep_their_end(tmp_path):
         curve = _thinned({step: float(step) for step in range(length)})
         assert len(curve) <= POINTS and list(curve)[-1] == length - 1
         assert list(curve) == sorted(curve)
+
+
+def test_what_there_is_no_room_for_is_named():
+    def group(title: str, *sizes: int) -> Group:
+        row = System("a", 0, {})
+        return Group(title, "", [(row, Chart("", Markup("x" * size), (), [])) for size in sizes])
+
+    groups = [group("one", 40, 40), group("two", 30), group("three", 5, 5)]
+    shown, left = fitting(groups, 100)
+    assert [one.title for one in shown] == ["one", "three"] and left == ["two"]
+    assert fitting(groups, 120) == (groups, [])
 
 
 @pytest.mark.parametrize("base", [0, 3, 10])

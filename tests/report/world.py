@@ -180,7 +180,9 @@ class World:
                 top.views[row, rank] = min(1, max(0, system.views - 1))
         settings = Evaluation(depth=DEPTH, at=AT)
         shards = self.staged("passages").path
-        write_evaluation(path, top, pa.array(list(ids)), shards, self.questions, settings, "dpr", Recorder())
+        write_evaluation(
+            path, top, pa.array(list(ids)), shards, self.questions, settings, "string", Recorder()
+        )
         pq.write_table(pa.Table.from_pylist(self._best(system), BEST), path / BEST_FILE)
         if system.views and system.analyses:
             _analyse(path / "analyses", system.views)

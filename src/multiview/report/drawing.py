@@ -6,6 +6,7 @@ import io
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, cast
 from xml.etree import ElementTree
 
 import matplotlib
@@ -102,6 +103,11 @@ class Chart:
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
 
+    @property
+    def bytes(self) -> int:
+        """About what it takes on a page."""
+        return len(self.svg) + sum(len(cell) + len("<td></td>") for row in self.rows for cell in row)
+
 
 def draw(
     name: str,
@@ -117,8 +123,8 @@ def draw(
     Equal data give equal bytes. What `paint` writes should be the page's own words: a user's `$` is mathematics
     to matplotlib.
     """
-    with matplotlib.rc_context({**STYLE, "svg.hashsalt": name}):
-        figure = Figure([side / POINTS_PER_INCH for side in size])
+    with matplotlib.rc_context(cast(Any, {**STYLE, "svg.hashsalt": name})):
+        figure = Figure((size[0] / POINTS_PER_INCH, size[1] / POINTS_PER_INCH))
         FigureCanvasSVG(figure)
         # Not matplotlib's own layout: it takes as long as the drawing, and the texts are of one kind.
         (width, height), (left, right, top, bottom) = size, MARGINS

@@ -27,13 +27,15 @@ LIMIT = 2_000_000
 """Bytes of a page."""
 QUESTIONS_LIMIT = 1_100_000
 """Bytes of its questions."""
+CHARTS_LIMIT = 1_000_000
+"""Bytes of what is drawn of the models."""
 SPARE = 20_000
 
 MODELS = 12
 """Systems whose models are drawn."""
-SETTINGS = 100
-"""Settings that are listed."""
-LONGEST = {"title": 200, "question": 600, "answer": 200, "id": 120, "setting": 160}
+SETTINGS = 600
+"""Values of settings that are listed."""
+LONGEST = {"title": 200, "question": 600, "answer": 200, "id": 120, "setting": 80}
 """Characters of what users wrote."""
 ANSWERS = 8
 
@@ -55,6 +57,9 @@ def render(contents: Contents) -> str:
     template = _environment(contents).get_template("report.html")
     script, style = (_own(f"report.{kind}") for kind in ("js", "css"))
     values = {system.name: system.metrics for system in contents.systems}
+    drawn, left_out = fitting(groups(contents), CHARTS_LIMIT)
+    settings = _settings(contents.settings)
+    listed = max(10, SETTINGS // len(contents.systems))
     parts = {
         "contents": contents,
         "title": title(contents),
@@ -64,12 +69,17 @@ def render(contents: Contents) -> str:
         "summary": summary(contents),
         "metrics": metric_names(values),
         "best": best_values(values),
-        "equal": {name: len({of[name] for of in values.values() if name in of}) == 1 for name in metric_names(values)},
+        "equal": {
+            name: len({of[name] for of in values.values() if name in of}) == 1
+            for name in metric_names(values)
+        },
         "marked": marked_of(contents.significance),
         "legend": legend(contents.significance),
-        "settings": _settings(contents.settings),
+        "settings": settings[:listed],
+        "more_settings": len(settings[listed:]),
         "curves": curves(contents),
-        "groups": groups(contents),
+        "groups": drawn,
+        "left_out": left_out,
     }
     without = template.render(**parts, questions=Markup(), shown=0)
     room = LIMIT - SPARE - len(without.encode(errors="replace"))
@@ -145,6 +155,19 @@ def groups(contents: Contents) -> list[Group]:
     return [group for group in found if group.charts]
 
 
+def fitting(groups: list[Group], room: int) -> tuple[list[Group], list[str]]:
+    """Those that there is room for, the first ones first, and the titles of the others."""
+    shown, left = [], []
+    for group in groups:
+        room -= (size := sum(chart.bytes for _, chart in group.charts))
+        if room >= 0:
+            shown.append(group)
+        else:
+            room += size
+            left.append(group.title)
+    return shown, left
+
+
 def _shown(contents: Contents, room: int) -> list[Markup]:
     """Questions as HTML, by turns from all kinds, until there is no room; those on which systems differ first."""
     template = _environment(contents).get_template("question.html")
@@ -198,7 +221,7 @@ def _environment(contents: Contents) -> jinja2.Environment:
     looks = [Look.of(system.place, contents.base) for system in contents.systems]
     environment.globals |= {
         "looks": looks, "pieces": pieces, "bars": bars, "counted": counted, "LONGEST": LONGEST,
-        "ANSWERS": ANSWERS, "MODELS": MODELS, "SETTINGS": SETTINGS, "COSTS": COSTS, "MARK": MARK,
+        "ANSWERS": ANSWERS, "MODELS": MODELS, "COSTS": COSTS, "MARK": MARK,
         "MOST_BARS": MOST_BARS,
     }  # fmt: skip
     return environment

@@ -12,7 +12,7 @@ WINS = ("view_", "_wins")
 MOST_VIEWS = 16
 """Views whose wins are drawn; a model with more shows its first ones."""
 
-POINTS = 40
+POINTS = 24
 """Points of a curve that are kept."""
 
 
