@@ -4,8 +4,8 @@ import pytest
 
 from multiview.data.questions import Question
 from tests.report.browser import Browser, program, started
+from tests.report.hostile import HOSTILE, hostile_world
 from tests.report.reading import read
-from tests.report.test_page import HOSTILE, hostile_world
 from tests.report.world import BM25, CAMVR, MVR, PASSAGES, QUESTIONS, World
 
 pytestmark = pytest.mark.skipif(program() is None, reason="no Chromium here: apt-get install chromium")

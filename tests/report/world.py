@@ -96,6 +96,7 @@ class World:
     passages: Sequence[Passage] = field(default_factory=lambda: PASSAGES)
     questions: Sequence[Question] = field(default_factory=lambda: QUESTIONS)
     costs: bool = True
+    seeds_of: Mapping[str, str] = field(default_factory=dict)
     tell: Recorder = field(default_factory=Recorder)
 
     def __post_init__(self) -> None:
@@ -108,7 +109,9 @@ class World:
         )
         evaluations = [self._evaluation(name, system) for name, system in self.systems.items()]
         self.rows = tuple(self.systems)
-        settings = SimpleNamespace(comparison=Comparison(rows=self.rows, resamples=200))
+        settings = SimpleNamespace(
+            comparison=Comparison(rows=self.rows, seeds_of=dict(self.seeds_of), resamples=200)
+        )
         inputs = {"evaluations": [self.staged(name) for name in evaluations]}
         record = self.publish(
             "comparison",

@@ -15,13 +15,14 @@ from markupsafe import Markup
 
 from multiview import names
 from multiview.evaluation.tables import MARK, best_values, legend, marked_of, metric_names
-from multiview.report import charts
+from multiview.report import charts, curves
 from multiview.report.choosing import all_wrong, outcome
-from multiview.report.contents import Asked, Contents, System
+from multiview.report.contents import Contents, System
 from multiview.report.drawing import Chart, Look
 from multiview.report.gather import COSTS, gather
 from multiview.report.passages import MOST_BARS, bars, figure, pieces, shortened
-from multiview.report.summary import counted, duration, p_value, size, summary
+from multiview.report.summary import counted, duration, size, summary
+from multiview.report.trainings import CURVES
 
 LIMIT = 2_000_000
 """Bytes of a page."""
@@ -77,7 +78,7 @@ def render(contents: Contents) -> str:
         "legend": legend(contents.significance),
         "settings": settings[:listed],
         "more_settings": len(settings[listed:]),
-        "curves": curves(contents),
+        "curves": metric_charts(contents),
         "groups": drawn,
         "left_out": left_out,
     }
@@ -94,7 +95,7 @@ def title(contents: Contents) -> str:
     return f"{rows[0]} against {rows[1]}" if len(rows) == 2 else f"{len(rows)} systems compared"
 
 
-def curves(contents: Contents) -> list[Chart]:
+def metric_charts(contents: Contents) -> list[Chart]:
     drawn = (
         charts.metric_curves(contents, "accuracy", "An answer among the first k passages"),
         charts.metric_curves(contents, "recall", "Gold passages among the first k"),
@@ -141,12 +142,12 @@ def groups(contents: Contents) -> list[Group]:
         (
             "Views that win in training",
             "Share of the training questions whose positive passage scores by that view.",
-            lambda system: charts.view_wins(contents, system),
+            lambda system: curves.view_wins(contents, system),
         ),
     ]
     painted += [
-        (title, "", lambda system, name=name: charts.training_curve(contents, system, name))
-        for name, title in charts.CURVES.items()
+        (title, "", lambda system, name=name: curves.training_curve(contents, system, name))
+        for name, title in CURVES.items()
     ]
     found = [
         Group(title, note, [(system, chart) for system in systems if (chart := paint(system))])
@@ -175,19 +176,13 @@ def _shown(contents: Contents, room: int) -> list[Markup]:
     for asked in contents.asked:
         ranks = asked.ranks
         outcomes = [outcome(rank, ranks[contents.base]) for rank in ranks]
-        text = template.render(
-            asked=asked, outcomes=outcomes, wrong=all_wrong(ranks), contents=contents, matched=_matched(asked)
-        )
+        text = template.render(asked=asked, outcomes=outcomes, wrong=all_wrong(ranks), contents=contents)
         room -= len(text.encode(errors="replace")) + 1
         if room < 0:
             break
         kind = 0 if {"won", "lost"} & set(outcomes) else 1 if all_wrong(ranks) else 2
         rendered.append((kind, Markup(text)))
     return [text for _, text in sorted(rendered, key=lambda one: one[0])]
-
-
-def _matched(asked: Asked) -> bool:
-    return any(hit.views for hits in asked.hits for hit in hits)
 
 
 def _settings(settings: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, dict[str, str]]]:
@@ -217,7 +212,6 @@ def _environment(contents: Contents) -> jinja2.Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {"short": names.short, "shortened": shortened, "figure": figure, "cost": cost_text}
-    environment.filters |= {"p_value": p_value}
     looks = [Look.of(system.place, contents.base) for system in contents.systems]
     environment.globals |= {
         "looks": looks, "pieces": pieces, "bars": bars, "counted": counted, "LONGEST": LONGEST,

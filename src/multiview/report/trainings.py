@@ -6,8 +6,8 @@ from multiview.events import read_events
 from multiview.report.ancestry import Ancestor
 from multiview.report.contents import Training
 
-CURVES = ("loss", "temperature", "fallback_share")
-"""Metrics of a training that are drawn, beside the views' wins."""
+CURVES = {"loss": "Training loss", "temperature": "Temperature", "fallback_share": "Share of fallbacks"}
+"""Metrics of a training with a chart of their own, and its title."""
 WINS = ("view_", "_wins")
 MOST_VIEWS = 16
 """Views whose wins are drawn; a model with more shows its first ones."""
