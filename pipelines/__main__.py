@@ -13,6 +13,7 @@ from rich.console import Console
 from multiview import tracking
 from multiview.artifacts.record import Reference
 from multiview.artifacts.store import Store, open_store
+from multiview.evaluation.tables import baseline_of
 from multiview.options import Debug, Preset, Settings, StoreUrl, TrackingUri
 from multiview.overrides import Overrides, gather, parse_setting, validate
 from multiview.overrides import merge as merged
@@ -137,6 +138,32 @@ def rerun(
 
 
 @app.command()
+def compare(
+    runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="MLflow, KFP or multiview run ids.")],
+    baseline: Annotated[
+        str | None, typer.Option(metavar="ROW", help="What the others are tested against; else the first.")
+    ] = None,
+    store: Annotated[
+        str | None,
+        typer.Option("--store", envvar="MULTIVIEW_STORE", help="Default: the store of the first run."),
+    ] = None,
+    tracking_uri: TrackingUri = None,
+    debug: Debug = False,
+) -> None:
+    """Compare the systems of earlier runs, found in MLflow, in one table and one report."""
+    from pipelines import comparing
+
+    uri = tracking_uri or tracking.tracking_uri(open_store(store or "store"))
+    found = [tracking.find_run(uri, run, open_store(store).url if store else None) for run in runs]
+    rows = comparing.rows_of_runs(found)
+    changes: Overrides = {"comparison": {"rows": list(rows), "baseline": baseline}}
+    settings = validate(changes).comparison
+    baseline_of(baseline, settings.rows)
+    plan = comparing.comparison_of("compare", rows, settings)
+    _run(plan, changes, None, open_store(store or found[0].store), uri, debug)
+
+
+@app.command()
 def study(
     name: Annotated[
         str, typer.Argument(metavar="STUDY", help=f"A YAML file, or one of: {', '.join(study_names())}.")
@@ -151,7 +178,7 @@ def study(
     debug: Debug = False,
 ) -> None:
     """Run one pipeline several times with the settings that a study varies, and table the rows."""
-    from pipelines import studying
+    from pipelines import comparing, studying
 
     found, base = read_study(name), gather(preset, settings or [])
     opened = open_store(store)
@@ -170,7 +197,7 @@ def study(
         console.print(f"\n{row}", style="bold", markup=False)
         states = _run(plans[row], own, preset, opened, tracking_uri, debug, study=found.name, show=False)
         evaluations |= studying.evaluations_of(rows[row], states)
-    plan = studying.comparison_of(evaluations, settings_of_rows)
+    plan = comparing.comparison_of("study", evaluations, settings_of_rows)
     console.print()
     compared: Overrides = {"comparison": {"rows": list(evaluations), "seeds_of": settings_of_rows.seeds_of}}
     states = _run(plan, merged(base, compared), preset, opened, tracking_uri, debug, study=found.name)

@@ -57,6 +57,7 @@ class Pods:
                 pod=pod,
                 service_account=self.settings.service_account,
                 environment=environment,
+                secrets=self._secrets(),
             )
             environment = {**environment, NODES: nodes.model_dump_json()}
             pod = self.settings.cpu
@@ -77,16 +78,23 @@ class Pods:
         for toleration in pod.tolerations:
             given = toleration.model_dump()
             kubernetes.add_toleration(task, **{name: value or None for name, value in given.items()})
-        for secret, keys in (
+        for secret, variables in self._secrets().items():
+            kubernetes.use_secret_as_env(task, secret, variables)
+        for name, value in environment.items():
+            task.set_env_variable(name, value)
+        return task.set_caching_options(False)
+
+    def _secrets(self) -> dict[str, dict[str, str]]:
+        """Of each secret that the settings name, its keys and the environment variable of each."""
+        found: dict[str, dict[str, str]] = {}
+        for secret, variables in (
             (self.settings.mlflow_secret, MLFLOW_KEYS),
             (self.settings.hub_secret, HUB_KEYS),
             (self.settings.bucket_secret, BUCKET_KEYS),
         ):
             if secret:
-                kubernetes.use_secret_as_env(task, secret, keys)
-        for name, value in environment.items():
-            task.set_env_variable(name, value)
-        return task.set_caching_options(False)
+                found.setdefault(secret, {}).update(variables)
+        return found
 
     def _environment(self) -> dict[str, str]:
         uri = self.settings.mlflow_uri

@@ -15,10 +15,10 @@ from multiview.config import Comparison, canonical_json
 from multiview.errors import InputError
 from multiview.evaluation.compare import SEEDS_TABLE_FILE
 from multiview.evaluation.tables import baseline_of
-from multiview.overrides import Overrides, resolve, validate
+from multiview.overrides import Overrides, validate
 from multiview.runner import find_records
 from multiview.runs import StepState
-from pipelines.plan import Node, Output, Plan, Source
+from pipelines.plan import Node, Output, Plan
 from pipelines.study import Study
 
 
@@ -134,16 +134,8 @@ def comparison_settings(study: Study, rows: Sequence[str], base: Overrides) -> C
     return settings
 
 
-def comparison_of(evaluations: Mapping[str, Reference], settings: Comparison) -> Plan:
-    """The plan of a study's last run: the comparison of all its rows."""
-    plan = Plan("study")
-    references: list[Source] = list(evaluations.values())
-    config = resolve({}).model_copy(update={"comparison": settings})
-    plan.add("compare", "compare", config, evaluations=references)
-    return plan
-
-
 def seeds_page(states: Sequence[StepState]) -> str:
     """The comparison's table of means over seeds."""
-    folder = stage(*load_record(states[-1].outputs[names.COMPARISON].address)).path
+    (address,) = [of.outputs[names.COMPARISON].address for of in states if names.COMPARISON in of.outputs]
+    folder = stage(*load_record(address)).path
     return (folder / SEEDS_TABLE_FILE).read_text()

@@ -3,7 +3,7 @@ of several systems over the same split, BM25 negatives and questions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from multiview import names
@@ -68,10 +68,10 @@ def comparison(overrides: Overrides) -> Plan:
     return plan
 
 
-def add_comparison(plan: Plan, config: Config, evaluations: list[Source]) -> None:
+def add_comparison(plan: Plan, config: Config, evaluations: Sequence[Source]) -> None:
     """Compare evaluations, which are those of `comparison.rows`, and make a page about them."""
-    compared = plan.add("compare", "compare", config, evaluations=evaluations)
-    plan.add("report", "report", config, comparison=first_output(compared), evaluations=evaluations)
+    compared = plan.add("compare", "compare", config, evaluations=[*evaluations])
+    plan.add("report", "report", config, comparison=first_output(compared), evaluations=[*evaluations])
 
 
 def add_fusions(plan: Plan, config: Config, evaluations: dict[str, Source], data: Data) -> None:

@@ -9,8 +9,10 @@ import shutil
 import sys
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 from rich.console import Console
 
 from multiview import cli
@@ -29,6 +31,9 @@ from tests.pipelines.world import ROOT, World
 from tests.servers import mlflow_server
 
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+NAMING = [*DOCUMENTS, ROOT / "manifests" / "README.md"]
+"""Documents in whose text commands are named."""
+PROGRAMS = {"python -m pipelines": pipelines.app, "multiview": cli.app}
 ELSEWHERE = {
     "make demo": ("tests/demo/test_demo.py", '["make", "--no-print-directory", "demo"'),
     "make test": (".ci/run", "make lint test"),
@@ -42,10 +47,13 @@ ELSEWHERE = {
         "tests/kubeflow/test_rerun.py",
         'f"rerun {step} --from {run} --submit --host {kubeflow.url}',
     ),
+    "python -m pipelines compare RUN RUN": ("tests/pipelines/test_comparing.py", 'say("compare", camvr, dpr'),
     "python -m pipelines submit": ("tests/kubeflow/test_kubeflow_document.py", "(?:submit|schedule)"),
     "python -m pipelines schedule": ("tests/kubeflow/test_kubeflow_document.py", "(?:submit|schedule)"),
 }
 """Commands that other tests run: where, and in which words."""
+OTHERS = {"--build-arg", "--node-taints", "--spot", "--workload-pool"}
+"""Flags of others' programs."""
 
 
 def commands() -> list[str]:
@@ -58,6 +66,49 @@ def commands() -> list[str]:
                 if re.match(r"(make|multiview|mlflow|python -m) ", line) and not line.endswith("…"):
                     found.append(line)
     return list(dict.fromkeys(found))
+
+
+def mentions() -> list[tuple[str, str]]:
+    """Every program of ours that a document names, in a block or in its text, with the words that follow."""
+    found = []
+    for document in NAMING:
+        text = document.read_text().replace("\\\n", " ")
+        for program in PROGRAMS:
+            found += [
+                (program, words)
+                for words in re.findall(rf"(?:^|[`/$:] *){program} ([a-z][^`\n]*)", text, re.M)
+            ]
+    return list(dict.fromkeys(found))
+
+
+def flags(command: Any) -> set[str]:
+    return {flag for parameter in command.params for flag in (*parameter.opts, *parameter.secondary_opts)}
+
+
+def test_commands_and_flags_that_are_named_are_there():
+    found = [(program, words) for program, words in mentions() if "--" in words]
+    assert len(found) > 20
+    for program, words in found:
+        command = typer.main.get_command(PROGRAMS[program])
+        given = re.findall(r"^[\w-]+(?: apply| list| delete)?", words)[0].split()
+        for name in given:
+            known = getattr(command, "commands", {})
+            assert name in known, f"{program} {words}"
+            command = known[name]
+        named = set(re.findall(r"(?<= )--[a-z-]+", words))
+        assert named <= flags(command), f"{program} {words}"
+
+
+def test_flags_that_a_text_names_alone_are_some_command_s():
+    known: set[str] = set()
+    waiting = [typer.main.get_command(app) for app in PROGRAMS.values()]
+    while waiting:
+        command = waiting.pop()
+        known |= flags(command)
+        waiting += getattr(command, "commands", {}).values()
+    for document in NAMING:
+        for flag in re.findall(r"`(--[a-z-]+)", document.read_text()):
+            assert flag in known | OTHERS, f"{document.name}: {flag}"
 
 
 def these(program: str) -> list[str]:

@@ -240,7 +240,7 @@ STEPS: dict[str, Step] = {
         ),
         Step(
             name="evaluate",
-            version=4,
+            version=5,
             run="multiview.evaluation.evaluate:evaluate",
             settings=("evaluation", "encode", "questions.answer_matching"),
             inputs=("model", "index", "passages", "questions", "train_questions"),
@@ -249,7 +249,7 @@ STEPS: dict[str, Step] = {
         ),
         Step(
             name="evaluate-bm25",
-            version=4,
+            version=5,
             run="multiview.evaluation.evaluate:evaluate_bm25",
             settings=("evaluation", "bm25", *_MATCHING),
             inputs=("passages", "questions"),
@@ -257,7 +257,7 @@ STEPS: dict[str, Step] = {
         ),
         Step(
             name="evaluate-fusion",
-            version=3,
+            version=4,
             run="multiview.evaluation.fusion:evaluate_fusion",
             settings=("evaluation", "comparison.fusion_constant", "questions.answer_matching"),
             inputs=("evaluations", "passages", "questions"),
@@ -266,7 +266,7 @@ STEPS: dict[str, Step] = {
         ),
         Step(
             name="compare",
-            version=4,
+            version=5,
             run="multiview.evaluation.compare:compare",
             settings=(
                 "comparison.rows",

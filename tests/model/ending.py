@@ -6,6 +6,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from multiview.errors import InputError
 
 
@@ -21,10 +23,16 @@ def second_is_killed(
 def second_refuses(
     settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any, checkpoints: Any
 ) -> None:
-    """The second process finds bad input while the first one fails, as the others do, in its wake."""
+    """The second process finds bad input, and the first one fails in its wake."""
+    told = output["seen"] / "second"
     if os.environ["RANK"] == "1":
-        time.sleep(0.5)
+        told.write_text(f"{os.getpid()}\n")
         raise InputError("questions.parquet: row 7 has no answer")
+    while not (told.exists() and told.read_text().endswith("\n")):
+        time.sleep(0.01)
+    second = int(told.read_text())
+    while psutil.pid_exists(second) and psutil.Process(second).status() != psutil.STATUS_ZOMBIE:
+        time.sleep(0.01)
     raise RuntimeError("connection closed by peer")
 
 

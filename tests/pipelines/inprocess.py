@@ -1,8 +1,16 @@
 """Runs a plan's steps in this process, one after another, without KFP."""
 
+import sys
+
+import pytest
+
 from multiview.artifacts.record import Record, Reference
 from multiview.artifacts.store import Store
+from multiview.cli import run_app
 from multiview.runner import StepTeller, run_step
+from multiview.runs import Run, StepState, read_states, write_run
+from pipelines import __main__ as commands
+from pipelines import local
 from pipelines.plan import Output, Plan
 
 Records = dict[str, dict[str, Record]]
@@ -37,3 +45,22 @@ def run_plan(plan: Plan, store: Store, run: str = "run") -> Records:
             with told.failures():
                 records[path] = run_step(node.step, told, node.config, given)
     return records
+
+
+def run_here(plan: Plan, run: Run, store: Store, uri: str, debug: bool = False) -> list[StepState]:
+    """The driver without KFP."""
+    write_run(store, run)
+    run_plan(plan, store, run.id)
+    states = {state.path: state for state in read_states(store, run.id)}
+    return [states[path] for path in plan.paths()]
+
+
+def command(monkeypatch, capsys, *words: str, status: int = 0) -> str:
+    """What `python -m pipelines` prints with these words; it must end with `status`."""
+    monkeypatch.setattr(local, "run_here", run_here)
+    monkeypatch.setattr(sys, "argv", ["pipelines", *words])
+    with pytest.raises(SystemExit) as ended:
+        run_app(commands.app)
+    printed = capsys.readouterr()
+    assert ended.value.code == status, printed
+    return printed.err if status else printed.out

@@ -17,7 +17,7 @@ from multiview.artifacts.store import LocalStore
 from multiview.config import Config
 from multiview.errors import InputError
 from multiview.lifecycle import close_run, open_run
-from multiview.overrides import Overrides, validate
+from multiview.overrides import Overrides, gather, validate
 from multiview.runs import Context, Run, StepState, read_run, write_state
 from multiview.training.trainjob import NODES, Nodes
 from pipelines.kubeflow import cluster_pipeline, compile_plan
@@ -28,6 +28,7 @@ from tests.corpus import squad_corpus
 
 GOLDEN = Path(__file__).parent / "golden"
 ON_GPU = {"train", "encode", "mine", "evaluate"}
+ON_GPU |= {"train-generator", "generate-queries", "encode-with-queries", "warm-up"}
 
 
 def documents(path: Path) -> tuple[dict, dict]:
@@ -49,7 +50,19 @@ def tasks_of(ir: dict) -> dict[str, dict]:
 
 @pytest.mark.parametrize("name", PIPELINES)
 def test_every_task_has_image_resources_timeout_and_retries_and_no_cache(name):
-    ir, platform = documents(GOLDEN / f"{name}.yaml")
+    check_tasks(*documents(GOLDEN / f"{name}.yaml"))
+
+
+def test_so_has_every_task_that_queries_are_generated_by(tmp_path):
+    """The steps that only the Dual Cross Encoder has, which no golden pipeline holds."""
+    overrides = gather("dual-cross", ["generation.fine_tune=true", "train.warm_up={max_steps: 2}"])
+    target = compile_plan(training(overrides), tmp_path / "training.yaml", validate(overrides))
+    tasks = check_tasks(*documents(target))
+    assert {"generate-queries", "gather-queries", "train-generator", "warm-up", "evaluate-queries"} <= tasks
+
+
+def check_tasks(ir: dict, platform: dict) -> set[str]:
+    """The tasks' names."""
     tasks = tasks_of(ir)
     assert len(tasks) >= 13 and {"open-run", "close-run", "split"} <= set(tasks)
     for task_name, task in tasks.items():
@@ -67,6 +80,7 @@ def test_every_task_has_image_resources_timeout_and_retries_and_no_cache(name):
         assert platform[executor]["activeDeadlineSeconds"] == str(24 * 3600)
         assert ("emptyDirMounts" in platform[executor]) == gpu
     assert set(platform) == set(ir["deploymentSpec"]["executors"])
+    return set(tasks)
 
 
 @pytest.mark.parametrize("name", PIPELINES)
@@ -123,7 +137,16 @@ def test_pods_are_set_in_one_place(tmp_path):
 
 
 def test_a_training_on_several_nodes_is_told_of_them_and_waits_in_a_small_pod(tmp_path):
-    ir, _ = compiled(tmp_path, steps={"train": {"nodes": 2, "gpus": 8}}, mlflow_uri="http://mlflow:5000")
+    """With the secrets of every other pod, and the whole of what they need to know."""
+    ir, platform = compiled(
+        tmp_path,
+        steps={"train": {"nodes": 2, "gpus": 8}},
+        mlflow_uri="http://mlflow:5000",
+        mlflow_secret="keys",
+        hub_secret="hub",
+        bucket_secret="keys",
+        service_account="multiview-steps",
+    )
     container = ir["deploymentSpec"]["executors"]["exec-train"]["container"]
     assert container["image"] == CPU_IMAGE and "accelerator" not in container["resources"]
     assert container["resources"]["resourceMemoryLimit"] == "8Gi"
@@ -131,6 +154,22 @@ def test_a_training_on_several_nodes_is_told_of_them_and_waits_in_a_small_pod(tm
     nodes = Nodes.model_validate_json(told[NODES])
     assert (nodes.image, nodes.pod.nodes, nodes.pod.gpus) == (GPU_IMAGE, 2, 8)
     assert nodes.environment == {"MLFLOW_TRACKING_URI": "http://mlflow:5000"}
+    assert nodes.service_account == "multiview-steps"
+    assert nodes.secrets == {
+        "keys": {
+            name: name
+            for name in (
+                *("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD"),
+                *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"),
+            )
+        },
+        "hub": {"HF_TOKEN": "HF_TOKEN"},
+    }
+    for step in platform.values():
+        given = {
+            s["secretName"]: {k["secretKey"]: k["envVar"] for k in s["keyToEnv"]} for s in step["secretAsEnv"]
+        }
+        assert given == nodes.secrets
     other = ir["deploymentSpec"]["executors"]["exec-encode"]["container"]
     assert NODES not in {variable["name"] for variable in other["env"]}
 

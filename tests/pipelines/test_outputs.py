@@ -136,21 +136,43 @@ def test_keys_and_digests_depend_neither_on_the_store_nor_on_where_the_sources_l
                 assert record.digest == two[path][kind].digest, f"{path} {kind}"
 
 
-def test_an_evaluation_says_which_snippet_matched(made):
-    """What search finds for the same question."""
+def test_an_evaluation_tells_of_the_best_passages_what_search_explains(made):
     store, records = made
     retriever = load(f"{store.url}/{records['camvr/round-2/index']['index'].folder}")
     (evaluation,) = records["camvr/round-2/evaluate"].values()
     rows = pq.read_table(store.root / evaluation.data / "questions.parquet").to_pylist()
     questions = read_questions(store.root / records["split"]["dev_questions"].data)
-    hits = retriever.search([question.question for question in questions], 1)
+    found = retriever.search([question.question for question in questions], 5, explain=True)
     assert [row["qid"] for row in rows] == [question.qid for question in questions]
-    for row, (hit,) in zip(rows, hits, strict=True):
+    for row, (hit, *_) in zip(rows, found, strict=True):
         assert (row["top_passage_id"], row["top_start"], row["top_stop"]) == (
             hit.id,
             *(hit.span or (None, None)),
         )
-    assert any(hit.span for (hit,) in hits)
+    assert any(hits[0].span for hits in found)
+
+    best = pq.read_table(store.root / evaluation.data / "best.parquet").to_pylist()
+    hits = [
+        (question, rank, hit)
+        for question, of in zip(questions, found, strict=True)
+        for rank, hit in enumerate(of)
+    ]
+    assert len(best) == len(hits) == 5 * len(questions)
+    for row, (question, rank, hit) in zip(best, hits, strict=True):
+        assert (row["qid"], row["rank"], row["passage_id"]) == (question.qid, rank + 1, hit.id)
+        assert row["gold"] == (hit.id in question.positive_ids)
+        spans = [(start, stop) for start, stop in zip(row["view_starts"], row["view_stops"], strict=True)]
+        assert spans == [view.span or (None, None) for view in hit.views]
+        np.testing.assert_allclose(row["view_scores"], [view.score for view in hit.views], rtol=1e-4)
+        assert row["view_scores"][row["view"]] == pytest.approx(row["score"], rel=1e-5)
+    firsts = {row["qid"]: row["rank_of_first_answer"] for row in rows}
+    for qid, first in firsts.items():
+        holding = [row["rank"] for row in best if row["qid"] == qid and row["answer"]]
+        assert holding[:1] == ([first] if first and first <= 5 else [])
+
+    (plain,) = records["bm25/evaluate"].values()
+    best = pq.read_table(store.root / plain.data / "best.parquet")
+    assert best["view_scores"].null_count == best["view"].null_count == len(best) > 0
 
 
 if __name__ == "__main__":

@@ -13,27 +13,19 @@ from multiview.artifacts.store import LocalStore, open_store
 from multiview.cli import run_app
 from multiview.errors import InputError
 from multiview.overrides import gather, resolve
-from multiview.runs import read_run, read_states, write_run
+from multiview.runs import read_run
 from pipelines import __main__ as commands
 from pipelines import local
 from pipelines.study import read_study, study_names
 from pipelines.studying import forecast
 from pipelines.training import PIPELINES, training
-from tests.pipelines.inprocess import run_plan
+from tests.pipelines.inprocess import command
 from tests.pipelines.world import World
 
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory) -> World:
     return World.make(tmp_path_factory.mktemp("study"))
-
-
-def run_here(plan, run, store, uri, debug=False):
-    """The driver without KFP: the same steps, in this process."""
-    write_run(store, run)
-    run_plan(plan, store, run.id)
-    states = {state.path: state for state in read_states(store, run.id)}
-    return [states[path] for path in plan.paths()]
 
 
 def write(world: World, **content) -> str:
@@ -51,14 +43,8 @@ UNTRAINED = ["--set", "train.rounds=0", "--set", "evaluation.analyses=[]"]
 
 
 def study(world: World, monkeypatch, capsys, *words: str) -> str:
-    monkeypatch.setattr(local, "run_here", run_here)
     preset = ["--preset", str(world.folder / "tiny.yaml"), "--store", world.store]
-    monkeypatch.setattr(sys, "argv", ["pipelines", "study", *words, *preset, *UNTRAINED])
-    with pytest.raises(SystemExit) as ended:
-        run_app(commands.app)
-    printed = capsys.readouterr()
-    assert ended.value.code == 0, printed
-    return printed.out
+    return command(monkeypatch, capsys, "study", *words, *preset, *UNTRAINED)
 
 
 def test_a_study_says_what_is_shared_runs_each_step_once_and_compares_the_rows(world, monkeypatch, capsys):

@@ -8,11 +8,12 @@ import pytest
 from multiview.artifacts.record import Reference
 from multiview.data.passages import Passage
 from multiview.data.questions import SCHEMA, Question
+from multiview.evaluation.best import SCHEMA as BEST
 from multiview.report.contents import Asked, Contents, Hit, View
 from multiview.report.contents import System as Row
 from multiview.report.page import LIMIT, render
 from tests.report.reading import read
-from tests.report.world import BEST, BM25, CAMVR, MVR, QUESTIONS, System, World
+from tests.report.world import BM25, CAMVR, MVR, QUESTIONS, System, World
 
 PLAIN = (System(MVR.found), System(CAMVR.found))
 """Without models: charts take time."""

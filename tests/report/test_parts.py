@@ -4,15 +4,13 @@ import itertools
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from markupsafe import Markup
 
 from multiview.report.ancestry import Ancestor
-from multiview.report.choosing import _in_turns, _ranks, all_wrong, outcome
+from multiview.report.choosing import _in_turns, all_wrong, outcome
 from multiview.report.contents import Contents, Hit, System, View
 from multiview.report.drawing import MARKERS, Chart, Look
 from multiview.report.page import Group, fitting
@@ -181,21 +179,6 @@ def test_questions_come_in_turns_from_all_kinds():
     assert kinds[:8] == [(2, 1), (1, 2), (0, 2), (1, 1)] * 2
     again = _in_turns(qids[::-1], ranks[::-1], 0)
     assert [qids[row] for row in order] == [qids[::-1][row] for row in again], "whatever their order"
-
-
-def test_a_question_that_no_system_could_answer_is_still_judged_by_its_answers(tmp_path):
-    for name, answer in (("a", [None, 2]), ("b", [3, None])):
-        (tmp_path / name).mkdir()
-        columns = {"rank_of_first_answer": answer, "rank_of_first_gold": [1, 1], "accuracy_at_1": [0.0, None]}
-        types = {
-            "rank_of_first_answer": pa.int32(),
-            "rank_of_first_gold": pa.int32(),
-            "accuracy_at_1": pa.float64(),
-        }
-        table = {"qid": ["q0", "q1"]} | {n: pa.array(of, types[n]) for n, of in columns.items()}
-        pq.write_table(pa.table(table), tmp_path / name / "questions.parquet")
-    qids, ranks = _ranks([tmp_path / "a", tmp_path / "b"])
-    assert qids == ["q0", "q1"] and ranks.tolist() == [[0, 3], [1, 1]]
 
 
 # --- models ------------------------------------------------------------------------------------

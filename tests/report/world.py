@@ -23,10 +23,10 @@ from multiview.config import Comparison, Evaluation
 from multiview.data.passages import Passage
 from multiview.data.questions import Question, write_questions
 from multiview.evaluation.analyses.matrices import table_of
+from multiview.evaluation.best import BEST_FILE, SCHEMA
 from multiview.evaluation.compare import compare
 from multiview.evaluation.evaluate import write_evaluation
 from multiview.events import EventLog
-from multiview.report.choosing import BEST_FILE
 from multiview.report.page import report
 from multiview.search import TopPassages
 from tests.recording import Recorder
@@ -35,21 +35,6 @@ from tests.retrieval.corpora import write_passages
 DEPTH = 10
 AT = (1, 2, 5)
 STEPS = (10, 20, 30)
-
-BEST = pa.schema(
-    [
-        ("qid", pa.string()),
-        ("rank", pa.int32()),
-        ("passage_id", pa.string()),
-        ("score", pa.float32()),
-        ("answer", pa.bool_()),
-        ("gold", pa.bool_()),
-        ("view", pa.int32()),
-        ("view_scores", pa.list_(pa.float32())),
-        ("view_starts", pa.list_(pa.int32())),
-        ("view_stops", pa.list_(pa.int32())),
-    ]
-)
 
 PASSAGES = [
     Passage(
@@ -186,7 +171,7 @@ class World:
         write_evaluation(
             path, top, pa.array(list(ids)), shards, self.questions, settings, "string", Recorder()
         )
-        pq.write_table(pa.Table.from_pylist(self._best(system), BEST), path / BEST_FILE)
+        pq.write_table(pa.Table.from_pylist(self._best(system), SCHEMA), path / BEST_FILE)
         if system.views and system.analyses:
             _analyse(path / "analyses", system.views)
 

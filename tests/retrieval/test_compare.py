@@ -16,6 +16,12 @@ from multiview.evaluation.compare import compare
 from tests.recording import Recorder
 
 
+def questions(qids: list[str], **columns: list) -> pa.Table:
+    """What an evaluation says of each question."""
+    ranks = {f"rank_of_first_{kind}": pa.nulls(len(qids), pa.int32()) for kind in ("answer", "gold")}
+    return pa.table({"qid": qids, **ranks, **columns})
+
+
 def test_a_comparison_names_each_evaluation_rightly(tmp_path: Path) -> None:
     """In the order of its rows, which is not that of the alphabet."""
     figures = {"mvr": 0.25, "dpr": 0.5, "bm25": 0.125}
@@ -25,7 +31,7 @@ def test_a_comparison_names_each_evaluation_rightly(tmp_path: Path) -> None:
         folder.mkdir()
         (folder / "metrics.json").write_text(json.dumps({"accuracy_at_20": 1.0, "accuracy_at_5": value}))
         (folder / "qrels.trec").write_text("q 0 p 1\n")
-        pq.write_table(pa.table({"qid": ["q", "without gold"]}), folder / "questions.parquet")
+        pq.write_table(questions(["q", "without gold"]), folder / "questions.parquet")
         evaluations.append(Staged(folder, system))
     output = tmp_path / "comparison"
     output.mkdir()
@@ -46,7 +52,7 @@ def test_a_comparison_names_each_evaluation_rightly(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="not evaluated on the same questions"):
         compare(settings, {"evaluations": evaluations}, {"comparison": output}, tell)
     (tmp_path / "dpr" / "qrels.trec").write_text("q 0 p 1\n")
-    pq.write_table(pa.table({"qid": ["q", "another"]}), tmp_path / "dpr" / "questions.parquet")
+    pq.write_table(questions(["q", "another"]), tmp_path / "dpr" / "questions.parquet")
     with pytest.raises(InputError, match="not evaluated on the same questions"):
         compare(settings, {"evaluations": evaluations}, {"comparison": output}, tell)
 
@@ -61,7 +67,7 @@ def compared(tmp_path: Path, values: dict[str, list[float | None]], **settings) 
         (folder / "metrics.json").write_text(json.dumps({"mrr_at_10": mean, "views": 0.5}))
         (folder / "qrels.trec").write_text("q0 0 p 1\n")
         qids = [f"q{i}" for i in range(len(column))]
-        pq.write_table(pa.table({"qid": qids, "mrr_at_10": column}), folder / "questions.parquet")
+        pq.write_table(questions(qids, mrr_at_10=column), folder / "questions.parquet")
         evaluations.append(Staged(folder, system))
     output = tmp_path / "comparison"
     output.mkdir()

@@ -17,10 +17,15 @@ from multiview.artifacts.record import file_sha256
 from multiview.config import Comparison
 from multiview.errors import InputError
 from multiview.evaluation.analyses.tables import markdown
-from multiview.evaluation.evaluate import METRICS_FILE, QRELS_FILE, QUESTIONS_FILE
+from multiview.evaluation.evaluate import METRICS_FILE, QRELS_FILE, QUESTIONS_FILE, ranks_of
+from multiview.evaluation.origins import check_alike, cost_of, differing_settings, figures_of
 from multiview.evaluation.significance import CONFIDENCE, paired_figures, seeds_figures
 from multiview.evaluation.tables import (
+    ANALYSES_FILE,
+    SEEDS_FILE,
+    SETTINGS_FILE,
     SIGNIFICANCE_FILE,
+    WON_FILE,
     Metrics,
     baseline_of,
     legend,
@@ -30,9 +35,7 @@ from multiview.evaluation.tables import (
 )
 
 TABLE_FILE = "table.md"
-SEEDS_FILE = "seeds.json"
 SEEDS_TABLE_FILE = "seeds.md"
-ANALYSES_FILE = "analyses.json"
 ANALYSES_TABLE_FILE = "analyses.md"
 
 
@@ -42,11 +45,20 @@ def compare(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell
     Input `evaluations`, in the order of `settings.comparison.rows`; output `comparison`: `metrics.json`
     (system to metric to value), `significance.json` (system to metric to a `PairedFigure`, and how it was tested)
     and `table.md`; with `comparison.seeds_of` also `seeds.json` (system to metric to a `SeedsFigure`) and `seeds.md`;
-    `analyses.json` and `analyses.md` have the metrics of the systems' analyses side by side.
-    Raises InputError unless all were evaluated on the same questions with the same gold passages.
+    `analyses.json` and `analyses.md` have the metrics of the systems' analyses side by side, `settings.json` (system
+    to setting to value) the settings that differ, and `won.json` (see `_won`) the questions won and lost. Costs, which
+    differ from run to run, are metrics alone. Raises InputError unless all were evaluated on the same questions
+    with the same gold passages, over the same corpus.
     """
     systems = settings.comparison.rows
     folders_of_evaluations = [staged.path for staged in inputs["evaluations"]]
+    addresses = {
+        system: staged.address
+        for system, staged in zip(systems, inputs["evaluations"], strict=True)
+        if staged.address
+    }
+    if addresses:
+        check_alike(addresses)
     if len({_questions(folder) for folder in folders_of_evaluations}) > 1:
         raise InputError("the systems were not evaluated on the same questions: run the comparison whole")
     metrics = {
@@ -63,7 +75,11 @@ def compare(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell
     else:
         significance, first = _significance(values, settings.comparison, tell), ""
     table = markdown_table(metrics, marked_of(significance))
-    _analyses(dict(zip(systems, folders_of_evaluations, strict=True)), folder)
+    folders = dict(zip(systems, folders_of_evaluations, strict=True))
+    _analyses(folders, folder)
+    if significance["baseline"] in folders:
+        _write(folder / WON_FILE, _won(folders, significance["baseline"]))
+    _write(folder / SETTINGS_FILE, differing_settings(addresses))
     (folder / METRICS_FILE).write_text(json.dumps(metrics, indent=1) + "\n")
     (folder / SIGNIFICANCE_FILE).write_text(json.dumps(significance, indent=1) + "\n")
     (folder / TABLE_FILE).write_text(
@@ -72,7 +88,31 @@ def compare(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell
     for system, figures in metrics.items():
         for name, value in figures.items():
             tell.metric(f"{system}/{name}", value)
+    for system, address in addresses.items():
+        for name, value in figures_of(cost_of(address)).items():
+            tell.metric(f"{system}/{name}", value)
     tell.fact("baseline", significance["baseline"])
+
+
+def _won(folders: Mapping[str, Path], baseline: str) -> dict[str, dict[str, int]]:
+    """System to `won`, `lost` and `tied` questions: where its first answer stands above, below or with the baseline's.
+
+    For a question without answers the first gold passage counts. One that was not retrieved stands below all.
+    """
+    ranks = {system: ranks_of(folder) for system, folder in folders.items()}
+    return {
+        system: {
+            "won": int((of < ranks[baseline]).sum()),
+            "lost": int((of > ranks[baseline]).sum()),
+            "tied": int((of == ranks[baseline]).sum()),
+        }
+        for system, of in ranks.items()
+        if system != baseline
+    }
+
+
+def _write(file: Path, value: Any) -> None:
+    file.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n")
 
 
 def _seeds(

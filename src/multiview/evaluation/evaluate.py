@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,17 +14,14 @@ import pyarrow.parquet as pq
 
 from multiview.config import Evaluation
 from multiview.data.answers import Mode
-from multiview.data.passages import PassageLookup, read_passages
+from multiview.data.passages import read_passages
 from multiview.data.questions import Question, read_questions
 from multiview.errors import InputError
+from multiview.evaluation.best import BEST_FILE, Span, ViewsOf, write_best
 from multiview.evaluation.metrics import Values, first_rank, gold_metrics, means, top_k_accuracy
 from multiview.evaluation.runs import write_qrels, write_run
-from multiview.model.layouts import Layout, numbered_views
 from multiview.negatives.filtering import answer_holding, positive_hits
 from multiview.search import TopPassages
-
-if TYPE_CHECKING:
-    from multiview.index import ViewIndex
 
 METRICS_FILE = "metrics.json"
 RUN_FILE = "run.trec"
@@ -65,7 +62,7 @@ def evaluate(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tel
         settings.evaluation,
         settings.questions.answer_matching,
         tell,
-        spans=_matched_spans(encoder.layout, index, top, inputs["passages"].path),
+        views_of=ViewsOf(encoder.layout, index, queries, inputs["passages"].path),
     )
     training = inputs.get("train_questions")
     subject = Subject(
@@ -122,21 +119,23 @@ def write_evaluation(
     mode: Mode,
     tell: Any,
     tag: str = "multiview",
-    spans: Sequence[tuple[int, int] | None] | None = None,
+    views_of: ViewsOf | None = None,
 ) -> None:
     """Measure rankings and write them down, for any retriever.
 
-    `top` [q, depth] with passage numbers that `ids` names; `passages` is the folder of their texts.
+    `top` [q, depth] with passage numbers that `ids` names; `passages` is the folder of their texts; `views_of`
+    tells of their views, where they have some.
     Accuracy is that of the questions with answers, the gold metrics of those with gold passages; where
     there are none, the metric is left out. Writes `metrics.json` (name to value), `run.trec`, `qrels.trec`
     (with grades) and `questions.parquet`: qid, rank_of_first_answer and rank_of_first_gold from 1 or null,
-    the top passage, its score and view, where in its text the view's snippet stands (`spans`, null where
-    the view stands for no part of it), and a column a metric, of which `metrics.json` has the mean, null
-    where the question has no answer or no gold passage.
+    the top passage, its score and view, where in its text the view's snippet stands (null where the view stands
+    for no part of it), and a column a metric, of which `metrics.json` has the mean, null where the question has
+    no answer or no gold passage; and `best.parquet` (see `write_best`).
     """
     holds = answer_holding(top.passages, ids, read_passages(passages), questions, mode)
     first_answer = first_rank(holds)
-    first_gold = first_rank(positive_hits(top.passages, ids, questions))
+    gold_hits = positive_hits(top.passages, ids, questions)
+    first_gold = first_rank(gold_hits)
     rankings = {question.qid: _ranking(top, ids, row) for row, question in enumerate(questions)}
     gold = {question.qid: question.grades for question in questions}
     at = sorted({k for k in settings.at if k <= settings.depth})
@@ -147,7 +146,7 @@ def write_evaluation(
     (folder / METRICS_FILE).write_text(json.dumps(metrics, indent=1, sort_keys=True) + "\n")
     write_run(folder / RUN_FILE, rankings, tag)
     write_qrels(folder / QRELS_FILE, gold)
-    spans = spans or [None] * len(questions)
+    spans = write_best(folder / BEST_FILE, top, ids, holds, gold_hits, questions, views_of)
     table = _question_table(questions, top, ids, first_answer, first_gold, spans, values)
     pq.write_table(table, folder / QUESTIONS_FILE)
     for name, value in metrics.items():
@@ -156,21 +155,16 @@ def write_evaluation(
     tell.fact("depth", settings.depth)
 
 
-def _matched_spans(
-    layout: Layout, index: ViewIndex, top: TopPassages, passages: Path
-) -> list[tuple[int, int] | None]:
-    """Of each question's best passage, the text span [start, stop) of the view that won (code points)."""
-    best = top.passages[:, 0].tolist()
-    queries = index.queries({number for number in best if number >= 0})
-    texts = PassageLookup(passages).passages({index.passage_id(number) for number in queries})
-    spans: list[tuple[int, int] | None] = []
-    for number, view in zip(best, top.views[:, 0].tolist(), strict=True):
-        if number < 0:
-            spans.append(None)
-            continue
-        sequences = layout.passage(texts[index.passage_id(number)], queries[number])
-        spans.append(numbered_views(sequences, int(index.views[number]))[view][1].span)
-    return spans
+def ranks_of(folder: Path) -> np.ndarray:
+    """Of each question the rank of the first answer, or of the first gold passage [q] float64, inf for none."""
+    table = pq.read_table(folder / QUESTIONS_FILE)
+    answer, gold = (
+        table[f"rank_of_first_{kind}"].to_numpy(zero_copy_only=False).astype(np.float64)
+        for kind in ("answer", "gold")
+    )
+    accuracy = [name for name in table.column_names if name.startswith("accuracy_at_")]
+    answered = table[accuracy[0]].is_valid().to_numpy() if accuracy else np.zeros(len(table), bool)
+    return np.nan_to_num(np.where(answered, answer, gold), nan=np.inf)
 
 
 def _questions(inputs: dict[str, Any]) -> list[Question]:
@@ -195,7 +189,7 @@ def _question_table(
     ids: pa.Array,
     first_answer: np.ndarray,
     first_gold: np.ndarray,
-    spans: Sequence[tuple[int, int] | None],
+    spans: Sequence[Span | None],
     values: Values,
 ) -> pa.Table:
     best = top.passages[:, 0]

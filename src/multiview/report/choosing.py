@@ -8,17 +8,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from multiview.data.passages import PassageLookup
 from multiview.data.questions import draw, iterate_questions
-from multiview.evaluation.evaluate import QUESTIONS_FILE
+from multiview.evaluation.best import BEST_FILE
+from multiview.evaluation.evaluate import QUESTIONS_FILE, ranks_of
 from multiview.report.ancestry import Ancestor
 from multiview.report.contents import Asked, Hit, View
-
-BEST_FILE = "best.parquet"
-"""Of an evaluation: the best passages of every question with their views."""
 
 MOST = 240
 """Questions that are read; the page may have room for fewer."""
@@ -54,7 +51,9 @@ def chosen_questions(
     after any of them. The memory that it takes does not grow with the corpus. Raises InputError for a passage that
     is not in the corpus.
     """
-    qids, ranks = _ranks(folders)
+    qids = pq.read_table(folders[0] / QUESTIONS_FILE, columns=["qid"])["qid"].to_pylist()
+    found_at = np.stack([ranks_of(folder) for folder in folders], axis=1)
+    ranks = np.where(np.isinf(found_at), 0, found_at).astype(np.int64)
     if passages is None or questions is None:
         return len(qids), [], {}
     rows = _in_turns(qids, ranks, base)[:MOST]
@@ -79,32 +78,8 @@ def chosen_questions(
     return len(qids), asked, texts
 
 
-def _ranks(folders: Sequence[Path]) -> tuple[list[str], np.ndarray]:
-    """The questions, and the ranks [q, systems] of their first right passages, 0 where none was found.
-
-    Right is a passage that holds an answer, or, where no system's answer is judged, the gold passage.
-    """
-    answers, gold, judged = [], [], []
-    qids: list[str] = []
-    for folder in folders:
-        columns = pq.read_schema(folder / QUESTIONS_FILE).names
-        accuracy = [name for name in columns if name.startswith("accuracy_at_")][:1]
-        ranks = ["rank_of_first_answer", "rank_of_first_gold"]
-        table = pq.read_table(folder / QUESTIONS_FILE, columns=["qid", *ranks, *accuracy])
-        qids = table["qid"].to_pylist()
-        answers.append(_whole(table[ranks[0]]))
-        gold.append(_whole(table[ranks[1]]))
-        judged += [table[name].is_valid().to_numpy() for name in accuracy]
-    answered = np.any(judged, axis=0) if judged else np.zeros(len(qids), bool)
-    return qids, np.where(answered[:, None], np.stack(answers, 1), np.stack(gold, 1))
-
-
-def _whole(column: pa.ChunkedArray) -> np.ndarray:
-    return column.fill_null(0).to_numpy().astype(np.int64)
-
-
 def _in_turns(qids: Sequence[str], ranks: np.ndarray, base: int) -> list[int]:
-    """Rows of the questions, by turns from their kinds, within a kind in a random order that does not change."""
+    """Rows of the questions by their ranks [q, systems], 0 where nothing right was found: by turns from their kinds, within a kind in a random order that does not change."""
     kinds: dict[Any, list[int]] = defaultdict(list)
     for row in sorted(range(len(qids)), key=lambda row: draw(0, qids[row])):
         kinds[_kind(ranks[row].tolist(), base)].append(row)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,21 +16,24 @@ from multiview import names
 from multiview.artifacts.staged import Staged
 from multiview.config import Model
 from multiview.errors import InputError
-from multiview.evaluation.compare import SEEDS_FILE
 from multiview.evaluation.evaluate import METRICS_FILE
-from multiview.evaluation.tables import SIGNIFICANCE_FILE, metric_names
+from multiview.evaluation.origins import Cost
+from multiview.evaluation.tables import (
+    ANALYSES_FILE,
+    SEEDS_FILE,
+    SETTINGS_FILE,
+    SIGNIFICANCE_FILE,
+    WON_FILE,
+    metric_names,
+)
 from multiview.events import read_events
-from multiview.model.bases import SETTINGS_FILE
+from multiview.model import bases
 from multiview.report.ancestry import Ancestor
 from multiview.report.choosing import chosen_questions
 from multiview.report.contents import Contents, System
 from multiview.report.trainings import trainings
 
-SETTINGS_THAT_DIFFER = "settings.json"
-WON_FILE = "won.json"
-"""Of a comparison; each leaves its section out where it is missing."""
-
-COSTS = ("compute_seconds", "wall_seconds", "index_bytes", "questions_per_second")
+COSTS = tuple(field.name for field in fields(Cost))
 """Metrics of a comparison, `SYSTEM/NAME`: what differs from run to run is in no file."""
 
 ACCURACY = "accuracy_at_"
@@ -43,7 +47,7 @@ def gather(rows: Sequence[str], comparison: Staged, evaluations: Sequence[Staged
     """
     found = {row: Ancestor.of(staged) for row, staged in zip(rows, evaluations, strict=True)}
     metrics = _read(comparison.path, METRICS_FILE)
-    analyses = _read(comparison.path, "analyses.json")
+    analyses = _read(comparison.path, ANALYSES_FILE)
     significance = _read(comparison.path, SIGNIFICANCE_FILE)
 
     def kept(what: str, look: Callable[[], Found], otherwise: Found) -> Found:
@@ -87,7 +91,7 @@ def gather(rows: Sequence[str], comparison: Staged, evaluations: Sequence[Staged
         asked=asked,
         texts=texts,
         digest=comparison.digest,
-        settings=_read(comparison.path, SETTINGS_THAT_DIFFER),
+        settings=_read(comparison.path, SETTINGS_FILE),
         cost=_costs(rows, Ancestor.of(comparison)),
         won=_read(comparison.path, WON_FILE),
         seeds=_read(comparison.path, SEEDS_FILE),
@@ -116,7 +120,7 @@ def _input(ancestor: Ancestor | None, name: str) -> Ancestor | None:
 def _architecture(model: Ancestor | None) -> str | None:
     if model is None:
         return None
-    return Model.model_validate_json(model.file(SETTINGS_FILE).read_bytes()).architecture
+    return Model.model_validate_json(model.file(bases.SETTINGS_FILE).read_bytes()).architecture
 
 
 def _views(index: Ancestor | None) -> dict[int, int]:

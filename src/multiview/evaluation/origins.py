@@ -1,0 +1,114 @@
+"""What systems were made from, by the records behind their evaluations: on what, with which settings, at what cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic_core import to_jsonable_python
+
+from multiview import names
+from multiview.artifacts.ancestry import ancestry, inputs_of
+from multiview.artifacts.record import Record, load_record
+from multiview.config import Config, Section, canonical_json
+from multiview.errors import InputError
+from multiview.steps import STEPS
+
+MEASURED_ON = {"passages": "corpus", "questions": "questions"}
+"""Inputs of an evaluation that must be the same for all systems, and what to call them."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a system costs. What several systems share, such as the split, is counted for each."""
+
+    compute_seconds: float
+    """Of all steps behind its evaluation, that included, one after another."""
+    wall_seconds: float
+    """Of the longest chain of them: as if whatever can run side by side did."""
+    index_bytes: int | None
+    """Size of its index; none for a system without one."""
+    questions_per_second: float | None
+    """Searched one batch after another, the questions' encoding not counted."""
+
+
+def check_alike(evaluations: Mapping[str, str]) -> None:
+    """Raise InputError unless all evaluations, system to address, are of the same questions over the same corpus."""
+    first, *others = [(system, load_record(address)[1]) for system, address in evaluations.items()]
+    for system, record in others:
+        for name, called in MEASURED_ON.items():
+            mine, theirs = _digest(record, name), _digest(first[1], name)
+            if mine != theirs:
+                raise InputError(
+                    f"{system} was not evaluated on the {called} of {first[0]} (digests {mine[:12]}… and "
+                    f"{theirs[:12]}…): evaluate both on the same, with `rerun` or in one comparison"
+                )
+
+
+def _digest(record: Record, name: str) -> str:
+    (reference,) = record.inputs[name]
+    return reference.digest
+
+
+def differing_settings(evaluations: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+    """System to setting to value, of the settings that are not the same for all systems that have them.
+
+    A setting that several rounds read differently is a list of its values, as they came.
+    """
+    settings = {system: _settings(address) for system, address in evaluations.items()}
+    values: dict[str, set[str]] = {}
+    for of in settings.values():
+        for name, value in of.items():
+            values.setdefault(name, set()).add(canonical_json({"value": value}))
+    differ = sorted(name for name, known in values.items() if len(known) > 1)
+    return {system: {n: of[n] for n in differ if n in of} for system, of in settings.items()}
+
+
+def _settings(address: str) -> dict[str, Any]:
+    """Every setting that the steps behind an evaluation read and that decides their output, by its dotted name."""
+    found: dict[str, list[Any]] = {}
+    for _, record in ancestry(address).values():
+        read = STEPS[record.step].settings
+        for name, value in _leaves(Config, record.config):
+            if any(name == setting or name.startswith(f"{setting}.") for setting in read):
+                values = found.setdefault(name, [])
+                values += [value] if value not in values else []
+    return {name: values[0] if len(values) == 1 else values for name, values in found.items()}
+
+
+def _leaves(
+    section: type[BaseModel], given: Mapping[str, Any], prefix: str = ""
+) -> Iterator[tuple[str, Any]]:
+    """Name and value of each setting of a section; records leave out those that are as they are by default."""
+    for name, field in section.model_fields.items():
+        default = field.get_default(call_default_factory=True)
+        if isinstance(default, Section):
+            yield from _leaves(type(default), given.get(name, {}), f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", given.get(name, to_jsonable_python(default))
+
+
+def cost_of(address: str) -> Cost:
+    """What the system behind an evaluation cost, by the seconds that its artifacts' records tell."""
+    records = {where: record for where, (_, record) in ancestry(address).items()}
+    steps: dict[tuple[str, str], float] = {}  # a step's outputs are published one after another
+    for record in records.values():
+        steps[record.step, record.key] = max(record.seconds, steps.get((record.step, record.key), 0.0))
+    ended: dict[str, float] = {}
+    for where, record in records.items():
+        begun = max((ended[reference.address] for reference in inputs_of(record)), default=0.0)
+        ended[where] = begun + steps[record.step, record.key]
+    evaluation = records[address]
+    seconds = evaluation.facts.get("search_seconds_per_question")
+    sizes = [
+        sum(file.bytes for file in records[reference.address].files)
+        for reference in evaluation.inputs.get(names.INDEX, [])
+    ]
+    return Cost(sum(steps.values()), ended[address], sum(sizes) or None, 1 / seconds if seconds else None)
+
+
+def figures_of(cost: Cost) -> dict[str, float]:
+    """The figures of a cost that are known, by name."""
+    return {name: value for name, value in asdict(cost).items() if value is not None}
