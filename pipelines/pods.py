@@ -11,6 +11,7 @@ from multiview.errors import InputError, nearest
 from multiview.overrides import validate
 from multiview.steps import STEPS
 from multiview.training.trainjob import NODES, Nodes
+from multiview.work import IMAGE
 
 MLFLOW_KEYS = {name: name for name in ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD")}
 HUB_KEYS = {"HF_TOKEN": "HF_TOKEN"}
@@ -52,17 +53,19 @@ class Pods:
         """Give a task its resources, image, nodes, secrets, environment, timeout and retries."""
         pod, environment = self.of(step), self._environment()
         if pod.nodes > 1:  # its own pod only starts and follows the others
+            image = GPU_IMAGE if pod.gpus else CPU_IMAGE
             nodes = Nodes(
-                image=GPU_IMAGE if pod.gpus else CPU_IMAGE,
+                image=image,
                 pod=pod,
                 service_account=self.settings.service_account,
-                environment=environment,
+                environment={**environment, IMAGE: image},
                 secrets=self._secrets(),
             )
             environment = {**environment, NODES: nodes.model_dump_json()}
             pod = self.settings.cpu
         if step in ON_GPU and not pod.gpus:
             task.set_container_image(CPU_IMAGE)
+        environment[IMAGE] = GPU_IMAGE if step in ON_GPU and pod.gpus else CPU_IMAGE
         task.set_cpu_request(pod.cpu)
         task.set_memory_request(pod.memory).set_memory_limit(pod.memory)
         if pod.gpus:

@@ -179,7 +179,13 @@ def test_there_are_commands_and_each_is_run_here_or_elsewhere():
     assert len(found) > 12
     here = (
         *("python -m pipelines run ", "python -m pipelines compile ", "python -m pipelines study "),
-        *("multiview inspect ", "multiview search ", "mlflow ui "),
+        *(
+            "multiview inspect ",
+            "multiview search ",
+            "multiview lineage ",
+            "multiview register ",
+            "mlflow ui ",
+        ),
     )
     for line in found:
         elsewhere = [place for start, place in ELSEWHERE.items() if line.startswith(start)]
@@ -256,6 +262,14 @@ def trained(tmp_path_factory) -> tuple[LocalStore, str]:
 def test_searches_print_passages(line, trained, monkeypatch, capsys):
     call(cli.app, re.sub(r"\S*store/index/\w+", trained[1], line), monkeypatch)
     assert re.search(r"^1   .*view \d", capsys.readouterr().out, re.M)
+
+
+@pytest.mark.parametrize("line", [*these("multiview lineage "), *these("multiview register ")])
+def test_lineages_and_versions_are_of_that_index(line, trained, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
+    call(cli.app, re.sub(r"store/index/\w+", trained[1], line), monkeypatch)
+    out = capsys.readouterr().out.splitlines()
+    assert out[-1].startswith("verified: ") or out[-1] == "models:/multiview-train.json-dev.json@champion"
 
 
 @pytest.mark.parametrize("line", these("mlflow ui "))

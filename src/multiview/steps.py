@@ -68,20 +68,27 @@ class Step:
     def key(self, settings: SimpleNamespace, digests: Mapping[str, Any], sources: Any) -> str:
         """The key of the step's outputs: a digest of all that decides their bytes."""
         config = {name: section.key_settings() for name, section in vars(settings).items()}
-        identity = {
-            "step": self.name,
-            "version": self.version,
-            "config": config,
-            "inputs": dict(digests),
-            "sources": sources,
-        }
-        return hashlib.sha256(canonical_json(identity).encode()).hexdigest()[:32]
+        return key_of(self.name, self.version, config, digests, sources)
 
     def function(self) -> Any:
         return load_function(self.run)
 
     def fingerprint(self, settings: SimpleNamespace) -> Any:
         return load_function(self.sources)(settings) if self.sources else {}
+
+
+def key_of(
+    step: str, version: int, config: Mapping[str, Any], digests: Mapping[str, Any], sources: Any
+) -> str:
+    """The key of what a step makes, from what its record says of it."""
+    identity = {
+        "step": step,
+        "version": version,
+        "config": config,
+        "inputs": dict(digests),
+        "sources": sources,
+    }
+    return hashlib.sha256(canonical_json(identity).encode()).hexdigest()[:32]
 
 
 def load_function(path: str) -> Any:

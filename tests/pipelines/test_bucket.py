@@ -88,6 +88,18 @@ sibling = Attempt(store, "dev_questions", "k")
 (sibling.path / "deep" / "b.txt").write_text("of the sibling")
 sibling, _ = sibling.publish(step="split", step_version=1, config={}, inputs={})
 assert (stage(store, sibling).path / "deep" / "b.txt").read_text() == "of the sibling"
+# A lineage reads files in pieces, without copies.
+from multiview.lineage import flaws, reference_of, trace
+whole = trace([reference_of("gs://bucket/store/passages/k")])
+read = []
+found = list(flaws(whole, read.append))
+assert (found, sum(read)) == ([], 5), (found, read)
+store.replace(f"{record.data}/deep/b.txt", b"altered")
+(flaw,) = flaws(whole)
+assert "has 7 bytes instead of 5" in flaw, flaw
+store.remove(f"{record.data}/deep/b.txt")
+(flaw,) = flaws(whole)
+assert "is missing" in flaw, flaw
 store.replace(f"{record.data}/deep/b.txt", b"altered")
 import multiview.artifacts.staging as staging
 staging.scratch.cache_clear()

@@ -20,6 +20,7 @@ from multiview.lifecycle import close_run, open_run
 from multiview.overrides import Overrides, gather, validate
 from multiview.runs import Context, Run, StepState, read_run, write_state
 from multiview.training.trainjob import NODES, Nodes
+from multiview.work import IMAGE
 from pipelines.kubeflow import cluster_pipeline, compile_plan
 from pipelines.plan import Plan
 from pipelines.pods import Pods
@@ -124,6 +125,7 @@ def test_pods_are_set_in_one_place(tmp_path):
     for name, executor in executors.items():
         environment = {variable["name"]: variable["value"] for variable in executor["env"]}
         assert environment == {
+            IMAGE: executor["image"],
             "MLFLOW_TRACKING_URI": "http://mlflow:5000",
             "FSSPEC_S3_ENDPOINT_URL": "http://bucket",
         }
@@ -153,7 +155,8 @@ def test_a_training_on_several_nodes_is_told_of_them_and_waits_in_a_small_pod(tm
     told = {variable["name"]: variable["value"] for variable in container["env"]}
     nodes = Nodes.model_validate_json(told[NODES])
     assert (nodes.image, nodes.pod.nodes, nodes.pod.gpus) == (GPU_IMAGE, 2, 8)
-    assert nodes.environment == {"MLFLOW_TRACKING_URI": "http://mlflow:5000"}
+    assert nodes.environment == {"MLFLOW_TRACKING_URI": "http://mlflow:5000", IMAGE: GPU_IMAGE}
+    assert told[IMAGE] == CPU_IMAGE
     assert nodes.service_account == "multiview-steps"
     assert nodes.secrets == {
         "keys": {

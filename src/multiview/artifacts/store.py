@@ -13,7 +13,7 @@ import tempfile
 import uuid
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import fsspec
 
@@ -74,6 +74,13 @@ class Store(ABC):
         """A local copy of one file: the file itself where the store is local.
 
         Raises FileNotFoundError.
+        """
+
+    @abstractmethod
+    def open(self, path: str) -> BinaryIO:
+        """One file, to be read from its beginning in pieces, without a copy of it here.
+
+        Raises FileNotFoundError, here or at the first read.
         """
 
     def check_writable(self) -> None:
@@ -164,6 +171,9 @@ class LocalStore(Store):
             raise FileNotFoundError(f"{self.url}/{path}")
         return file
 
+    def open(self, path: str) -> BinaryIO:
+        return (self.root / path).open("rb")
+
     def _temporary(self, target: Path, data: bytes) -> Path:
         target.parent.mkdir(parents=True, exist_ok=True)
         temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
@@ -243,6 +253,9 @@ class BucketStore(Store):
         target.parent.mkdir(parents=True, exist_ok=True)
         self._ask("get_file", path, str(target))
         return target
+
+    def open(self, path: str) -> BinaryIO:
+        return self._ask("open", path, "rb", block_size=PART, cache_type="readahead")
 
     def _ask(self, operation: str, path: str, *given: Any, **options: Any) -> Any:
         """What fsspec's `operation` makes of a path; InputError where credentials are missing or do not suffice."""
