@@ -12,8 +12,8 @@ import tomllib
 from pathlib import Path
 
 ONLY_STEPS = {
-    *("accelerate", "bm25s", "ir-measures", "nltk", "pytrec-eval-terrier", "pystemmer", "rouge-score"),
-    *("safetensors", "scipy", "sentencepiece", "torch", "transformers"),
+    *("accelerate", "bm25s", "ir-measures", "matplotlib", "nltk", "pytrec-eval-terrier", "pystemmer"),
+    *("rouge-score", "safetensors", "scipy", "sentencepiece", "torch", "transformers"),
 }
 """What only steps import: the runner, which starts runs and runs no step, does without."""
 

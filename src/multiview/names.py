@@ -13,10 +13,14 @@ EMBEDDINGS = "embeddings"
 INDEX = "index"
 EVALUATION = "evaluation"
 COMPARISON = "comparison"
+REPORT = "report"
 CHECKPOINT = "checkpoint"
 
 ANALYSES = "analyses"
 """Folder of an evaluation with what was found out about the model."""
+
+REPORT_FILE = "report.html"
+"""The one file of a report."""
 
 # Files of a store that are not artifacts' data.
 RECORD_FILE = "artifact.json"

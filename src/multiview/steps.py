@@ -40,6 +40,8 @@ class Step:
     """Whether several nodes can do it together."""
     torch: bool = False
     """Whether it imports torch, which takes seconds."""
+    page: str | None = None
+    """A file of its first output, which Kubeflow's pages show in the record's place."""
 
     @property
     def by_shard(self) -> tuple[str, ...]:
@@ -283,6 +285,16 @@ STEPS: dict[str, Step] = {
             inputs=("evaluations",),
             lists=("evaluations",),
             outputs=(names.COMPARISON,),
+        ),
+        Step(
+            name="report",
+            version=1,
+            run="multiview.report.page:report",
+            settings=("comparison.rows",),
+            inputs=("comparison", "evaluations"),
+            lists=("evaluations",),
+            outputs=(names.REPORT,),
+            page=names.REPORT_FILE,
         ),
     )
 }

@@ -91,6 +91,9 @@ def test_a_comparison_shares_split_negatives_and_questions():
         "bm25/evaluate",
     ]
     assert json.loads(compare.config)["comparison"]["rows"] == ["b", "a", "bm25"]
+    report = plan.nodes["report"]
+    assert report.inputs == {**compare.inputs, "comparison": Output("compare", "comparison")}
+    assert json.loads(report.config)["comparison"]["rows"] == ["b", "a", "bm25"]
     weights = [json.loads(plan.nodes[f"{s}/round-1/train"].config)["train"]["local_weight"] for s in ("b",)]
     assert weights == [0.0]
 

@@ -155,6 +155,18 @@ def write_evaluation(
     tell.fact("depth", settings.depth)
 
 
+def ranks_of(folder: Path) -> np.ndarray:
+    """Of each question the rank of the first answer, or of the first gold passage [q] float64, inf for none."""
+    table = pq.read_table(folder / QUESTIONS_FILE)
+    answer, gold = (
+        table[f"rank_of_first_{kind}"].to_numpy(zero_copy_only=False).astype(np.float64)
+        for kind in ("answer", "gold")
+    )
+    accuracy = [name for name in table.column_names if name.startswith("accuracy_at_")]
+    answered = table[accuracy[0]].is_valid().to_numpy() if accuracy else np.zeros(len(table), bool)
+    return np.nan_to_num(np.where(answered, answer, gold), nan=np.inf)
+
+
 def _questions(inputs: dict[str, Any]) -> list[Question]:
     questions = read_questions(inputs["questions"].path)
     if not questions:

@@ -19,6 +19,9 @@ from multiview.tracking import notes
 DIGEST_LENGTH = 32
 """MLflow takes dataset digests of at most 36 characters; the whole one is in a tag."""
 
+READ = (names.EVALUATION, names.COMPARISON, names.QUERY_EVALUATION, names.REPORT)
+"""Kinds of artifacts with files that a person reads."""
+
 HEADLINES = (*names.SHORT, names.ROUGE_L, names.SELF_BLEU)
 """How the metrics of an evaluation begin that also stand in the parent; those of analyses would drown them."""
 
@@ -188,8 +191,8 @@ class Contents:
                 inputs[dataset.digest] = DatasetInput(dataset._to_mlflow_entity(), tags)
         return list(inputs.values())
 
-    def tell_files(self, child: Any, state: StepState) -> None:
-        """Records of all outputs, and the files that a person reads: metrics and tables."""
+    def tell_files(self, parent: str, child: Any, state: StepState) -> None:
+        """Records of all outputs, and the files that a person reads: metrics and tables; a report also in the parent."""
         if not state.outputs or names.TAG_FILES in child.data.tags:
             return
         run = child.info.run_id
@@ -199,12 +202,13 @@ class Contents:
             if record is None:
                 continue
             self.client.log_text(run, record.to_json().decode(), f"{kind}/{names.RECORD_FILE}")
-            if kind in (names.EVALUATION, names.COMPARISON, names.QUERY_EVALUATION):
+            if kind in READ:
                 folder = stage(self.store, record).path
                 for file in record.files:
                     if file.path.endswith((".json", ".md", ".html", ".trec")):
                         place = f"{kind}/{file.path}".rpartition("/")[0]
-                        self.client.log_artifact(run, str(folder / file.path), place)
+                        for told in (run, parent) if kind == names.REPORT else (run,):
+                            self.client.log_artifact(told, str(folder / file.path), place)
         self.client.set_tag(run, names.TAG_FILES, len(state.outputs))
 
 

@@ -116,7 +116,7 @@ class _Shipper:
                 continue
             self.contents.tell_events(parent, child, state)
             self.contents.tell_links(child, state)
-            self.contents.tell_files(child, state)
+            self.contents.tell_files(parent, child, state)
             self._tell_status(child, state)
         self.contents.tell_data(parent, self.states)
         return parent
