@@ -18,6 +18,10 @@ from pipelines.connection import PROFILES, Connection
 PAGE = 100
 """Objects a page of a list; the server's own limit is 200."""
 
+SUCCEEDED = "SUCCEEDED"
+ENDED = {SUCCEEDED, "SKIPPED", "FAILED", "CANCELED"}
+"""States of KFP's runs that do not change; one that Kubeflow has not looked at yet has none."""
+
 
 class ApiRetry(Retry):
     """Waits for a server that is busy or away, and never starts a thing twice.

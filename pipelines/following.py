@@ -12,14 +12,11 @@ from multiview.artifacts.store import Store
 from multiview.errors import StepFailed
 from multiview.names import RUNS
 from multiview.runs import StepState
-from pipelines.client import explained
+from pipelines.client import ENDED, SUCCEEDED, explained
 from pipelines.connection import Connection
 from pipelines.progress import Progress
 
 POLL_SECONDS = 5.0
-SUCCEEDED = "SUCCEEDED"
-ENDED = {SUCCEEDED, "SKIPPED", "FAILED", "CANCELED"}
-"""States of KFP that do not change; its own wait knows nothing of a run that was cancelled."""
 
 
 def follow(

@@ -77,9 +77,9 @@ def launch(
     package = submission.package(plan, config)
     before()
     client = kfp_client.connect(connection)
-    started, new = submission.start(client, connection, package, described, store, config)
+    started, words = submission.start(client, connection, package, described, store, config)
     page = kfp_client.run_address(client, started.run_id)
-    console.print(f"{described.id} {'started' if new else 'is going already'}: {page}", markup=False)
+    console.print(f"{described.id} {words}: {page}", markup=False)
     if wait:
         _follow(client, connection, started, described, plan, store, tracking_uri, config)
 

@@ -59,6 +59,34 @@ def test_the_same_command_continues_its_run(kubeflow, command):
     assert len(kubeflow.versions) == 2 and len({run.display_name for run in kubeflow.runs.values()}) == 1
 
 
+def test_a_run_into_another_store_is_another_run(kubeflow, command):
+    command(f"{SUBMIT} --host {kubeflow.url}")
+    told = command(f"{SUBMIT.replace('/store', '/other')} --host {kubeflow.url}")
+    assert " started: " in told and len(kubeflow.runs) == 2
+    assert len({run.display_name for run in kubeflow.runs.values()}) == 1
+
+
+def test_a_run_of_another_experiment_is_not_started_twice(kubeflow, command):
+    command(f"{SUBMIT} --host {kubeflow.url} --experiment mine")
+    assert "is going already: " in command(f"{SUBMIT} --host {kubeflow.url} --experiment other")
+    assert len(kubeflow.runs) == 1
+
+
+def test_a_run_that_is_being_cancelled_may_still_write(kubeflow, command):
+    command(f"{SUBMIT} --host {kubeflow.url}")
+    (run,) = kubeflow.runs.values()
+    run.state = "CANCELING"
+    assert "is being cancelled: " in command(f"{SUBMIT} --host {kubeflow.url}")
+    assert len(kubeflow.runs) == 1
+
+
+def test_that_a_going_run_has_other_pods_is_said(kubeflow, command):
+    command(f"{SUBMIT} --host {kubeflow.url}")
+    told = command(f"{SUBMIT} --host {kubeflow.url} --set kubeflow.cpu.memory=9Gi")
+    assert "is going already, with another version of the pipeline than training-" in told
+    assert len(kubeflow.runs) == len(kubeflow.versions) == 1
+
+
 def test_what_is_there_is_found_on_later_pages(kubeflow, command):
     command(f"{SUBMIT} --host {kubeflow.url}")
     (going,) = kubeflow.runs.values()
