@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from multiview.errors import InputError
 from multiview.runs import Run
 from pipelines.client import ENDED, explained, named, pages
 from pipelines.connection import Connection
+from pipelines.images import check_images
 from pipelines.plan import Plan
 
 PLACES_READ = {
@@ -33,9 +33,6 @@ PLACES_READ = {
 
 ALWAYS_FILES = {"corpus", "questions"}
 """Sections whose sources without a protocol are files; elsewhere such a name may be a hub's."""
-
-IMAGES = {False: "MULTIVIEW_CPU_IMAGE", True: "MULTIVIEW_GPU_IMAGE"}
-"""The environment variable of an image, by whether it is that for GPUs."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +71,8 @@ def check_store(store: str | None) -> str:
         raise InputError(f"a run on Kubeflow needs a store that its pods reach: {way_out}")
     if isinstance(open_store(store), LocalStore):
         raise InputError(f"store {store} is a folder of this machine, which no pod reaches: {way_out}")
+    if not store.partition("://")[2].strip("/"):
+        raise InputError(f"store {store} names no bucket: {way_out}")
     return store
 
 
@@ -107,7 +106,7 @@ def _is_here(place: str, always_file: bool) -> bool:
 
 
 def check_devices(plan: Plan, config: Config) -> None:
-    """Raises InputError for images that are not named, and for a step that wants a GPU without having one."""
+    """Raises InputError for images that are not named, and for a step that wants GPUs without having them."""
     from components import ON_GPU
     from pipelines.pods import Pods
 
@@ -118,19 +117,21 @@ def check_devices(plan: Plan, config: Config) -> None:
     for node in plan.nodes.values():
         if node.step.name not in ON_GPU:
             continue
-        if pods.of(node.step.name).gpus:
+        settings, gpus = json.loads(node.config), pods.of(node.step.name).gpus
+        if gpus:
             needed.add(True)
-        elif wish := _gpu_wish(json.loads(node.config)):
+            processes = settings["train"].get("processes") if node.step.together else None
+            if processes and processes > gpus:
+                raise InputError(
+                    f"{node.path}: train.processes={processes} needs a GPU for each, and its pod has {gpus}: set "
+                    f"kubeflow.steps.{node.step.name}.gpus={processes}, or fewer processes"
+                )
+        elif wish := _gpu_wish(settings):
             raise InputError(
                 f"{node.path}: {wish} needs a GPU, and its pod has none: set kubeflow.gpu.gpus=1, or another "
                 f"{wish.split('=')[0]}"
             )
-    for gpu in sorted(needed):
-        if not os.environ.get(IMAGES[gpu]):
-            raise InputError(
-                f"the image of {'GPU' if gpu else 'CPU'} steps is not named: set {IMAGES[gpu]}, as in "
-                f"{IMAGES[gpu]}=REGISTRY/multiview-{'gpu' if gpu else 'cpu'}@sha256:DIGEST"
-            )
+    check_images(needed)
 
 
 def _gpu_wish(settings: dict[str, Any]) -> str | None:
@@ -247,9 +248,7 @@ def start(
             pipeline_version_reference=api.V2beta1PipelineVersionReference(
                 pipeline_id=pipeline, pipeline_version_id=version
             ),
-            runtime_config=api.V2beta1RuntimeConfig(
-                parameters=given, pipeline_root=connection.pipeline_root
-            ),
+            runtime_config=api.V2beta1RuntimeConfig(parameters=given, pipeline_root=connection.pipeline_root),
             service_account=config.kubeflow.service_account,
         )
         return client._run_api.run_service_create_run(run=wanted), "started"
