@@ -45,8 +45,15 @@ RETRY = ApiRetry(
     raise_on_status=False,
 )
 
+PATIENT = RETRY.new(total=10, connect=10, read=10, backoff_factor=1, backoff_max=60)
+"""For what goes on by itself meanwhile: waits five minutes for a server that is away."""
 
-def connect(connection: Connection) -> Any:
+
+class Away(InputError):
+    """Kubeflow does not answer, or is ill: nothing that the input says."""
+
+
+def connect(connection: Connection, retries: Retry = RETRY) -> Any:
     """A client that has spoken to the server. Raises InputError for one that is not there, or refuses."""
     check_connection(connection)
     with explained(connection), warnings.catch_warnings():
@@ -56,7 +63,7 @@ def connect(connection: Connection) -> Any:
         class Client(kfp_client.Client):
             def _load_config(self, *given: Any, **more: Any) -> Any:
                 config: Any = super()._load_config(*given, **more)
-                config.retries = RETRY
+                config.retries = retries
                 if config.refresh_api_key_hook:
                     config.refresh_api_key_hook = _keeping_host(config.refresh_api_key_hook, config.host)
                 return config
@@ -134,7 +141,7 @@ def address(connection: Connection) -> str:
 
 @contextlib.contextmanager
 def explained(connection: Connection) -> Iterator[None]:
-    """What KFP's client raises as an InputError of one line."""
+    """What KFP's client raises as an InputError of one line, an Away where it is Kubeflow that fails."""
     import requests
     from google.auth.exceptions import GoogleAuthError
     from kfp_server_api import ApiException
@@ -144,12 +151,13 @@ def explained(connection: Connection) -> Iterator[None]:
     try:
         yield
     except ApiException as error:
-        raise InputError(f"{where} {_answer(error, connection)}") from error
+        raised = Away if error.status >= 500 else InputError
+        raise raised(f"{where} {_answer(error, connection)}") from error
     except (GoogleAuthError, requests.RequestException) as error:
         raise InputError(f"{where}: signing in failed: {' '.join(str(error).split())}") from error
     except HTTPError as error:
         reason = getattr(error, "reason", None) or error
-        raise InputError(f"{where} does not answer: {' '.join(str(reason).split())}") from error
+        raise Away(f"{where} does not answer: {' '.join(str(reason).split())}") from error
 
 
 def _answer(error: Any, connection: Connection) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -81,17 +81,23 @@ def launch(
     page = kfp_client.run_address(client, started.run_id)
     console.print(f"{described.id} {words}: {page}", markup=False)
     if wait:
-        _follow(client, connection, started, described, plan, store, tracking_uri, config)
+        _follow(connection, started, described, plan, store, tracking_uri, config)
 
 
 def _follow(
-    client, connection, started, described: Run, plan: Plan, store: str, uri: str | None, config: Config
+    connection: Profile,
+    started: Any,
+    described: Run,
+    plan: Plan,
+    store: str,
+    uri: str | None,
+    config: Config,
 ) -> None:
     from pipelines import results
     from pipelines.following import follow
 
     begun = time.time()
-    states = follow(client, connection, started, described.id, plan.paths(), open_store(store))
+    states = follow(connection, started, described.id, plan.paths(), open_store(store))
     done = sum(state.status != "found" for state in states)
     counted = f"{done} steps done, {len(states) - done} found, " if states else ""
     console.print(f"{described.id}: {counted}{time.time() - begun:.0f} s\n", markup=False)
