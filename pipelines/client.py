@@ -196,5 +196,7 @@ def named(name: str) -> str:
 
 
 def run_address(client: Any, run_id: str) -> str:
-    """The page of a run."""
+    """The page of a run, or its id where nothing says where pages are, as with a kube context alone."""
+    if not client._uihost:
+        return f"run {run_id} of Kubeflow; --ui-host (KF_PIPELINES_UI_ENDPOINT) gives its page"
     return f"{client._get_url_prefix()}/#/runs/details/{run_id}"
