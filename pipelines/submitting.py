@@ -101,8 +101,8 @@ def _follow(
     done = sum(state.status != "found" for state in states)
     counted = f"{done} steps done, {len(states) - done} found, " if states else ""
     console.print(f"{described.id}: {counted}{time.time() - begun:.0f} s\n", markup=False)
-    if states and (known := uri or config.kubeflow.mlflow_uri):
-        results.show(console, states, known)
+    if states:
+        results.show(console, states, uri or config.kubeflow.mlflow_uri)
 
 
 ScheduleFile = Annotated[Path, typer.Argument(metavar="FILE", help="A YAML file with a list of schedules.")]

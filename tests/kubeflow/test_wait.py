@@ -188,7 +188,9 @@ def test_a_token_that_stays_refused_is_asked_for_once(kubeflow, command, store):
     kubeflow.token, kubeflow.on_run = "mine", on_run
     told = command(f"{SUBMIT} --host {kubeflow.url} --token mine --store {store}", status=2)
     assert "refuses the credentials (401)" in told
-    assert [endpoint for _, endpoint in kubeflow.requests[-2:]] == ["get_run", "healthz"], "signed in once more"
+    assert [endpoint for _, endpoint in kubeflow.requests[-2:]] == ["get_run", "healthz"], (
+        "signed in once more"
+    )
 
 
 @pytest.mark.parametrize("status", [502, 503])
@@ -212,3 +214,18 @@ def test_patience_lasts_some_minutes():
         left = left.increment("GET", "/", response=HTTPResponse(status=503))
         waited += left.get_backoff_time()
     assert 3 * 60 < waited < 10 * 60
+
+
+def test_the_table_is_shown_also_where_no_mlflow_is_known(kubeflow, command, store, monkeypatch):
+    """What a run leaves is made up here: its steps have only said that they are done."""
+    monkeypatch.setattr("pipelines.results._metrics", lambda states: {"camvr": {"ndcg_at_10": 0.25}})
+    monkeypatch.setattr("pipelines.results._significance", lambda states: None)
+    monkeypatch.setattr("pipelines.results._show_example", lambda console, state: None)
+    kubeflow.on_run = Cluster()
+    told = command(f"{SUBMIT} --host {kubeflow.url} --store {store}")
+    assert "| camvr" in told and "Look at it" not in told
+    kubeflow.on_run = Cluster()
+    told = command(
+        f"{SUBMIT} --host {kubeflow.url} --store {store} --set kubeflow.mlflow_uri=http://mlflow:5000"
+    )
+    assert "| camvr" in told and "Look at it:   http://mlflow:5000\n" in told
