@@ -137,7 +137,8 @@ def resolve_profile(name: str | None, flags: dict[str, str | None]) -> Profile:
     own = profiles.get(chosen, {})
     if not isinstance(own, dict):
         raise InputError(f"{where}: expected names with values")
-    profile = checked(Profile, own | {k: v for k, v in flags.items() if v is not None}, where)
+    given = {name: value or None for name, value in flags.items() if value is not None}  # "" unsets
+    profile = checked(Profile, own | given, where)
     if unknown := set(profile.settings) - PLACES:
         raise InputError(
             f"{where}: settings.{min(unknown)} decides what a run does: a profile has {' and '.join(sorted(PLACES))} alone"
