@@ -46,7 +46,7 @@ def sources() -> list[Path]:
     return sorted(
         file
         for file in MANIFESTS.rglob("*.yaml")
-        if file.name != "profile.yaml" and file.relative_to(MANIFESTS).parts[0] != "schedules"
+        if file.relative_to(MANIFESTS).parts[0] != "schedules"
     )
 
 
