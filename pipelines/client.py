@@ -151,7 +151,7 @@ def explained(connection: Connection) -> Iterator[None]:
     try:
         yield
     except ApiException as error:
-        raised = Away if error.status >= 500 else InputError
+        raised = Away if (error.status or 0) >= 500 else InputError
         raise raised(f"{where} {_answer(error, connection)}") from error
     except (GoogleAuthError, requests.RequestException) as error:
         raise InputError(f"{where}: signing in failed: {' '.join(str(error).split())}") from error

@@ -126,8 +126,12 @@ def apply(
     found = schedules.read_schedules(file)
     wanted = {one.name: recurring.prepare(one, found.owner, connection, store) for one in found.schedules}
     client = kfp_client.connect(connection)
+    told = False
     for line in recurring.apply(client, connection, found.owner, wanted, dry_run):
         console.print(line, markup=False)
+        told = True
+    if not told:
+        console.print("no schedules")
 
 
 @schedule.command("list")
