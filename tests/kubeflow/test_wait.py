@@ -20,6 +20,8 @@ SUBMIT = "submit training --preset small.yaml --wait"
 def quick(monkeypatch):
     monkeypatch.setattr(following, "POLL_SECONDS", 0.2)
     monkeypatch.setattr(following, "PATIENT", PATIENT.new(backoff_factor=0))
+    # Its steps have only said that they are done: there is no evaluation to show a question of.
+    monkeypatch.setattr("pipelines.results._show_example", lambda console, evaluation: None)
 
 
 @pytest.fixture
@@ -217,10 +219,9 @@ def test_patience_lasts_some_minutes():
 
 
 def test_the_table_is_shown_also_where_no_mlflow_is_known(kubeflow, command, store, monkeypatch):
-    """What a run leaves is made up here: its steps have only said that they are done."""
+    """What a run leaves is made up here."""
     monkeypatch.setattr("pipelines.results._metrics", lambda states: {"camvr": {"ndcg_at_10": 0.25}})
     monkeypatch.setattr("pipelines.results._significance", lambda states: None)
-    monkeypatch.setattr("pipelines.results._show_example", lambda console, state: None)
     kubeflow.on_run = Cluster()
     told = command(f"{SUBMIT} --host {kubeflow.url} --store {store}")
     assert "| camvr" in told and "Look at it" not in told
