@@ -14,6 +14,8 @@ from pipelines.client import PATIENT
 from tests.kubeflow.server import Fault
 
 SUBMIT = "submit training --preset small.yaml --wait"
+TIMES = int(PATIENT.total or 0)
+"""That a server which is away is asked again."""
 
 
 @pytest.fixture(autouse=True)
@@ -198,7 +200,7 @@ def test_a_token_that_stays_refused_is_asked_for_once(kubeflow, command, store):
 @pytest.mark.parametrize("status", [502, 503])
 def test_a_server_that_is_away_for_a_while_is_waited_for(kubeflow, command, store, status):
     kubeflow.on_run = Cluster()
-    kubeflow.faults.append(Fault("get_run", status, times=PATIENT.total))
+    kubeflow.faults.append(Fault("get_run", status, times=TIMES))
     told = command(f"{SUBMIT} --host {kubeflow.url} --store {store}")
     assert " steps done, 0 found" in told
 
@@ -212,7 +214,7 @@ def test_a_server_that_stays_away_is_no_bad_input(kubeflow, command, store):
 
 def test_patience_lasts_some_minutes():
     waited, left = 0.0, PATIENT
-    for _ in range(PATIENT.total):
+    for _ in range(TIMES):
         left = left.increment("GET", "/", response=HTTPResponse(status=503))
         waited += left.get_backoff_time()
     assert 3 * 60 < waited < 10 * 60

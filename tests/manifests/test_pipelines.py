@@ -23,7 +23,9 @@ def documents(path):
     return list(yaml.safe_load_all(path.read_text()))
 
 
-IMAGES = dict.fromkeys(("MULTIVIEW_CPU_IMAGE", "MULTIVIEW_GPU_IMAGE"), "registry.example/multiview:1")
+IMAGES: dict[str, str] = dict.fromkeys(
+    ("MULTIVIEW_CPU_IMAGE", "MULTIVIEW_GPU_IMAGE"), "registry.example/multiview:1"
+)
 
 
 @pytest.fixture(scope="module")
