@@ -54,6 +54,8 @@ lint: setup
 	$(BIN)/ruff format --check src pipelines components images tests
 	$(BIN)/pyright
 	$(BIN)/python -m pytest tests/manifests/test_overlays.py tests/manifests/test_rules.py
+	@command -v kustomize >/dev/null || command -v kubectl >/dev/null || echo "manifests/ was not built, \
+	only what is kept of it was checked: neither kustomize nor kubectl is on the PATH" >&2
 	$(BIN)/hadolint images/*/Dockerfile
 
 format: setup

@@ -18,6 +18,10 @@ from pipelines.connection import PROFILES, Connection
 PAGE = 100
 """Objects a page of a list; the server's own limit is 200."""
 
+SUCCEEDED = "SUCCEEDED"
+ENDED = {SUCCEEDED, "SKIPPED", "FAILED", "CANCELED"}
+"""States of KFP's runs that do not change; one that Kubeflow has not looked at yet has none."""
+
 
 class ApiRetry(Retry):
     """Waits for a server that is busy or away, and never starts a thing twice.
@@ -41,8 +45,15 @@ RETRY = ApiRetry(
     raise_on_status=False,
 )
 
+PATIENT = RETRY.new(total=10, connect=10, read=10, backoff_factor=1, backoff_max=60)
+"""For what goes on by itself meanwhile: waits five minutes for a server that is away."""
 
-def connect(connection: Connection) -> Any:
+
+class Away(InputError):
+    """Kubeflow does not answer, or is ill: nothing that the input says."""
+
+
+def connect(connection: Connection, retries: Retry = RETRY) -> Any:
     """A client that has spoken to the server. Raises InputError for one that is not there, or refuses."""
     check_connection(connection)
     with explained(connection), warnings.catch_warnings():
@@ -52,7 +63,7 @@ def connect(connection: Connection) -> Any:
         class Client(kfp_client.Client):
             def _load_config(self, *given: Any, **more: Any) -> Any:
                 config: Any = super()._load_config(*given, **more)
-                config.retries = RETRY
+                config.retries = retries
                 if config.refresh_api_key_hook:
                     config.refresh_api_key_hook = _keeping_host(config.refresh_api_key_hook, config.host)
                 return config
@@ -130,7 +141,7 @@ def address(connection: Connection) -> str:
 
 @contextlib.contextmanager
 def explained(connection: Connection) -> Iterator[None]:
-    """What KFP's client raises as an InputError of one line."""
+    """What KFP's client raises as an InputError of one line, an Away where it is Kubeflow that fails."""
     import requests
     from google.auth.exceptions import GoogleAuthError
     from kfp_server_api import ApiException
@@ -140,12 +151,13 @@ def explained(connection: Connection) -> Iterator[None]:
     try:
         yield
     except ApiException as error:
-        raise InputError(f"{where} {_answer(error, connection)}") from error
+        raised = Away if (error.status or 0) >= 500 else InputError
+        raise raised(f"{where} {_answer(error, connection)}") from error
     except (GoogleAuthError, requests.RequestException) as error:
         raise InputError(f"{where}: signing in failed: {' '.join(str(error).split())}") from error
     except HTTPError as error:
         reason = getattr(error, "reason", None) or error
-        raise InputError(f"{where} does not answer: {' '.join(str(reason).split())}") from error
+        raise Away(f"{where} does not answer: {' '.join(str(reason).split())}") from error
 
 
 def _answer(error: Any, connection: Connection) -> str:
@@ -184,5 +196,7 @@ def named(name: str) -> str:
 
 
 def run_address(client: Any, run_id: str) -> str:
-    """The page of a run."""
+    """The page of a run, or its id where nothing says where pages are, as with a kube context alone."""
+    if not client._uihost:
+        return f"run {run_id} of Kubeflow; --ui-host (KF_PIPELINES_UI_ENDPOINT) gives its page"
     return f"{client._get_url_prefix()}/#/runs/details/{run_id}"

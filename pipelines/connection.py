@@ -5,14 +5,17 @@ from __future__ import annotations
 import functools
 import inspect
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from pydantic import Field
+from pydantic import AfterValidator, Field
+from pydantic_core import PydanticCustomError
 
 from multiview.config import Section
+from multiview.config.kubeflow import Address
 from multiview.errors import InputError, nearest
 from multiview.overrides import PLACES, Overrides, merge
 from pipelines.documents import checked, read_mapping
@@ -27,15 +30,27 @@ def variable(name: str) -> Any:
     return Field(json_schema_extra={"variable": name})
 
 
+def _check_root(value: str) -> str:
+    if not re.fullmatch(r"(gs|s3|minio)://[^\s/]+\S*", value):
+        raise PydanticCustomError(
+            "root", "expected a place in a bucket as in gs://BUCKET/PREFIX, s3:// or minio://"
+        )
+    return value
+
+
+Root = Annotated[str, AfterValidator(_check_root)]
+"""A place where KFP's launcher writes."""
+
+
 class Connection(Section):
     """Where Kubeflow Pipelines is, and as whom to speak to it.
 
     Of several ways to authenticate the first in this order counts: token, IAP, token file, kube context.
     """
 
-    host: Annotated[str | None, variable("KF_PIPELINES_ENDPOINT")] = None
+    host: Annotated[Address | None, variable("KF_PIPELINES_ENDPOINT")] = None
     """Address of Kubeflow Pipelines, as in https://kubeflow.example.org/pipeline."""
-    ui_host: Annotated[str | None, variable("KF_PIPELINES_UI_ENDPOINT")] = None
+    ui_host: Annotated[Address | None, variable("KF_PIPELINES_UI_ENDPOINT")] = None
     """Address of its pages, where it differs."""
     namespace: Annotated[str | None, variable("KFP_NAMESPACE")] = None
     """Namespace of the runs, where Kubeflow has several users; with a kube context, where Kubeflow is."""
@@ -55,7 +70,7 @@ class Connection(Section):
     """Context of the kubeconfig; Kubeflow is then reached through the Kubernetes API, without a host."""
     ca_file: Annotated[str | None, variable("MULTIVIEW_KUBEFLOW_CA")] = None
     """Certificate authority of the host, where it is your own."""
-    pipeline_root: Annotated[str | None, variable("MULTIVIEW_PIPELINE_ROOT")] = None
+    pipeline_root: Annotated[Root | None, variable("MULTIVIEW_PIPELINE_ROOT")] = None
     """Where KFP keeps what flows between steps (records of some KB); none: its own default."""
     time_zone: Annotated[str, variable("MULTIVIEW_CRON_TIME_ZONE")] = "UTC"
     """Zone in which this Kubeflow reads every cron: cronScheduleTimezone of its pipeline-install-config."""
@@ -122,7 +137,8 @@ def resolve_profile(name: str | None, flags: dict[str, str | None]) -> Profile:
     own = profiles.get(chosen, {})
     if not isinstance(own, dict):
         raise InputError(f"{where}: expected names with values")
-    profile = checked(Profile, own | {k: v for k, v in flags.items() if v is not None}, where)
+    given = {name: value or None for name, value in flags.items() if value is not None}  # "" unsets
+    profile = checked(Profile, own | given, where)
     if unknown := set(profile.settings) - PLACES:
         raise InputError(
             f"{where}: settings.{min(unknown)} decides what a run does: a profile has {' and '.join(sorted(PLACES))} alone"

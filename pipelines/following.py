@@ -12,30 +12,57 @@ from multiview.artifacts.store import Store
 from multiview.errors import StepFailed
 from multiview.names import RUNS
 from multiview.runs import StepState
-from pipelines.client import explained
+from pipelines.client import ENDED, PATIENT, SUCCEEDED, Away, connect, explained
 from pipelines.connection import Connection
 from pipelines.progress import Progress
 
 POLL_SECONDS = 5.0
-SUCCEEDED = "SUCCEEDED"
-ENDED = {SUCCEEDED, "SKIPPED", "FAILED", "CANCELED"}
-"""States of KFP that do not change; its own wait knows nothing of a run that was cancelled."""
+
+
+class Looks:
+    """One run of Kubeflow's, looked at again and again: a server that is away is waited for, and a token that
+    has expired is replaced."""
+
+    def __init__(self, connection: Connection, kfp_run: str):
+        self.connection, self.kfp_run = connection, kfp_run
+        self.client = connect(connection, PATIENT)
+
+    def __call__(self) -> Any:
+        """The run now. Raises what KFP's client does."""
+        from kfp_server_api import ApiException
+
+        try:
+            return self.client.get_run(self.kfp_run)
+        except ApiException as error:
+            if error.status != 401:
+                raise
+        self.client = connect(self.connection, PATIENT)  # which signs in anew
+        return self.client.get_run(self.kfp_run)
 
 
 def follow(
-    client: Any, connection: Connection, kfp_run: Any, run_id: str, paths: list[str], store: Store
+    connection: Connection, kfp_run: Any, run_id: str, paths: list[str], store: Store
 ) -> list[StepState]:
     """States of the run's steps once it has succeeded; none where the store cannot be read from here.
 
-    Raises StepFailed with the failing step's line.
+    Raises StepFailed with the failing step's line, and where Kubeflow is away for minutes.
     """
-    with explained(connection):
-        if not _readable(store):
-            return _follow_tasks(client, kfp_run)
-        with Progress(store, run_id, paths, kfp_run.created_at.timestamp()) as progress:
-            while (found := client.get_run(kfp_run.run_id)).state not in ENDED:
-                time.sleep(POLL_SECONDS)
-            states = progress.finish()
+    try:
+        with explained(connection):
+            return _follow(Looks(connection, kfp_run.run_id), kfp_run, run_id, paths, store)
+    except Away as error:
+        raise StepFailed(
+            f"{error}; {run_id} may still be going: the same command follows it", bad_input=False
+        ) from error
+
+
+def _follow(look: Looks, kfp_run: Any, run_id: str, paths: list[str], store: Store) -> list[StepState]:
+    if not _readable(store):
+        return _follow_tasks(look)
+    with Progress(store, run_id, paths, kfp_run.created_at.timestamp()) as progress:
+        while (found := look()).state not in ENDED:
+            time.sleep(POLL_SECONDS)
+        states = progress.finish()
     if found.state != SUCCEEDED:
         failed = [f"{state.path}: {state.error}" for state in states if state.status == "failed"]
         raise StepFailed(failed[0] if failed else _why(found, run_id), bad_input=False)
@@ -49,12 +76,12 @@ def _readable(store: Store) -> bool:
     return False
 
 
-def _follow_tasks(client: Any, kfp_run: Any) -> list[StepState]:
+def _follow_tasks(look: Looks) -> list[StepState]:
     """A line for each change of a task of KFP's."""
     console = Console(highlight=False, soft_wrap=True)
     told: dict[str, str] = {}
     while True:
-        found = client.get_run(kfp_run.run_id)
+        found = look()
         for task in _tasks(found):
             if task.state and told.get(task.task_id) != task.state:
                 told[task.task_id] = task.state

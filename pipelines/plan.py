@@ -100,14 +100,15 @@ class Plan:
     def node(self, path: str) -> Node:
         """The step at a path; a shard's path gives its step with that shard alone.
 
-        Raises InputError with the nearest paths.
+        Raises InputError with the nearest paths, and the list of the steps.
         """
         if path in self.nodes:
             return self.nodes[path]
         parent, _, shard = path.rpartition("/")
         if parent in self.nodes and shard in self.nodes[parent].shards:
             return replace(self.nodes[parent], shards=(shard,))
-        raise InputError(f"{self.name} has no step {path!r}{nearest(path, self.paths_and_parents())}")
+        near = nearest(path, self.paths_and_parents(), listed=self.nodes)
+        raise InputError(f"{self.name} has no step {path!r}{near}")
 
     def paths_and_parents(self) -> list[str]:
         return [*self.nodes, *(p for p in self.paths() if p not in self.nodes)]

@@ -29,10 +29,16 @@ class Rerun:
 def cut(earlier: TrackedRun, path: str, changes: Overrides, downstream: bool) -> Rerun:
     """The plan of step `path` of an earlier run with `changes` to its settings, and of all steps
     that need it if `downstream`. Raises InputError for an unknown step, or inputs that MLflow does
-    not know."""
+    not know, or a run whose pipeline is no such plan."""
+    pipeline = earlier.run.pipeline
+    if pipeline not in PIPELINES:
+        raise InputError(
+            f"run {earlier.run.id} is of `python -m pipelines {pipeline}`, which has no steps of its own to rerun: "
+            "give that command again, or rerun a step of the runs that it reads"
+        )
     overrides = merge(earlier.run.config, changes)
-    plan = PIPELINES[earlier.run.pipeline](overrides)
-    before = PIPELINES[earlier.run.pipeline](earlier.run.config)
+    plan = PIPELINES[pipeline](overrides)
+    before = PIPELINES[pipeline](earlier.run.config)
     chosen = plan.node(path)
     nodes = [chosen]
     if downstream:

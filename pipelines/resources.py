@@ -10,7 +10,7 @@ from kfp.compiler.compiler_utils import KubernetesManifestOptions
 from multiview.config import Config
 from pipelines.kubeflow import cluster_pipeline
 from pipelines.plan import Plan
-from pipelines.submission import package
+from pipelines.submission import check_devices, package
 
 
 def write_resources(plan: Plan, target: Path, config: Config) -> Path:
@@ -18,8 +18,10 @@ def write_resources(plan: Plan, target: Path, config: Config) -> Path:
 
     They have the names that `submit` would give them, so that it finds what was applied. The version is named
     by its content, because Kubeflow lets no version be changed: another plan is another version of the same
-    pipeline. Raises InputError for settings of pods that cannot be had.
+    pipeline. Raises InputError for settings of pods that cannot be had, and for images that are not named: what
+    is applied has no submit after it that would see it.
     """
+    check_devices(plan, config)
     names = package(plan, config)
     target.parent.mkdir(parents=True, exist_ok=True)
     compiler.Compiler().compile(

@@ -35,15 +35,16 @@ from multiview.runs import StepState
 from multiview.serving.indexes import index_outputs
 
 
-def show(console: Console, states: list[StepState], tracking_uri: str) -> None:
-    """Print it all; nothing of it for a run without an evaluation."""
+def show(console: Console, states: list[StepState], tracking_uri: str | None) -> None:
+    """Print it all; nothing of it for a run without an evaluation, and no address of an MLflow that is not known."""
     if metrics := _metrics(states):
         show_table(console, metrics, _significance(states))
     evaluated = [state for state in states if state.step == "evaluate"]
     indexes = index_outputs({state.path: state for state in states})
     question = _show_example(console, evaluated[-1]) if evaluated else None
-    local = f"{_command('mlflow')} ui --backend-store-uri {shlex.quote(tracking_uri)}"
-    console.print(f"Look at it:   {tracking_uri if tracking_uri.startswith('http') else local}")
+    if tracking_uri:
+        local = f"{_command('mlflow')} ui --backend-store-uri {shlex.quote(tracking_uri)}"
+        console.print(f"Look at it:   {tracking_uri if tracking_uri.startswith('http') else local}")
     if report := _report(states):
         console.print(f"Report:       {report}", soft_wrap=True, markup=False)
     if indexes:

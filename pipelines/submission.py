@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -17,12 +16,10 @@ from multiview.artifacts.store import LocalStore, open_store
 from multiview.config import Config
 from multiview.errors import InputError
 from multiview.runs import Run
-from pipelines.client import explained, named, pages
+from pipelines.client import ENDED, explained, named, pages
 from pipelines.connection import Connection
+from pipelines.images import check_images
 from pipelines.plan import Plan
-
-GOING = ("PENDING", "RUNNING", "PAUSED", None)
-"""States of a run that may still do something; one that Kubeflow has not looked at yet has none."""
 
 PLACES_READ = {
     "corpus": ("source",),
@@ -36,9 +33,6 @@ PLACES_READ = {
 
 ALWAYS_FILES = {"corpus", "questions"}
 """Sections whose sources without a protocol are files; elsewhere such a name may be a hub's."""
-
-IMAGES = {False: "MULTIVIEW_CPU_IMAGE", True: "MULTIVIEW_GPU_IMAGE"}
-"""The environment variable of an image, by whether it is that for GPUs."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +71,8 @@ def check_store(store: str | None) -> str:
         raise InputError(f"a run on Kubeflow needs a store that its pods reach: {way_out}")
     if isinstance(open_store(store), LocalStore):
         raise InputError(f"store {store} is a folder of this machine, which no pod reaches: {way_out}")
+    if not store.partition("://")[2].strip("/"):
+        raise InputError(f"store {store} names no bucket: {way_out}")
     return store
 
 
@@ -110,7 +106,7 @@ def _is_here(place: str, always_file: bool) -> bool:
 
 
 def check_devices(plan: Plan, config: Config) -> None:
-    """Raises InputError for images that are not named, and for a step that wants a GPU without having one."""
+    """Raises InputError for images that are not named, and for a step that wants GPUs without having them."""
     from components import ON_GPU
     from pipelines.pods import Pods
 
@@ -121,19 +117,21 @@ def check_devices(plan: Plan, config: Config) -> None:
     for node in plan.nodes.values():
         if node.step.name not in ON_GPU:
             continue
-        if pods.of(node.step.name).gpus:
+        settings, gpus = json.loads(node.config), pods.of(node.step.name).gpus
+        if gpus:
             needed.add(True)
-        elif wish := _gpu_wish(json.loads(node.config)):
+            processes = settings["train"].get("processes") if node.step.together else None
+            if processes and processes > gpus:
+                raise InputError(
+                    f"{node.path}: train.processes={processes} needs a GPU for each, and its pod has {gpus}: set "
+                    f"kubeflow.steps.{node.step.name}.gpus={processes}, or fewer processes"
+                )
+        elif wish := _gpu_wish(settings):
             raise InputError(
                 f"{node.path}: {wish} needs a GPU, and its pod has none: set kubeflow.gpu.gpus=1, or another "
                 f"{wish.split('=')[0]}"
             )
-    for gpu in sorted(needed):
-        if not os.environ.get(IMAGES[gpu]):
-            raise InputError(
-                f"the image of {'GPU' if gpu else 'CPU'} steps is not named: set {IMAGES[gpu]}, as in "
-                f"{IMAGES[gpu]}=REGISTRY/multiview-{'gpu' if gpu else 'cpu'}@sha256:DIGEST"
-            )
+    check_images(needed)
 
 
 def _gpu_wish(settings: dict[str, Any]) -> str | None:
@@ -174,35 +172,35 @@ def upload(client: Any, package: Package) -> tuple[str, str]:
     pipeline = _pipeline(client, package.pipeline)
 
     def known() -> str | None:
-        found = pages(
-            client.list_pipeline_versions,
-            "pipeline_versions",
-            pipeline_id=pipeline,
-            filter=named(package.version),
-        )
-        return found[0].pipeline_version_id if found else None
+        return _known_version(client, pipeline, package.version)
 
     return pipeline, known() or _new_version(client, pipeline, package) or known() or ""
+
+
+def _known_pipeline(client: Any, name: str) -> str | None:
+    namespace = client.get_user_namespace() or None
+    found = pages(client.list_pipelines, "pipelines", namespace=namespace, filter=named(name))
+    return found[0].pipeline_id if found else None
+
+
+def _known_version(client: Any, pipeline: str, name: str) -> str | None:
+    found = pages(
+        client.list_pipeline_versions, "pipeline_versions", pipeline_id=pipeline, filter=named(name)
+    )
+    return found[0].pipeline_version_id if found else None
 
 
 def _pipeline(client: Any, name: str) -> str:
     from kfp_server_api import ApiException, V2beta1Pipeline
 
-    namespace = client.get_user_namespace() or None
-    api = client._pipelines_api
-
-    def known() -> str | None:
-        found = pages(client.list_pipelines, "pipelines", namespace=namespace, filter=named(name))
-        return found[0].pipeline_id if found else None
-
-    if identity := known():
+    if identity := _known_pipeline(client, name):
         return identity
     # By display name alone: servers before 2.14 refuse a body with `name`.
-    wanted = V2beta1Pipeline(display_name=name, namespace=namespace)
+    wanted = V2beta1Pipeline(display_name=name, namespace=client.get_user_namespace() or None)
     try:
-        return api.pipeline_service_create_pipeline(pipeline=wanted).pipeline_id
+        return client._pipelines_api.pipeline_service_create_pipeline(pipeline=wanted).pipeline_id
     except ApiException as error:
-        if error.status == 409 and (identity := known()):
+        if error.status == 409 and (identity := _known_pipeline(client, name)):
             return identity
         raise
 
@@ -227,19 +225,22 @@ def _new_version(client: Any, pipeline: str, package: Package) -> str | None:
 
 def start(
     client: Any, connection: Connection, package: Package, run: Run, store: str, config: Config
-) -> tuple[Any, bool]:
-    """KFP's run of `run`, and whether it is new: one that is still going is not started a second time.
+) -> tuple[Any, str]:
+    """KFP's run of `run`, and in words whether it is new: one that is still going into the same store is not
+    started a second time, whatever its experiment.
 
     Raises InputError for what Kubeflow refuses.
     """
     with explained(connection):
         import kfp_server_api as api
 
+        given = arguments(run, store)
+        # Of a namespace: a run writes into the same store whichever experiment shows it.
+        namespace = client.get_user_namespace() or None
+        for other in pages(client.list_runs, "runs", namespace=namespace, filter=named(run.id)):
+            if other.state not in ENDED and _store_of(other) == given["store"]:
+                return other, _going(client, package, other)
         experiment = experiment_of(client, connection).experiment_id
-        same = pages(client.list_runs, "runs", experiment_id=experiment, filter=named(run.id))
-        going = [other for other in same if other.state in GOING]
-        if going:
-            return going[0], False
         pipeline, version = upload(client, package)
         wanted = api.V2beta1Run(
             experiment_id=experiment,
@@ -247,12 +248,26 @@ def start(
             pipeline_version_reference=api.V2beta1PipelineVersionReference(
                 pipeline_id=pipeline, pipeline_version_id=version
             ),
-            runtime_config=api.V2beta1RuntimeConfig(
-                parameters=arguments(run, store), pipeline_root=connection.pipeline_root
-            ),
+            runtime_config=api.V2beta1RuntimeConfig(parameters=given, pipeline_root=connection.pipeline_root),
             service_account=config.kubeflow.service_account,
         )
-        return client._run_api.run_service_create_run(run=wanted), True
+        return client._run_api.run_service_create_run(run=wanted), "started"
+
+
+def _store_of(kfp_run: Any) -> str | None:
+    parameters = kfp_run.runtime_config and kfp_run.runtime_config.parameters
+    return (parameters or {}).get("store")
+
+
+def _going(client: Any, package: Package, kfp_run: Any) -> str:
+    """Words for a run that is going: also that it is being cancelled, or of another version of the pipeline."""
+    words = "is being cancelled" if kfp_run.state == "CANCELING" else "is going already"
+    pipeline = _known_pipeline(client, package.pipeline)
+    version = _known_version(client, pipeline, package.version) if pipeline else None
+    used = kfp_run.pipeline_version_reference
+    if version and used and used.pipeline_version_id == version:
+        return words
+    return f"{words}, with another version of the pipeline than {package.version}"
 
 
 def arguments(run: Run, store: str) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -77,26 +77,32 @@ def launch(
     package = submission.package(plan, config)
     before()
     client = kfp_client.connect(connection)
-    started, new = submission.start(client, connection, package, described, store, config)
+    started, words = submission.start(client, connection, package, described, store, config)
     page = kfp_client.run_address(client, started.run_id)
-    console.print(f"{described.id} {'started' if new else 'is going already'}: {page}", markup=False)
+    console.print(f"{described.id} {words}: {page}", markup=False)
     if wait:
-        _follow(client, connection, started, described, plan, store, tracking_uri, config)
+        _follow(connection, started, described, plan, store, tracking_uri, config)
 
 
 def _follow(
-    client, connection, started, described: Run, plan: Plan, store: str, uri: str | None, config: Config
+    connection: Profile,
+    started: Any,
+    described: Run,
+    plan: Plan,
+    store: str,
+    uri: str | None,
+    config: Config,
 ) -> None:
     from pipelines import results
     from pipelines.following import follow
 
     begun = time.time()
-    states = follow(client, connection, started, described.id, plan.paths(), open_store(store))
+    states = follow(connection, started, described.id, plan.paths(), open_store(store))
     done = sum(state.status != "found" for state in states)
     counted = f"{done} steps done, {len(states) - done} found, " if states else ""
     console.print(f"{described.id}: {counted}{time.time() - begun:.0f} s\n", markup=False)
-    if states and (known := uri or config.kubeflow.mlflow_uri):
-        results.show(console, states, known)
+    if states:
+        results.show(console, states, uri or config.kubeflow.mlflow_uri)
 
 
 ScheduleFile = Annotated[Path, typer.Argument(metavar="FILE", help="A YAML file with a list of schedules.")]
@@ -120,8 +126,12 @@ def apply(
     found = schedules.read_schedules(file)
     wanted = {one.name: recurring.prepare(one, found.owner, connection, store) for one in found.schedules}
     client = kfp_client.connect(connection)
+    told = False
     for line in recurring.apply(client, connection, found.owner, wanted, dry_run):
         console.print(line, markup=False)
+        told = True
+    if not told:
+        console.print("no schedules")
 
 
 @schedule.command("list")

@@ -28,11 +28,14 @@ class ProcessFailed(Exception):
     """Another process failed, and this is its one line."""
 
 
-def nearest(name: str, names: Iterable[str]) -> str:
-    """The end of an error line: the nearest known names, or all of them."""
-    names = list(names)
+def nearest(name: str, names: Iterable[str], listed: Iterable[str] = ()) -> str:
+    """The end of an error line: the nearest known names and those `listed`, or all of them."""
+    names, listed = list(names), list(listed)
     close = difflib.get_close_matches(name, names, n=2, cutoff=0.5)
-    return f"; did you mean {' or '.join(close)}?" if close else f"; there are: {', '.join(names)}"
+    every = ", ".join(listed or names)
+    if not close:
+        return f"; there are: {every}"
+    return f"; did you mean {' or '.join(close)}?" + (f" There are: {every}" if listed else "")
 
 
 def one_line(error: BaseException) -> str:

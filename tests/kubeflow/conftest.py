@@ -56,8 +56,8 @@ def user(monkeypatch, tmp_path):
         monkeypatch.delenv(name)
     for name in ("MLFLOW_TRACKING_URI", "KUBERNETES_SERVICE_HOST"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("MULTIVIEW_CPU_IMAGE", "registry.example/multiview-cpu@sha256:1")
-    monkeypatch.setenv("MULTIVIEW_GPU_IMAGE", "registry.example/multiview-gpu@sha256:2")
+    monkeypatch.setenv("MULTIVIEW_CPU_IMAGE", f"registry.example/multiview-cpu@sha256:{1:064x}")
+    monkeypatch.setenv("MULTIVIEW_GPU_IMAGE", f"registry.example/multiview-gpu@sha256:{2:064x}")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setattr("kfp.Client._LOCAL_KFP_CONTEXT", str(tmp_path / "context.json"))
     logging.getLogger("urllib3").setLevel(logging.ERROR)

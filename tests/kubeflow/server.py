@@ -207,10 +207,9 @@ class FakeKubeflow:
         return self._add(self.versions, wanted, "pipeline_version_id", "pipeline_id")
 
     def _list_runs(self, request: Request) -> Any:
-        experiment = request.args.get("experiment_id")
-        if experiment not in self.experiments:
-            raise Refused(404, f"ResourceNotFoundError: Experiment {experiment} not found")
-        found = [run for run in self.runs.values() if run.experiment_id == experiment]
+        namespace = self._namespace(request.args.get("namespace"))
+        there = {e.experiment_id for e in self.experiments.values() if e.namespace == namespace}
+        found = [run for run in self.runs.values() if run.experiment_id in there]
         return self._page(request, found, api.V2beta1ListRunsResponse, "runs")
 
     def _create_run(self, request: Request) -> Any:

@@ -43,6 +43,15 @@ def test_a_kube_context_goes_through_the_kubernetes_api(kubeflow, command, kuber
     assert kubeflow.asked("list_recurring_runs") == 1
 
 
+def test_a_kube_context_alone_knows_no_page(kubeflow, command, kubernetes):
+    submit = "submit training --preset small.yaml --store gs://bucket/store --kube-context training-cluster"
+    told = command(submit)
+    (run,) = kubeflow.runs
+    assert f" started: run {run} of Kubeflow; --ui-host (KF_PIPELINES_UI_ENDPOINT) gives its page\n" in told
+    told = command(f"{submit} --ui-host http://localhost:8080")
+    assert f"is going already: http://localhost:8080/#/runs/details/{run}\n" in told
+
+
 def test_an_unknown_kube_context_names_those_there_are(kubeflow, command, kubernetes):
     assert "did you mean training-cluster?" in command(f"{LIST} --kube-context trainig-cluster", status=2)
     assert not kubeflow.requests

@@ -1,6 +1,6 @@
 """`rerun --submit`: the same cut as here, started on Kubeflow, from a run that Kubeflow or MLflow knows."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -9,10 +9,12 @@ from multiview import names, tracking
 from multiview.artifacts.attempt import Attempt
 from multiview.artifacts.record import Reference
 from multiview.artifacts.store import open_store
+from multiview.errors import InputError
 from multiview.lifecycle import open_run
 from multiview.overrides import gather
 from multiview.runs import Context, Run, StepState, write_state
 from pipelines.describing import describe
+from pipelines.rerun import cut
 from pipelines.training import training
 
 KFP_RUN = "6b6c1ad4-4f0d-4e3f-9f57-5d2cbd4f6a10"
@@ -122,7 +124,10 @@ def test_any_start_of_a_run_finds_it(earlier):
 def test_bad_input_is_one_line_and_nothing_is_sent(kubeflow, command, earlier):
     for line, expected in (
         (rerun(earlier, kubeflow, run=KFP_RUN[:8]), f"has no run {KFP_RUN[:8]}: give an MLflow, Kubeflow or"),
-        (rerun(earlier, kubeflow, step="camvr/round-1/evalaute"), "did you mean camvr/round-1/evaluate"),
+        (
+            rerun(earlier, kubeflow, step="camvr/round-1/evalaute"),
+            "did you mean camvr/round-1/evaluate or camvr/round-1/encode? There are: split, bm25-negatives,",
+        ),
         (
             rerun(earlier, kubeflow, step="nothing-like-it"),
             "there are: split, bm25-negatives, camvr/initial-model",
@@ -132,6 +137,14 @@ def test_bad_input_is_one_line_and_nothing_is_sent(kubeflow, command, earlier):
     ):
         assert expected in command(line, status=2)
     assert not kubeflow.requests
+
+
+@pytest.mark.parametrize("pipeline", ["compare", "study"])
+def test_a_comparison_of_runs_has_no_step_to_rerun(earlier, pipeline):
+    found = tracking.find_run(earlier.tracking, KFP_RUN, earlier.store)
+    compared = replace(found, run=found.run.model_copy(update={"pipeline": pipeline}))
+    with pytest.raises(InputError, match=f"is of `python -m pipelines {pipeline}`, which has no steps"):
+        cut(compared, pipeline, {}, downstream=False)
 
 
 def test_an_artifact_that_is_gone_or_altered_is_one_line_and_nothing_is_sent(kubeflow, command, earlier):

@@ -62,6 +62,13 @@ def test_applying_again_changes_nothing(kubeflow, apply):
     assert kubeflow.recurring == before and not kubeflow.changes()
 
 
+def test_an_empty_file_says_so(kubeflow, apply):
+    assert apply() == ["no schedules"]
+    apply(NIGHTLY)
+    assert apply() == ["nightly: deleted"]
+    assert apply() == ["no schedules"]
+
+
 def test_what_differs_is_replaced_and_what_is_gone_deleted(kubeflow, apply):
     apply(NIGHTLY, WEEKLY)
     assert apply({**NIGHTLY, "cron": "0 30 3 * * *"}) == ["nightly: replaced", "weekly: deleted"]

@@ -6,7 +6,9 @@ import json
 import pytest
 import yaml
 
+from multiview.errors import InputError
 from multiview.runs import Run
+from pipelines.images import check_images
 from tests.kubeflow.server import Fault
 
 SUBMIT = "submit training --preset small.yaml --store gs://bucket/store"
@@ -57,6 +59,34 @@ def test_the_same_command_continues_its_run(kubeflow, command):
     second.state = "CANCELED"
     command(f"{SUBMIT} --host {kubeflow.url} --set kubeflow.cpu.memory=9Gi")
     assert len(kubeflow.versions) == 2 and len({run.display_name for run in kubeflow.runs.values()}) == 1
+
+
+def test_a_run_into_another_store_is_another_run(kubeflow, command):
+    command(f"{SUBMIT} --host {kubeflow.url}")
+    told = command(f"{SUBMIT.replace('/store', '/other')} --host {kubeflow.url}")
+    assert " started: " in told and len(kubeflow.runs) == 2
+    assert len({run.display_name for run in kubeflow.runs.values()}) == 1
+
+
+def test_a_run_of_another_experiment_is_not_started_twice(kubeflow, command):
+    command(f"{SUBMIT} --host {kubeflow.url} --experiment mine")
+    assert "is going already: " in command(f"{SUBMIT} --host {kubeflow.url} --experiment other")
+    assert len(kubeflow.runs) == 1
+
+
+def test_a_run_that_is_being_cancelled_may_still_write(kubeflow, command):
+    command(f"{SUBMIT} --host {kubeflow.url}")
+    (run,) = kubeflow.runs.values()
+    run.state = "CANCELING"
+    assert "is being cancelled: " in command(f"{SUBMIT} --host {kubeflow.url}")
+    assert len(kubeflow.runs) == 1
+
+
+def test_that_a_going_run_has_other_pods_is_said(kubeflow, command):
+    command(f"{SUBMIT} --host {kubeflow.url}")
+    told = command(f"{SUBMIT} --host {kubeflow.url} --set kubeflow.cpu.memory=9Gi")
+    assert "is going already, with another version of the pipeline than training-" in told
+    assert len(kubeflow.runs) == len(kubeflow.versions) == 1
 
 
 def test_what_is_there_is_found_on_later_pages(kubeflow, command):
@@ -169,6 +199,18 @@ def test_who_comes_second_takes_what_the_first_has_made(kubeflow, command):
         ("--host HOST --profile team", "profiles"),
         ("--host HOST --token-file {tmp}/token", "token_file: there is no file"),
         ("--kube-context nowhere", "kube_context"),
+        ("--host HOST --store gs://", "store gs:// names no bucket: give --store gs://BUCKET/PREFIX"),
+        ("--host HOST --store s3:///", "store s3:/// names no bucket"),
+        ("--host kubeflow.example.org", "host: expected an address as in http://HOST:PORT or https://HOST"),
+        ("--host HOST --ui-host https://", "ui_host: expected an address"),
+        ("--host HOST --pipeline-root /tmp/x", "pipeline_root: expected a place in a bucket as in gs://"),
+        ("--host HOST --pipeline-root gs:///x", "pipeline_root: expected a place in a bucket"),
+        ("--host HOST --set notify.url=foo", "notify.url: expected an address as in http://HOST:PORT"),
+        ("--host HOST --set kubeflow.mlflow_uri=nonsense", "kubeflow.mlflow_uri: expected an address"),
+        (
+            "--host HOST --set train.processes=4",
+            "train: train.processes=4 needs a GPU for each, and its pod has 1: set kubeflow.steps.train.gpus=4",
+        ),
     ],
 )
 def test_bad_input_is_one_line_and_nothing_is_sent(options, line, kubeflow, command, tmp_path):
@@ -184,6 +226,39 @@ def test_images_must_be_named(kubeflow, command, monkeypatch):
     command(f"{SUBMIT} --host {kubeflow.url} --set kubeflow.gpu.gpus=0")
     monkeypatch.delenv("MULTIVIEW_CPU_IMAGE")
     assert "MULTIVIEW_CPU_IMAGE=" in command(f"{SUBMIT} --host {kubeflow.url}", status=2)
+
+
+@pytest.mark.parametrize("image", ["not an image", "team/CPU", "cpu@sha256:12", "registry.example/", "a:b:c"])
+def test_an_image_s_name_is_one(image, monkeypatch):
+    monkeypatch.setenv("MULTIVIEW_CPU_IMAGE", image)
+    with pytest.raises(InputError, match=f"^MULTIVIEW_CPU_IMAGE: '{image}' is no name of an image"):
+        check_images([False])
+
+
+@pytest.mark.parametrize(
+    "image",
+    [
+        "multiview-cpu",
+        "multiview-cpu:python3.11",
+        "localhost:5000/multiview-cpu:1",
+        "europe-docker.pkg.dev/my-project/multiview_cpu:1",
+        f"ghcr.io/team/a__b/cpu:1.0@sha256:{1:064x}",
+    ],
+)
+def test_images_of_any_registry_are_taken(image, monkeypatch):
+    monkeypatch.setenv("MULTIVIEW_CPU_IMAGE", image)
+    check_images([False])
+
+
+def test_a_bad_name_of_an_image_sends_nothing(kubeflow, command, monkeypatch):
+    monkeypatch.setenv("MULTIVIEW_GPU_IMAGE", "not an image")
+    assert "MULTIVIEW_GPU_IMAGE: 'not an image'" in command(f"{SUBMIT} --host {kubeflow.url}", status=2)
+    assert not kubeflow.requests
+
+
+def test_processes_have_a_gpu_each_on_their_node(kubeflow, command):
+    options = "--set train.processes=4 --set kubeflow.steps.train.gpus=4"
+    assert " started: " in command(f"{SUBMIT} --host {kubeflow.url} {options}")
 
 
 def test_an_unknown_profile_names_those_there_are(kubeflow, command, monkeypatch, tmp_path):

@@ -4,18 +4,26 @@ import time
 
 import kfp_server_api as api
 import pytest
+from urllib3 import HTTPResponse
 
 from multiview.artifacts.store import open_store
 from multiview.lifecycle import open_run
 from multiview.runs import Run, StepState, write_state
 from pipelines import following
+from pipelines.client import PATIENT
+from tests.kubeflow.server import Fault
 
 SUBMIT = "submit training --preset small.yaml --wait"
+TIMES = int(PATIENT.total or 0)
+"""That a server which is away is asked again."""
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     monkeypatch.setattr(following, "POLL_SECONDS", 0.2)
+    monkeypatch.setattr(following, "PATIENT", PATIENT.new(backoff_factor=0))
+    # Its steps have only said that they are done: there is no evaluation to show a question of.
+    monkeypatch.setattr("pipelines.results._show_example", lambda console, evaluation: None)
 
 
 @pytest.fixture
@@ -158,3 +166,69 @@ def test_a_run_that_is_gone_is_one_line(kubeflow, command, store):
     kubeflow.on_run = on_run
     told = command(f"{SUBMIT} --host {kubeflow.url} --store {store}", status=2)
     assert "answers 404" in told
+
+
+def test_a_token_that_expires_in_mid_wait_is_replaced(kubeflow, command, store, tmp_path, monkeypatch):
+    """As IAP's do every hour: signing in again gives another."""
+    tokens = iter(["first", "second", "third", "fourth"])
+    monkeypatch.setattr("kfp.client.auth.get_auth_token", lambda *clients: (kubeflow.token, False))
+    cluster = Cluster()
+
+    def on_run(run) -> None:
+        kubeflow.token = next(tokens)  # the one that has just been sent is none now
+        cluster(run)
+
+    kubeflow.token, kubeflow.on_run = "of-the-start", on_run
+    told = command(f"{SUBMIT} --host {kubeflow.url} --iap-client-id iap --store {store}")
+    (run,) = kubeflow.runs.values()
+    assert " steps done, 0 found" in told and run.state == "SUCCEEDED"
+    assert kubeflow.token == "second"
+
+
+def test_a_token_that_stays_refused_is_asked_for_once(kubeflow, command, store):
+    def on_run(run) -> None:
+        kubeflow.token = "another"
+
+    kubeflow.token, kubeflow.on_run = "mine", on_run
+    told = command(f"{SUBMIT} --host {kubeflow.url} --token mine --store {store}", status=2)
+    assert "refuses the credentials (401)" in told
+    assert [endpoint for _, endpoint in kubeflow.requests[-2:]] == ["get_run", "healthz"], (
+        "signed in once more"
+    )
+
+
+@pytest.mark.parametrize("status", [502, 503])
+def test_a_server_that_is_away_for_a_while_is_waited_for(kubeflow, command, store, status):
+    kubeflow.on_run = Cluster()
+    kubeflow.faults.append(Fault("get_run", status, times=TIMES))
+    told = command(f"{SUBMIT} --host {kubeflow.url} --store {store}")
+    assert " steps done, 0 found" in told
+
+
+def test_a_server_that_stays_away_is_no_bad_input(kubeflow, command, store):
+    kubeflow.faults.append(Fault("get_run", 503, times=1000))
+    told = command(f"{SUBMIT} --host {kubeflow.url} --store {store}", status=1)
+    assert "answers 503: upstream connect error" in told
+    assert "may still be going: the same command follows it" in told
+
+
+def test_patience_lasts_some_minutes():
+    waited, left = 0.0, PATIENT
+    for _ in range(TIMES):
+        left = left.increment("GET", "/", response=HTTPResponse(status=503))
+        waited += left.get_backoff_time()
+    assert 3 * 60 < waited < 10 * 60
+
+
+def test_the_table_is_shown_also_where_no_mlflow_is_known(kubeflow, command, store, monkeypatch):
+    """What a run leaves is made up here."""
+    monkeypatch.setattr("pipelines.results._metrics", lambda states: {"camvr": {"ndcg_at_10": 0.25}})
+    monkeypatch.setattr("pipelines.results._significance", lambda states: None)
+    kubeflow.on_run = Cluster()
+    told = command(f"{SUBMIT} --host {kubeflow.url} --store {store}")
+    assert "| camvr" in told and "Look at it" not in told
+    kubeflow.on_run = Cluster()
+    told = command(
+        f"{SUBMIT} --host {kubeflow.url} --store {store} --set kubeflow.mlflow_uri=http://mlflow:5000"
+    )
+    assert "| camvr" in told and "Look at it:   http://mlflow:5000\n" in told

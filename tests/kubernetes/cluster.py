@@ -28,13 +28,14 @@ class Cluster:
     """The state of the cluster, and the server that tells it.
 
     `command` is what a pod runs, given the TrainJob's own; `installed` says whether Kubeflow Trainer is there,
-    `secrets` are the namespace's, by name and key, and `refuse` is the HTTP status of every answer where it is set.
+    `patches` whether it is 2.2 or later, which has `runtimePatches`; `secrets` are the namespace's, by name and key, and `refuse` is the HTTP status of every answer where it is set.
     """
 
     def __init__(self, folder: Path, command: list[str] | None = None) -> None:
         self.folder = folder
         self.command = command
         self.installed = True
+        self.patches = True
         self.refuse: int | None = None
         self.secrets: dict[str, dict[str, str]] = {}
         self.jobs: dict[str, dict[str, Any]] = {}
@@ -73,6 +74,8 @@ class Cluster:
 
     def create(self, job: dict[str, Any]) -> dict[str, Any]:
         job = {**job, "metadata": {**job["metadata"], "uid": f"uid-{len(self.created)}"}}
+        if not self.patches:
+            job["spec"] = {name: value for name, value in job["spec"].items() if name != "runtimePatches"}
         self.created.append(job)
         self.change("ADDED", job)
         threading.Thread(target=self._run, args=(job,), daemon=True).start()

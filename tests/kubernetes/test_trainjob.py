@@ -263,3 +263,20 @@ def test_an_object_that_the_cluster_rejects_is_named(cluster: Callable[..., Clus
     wrong = nodes().model_copy(update={"environment": {"PET_NNODES": "7"}})
     with pytest.raises(InputError, match=r"422 .*env"):
         run_train_job(TASK, wrong)
+
+
+def test_a_kubeflow_trainer_that_drops_our_patches_is_named(
+    cluster: Callable[..., Cluster], tmp_path: Path
+) -> None:
+    here = cluster(waiting(tmp_path / "never"))
+    here.patches = False
+    with pytest.raises(InputError, match=r"knows no runtimePatches.* install 2\.2 or later"):
+        run_train_job(TASK, nodes())
+    until(here, lambda: not here.jobs)
+
+
+def test_pods_that_train_together_have_no_sidecar() -> None:
+    (job,) = train_job(TASK, nodes())["spec"]["runtimePatches"][0]["trainingRuntimeSpec"]["template"]["spec"][
+        "replicatedJobs"
+    ]
+    assert job["template"]["spec"]["template"]["metadata"]["labels"] == {"sidecar.istio.io/inject": "false"}

@@ -44,9 +44,7 @@ def golden(folder: str) -> list[Manifest]:
 def sources() -> list[Path]:
     """The files that kustomize reads."""
     return sorted(
-        file
-        for file in MANIFESTS.rglob("*.yaml")
-        if file.name != "profile.yaml" and file.relative_to(MANIFESTS).parts[0] != "schedules"
+        file for file in MANIFESTS.rglob("*.yaml") if file.relative_to(MANIFESTS).parts[0] != "schedules"
     )
 
 

@@ -8,7 +8,7 @@ import pytest
 from multiview.overrides import gather, validate
 from pipelines.training import PIPELINES
 from tests.manifests.built import BUILT, MANIFESTS, ROOT, Manifest, golden
-from tests.manifests.test_rules import OVERLAYS, name_of, of_kind, pods, secrets
+from tests.manifests.test_rules import OVERLAYS, amount, name_of, of_kind, pods, profiles, secrets
 
 GUIDE = (ROOT / "docs" / "cluster.md").read_text()
 README = (MANIFESTS / "README.md").read_text()
@@ -83,3 +83,15 @@ def test_the_database_is_reached_as_the_secret_says():
     (host, port) = re.findall(r"@(\w+):(\d+)/mlflow", made)[0]
     (service,) = [m for m in of_kind("overlays/kind", "Service") if m["metadata"]["name"] == host]
     assert [p["port"] for p in service["spec"]["ports"]] == [int(port)]
+
+
+MEMORY = {"g2-standard-8": 32e9}
+"""Of Google's machines, in bytes."""
+
+
+@pytest.mark.parametrize("folder", ["overlays/gke-dev", "overlays/gke-prod"])
+def test_a_gpu_step_fits_on_a_machine_of_the_pool(folder):
+    """GKE keeps up to 3.6 GB of such a machine, and the agents of each node take some more."""
+    (machine,) = re.findall(r"--machine-type (\S+)", "".join(lines("node-pools create")))
+    (profile,) = profiles(folder).values()
+    assert amount(validate(profile["settings"]).kubeflow.gpu.memory) <= MEMORY[machine] - 5e9

@@ -9,6 +9,7 @@ import yaml
 from typer.testing import CliRunner
 
 from multiview.config import Config
+from multiview.errors import InputError
 from multiview.overrides import validate as checked
 from pipelines import __main__ as pipelines
 from pipelines.kubeflow import compile_plan
@@ -22,10 +23,16 @@ def documents(path):
     return list(yaml.safe_load_all(path.read_text()))
 
 
+IMAGES: dict[str, str] = dict.fromkeys(
+    ("MULTIVIEW_CPU_IMAGE", "MULTIVIEW_GPU_IMAGE"), "registry.example/multiview:1"
+)
+
+
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
     out = tmp_path_factory.mktemp("resources")
-    result = CliRunner().invoke(pipelines.app, ["compile", "training", "--manifests", "--out", str(out)])
+    command = ["compile", "training", "--manifests", "--out", str(out)]
+    result = CliRunner().invoke(pipelines.app, command, env=IMAGES)
     assert result.exit_code == 0, result.output
     return documents(out / "training.yaml")
 
@@ -63,8 +70,21 @@ def test_submit_finds_what_was_applied(written):
     assert version["metadata"]["name"] == version["spec"]["displayName"] == names.version
 
 
-def test_another_setting_is_another_version(written, tmp_path):
+@pytest.mark.parametrize("name", IMAGES)
+def test_images_must_be_named(name, monkeypatch, tmp_path):
+    """Their defaults are names that only a machine with images of its own knows."""
+    for other, image in IMAGES.items():
+        monkeypatch.setenv(other, image)
+    monkeypatch.delenv(name)
+    with pytest.raises(InputError, match=f"is not named: set {name}"):
+        write_resources(training({}), tmp_path / "t.yaml", Config())
+    assert not list(tmp_path.iterdir())
+
+
+def test_another_setting_is_another_version(written, tmp_path, monkeypatch):
     """Kubeflow refuses to change a version."""
+    for name, image in IMAGES.items():
+        monkeypatch.setenv(name, image)
     overrides = {"kubeflow": {"bucket_secret": "multiview-bucket"}}
     _, version = documents(write_resources(training(overrides), tmp_path / "t.yaml", checked(overrides)))
     assert version["metadata"]["name"] != written[1]["metadata"]["name"]

@@ -9,6 +9,7 @@ import yaml
 from mlflow.server.security_utils import is_allowed_host_header
 
 from multiview.overrides import gather, validate
+from pipelines.connection import below, resolve_profile
 from tests.manifests.built import BUILT, MANIFESTS, ROOT, golden
 from tests.manifests.schemas import pod_of_workflow
 
@@ -183,6 +184,9 @@ def test_what_is_referred_to_is_there(folder):
         volumes |= {v["metadata"]["name"] for v in manifest["spec"].get("volumeClaimTemplates", [])}
         for container in containers(pod):
             assert {mount["name"] for mount in container.get("volumeMounts", [])} <= volumes
+        named = {v["configMap"]["name"] for v in pod.get("volumes", []) if "configMap" in v}
+        assert {(namespace, name) for name in named} <= settings
+        for container in containers(pod):
             for source in container.get("envFrom", []):
                 if "configMapRef" in source:
                     assert (namespace, source["configMapRef"]["name"]) in settings
@@ -206,6 +210,13 @@ def test_services_and_budgets_select_pods(folder):
                 for container in pod["containers"]
                 for open_port in container.get("ports", [])
             }
+
+
+@pytest.mark.parametrize("folder", OVERLAYS)
+def test_mlflow_has_no_sidecar(folder):
+    """In a namespace of Kubeflow's Istio would give it one, which steps, that have none, need not reach."""
+    (server,) = of_kind(folder, "Deployment")
+    assert server["spec"]["template"]["metadata"]["labels"]["sidecar.istio.io/inject"] == "false"
 
 
 @pytest.mark.parametrize("folder", OVERLAYS)
@@ -277,6 +288,30 @@ def test_the_schedule_submits_what_this_library_has():
     token = {m["name"]: m["mountPath"] for m in container["volumeMounts"]}["kubeflow-token"]
     (settings_of_runner,) = of_kind("argo", "ConfigMap")
     assert settings_of_runner["data"]["KF_PIPELINES_SA_TOKEN_PATH"] == f"{token}/token"
+
+
+def test_the_schedule_submits_with_the_overlay_s_profile(monkeypatch, tmp_path):
+    """Its settings are those that a person's run has; of the connection it has its own way to Kubeflow."""
+    (schedule,) = of_kind("argo", "CronWorkflow")
+    pod = pod_of_workflow(schedule)["spec"]
+    (container,) = pod["containers"]
+    (environment,) = [settings["data"] for settings in of_kind("argo", "ConfigMap")]
+    (volume,) = [v["name"] for v in pod["volumes"] if v.get("configMap") == {"name": "multiview-profile"}]
+    (mounted,) = [m["mountPath"] for m in container["volumeMounts"] if m["name"] == volume]
+    (shipped,) = [m for m in of_kind("overlays/gke-prod", "ConfigMap") if "profile" in name_of(m)[1]]
+    for name, content in shipped["data"].items():
+        (tmp_path / name).write_text(content)
+    place, _, file = environment["MULTIVIEW_PROFILES"].rpartition("/")
+    assert place == mounted
+    monkeypatch.setenv("MULTIVIEW_PROFILES", str(tmp_path / file))
+    profile = resolve_profile(None, {"host": environment["KF_PIPELINES_ENDPOINT"]})
+    options = [argument.removeprefix("--set=") for argument in container["args"] if "--set=" in argument]
+    found = validate(below(profile, gather("paper-camvr", options)))
+    (own,) = profiles("overlays/gke-prod").values()
+    assert found.kubeflow == validate(own["settings"]).kubeflow
+    assert found.kubeflow.gpu.retries == 5 and found.kubeflow.mlflow_uri and found.kubeflow.gpu.node_selector
+    assert (profile.namespace, profile.store) == (own["namespace"], own["store"])
+    assert not any(name in environment for name in ("MULTIVIEW_STORE", "KFP_NAMESPACE"))
 
 
 def secrets(pod: Manifest) -> set[str]:

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic_core import PydanticCustomError
 
 from multiview.config.section import Section
 
 Quantity = Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]+)?(m|[KMGTP]i?)?$", coerce_numbers_to_str=True)]
 """An amount as Kubernetes writes it: 500m, 2, 16Gi."""
+
+
+def _check_address(value: str) -> str:
+    if not re.fullmatch(r"https?://[^\s/?#]+\S*", value):
+        raise PydanticCustomError("address", "expected an address as in http://HOST:PORT or https://HOST")
+    return value
+
+
+Address = Annotated[str, AfterValidator(_check_address)]
+"""Where something answers over HTTP."""
 
 
 class Toleration(Section):
@@ -91,7 +103,7 @@ class Kubeflow(Section):
     """What differs for single steps, by their names, as in {split: {memory: 64Gi}, train: {gpus: 4}}."""
     service_account: str | None = None
     """Kubernetes service account of the pods; none: the pipeline's own."""
-    mlflow_uri: str | None = None
+    mlflow_uri: Address | None = None
     """MLflow's address as pods reach it; none: what Kubeflow's MLflow plugin gives, else nothing is told to MLflow until `multiview sync`."""
     mlflow_secret: str | None = None
     """Secret with the keys MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD."""
@@ -113,5 +125,5 @@ class Kubeflow(Section):
 class Notify(Section):
     """Whom to tell when a run on Kubeflow fails or a gate refuses. *Ours.*"""
 
-    url: str | None = None
+    url: Address | None = None
     """An address that takes JSON by POST: run, pipeline, status, failed steps with their lines, and MLflow's address."""

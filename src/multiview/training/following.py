@@ -128,11 +128,18 @@ class _Jobs:
             self.delete(name)
             self._await_gone(name)
         try:
-            self._objects.create_namespaced_custom_object(*self._where, body=job)
+            made: Any = self._objects.create_namespaced_custom_object(*self._where, body=job)
         except self._refused as error:
             # Another try of the step was faster: the job is there.
             if error.status != 409:
                 raise _refusal(error, self.namespace) from error
+            return
+        if not made["spec"].get("runtimePatches"):  # an API server drops fields that a kind does not have
+            self.delete(name)
+            raise InputError(
+                f"TrainJob in namespace {self.namespace}: the cluster's Kubeflow Trainer knows no runtimePatches, so "
+                "its pods would be on any node, without their account: install 2.2 or later, or set nodes to 1"
+            )
 
     def follow(self, name: str) -> dict[str, Any] | None:
         """The condition with which a job ended; None if it was deleted."""

@@ -114,7 +114,7 @@ def train_job(task: Task, nodes: Nodes) -> dict[str, Any]:
                                 "replicatedJobs": [
                                     {
                                         "name": CONTAINER,
-                                        "template": {"spec": {"template": {"spec": _pod_patch(pod, nodes)}}},
+                                        "template": {"spec": {"template": _template_patch(pod, nodes)}},
                                     }
                                 ]
                             }
@@ -147,6 +147,12 @@ def _resources(pod: Pod) -> dict[str, dict[str, str]]:
         "requests": {"cpu": pod.cpu, "memory": pod.memory, **accelerators},
         "limits": {"memory": pod.memory, **accelerators},
     }
+
+
+def _template_patch(pod: Pod, nodes: Nodes) -> dict[str, Any]:
+    # A sidecar of Istio's, which a namespace of Kubeflow's gives pods, does not pass torchrun's connections on,
+    # and outlives the training.
+    return {"metadata": {"labels": {"sidecar.istio.io/inject": "false"}}, "spec": _pod_patch(pod, nodes)}
 
 
 def _pod_patch(pod: Pod, nodes: Nodes) -> dict[str, Any]:

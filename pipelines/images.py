@@ -1,0 +1,34 @@
+"""The images of steps: named by environment variables, and what a name of an image is."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+
+from multiview.errors import InputError
+
+IMAGES = {False: "MULTIVIEW_CPU_IMAGE", True: "MULTIVIEW_GPU_IMAGE"}
+"""The environment variable of an image, by whether it is that for GPUs."""
+
+_LABEL = r"[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?"
+_WORDS = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
+REFERENCE = re.compile(
+    rf"(?:{_LABEL}(?:\.{_LABEL})*(?::[0-9]+)?/)?{_WORDS}(?:/{_WORDS})*"
+    r"(?::[A-Za-z0-9_][\w.-]{0,127})?(?:@[A-Za-z][\w+.-]*:[0-9a-fA-F]{32,})?",
+    re.ASCII,
+)
+"""[HOST[:PORT]/]PATH[:TAG][@DIGEST], as container registries define it (github.com/distribution/reference)."""
+
+
+def check_images(needed: Iterable[bool]) -> None:
+    """Raises InputError for an image that is not named, or by no name of an image; `needed`: keys of IMAGES."""
+    for gpu in sorted(needed):
+        image = os.environ.get(IMAGES[gpu])
+        example = f"{IMAGES[gpu]}=REGISTRY/multiview-{'gpu' if gpu else 'cpu'}@sha256:DIGEST"
+        if not image:
+            raise InputError(
+                f"the image of {'GPU' if gpu else 'CPU'} steps is not named: set {IMAGES[gpu]}, as in {example}"
+            )
+        if not REFERENCE.fullmatch(image):
+            raise InputError(f"{IMAGES[gpu]}: {image!r} is no name of an image; it is like {example}")
