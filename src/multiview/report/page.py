@@ -14,7 +14,7 @@ import jinja2
 from markupsafe import Markup
 
 from multiview import names
-from multiview.evaluation.tables import MARK, best_values, legend, marked_of, metric_names
+from multiview.evaluation.tables import LEVEL, MARK, SEEDS_MARK, best_values, legend, marked_of, metric_names
 from multiview.report import charts, curves
 from multiview.report.choosing import all_wrong, outcome
 from multiview.report.contents import Contents, System
@@ -215,7 +215,7 @@ def _environment(contents: Contents) -> jinja2.Environment:
     looks = [Look.of(system.place, contents.base) for system in contents.systems]
     environment.globals |= {
         "looks": looks, "pieces": pieces, "bars": bars, "counted": counted, "LONGEST": LONGEST,
-        "ANSWERS": ANSWERS, "MODELS": MODELS, "COSTS": COSTS, "MARK": MARK,
+        "ANSWERS": ANSWERS, "MODELS": MODELS, "COSTS": COSTS, "MARK": MARK, "SEEDS_MARK": SEEDS_MARK, "LEVEL": LEVEL,
         "MOST_BARS": MOST_BARS,
     }  # fmt: skip
     return environment
