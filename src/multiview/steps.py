@@ -40,6 +40,9 @@ class Step:
     """Whether several nodes can do it together."""
     torch: bool = False
     """Whether it imports torch, which takes seconds."""
+    added: tuple[str, ...] = ()
+    """Sections that it has come to read within this version: while they hold defaults, the key leaves them out,
+    as it does single settings, so that what was made before is found."""
 
     @property
     def by_shard(self) -> tuple[str, ...]:
@@ -66,6 +69,7 @@ class Step:
     def key(self, settings: SimpleNamespace, digests: Mapping[str, Any], sources: Any) -> str:
         """The key of the step's outputs: a digest of all that decides their bytes."""
         config = {name: section.key_settings() for name, section in vars(settings).items()}
+        config = {name: changed for name, changed in config.items() if changed or name not in self.added}
         identity = {
             "step": self.name,
             "version": self.version,
@@ -221,7 +225,8 @@ STEPS: dict[str, Step] = {
             name="index",
             version=1,
             run="multiview.index:build_index",
-            settings=(),
+            settings=("index",),
+            added=("index",),
             inputs=("embeddings",),
             lists=("embeddings",),
             outputs=(names.INDEX,),

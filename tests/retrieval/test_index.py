@@ -1,15 +1,19 @@
 """Embeddings are checked block by block; the index is built from them and finds passages."""
 
+import hashlib
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
 from multiview.artifacts.staged import Staged
+from multiview.config import Config, Index
 from multiview.embeddings import Embeddings
 from multiview.errors import InputError
 from multiview.index import ViewIndex, build_index
+from multiview.steps import STEPS
 from tests.recording import Recorder
 from tests.retrieval.corpora import write_embeddings
 
@@ -17,12 +21,12 @@ A = [np.array([[1, 0], [0, 1]]), np.array([[2, 0]])]
 B = [np.array([[0, 3], [0, -1], [5, 5]])]
 
 
-def build(tmp_path, *shards, name="index"):
+def build(tmp_path, *shards, name="index", **settings):
     folder = tmp_path / name
     folder.mkdir()
     tell = Recorder()
     staged = [Staged(shard, f"digest-{number}") for number, shard in enumerate(shards)]
-    build_index(None, {"embeddings": staged}, {"index": folder}, tell)
+    build_index(SimpleNamespace(index=Index(**settings)), {"embeddings": staged}, {"index": folder}, tell)
     return folder, tell
 
 
