@@ -1,6 +1,6 @@
 """Kinds of index side by side: recall, memory, building, speed (docs/index.md).
 
-    python -m benchmarks.index_kinds --passages 20000 --views 5 --dim 384
+    python -m benchmarks.index_kinds --passages 40000
 
 Views are random: a passage lies near one of the clusters, its views near the passage, a question near a view. The
 step `index` builds each kind, as in a pipeline; questions are searched together, k = 100.
@@ -93,7 +93,7 @@ def measured(
 
 
 def main(
-    passages: Annotated[int, typer.Option(help="Passages.")] = 20_000,
+    passages: Annotated[int, typer.Option(help="Passages.")] = 5_000,
     views: Annotated[int, typer.Option(help="Most views of a passage; each has 1 to that many.")] = 9,
     dim: Annotated[int, typer.Option(help="Width of a view.")] = 384,
     questions: Annotated[int, typer.Option(help="Questions.")] = 500,

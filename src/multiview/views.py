@@ -17,8 +17,8 @@ class StoredViews(Protocol):
 
     dim: int
 
-    def at(self, rows: np.ndarray) -> np.ndarray:
-        """Some views [rows, dim] float32."""
+    def at(self, rows: np.ndarray, dtype: type[np.floating] = np.float32) -> np.ndarray:
+        """Some views [rows, dim]."""
         ...
 
     def run(self, start: int, number: int) -> np.ndarray:
@@ -33,8 +33,8 @@ class FlatViews:
         self._index = faiss_index
         self.dim: int = faiss_index.d
 
-    def at(self, rows: np.ndarray) -> np.ndarray:
-        return self._index.reconstruct_batch(rows)
+    def at(self, rows: np.ndarray, dtype: type[np.floating] = np.float32) -> np.ndarray:
+        return self._index.reconstruct_batch(rows).astype(dtype, copy=False)
 
     def run(self, start: int, number: int) -> np.ndarray:
         return self._index.reconstruct_n(start, number)
@@ -54,8 +54,8 @@ class FileViews:
             )
         self._views = np.memmap(file, "<f2", "r", shape=(rows, dim))
 
-    def at(self, rows: np.ndarray) -> np.ndarray:
-        return self._views[rows].astype(np.float32)
+    def at(self, rows: np.ndarray, dtype: type[np.floating] = np.float32) -> np.ndarray:
+        return self._views[rows].astype(dtype)
 
     def run(self, start: int, number: int) -> np.ndarray:
         return self._views[start : start + number].astype(np.float32)
@@ -75,7 +75,7 @@ def best_of(
     views = counts[passages]
     firsts = np.cumsum(views) - views
     places = np.arange(views.sum())
-    scores = stored.at(places + np.repeat(offsets[passages] - firsts, views)).astype(np.float64) @ query
+    scores = stored.at(places + np.repeat(offsets[passages] - firsts, views), np.float64) @ query
     best = np.maximum.reduceat(scores, firsts)
     winners = np.where(scores == np.repeat(best, views), places, len(places))
     return best, np.minimum.reduceat(winners, firsts) - firsts

@@ -41,9 +41,7 @@ def world(folder: Path, passages: list[Passage], views: list) -> World:
     embeddings = write_embeddings(folder / "embeddings", ids, made)
     (folder / "index").mkdir()
     settings = SimpleNamespace(index=Index())
-    build_index(
-        settings, {"embeddings": [Staged(embeddings, "e")]}, {"index": folder / "index"}, Recorder()
-    )
+    build_index(settings, {"embeddings": [Staged(embeddings, "e")]}, {"index": folder / "index"}, Recorder())
     write_passages(folder / "passages", passages)
     return World(ViewIndex.load(folder / "index"), passages, folder)
 

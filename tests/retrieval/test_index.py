@@ -114,6 +114,24 @@ def test_equal_input_gives_equal_files_and_sharding_leaves_the_corpus_digest(tmp
     assert corpora[0] == corpora[1]
 
 
+def test_an_exact_index_is_what_it_was_before_there_were_other_kinds(tmp_path, shards):
+    """Its key and its bytes, which champions and caches hold."""
+    folder, _ = build(tmp_path, *shards)
+    digests = [
+        hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in ("index.faiss", "index.json")
+    ]
+    assert [digest[:16] for digest in digests] == ["5c127f77f281328a", "929ceeca1b318b7d"]
+    assert sorted(file.name for file in folder.iterdir()) == ["index.faiss", "index.json", "passages.parquet"]
+    step = STEPS["index"]
+
+    def key(**index) -> str:
+        config = Config.model_validate({"index": index})
+        return step.key(step.parse(step.configure(config)), {"embeddings": ["a", "b"]}, {})
+
+    assert key() == key(device="cpu") == "20b1f62e7923af7208812db4773815f0"
+    assert len({key(), key(kind="compact"), key(kind="compact", seed=1)}) == 3
+
+
 def test_shards_that_do_not_belong_together_are_refused(tmp_path, shards):
     other = write_embeddings(tmp_path / "other", ["p9"], B, model="another")
     with pytest.raises(InputError, match="of model another, but"):

@@ -57,6 +57,12 @@ def test_json_is_what_the_library_finds(world, multiview_search):
         assert [view["score"] for view in one["views"]] == [view.score for view in hit.views]
 
 
+def test_an_approximate_index_is_called_one(world, multiview_search):
+    words = (QUESTION, "--index", world.index("pooled"))
+    assert json.loads(multiview_search(*words, "--json")[1])["exact"] is False
+    assert "camvr, approximate index (compact), " in multiview_search(*words)[2]
+
+
 def test_questions_come_from_a_file_or_from_standard_input(world, tmp_path, multiview_search, monkeypatch):
     monkeypatch.setenv("MULTIVIEW_INDEX", world.index("dpr"))
     asked = [*world.questions, "Qui a bâti l’église ?"] * 5

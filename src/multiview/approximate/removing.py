@@ -20,7 +20,9 @@ def remove_views(index: Any, rows: np.ndarray, kind: str) -> None:
     try:
         removed = index.remove_ids(rows)
     except RuntimeError:
-        raise InputError(f"an index of kind {kind} cannot remove views: build it again without them") from None
+        raise InputError(
+            f"an index of kind {kind} cannot remove views: build it again without them"
+        ) from None
     if removed != len(rows):
         raise ValueError(f"{len(rows)} rows to remove, but the index has {removed} of them")
     ivf = faiss.try_extract_index_ivf(index)

@@ -56,7 +56,7 @@ class Index(Section):
     """Inverted lists that a search looks into; none: √lists, and at least 8."""
     ef_search: Annotated[int, Field(ge=1)] = 128
     """Views that a search of hnsw keeps in sight; at least those that it fetches."""
-    rerank: Annotated[int, Field(ge=0)] = 200
+    rerank: Annotated[int, Field(ge=0)] = 100
     """Passages beyond k of which an approximate search scores all views, exactly."""
     on_disk: bool = False
     """Search an approximate index where it lies on disk, memory-mapped, as the views beside it always are."""
