@@ -11,6 +11,7 @@ import faiss
 import numpy as np
 import pytest
 
+from benchmarks import index_kinds
 from multiview.approximate import building
 from multiview.approximate.building import sample_views
 from multiview.approximate.kinds import default_lists, read
@@ -297,6 +298,14 @@ def test_views_that_are_gone_or_short_are_named(world, built, tmp_path):
     file.unlink()
     with pytest.raises(InputError, match=r"views\.f16: 0 bytes"):
         ViewIndex.load(folder)
+
+
+def test_the_benchmark_prints_a_row_a_kind(capsys):
+    index_kinds.main(300, 4, 16, 20, "compact tiny IVF4,Flat", 0)
+    header, _, *rows = [line.split(" | ") for line in capsys.readouterr().out.splitlines()[2:]]
+    assert [row[0] for row in rows] == ["| exact", "| compact", "| tiny", "| IVF4,Flat"]
+    assert header[2:4] == ["recall@10", "recall@100"]
+    assert all(float(row[2]) > 0.8 for row in rows) and rows[0][2:4] == ["1.000", "1.000"]
 
 
 @pytest.mark.parametrize("there", [True, False])

@@ -125,7 +125,7 @@ def _to_gpu(index: Any, tell: Any) -> Any:
 @contextlib.contextmanager
 def _clustering_on(gpu: bool, index: Any) -> Iterator[None]:
     """Have the k-means of the inverted lists of `index`, if it has some, look for centroids on a GPU."""
-    ivf = faiss.try_extract_index_ivf(index)
+    ivf: Any = faiss.try_extract_index_ivf(index)
     if not gpu or ivf is None:
         yield
         return

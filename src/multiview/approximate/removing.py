@@ -25,7 +25,7 @@ def remove_views(index: Any, rows: np.ndarray, kind: str) -> None:
         ) from None
     if removed != len(rows):
         raise ValueError(f"{len(rows)} rows to remove, but the index has {removed} of them")
-    ivf = faiss.try_extract_index_ivf(index)
+    ivf: Any = faiss.try_extract_index_ivf(index)
     for number in range(ivf.nlist if ivf else 0):
         if size := ivf.invlists.list_size(number):
             ids = faiss.rev_swig_ptr(ivf.invlists.get_ids(number), size)

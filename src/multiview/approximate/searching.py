@@ -115,17 +115,16 @@ def passages_of(rows: np.ndarray, offsets: np.ndarray) -> np.ndarray:
 
 def parameters(index: Any, probes: int, ef_search: int) -> Any:
     """faiss' parameters of one search, which other threads' searches do not see; none where a kind has none."""
+    known: Any = faiss  # whose keyword arguments no stub knows
     index = faiss.downcast_index(index)
     if isinstance(index, faiss.IndexPreTransform):
         inner = parameters(index.index, probes, ef_search)
-        return inner and faiss.SearchParametersPreTransform(index_params=inner)
+        return inner and known.SearchParametersPreTransform(index_params=inner)
     if isinstance(index, faiss.IndexRefine):
         inner = parameters(index.base_index, probes, ef_search)
-        return inner and faiss.IndexRefineSearchParameters(
-            k_factor=index.k_factor if hasattr(index, "k_factor") else 1.0, base_index_params=inner
-        )
+        return inner and known.IndexRefineSearchParameters(k_factor=index.k_factor, base_index_params=inner)
     if isinstance(index, faiss.IndexIVF):
-        return faiss.SearchParametersIVF(nprobe=probes)
+        return known.SearchParametersIVF(nprobe=probes)
     if isinstance(index, faiss.IndexHNSW):
-        return faiss.SearchParametersHNSW(efSearch=ef_search)
+        return known.SearchParametersHNSW(efSearch=ef_search)
     return None

@@ -45,7 +45,7 @@ class Index(Section):
     """The index over views, and how an approximate one is searched (docs/index.md). *Ours.*"""
 
     kind: str = "exact"
-    """exact, compact, tiny, hnsw, or a faiss factory string, in which {lists} is the number of inverted lists."""
+    """exact, compact, tiny, hnsw, or a faiss factory string, in which {lists} and {dim} are filled in."""
     lists: Annotated[int, Field(ge=1)] | None = None
     """Inverted lists; none: 4 √views, and at least 39 views to train each (faiss' guidelines)."""
     sample: Annotated[int, Field(ge=1)] | None = None
