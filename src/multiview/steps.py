@@ -41,8 +41,8 @@ class Step:
     torch: bool = False
     """Whether it imports torch, which takes seconds."""
     added: tuple[str, ...] = ()
-    """Sections that it has come to read within this version: while they hold defaults, the key leaves them out,
-    as it does single settings, so that what was made before is found."""
+    """Sections that it has come to read within this version: while they hold defaults, key and record leave
+    them out, as they do single settings, so that what was made before is found."""
 
     @property
     def by_shard(self) -> tuple[str, ...]:
@@ -66,10 +66,14 @@ class Step:
             sections[name] = section_class.model_validate(values)
         return SimpleNamespace(**sections)
 
+    def key_settings(self, settings: SimpleNamespace) -> dict[str, Any]:
+        """The settings that change the output, as the key and the record have them."""
+        config = {name: section.key_settings() for name, section in vars(settings).items()}
+        return {name: changed for name, changed in config.items() if changed or name not in self.added}
+
     def key(self, settings: SimpleNamespace, digests: Mapping[str, Any], sources: Any) -> str:
         """The key of the step's outputs: a digest of all that decides their bytes."""
-        config = {name: section.key_settings() for name, section in vars(settings).items()}
-        config = {name: changed for name, changed in config.items() if changed or name not in self.added}
+        config = self.key_settings(settings)
         identity = {
             "step": self.name,
             "version": self.version,
