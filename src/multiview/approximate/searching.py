@@ -78,7 +78,7 @@ def propose(
 
     Where so many views hold too few passages, twice as many are fetched; where the lists looked into hold fewer
     than k passages, twice as many are looked into: k passages come back wherever the corpus has them, except that
-    a graph does not lead to every view: short ones have few neighbours by inner product.
+    a graph does not lead to every view or list: short ones have few neighbours by inner product.
     """
     wanted = k + effort.rerank
     lists = lists_of(index) or 0
