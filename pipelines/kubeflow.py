@@ -24,6 +24,7 @@ ARTIFACT_TYPES = {
     names.MODEL: dsl.Model,
     names.GENERATOR: dsl.Model,
     names.QUERIES: dsl.Dataset,
+    names.REPORT: dsl.HTML,
 }
 """Types for the UI's sake; every other kind is a plain Artifact."""
 
@@ -115,8 +116,9 @@ class _Builder:
             return self.tasks[source.path].outputs[source.kind]
         if source.address not in self.imported:
             kind = split_address(source.address)[1]
+            # The record alone, because the launcher copies all that lies under the address into every reader's pod.
             self.imported[source.address] = dsl.importer(
-                artifact_uri=source.address,
+                artifact_uri=f"{source.address}/{names.RECORD_FILE}",
                 artifact_class=ARTIFACT_TYPES.get(kind, dsl.Artifact),
                 reimport=False,
                 metadata={"address": source.address, "digest": source.digest},

@@ -23,7 +23,7 @@ from multiview.artifacts.store import LocalStore, Store
 from multiview.errors import InputError, StepFailed, one_line
 from multiview.runner import DRIVER_LOCK, SHIP_SECONDS
 from multiview.runs import Context, Run, StepState, write_run
-from multiview.work import SHARD_THREADS
+from multiview.work import GIT_SHA, SHARD_THREADS
 from pipelines.plan import Plan
 from pipelines.progress import Progress
 
@@ -41,6 +41,7 @@ def run_here(plan: Plan, run: Run, store: Store, tracking_uri: str, debug: bool 
     with (
         _driver_lock(),
         _shard_threads(plan),
+        _code_of(run),
         forks.offer(log),
         Progress(store, run.id, plan.paths(), started) as progress,
         _shipping(store, run, tracking_uri),
@@ -141,6 +142,20 @@ def _shard_threads(plan: Plan) -> Iterator[None]:
         yield
     finally:
         os.environ.pop(SHARD_THREADS, None)
+
+
+@contextlib.contextmanager
+def _code_of(run: Run) -> Iterator[None]:
+    """Steps record the commit of the code that runs them: this checkout's."""
+    before = os.environ.get(GIT_SHA)
+    if run.git_sha:
+        os.environ[GIT_SHA] = run.git_sha
+    try:
+        yield
+    finally:
+        os.environ.pop(GIT_SHA, None)
+        if before is not None:
+            os.environ[GIT_SHA] = before
 
 
 @contextlib.contextmanager

@@ -11,11 +11,14 @@ from multiview.errors import InputError, nearest
 from multiview.overrides import validate
 from multiview.steps import STEPS
 from multiview.training.trainjob import NODES, Nodes
+from multiview.work import IMAGE
 
 MLFLOW_KEYS = {name: name for name in ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD")}
 HUB_KEYS = {"HF_TOKEN": "HF_TOKEN"}
 BUCKET_KEYS = {name: name for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")}
 SHARED_MEMORY = "/dev/shm"
+WAIT_HOURS = 12.0
+"""That the pods of a training on several nodes may wait for nodes, or for a queue, before their own time runs."""
 OWN_STEPS = ("open-run", "close-run")
 """Steps of Kubeflow's alone, which no plan has."""
 
@@ -52,16 +55,19 @@ class Pods:
         """Give a task its resources, image, nodes, secrets, environment, timeout and retries."""
         pod, environment = self.of(step), self._environment()
         if pod.nodes > 1:  # its own pod only starts and follows the others
+            image = GPU_IMAGE if pod.gpus else CPU_IMAGE
             nodes = Nodes(
-                image=GPU_IMAGE if pod.gpus else CPU_IMAGE,
+                image=image,
                 pod=pod,
                 service_account=self.settings.service_account,
-                environment=environment,
+                environment={**environment, IMAGE: image},
+                secrets=self._secrets(),
             )
             environment = {**environment, NODES: nodes.model_dump_json()}
-            pod = self.settings.cpu
+            pod = self._follower(pod)
         if step in ON_GPU and not pod.gpus:
             task.set_container_image(CPU_IMAGE)
+        environment[IMAGE] = GPU_IMAGE if step in ON_GPU and pod.gpus else CPU_IMAGE
         task.set_cpu_request(pod.cpu)
         task.set_memory_request(pod.memory).set_memory_limit(pod.memory)
         if pod.gpus:
@@ -77,16 +83,28 @@ class Pods:
         for toleration in pod.tolerations:
             given = toleration.model_dump()
             kubernetes.add_toleration(task, **{name: value or None for name, value in given.items()})
-        for secret, keys in (
+        for secret, variables in self._secrets().items():
+            kubernetes.use_secret_as_env(task, secret, variables)
+        for name, value in environment.items():
+            task.set_env_variable(name, value)
+        return task.set_caching_options(False)
+
+    def _follower(self, pod: Pod) -> Pod:
+        """A small pod that lives as long as those that it follows, which are started when there is room for them."""
+        own = {"retries": pod.retries, "backoff_seconds": pod.backoff_seconds}
+        return self.settings.cpu.model_copy(update=own | {"timeout_hours": pod.timeout_hours + WAIT_HOURS})
+
+    def _secrets(self) -> dict[str, dict[str, str]]:
+        """Of each secret that the settings name, its keys and the environment variable of each."""
+        found: dict[str, dict[str, str]] = {}
+        for secret, variables in (
             (self.settings.mlflow_secret, MLFLOW_KEYS),
             (self.settings.hub_secret, HUB_KEYS),
             (self.settings.bucket_secret, BUCKET_KEYS),
         ):
             if secret:
-                kubernetes.use_secret_as_env(task, secret, keys)
-        for name, value in environment.items():
-            task.set_env_variable(name, value)
-        return task.set_caching_options(False)
+                found.setdefault(secret, {}).update(variables)
+        return found
 
     def _environment(self) -> dict[str, str]:
         uri = self.settings.mlflow_uri

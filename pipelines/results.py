@@ -44,6 +44,8 @@ def show(console: Console, states: list[StepState], tracking_uri: str) -> None:
     question = _show_example(console, evaluated[-1]) if evaluated else None
     local = f"{_command('mlflow')} ui --backend-store-uri {shlex.quote(tracking_uri)}"
     console.print(f"Look at it:   {tracking_uri if tracking_uri.startswith('http') else local}")
+    if report := _report(states):
+        console.print(f"Report:       {report}", soft_wrap=True, markup=False)
     if indexes:
         asked = shlex.quote(question or "a question")
         console.print(
@@ -109,6 +111,15 @@ def _significance(states: list[StepState]) -> dict[str, Any] | None:
     if not compared:
         return None
     return json.loads((_folder(compared[-1], names.COMPARISON) / SIGNIFICANCE_FILE).read_text())
+
+
+def _report(states: list[StepState]) -> str | None:
+    """Where the page about the last comparison lies."""
+    for state in reversed(states):
+        if names.REPORT in state.outputs:
+            store, record = load_record(state.outputs[names.REPORT].address)
+            return f"{store.url}/{record.data}/{names.REPORT_FILE}"
+    return None
 
 
 def _show_example(console: Console, evaluation: StepState) -> str | None:

@@ -136,5 +136,6 @@ def comparison_settings(study: Study, rows: Sequence[str], base: Overrides) -> C
 
 def seeds_page(states: Sequence[StepState]) -> str:
     """The comparison's table of means over seeds."""
-    folder = stage(*load_record(states[-1].outputs[names.COMPARISON].address)).path
+    (address,) = [of.outputs[names.COMPARISON].address for of in states if names.COMPARISON in of.outputs]
+    folder = stage(*load_record(address)).path
     return (folder / SEEDS_TABLE_FILE).read_text()

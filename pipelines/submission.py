@@ -72,7 +72,7 @@ def package(plan: Plan, config: Config) -> Package:
 
 def check_store(store: str | None) -> str:
     """The store's address. Raises InputError for none, and for one that pods do not reach."""
-    way_out = "give --store gs://BUCKET/PREFIX (MULTIVIEW_STORE)"
+    way_out = "give --store gs://BUCKET/PREFIX or s3://BUCKET/PREFIX (MULTIVIEW_STORE)"
     if store is None:
         raise InputError(f"a run on Kubeflow needs a store that its pods reach: {way_out}")
     if isinstance(open_store(store), LocalStore):

@@ -26,7 +26,7 @@ schedule = typer.Typer(no_args_is_help=True, help="Recurring runs of a file in t
 PipelineName = Annotated[str, typer.Argument(metavar="PIPELINE", help=f"One of: {', '.join(PIPELINES)}.")]
 Wait = Annotated[bool, typer.Option("--wait", help="On Kubeflow: follow the run to its end.")]
 RemoteStore = Annotated[
-    str | None, typer.Option("--store", envvar="MULTIVIEW_STORE", help="gs:// URL of the artifacts.")
+    str | None, typer.Option("--store", envvar="MULTIVIEW_STORE", help="gs:// or s3:// URL of the artifacts.")
 ]
 
 

@@ -3,7 +3,7 @@ of several systems over the same split, BM25 negatives and questions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from multiview import names
@@ -64,8 +64,14 @@ def comparison(overrides: Overrides) -> Plan:
         raise InputError(f"comparison.rows: name each of {', '.join(evaluations)} once")
     baseline_of(config.comparison.baseline, rows)
     config = config.model_copy(update={"comparison": config.comparison.model_copy(update={"rows": rows})})
-    plan.add("compare", "compare", config, evaluations=[evaluations[row] for row in rows])
+    add_comparison(plan, config, [evaluations[row] for row in rows])
     return plan
+
+
+def add_comparison(plan: Plan, config: Config, evaluations: Sequence[Source]) -> None:
+    """Compare evaluations, which are those of `comparison.rows`, and make a page about them."""
+    compared = plan.add("compare", "compare", config, evaluations=[*evaluations])
+    plan.add("report", "report", config, comparison=first_output(compared), evaluations=[*evaluations])
 
 
 def add_fusions(plan: Plan, config: Config, evaluations: dict[str, Source], data: Data) -> None:

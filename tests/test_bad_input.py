@@ -4,6 +4,7 @@ import sys
 
 import pytest
 
+from multiview import cli
 from multiview.cli import run_app
 from pipelines.__main__ import app
 from tests.corpus import squad_corpus
@@ -20,6 +21,16 @@ CASES = {
     "a value of the wrong kind": (["--set", "train.epochs=many"], "train.epochs", "valid number"),
     "no value": (["--set", "train.epochs"], "train.epochs", "SECTION.NAME=VALUE"),
     "unknown protocol": (["--set", "questions.source=s4://b/a.json"], "s4://b/a.json", "s4"),
+    "a source without credentials": (
+        ["--set", "corpus.source=s3://bucket/p.parquet", "--set", "questions.source=TRAIN"],
+        "s3://bucket/p.parquet: no access (Unable to locate credentials)",
+        "AWS_ACCESS_KEY_ID",
+    ),
+    "a store without credentials": (
+        ["--store", "s3://bucket/store"],
+        "s3://bucket/store: no access (Unable to locate credentials)",
+        "AWS_ACCESS_KEY_ID",
+    ),
     "base model not found": (["--set", "model.base=./none"], "model.base", "./none"),
     "store not writable": (["--store", "/proc/store"], "/proc/store", "writ"),
     "a model that is none": (["--set", "train.model=/nowhere/model/1"], "/nowhere/model/1", ""),
@@ -35,10 +46,20 @@ def files(tmp_path_factory) -> dict[str, str]:
     return {"TRAIN": str(train), "DEV": str(dev)}
 
 
-def complaint(words: list[str], capsys, monkeypatch) -> list[str]:
+@pytest.fixture(autouse=True)
+def nobody(tmp_path, monkeypatch):
+    """A user without any credentials of buckets."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
+        monkeypatch.setenv(name, str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+
+
+def complaint(words: list[str], capsys, monkeypatch, program=app) -> list[str]:
     monkeypatch.setattr(sys, "argv", ["pipelines", *words])
     with pytest.raises(SystemExit) as ended:
-        run_app(app)
+        run_app(program)
     assert ended.value.code == 2
     return capsys.readouterr().err.splitlines()
 
@@ -57,6 +78,13 @@ def test_one_line_says_what_is_wrong_and_what_to_do(case, files, tmp_path, capsy
     assert len(lines) == 1, lines
     assert lines[0].startswith("error: ") and names in lines[0] and way_out in lines[0]
     assert not (tmp_path / "store" / "runs").exists(), "nothing was started"
+
+
+def test_an_inspection_without_credentials_is_one_line(capsys, monkeypatch):
+    lines = complaint(["inspect", "s3://bucket/p.parquet"], capsys, monkeypatch, cli.app)
+    assert (
+        "s3://bucket/p.parquet: no access (Unable to locate credentials); credentials come from" in lines[-1]
+    )
 
 
 def test_an_unknown_pipeline_and_a_rerun_of_nothing_are_one_line(tmp_path, capsys, monkeypatch):

@@ -9,8 +9,10 @@ import shutil
 import sys
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 from rich.console import Console
 
 from multiview import cli
@@ -29,6 +31,9 @@ from tests.pipelines.world import ROOT, World
 from tests.servers import mlflow_server
 
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+NAMING = [*DOCUMENTS, ROOT / "manifests" / "README.md"]
+"""Documents in whose text commands are named."""
+PROGRAMS = {"python -m pipelines": pipelines.app, "multiview": cli.app}
 ELSEWHERE = {
     "make demo": ("tests/demo/test_demo.py", '["make", "--no-print-directory", "demo"'),
     "make test": (".ci/run", "make lint test"),
@@ -49,6 +54,8 @@ ELSEWHERE = {
     "python -m pipelines schedule": ("tests/kubeflow/test_kubeflow_document.py", "(?:submit|schedule)"),
 }
 """Commands that other tests run: where, and in which words."""
+OTHERS = {"--build-arg", "--node-taints", "--spot", "--workload-pool"}
+"""Flags of others' programs."""
 
 
 def commands() -> list[str]:
@@ -61,6 +68,49 @@ def commands() -> list[str]:
                 if re.match(r"(make|multiview|mlflow|python -m) ", line) and not line.endswith("…"):
                     found.append(line)
     return list(dict.fromkeys(found))
+
+
+def mentions() -> list[tuple[str, str]]:
+    """Every program of ours that a document names, in a block or in its text, with the words that follow."""
+    found = []
+    for document in NAMING:
+        text = document.read_text().replace("\\\n", " ")
+        for program in PROGRAMS:
+            found += [
+                (program, words)
+                for words in re.findall(rf"(?:^|[`/$:] *){program} ([a-z][^`\n]*)", text, re.M)
+            ]
+    return list(dict.fromkeys(found))
+
+
+def flags(command: Any) -> set[str]:
+    return {flag for parameter in command.params for flag in (*parameter.opts, *parameter.secondary_opts)}
+
+
+def test_commands_and_flags_that_are_named_are_there():
+    found = [(program, words) for program, words in mentions() if "--" in words]
+    assert len(found) > 20
+    for program, words in found:
+        command = typer.main.get_command(PROGRAMS[program])
+        given = re.findall(r"^[\w-]+(?: apply| list| delete)?", words)[0].split()
+        for name in given:
+            known = getattr(command, "commands", {})
+            assert name in known, f"{program} {words}"
+            command = known[name]
+        named = set(re.findall(r"(?<= )--[a-z-]+", words))
+        assert named <= flags(command), f"{program} {words}"
+
+
+def test_flags_that_a_text_names_alone_are_some_command_s():
+    known: set[str] = set()
+    waiting = [typer.main.get_command(app) for app in PROGRAMS.values()]
+    while waiting:
+        command = waiting.pop()
+        known |= flags(command)
+        waiting += getattr(command, "commands", {}).values()
+    for document in NAMING:
+        for flag in re.findall(r"`(--[a-z-]+)", document.read_text()):
+            assert flag in known | OTHERS, f"{document.name}: {flag}"
 
 
 def these(program: str) -> list[str]:
@@ -131,7 +181,13 @@ def test_there_are_commands_and_each_is_run_here_or_elsewhere():
     assert len(found) > 12
     here = (
         *("python -m pipelines run ", "python -m pipelines compile ", "python -m pipelines study "),
-        *("multiview inspect ", "multiview search ", "mlflow ui "),
+        *(
+            "multiview inspect ",
+            "multiview search ",
+            "multiview lineage ",
+            "multiview register ",
+            "mlflow ui ",
+        ),
     )
     for line in found:
         elsewhere = [place for start, place in ELSEWHERE.items() if line.startswith(start)]
@@ -208,6 +264,14 @@ def trained(tmp_path_factory) -> tuple[LocalStore, str]:
 def test_searches_print_passages(line, trained, monkeypatch, capsys):
     call(cli.app, re.sub(r"\S*store/index/\w+", trained[1], line), monkeypatch)
     assert re.search(r"^1   .*view \d", capsys.readouterr().out, re.M)
+
+
+@pytest.mark.parametrize("line", [*these("multiview lineage "), *these("multiview register ")])
+def test_lineages_and_versions_are_of_that_index(line, trained, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
+    call(cli.app, re.sub(r"store/index/\w+", trained[1], line), monkeypatch)
+    out = capsys.readouterr().out.splitlines()
+    assert out[-1].startswith("verified: ") or out[-1] == "models:/multiview-train.json-dev.json@champion"
 
 
 @pytest.mark.parametrize("line", these("mlflow ui "))

@@ -62,6 +62,73 @@ def search(
 
 
 @app.command()
+def lineage(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME",
+            help="An artifact's address; a run of the store, of MLflow (also a step's) or of Kubeflow; a logged "
+            "model's id (m-…); models:/NAME@ALIAS.",
+        ),
+    ],
+    verify: Annotated[
+        bool,
+        typer.Option("--verify", help="Read every byte of every artifact. Status 2 if one is not right."),
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object with every record.")] = False,
+    store: StoreUrl = "store",
+    tracking_uri: TrackingUri = None,
+    debug: Debug = False,
+) -> None:
+    """What an artifact was made from: models, negatives, passages, settings, code, sources."""
+    from multiview import lineage_text
+    from multiview.lineage import trace
+    from multiview.named import artifacts_named
+
+    found = trace(artifacts_named(name, store, tracking_uri))
+    console, aside = Console(highlight=False), Console(stderr=True, highlight=False, soft_wrap=True)
+    if not json:
+        lineage_text.print_lineage(console, found)
+    flaws = lineage_text.verify(aside, found) if verify else found.broken
+    if json:
+        print(lineage_text.as_json(found, flaws))
+    if flaws:
+        raise InputError(flaws[0] + (f" (and {len(flaws) - 1} more)" if len(flaws) > 1 else ""))
+    if verify and not json:
+        console.print(f"verified: {len(found.nodes)} artifacts, every byte as it was written")
+
+
+@app.command()
+def register(
+    name: Annotated[
+        str,
+        typer.Argument(metavar="INDEX", help="Address of an index, models:/NAME@ALIAS, or a run's id."),
+    ],
+    alias: Annotated[
+        list[str] | None, typer.Option("--alias", help="An alias for it, such as champion; repeatable.")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option("--name", help="The registered model; default: by the corpus.")
+    ] = None,
+    store: StoreUrl = "store",
+    tracking_uri: TrackingUri = None,
+    debug: Debug = False,
+) -> None:
+    """Make an index a version of a registered model in MLflow, and aliases stand for it."""
+    from multiview import tracking
+    from multiview.artifacts.store import open_store
+    from multiview.lineage import reference_of
+    from multiview.serving import asking
+
+    index = reference_of(asking.index_address(name, store, tracking_uri))
+    uri = tracking_uri or tracking.tracking_uri(open_store(store))
+    model = model or tracking.model_name(index)
+    version = tracking.register(uri, index, model, alias or ())
+    for named in [f"models:/{model}/{version}", *(f"models:/{model}@{one}" for one in alias or ())]:
+        print(named)
+
+
+@app.command()
 def sync(store: StoreUrl = "store", tracking_uri: TrackingUri = None) -> None:
     """Ship to MLflow what runs of this store have not shipped yet."""
     from multiview import tracking

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from typing import Any
 
 import requests
@@ -13,7 +14,8 @@ from multiview import names
 from multiview.artifacts.store import Store, open_store
 from multiview.runs import Context, Run, StepState, read_states, write_run
 
-SUCCEEDED = "SUCCEEDED"
+CLOCKS = 60.0
+"""Seconds by which the clocks of two pods may differ."""
 
 RETRY = Retry(total=5, backoff_factor=1, status_forcelist=(429, 500, 502, 503, 504), allowed_methods=None)
 
@@ -27,7 +29,7 @@ def open_run(store: str, described: str, job: str) -> str:
     opened, run = open_store(store), _run(described, job)
     opened.check_writable()
     write_run(opened, run)
-    opened.create(f"{names.RUNS}/{run.id}/{names.KUBEFLOW}/{job}", b"")
+    opened.create(_start_file(run, job), repr(time.time()).encode())
     if uri := os.environ.get("MLFLOW_TRACKING_URI"):
         from multiview import tracking
 
@@ -36,28 +38,49 @@ def open_run(store: str, described: str, job: str) -> str:
 
 
 def close_run(store: str, described: str, job: str, status: str, message: str, url: str) -> None:
-    """The exit handler: bring MLflow up to date, close the run's parent, and tell `url` if it failed.
+    """The exit handler: bring MLflow up to date, close the run's parent, and tell `url` if the run failed.
 
-    `status` is Kubeflow's word for how the run ended, `message` its reason; an empty `url` is told nothing.
-    Raises requests.RequestException if the address does not take it.
+    A run has succeeded if this start of it has done or found every step. Kubeflow's word for how it ended, `status`,
+    and its reason, `message`, are only handed on: versions of Kubeflow say SUCCEEDED, COMPLETE or, of a run with a
+    loop, RUNNING. An empty `url` is told nothing. Raises requests.RequestException if the address does not take it;
+    what goes wrong in the store or in MLflow is raised after the address was told.
     """
-    opened, run = open_store(store), _run(described, job)
-    states = list(read_states(opened, run.id))
-    if uri := os.environ.get("MLFLOW_TRACKING_URI"):
-        from multiview import tracking
+    run, complete = _run(described, job), False
+    states: list[StepState] = []
+    try:
+        opened = open_store(store)
+        states = _states(opened, run, job)
+        complete = set(run.steps) <= {s.path for s in states if s.status in ("done", "found")}
+        if uri := os.environ.get("MLFLOW_TRACKING_URI"):
+            from multiview import tracking
 
-        tracking.ship(opened, run.id, uri, failed=status != SUCCEEDED)
-    if url and status != SUCCEEDED:
-        with requests.Session() as session:
-            for scheme in ("http://", "https://"):
-                session.mount(scheme, HTTPAdapter(max_retries=RETRY))
-            session.post(
-                url, json=notice(opened, run, job, status, message, states), timeout=30
-            ).raise_for_status()
+            tracking.ship(opened, run.id, uri, failed=not complete)
+    finally:
+        if url and not complete:
+            _post(url, notice(store, run, job, status, message, states))
+
+
+def _states(store: Store, run: Run, job: str) -> list[StepState]:
+    """The states of the steps that this start of a run has come to."""
+    told = store.read(_start_file(run, job))
+    since = float(told) - CLOCKS if told else 0.0
+    return [state for state in read_states(store, run.id) if state.started >= since]
+
+
+def _start_file(run: Run, job: str) -> str:
+    """Where a run keeps when it was started as `job`."""
+    return f"{names.RUNS}/{run.id}/{names.KUBEFLOW}/{job}"
+
+
+def _post(url: str, told: dict[str, Any]) -> None:
+    with requests.Session() as session:
+        for scheme in ("http://", "https://"):
+            session.mount(scheme, HTTPAdapter(max_retries=RETRY))
+        session.post(url, json=told, timeout=30).raise_for_status()
 
 
 def notice(
-    store: Store, run: Run, job: str, status: str, message: str, states: list[StepState]
+    store: str, run: Run, job: str, status: str, message: str, states: list[StepState]
 ) -> dict[str, Any]:
     """What a person is told of a run that failed, JSON-ready."""
     return {
@@ -66,7 +89,7 @@ def notice(
         "kubeflow_run": job,
         "status": status,
         "message": message,
-        "store": store.url,
+        "store": store,
         "failed": [{"step": s.path, "error": s.error} for s in states if s.status == "failed"],
         "unfinished": [s.path for s in states if s.status == "running"],
         "mlflow": os.environ.get("MLFLOW_TRACKING_URI"),

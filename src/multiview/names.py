@@ -13,10 +13,14 @@ EMBEDDINGS = "embeddings"
 INDEX = "index"
 EVALUATION = "evaluation"
 COMPARISON = "comparison"
+REPORT = "report"
 CHECKPOINT = "checkpoint"
 
 ANALYSES = "analyses"
 """Folder of an evaluation with what was found out about the model."""
+
+REPORT_FILE = "report.html"
+"""The one file of a report."""
 
 # Files of a store that are not artifacts' data.
 RECORD_FILE = "artifact.json"
@@ -31,11 +35,6 @@ TAG_STEP = "multiview.step"
 TAG_PIPELINE = "multiview.pipeline"
 TAG_STORE = "multiview.store"
 TAG_KEY = "multiview.key"
-TAG_ATTEMPT = "multiview.attempt"
-TAG_DESCRIBED = "multiview.described"
-TAG_COMPLETE = "multiview.complete"
-TAG_FILES = "multiview.files"
-TAG_SHIPPED = "multiview.shipped"
 TAG_KUBEFLOW_RUNS = "multiview.kubeflow_runs"
 TAG_STEP_OF = "multiview.step_of"
 TAG_RERUN_OF = "multiview.rerun_of"
@@ -43,14 +42,33 @@ TAG_ARCHITECTURE = "architecture"
 TAG_SYSTEM = "system"
 TAG_PRESET = "preset"
 TAG_STUDY = "study"
+TAG_CORPUS = "corpus"
 TAG_GIT = "git_sha"
+TAG_IMAGE = "image"
 TAG_ERROR = "error"
-INPUT_TAG = "input."
 OUTPUT_TAG = "output."
 WARNING_TAG = "warning."
 
+# Tags that programs read and persons need not see: MLflow's pages hide what begins with `mlflow.`.
+TAG_ATTEMPT = "mlflow.multiview.attempt"
+TAG_DESCRIBED = "mlflow.multiview.described"
+TAG_COMPLETE = "mlflow.multiview.complete"
+TAG_FILES = "mlflow.multiview.files"
+TAG_SHIPPED = "mlflow.multiview.shipped"
+TAG_NOTED = "mlflow.multiview.noted"
+INPUT_TAG = "mlflow.multiview.input."
+
 # Tag of a registered model's version: the address of the index that it answers from.
 TAG_INDEX = "multiview.index"
+
+# Tags of logged models, and of registered models' versions: the artifact's whole digest, and its address.
+TAG_SHA256 = "sha256"
+TAG_ADDRESS = "address"
+
+# Aliases of a registered model: the version that is asked, the one that was evaluated against it, the one before it.
+CHAMPION = "champion"
+CHALLENGER = "challenger"
+PREVIOUS = "previous"
 
 EXPERIMENT = "multiview"
 

@@ -44,6 +44,8 @@ def execute(
     `inputs` are KFP artifacts whose metadata carry `address` and `digest`, addresses, or lists of
     addresses; `outputs` are KFP artifacts by kind, whose file becomes a copy of the record; `file`
     names the one file that is meant of an input. Returns the address of the first output.
+
+    A step's `page` is written in place of its record: Kubeflow shows the file of an HTML artifact.
     """
     where = Context.model_validate_json(context)
     told = StepTeller(open_store(where.store), where.run, path, name)
@@ -61,9 +63,22 @@ def execute(
             artifact.metadata.update(
                 address=f"{where.store}/{record.folder}", digest=record.digest, path=path
             )
-            Path(artifact.path).write_bytes(record.to_json())
+            Path(artifact.path).write_bytes(_shown(told.store, step(name), record))
     first = next(iter(records.values()))
     return f"{where.store}/{first.folder}"
+
+
+def _shown(store: Store, step: Step, record: Record) -> bytes:
+    """The file of an output's KFP artifact: the record, or the page that the step made."""
+    if step.page is None:
+        return record.to_json()
+    page = store.read(f"{record.data}/{step.page}")
+    if page is None:
+        raise InputError(
+            f"{store.url}/{record.data}/{step.page} is missing: remove the folder {store.url}/{record.folder} "
+            "and run again to rebuild it"
+        )
+    return page
 
 
 @contextlib.contextmanager

@@ -68,6 +68,9 @@ class StepState(BaseModel, frozen=True):
     error: str | None = None
     bad_input: bool = False
     log: str | None = None
+    git_sha: str | None = None
+    image: str | None = None
+    """Of the code that did the step, or found its outputs."""
 
 
 def run_id(pipeline: str, config: dict[str, Any], versions: dict[str, int], **more: Any) -> str:

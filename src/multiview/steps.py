@@ -40,9 +40,14 @@ class Step:
     """Whether several nodes can do it together."""
     torch: bool = False
     """Whether it imports torch, which takes seconds."""
+<<<<<<< HEAD
     added: tuple[str, ...] = ()
     """Sections that it has come to read within this version: while they hold defaults, key and record leave
     them out, as they do single settings, so that what was made before is found."""
+=======
+    page: str | None = None
+    """A file of its first output, which Kubeflow's pages show in the record's place."""
+>>>>>>> main
 
     @property
     def by_shard(self) -> tuple[str, ...]:
@@ -73,6 +78,7 @@ class Step:
 
     def key(self, settings: SimpleNamespace, digests: Mapping[str, Any], sources: Any) -> str:
         """The key of the step's outputs: a digest of all that decides their bytes."""
+<<<<<<< HEAD
         config = self.key_settings(settings)
         identity = {
             "step": self.name,
@@ -82,12 +88,30 @@ class Step:
             "sources": sources,
         }
         return hashlib.sha256(canonical_json(identity).encode()).hexdigest()[:32]
+=======
+        config = {name: section.key_settings() for name, section in vars(settings).items()}
+        return key_of(self.name, self.version, config, digests, sources)
+>>>>>>> main
 
     def function(self) -> Any:
         return load_function(self.run)
 
     def fingerprint(self, settings: SimpleNamespace) -> Any:
         return load_function(self.sources)(settings) if self.sources else {}
+
+
+def key_of(
+    step: str, version: int, config: Mapping[str, Any], digests: Mapping[str, Any], sources: Any
+) -> str:
+    """The key of what a step makes, from what its record says of it."""
+    identity = {
+        "step": step,
+        "version": version,
+        "config": config,
+        "inputs": dict(digests),
+        "sources": sources,
+    }
+    return hashlib.sha256(canonical_json(identity).encode()).hexdigest()[:32]
 
 
 def load_function(path: str) -> Any:
@@ -285,6 +309,16 @@ STEPS: dict[str, Step] = {
             inputs=("evaluations",),
             lists=("evaluations",),
             outputs=(names.COMPARISON,),
+        ),
+        Step(
+            name="report",
+            version=1,
+            run="multiview.report.page:report",
+            settings=("comparison.rows",),
+            inputs=("comparison", "evaluations"),
+            lists=("evaluations",),
+            outputs=(names.REPORT,),
+            page=names.REPORT_FILE,
         ),
     )
 }

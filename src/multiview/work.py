@@ -27,6 +27,12 @@ from multiview.steps import Step, step
 SHARD_THREADS = "MULTIVIEW_SHARD_THREADS"
 """Environment variable: threads of a step that works on one shard beside others."""
 
+GIT_SHA = "MULTIVIEW_GIT_SHA"
+"""Environment variable: the commit of the code that runs, with `-dirty` where files differ from it."""
+
+IMAGE = "MULTIVIEW_IMAGE"
+"""Environment variable of a pod: the image that it runs in."""
+
 Inputs = Mapping[str, Reference | list[Reference]]
 
 
@@ -35,7 +41,8 @@ class StepTeller:
 
     def __init__(self, store: Store, run: str, path: str, name: str):
         self.store, self.run = store, run
-        self.state = StepState(path=path, step=name, status="running", started=time.time())
+        begun = StepState(path=path, step=name, status="running", started=time.time())
+        self.state = begun.model_copy(update=code())
 
     def tell(self, **fields: Any) -> None:
         self.state = self.state.model_copy(update=fields)
@@ -132,9 +139,15 @@ def make(work: Work, told: StepTeller) -> dict[str, Record]:
         log.close()
 
 
+def code() -> dict[str, str]:
+    """The commit and the image of the code that runs here, where the environment names them."""
+    variables = {"git_sha": GIT_SHA, "image": IMAGE}
+    return {name: os.environ[variable] for name, variable in variables.items() if os.environ.get(variable)}
+
+
 def environment() -> dict[str, Any]:
-    """What can change the last bits of a float: versions, device, instruction set."""
-    found: dict[str, Any] = {"multiview": __version__, "python": sys.version.split()[0]}
+    """Whose code ran, and what can change the last bits of a float: versions, device, instruction set."""
+    found: dict[str, Any] = {**code(), "multiview": __version__, "python": sys.version.split()[0]}
     if torch := sys.modules.get("torch"):
         found["torch"] = torch.__version__
         found["instruction_set"] = torch.backends.cpu.get_cpu_capability()

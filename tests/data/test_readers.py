@@ -3,6 +3,8 @@
 import gzip
 import hashlib
 import json
+import os
+import tracemalloc
 from pathlib import Path
 
 import fsspec
@@ -255,3 +257,20 @@ def test_squads_unanswerable_questions_are_refused(tmp_path):
     (tmp_path / "v2.json").write_text(json.dumps(squad))
     with pytest.raises(InputError, match=r"v2\.json row 1 \(question q1\).*SQuAD 2\.0"):
         questions(str(tmp_path / "v2.json"))
+
+
+@pytest.mark.parametrize("group", [1000, 20_000])
+def test_of_a_large_parquet_file_a_piece_is_held(tmp_path, group):
+    """40 MB, in row groups or, as some tools write a whole corpus, in one."""
+    texts = [os.urandom(1000).hex() for _ in range(20_000)]
+    table = pa.table({"id": [str(number) for number in range(20_000)], "text": texts})
+    pq.write_table(table, tmp_path / "p.parquet", row_group_size=group, use_dictionary=False)
+    del texts
+    before, rows, held = pa.total_allocated_bytes(), 0, 0
+    tracemalloc.start()
+    for part in passage_tables(str(tmp_path / "p.parquet")):
+        rows += part.num_rows
+        held = max(held, pa.total_allocated_bytes() - before)
+    held += tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert rows == 20_000 and held < 15 << 20

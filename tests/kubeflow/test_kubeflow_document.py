@@ -1,12 +1,14 @@
-"""docs/kubeflow.md: its commands are run, with its profile, and its lines are those that are printed."""
+"""docs/kubeflow.md and the first runs of docs/cluster.md: their commands are run, with its profile, and its lines are those that are printed."""
 
 import re
 from pathlib import Path
 
+import fsspec
 import pytest
 import yaml
 
 from pipelines.schedules import read_schedules
+from tests.data.small import passage_rows, question_rows, write
 from tests.pipelines.world import ROOT
 
 DOCUMENT = (ROOT / "docs" / "kubeflow.md").read_text(encoding="utf-8")
@@ -32,6 +34,44 @@ def test_every_command_of_the_document_is_run(kubeflow, command, monkeypatch, tm
     assert not kubeflow.recurring, "made, listed and deleted"
 
 
+GUIDE = (ROOT / "docs" / "cluster.md").read_text(encoding="utf-8")
+FIRST_RUNS = re.findall(r"MULTIVIEW_PROFILES=(\S+)(?:\n.*?)*?\npython -m pipelines (.*)", GUIDE)
+
+
+@pytest.mark.parametrize(("place", "line"), FIRST_RUNS)
+def test_the_first_runs_of_the_guide_start(place, line, kubeflow, command, monkeypatch, tmp_path):
+    """With the overlay's own profile, but for the address; files in a bucket of this process's memory."""
+    profile = yaml.safe_load((ROOT / place).read_text())["default"]
+    profile = {name: value for name, value in profile.items() if name != "kube_context"} | {
+        "host": kubeflow.url
+    }
+    (tmp_path / "profiles.yaml").write_text(yaml.safe_dump({"default": profile}))
+    monkeypatch.setenv("MULTIVIEW_PROFILES", str(tmp_path / "profiles.yaml"))
+    monkeypatch.setattr("pipelines.following._readable", lambda store: False)
+    monkeypatch.setattr("multiview.model.bases._hub_commit", lambda name: "0" * 40)
+    # Compiled earlier, which takes its time.
+    monkeypatch.setattr(
+        "pipelines.kubeflow.compile_plan",
+        lambda plan, *others: ROOT / "tests" / "pipelines" / "golden" / f"{plan.name}.yaml",
+    )
+    memory = fsspec.filesystem("memory")
+    passages, asked = passage_rows(20), question_rows("t", 20, 20)
+    for name, rows in (("passages.parquet", passages), ("questions.jsonl", asked)):
+        write(tmp_path / name, rows)
+        memory.pipe(f"/files/{name}", (tmp_path / name).read_bytes())
+    one_user = "kind" in place  # whose namespace is Kubeflow's own
+    kubeflow.namespaces = () if one_user else (profile["namespace"],)
+    kubeflow.on_run = lambda run: setattr(run, "state", "SUCCEEDED")
+    command(line.replace("gs://BUCKET/", "memory://files/"))
+    (run,) = kubeflow.runs.values()
+    assert run.service_account == "multiview-steps"
+    assert run.runtime_config.parameters["store"] == profile["store"]
+
+
+def test_the_guide_has_a_first_run_for_each_way():
+    assert len(FIRST_RUNS) == 2 and all("submit" in line for _, line in FIRST_RUNS)
+
+
 def test_the_profiles_are_profiles(monkeypatch, tmp_path):
     from pipelines.connection import resolve_profile
 
@@ -49,8 +89,12 @@ def test_the_schedules_are_schedules():
     }
 
 
-@pytest.mark.parametrize("words", re.findall(r"^\| `(.*?)` \|", DOCUMENT, re.M))
+FAILURES = DOCUMENT.partition("## What failures look like")[2].partition("**A lost pod.**")[0]
+
+
+@pytest.mark.parametrize("words", re.findall(r"^\| `(.*?)` \|", FAILURES, re.M))
 def test_the_failures_are_told_in_these_words(words):
-    told = "".join(path.read_text() for path in sorted((ROOT / "pipelines").glob("*.py")))
+    places = [*sorted((ROOT / "pipelines").glob("*.py")), ROOT / "src" / "multiview" / "buckets.py"]
+    told = "".join(path.read_text() for path in places)
     told = re.sub(r'"\s*f?"', "", told).replace("answers {error.status}", "answers 5")
     assert words in told

@@ -121,6 +121,36 @@ def test_a_pod_that_never_started_is_told_by_kfp_s_word(kubeflow, command, store
     assert told.endswith("error: open-run: ErrImagePull: registry.example\n")
 
 
+@pytest.mark.parametrize(
+    ("tasks", "line"),
+    [
+        ([("root", "FAILED"), ("split", "FAILED")], "split: failed without a word; its pod's log knows more"),
+        ([("root", "RUNNING")], "RUN failed: its page knows more"),
+        ([], "RUN failed: its page knows more"),
+    ],
+)
+def test_a_run_that_fails_without_a_word_is_still_one_line(kubeflow, command, store, tasks, line):
+    """As where a pod was deleted, or a run ended before it had any."""
+
+    def on_run(run) -> None:
+        run.state = "FAILED"
+        run.run_details = api.V2beta1RunDetails(task_details=[task(*one) for one in tasks])
+
+    kubeflow.on_run = on_run
+    told = command(f"{SUBMIT} --host {kubeflow.url} --store {store}", status=1)
+    (run,) = kubeflow.runs.values()
+    assert told.endswith(f"error: {line.replace('RUN', run.display_name)}\n")
+
+
+def test_a_run_that_kubeflow_ends_is_told_in_its_words(kubeflow, command, store):
+    def on_run(run) -> None:
+        run.state, run.error = "FAILED", api.GoogleRpcStatus(code=9, message="exceeded\nits deadline")
+
+    kubeflow.on_run = on_run
+    told = command(f"{SUBMIT} --host {kubeflow.url} --store {store}", status=1)
+    assert told.endswith(" failed: exceeded its deadline\n")
+
+
 def test_a_run_that_is_gone_is_one_line(kubeflow, command, store):
     def on_run(run) -> None:
         kubeflow.runs.clear()

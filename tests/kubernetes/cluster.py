@@ -28,7 +28,7 @@ class Cluster:
     """The state of the cluster, and the server that tells it.
 
     `command` is what a pod runs, given the TrainJob's own; `installed` says whether Kubeflow Trainer is there,
-    and `refuse` is the HTTP status of every answer where it is set.
+    `secrets` are the namespace's, by name and key, and `refuse` is the HTTP status of every answer where it is set.
     """
 
     def __init__(self, folder: Path, command: list[str] | None = None) -> None:
@@ -36,6 +36,7 @@ class Cluster:
         self.command = command
         self.installed = True
         self.refuse: int | None = None
+        self.secrets: dict[str, dict[str, str]] = {}
         self.jobs: dict[str, dict[str, Any]] = {}
         self.pods: dict[str, list[dict[str, Any]]] = {}
         self.created: list[dict[str, Any]] = []
@@ -114,7 +115,7 @@ class Cluster:
         for rank in range(trainer["numNodes"]):
             environment = {
                 **os.environ,
-                **{entry["name"]: entry["value"] for entry in trainer["env"]},
+                **{entry["name"]: self._value(entry) for entry in trainer["env"]},
                 "PYTHONPATH": os.pathsep.join(sys.path),
                 "PET_NNODES": str(trainer["numNodes"]),
                 "PET_NPROC_PER_NODE": str(trainer["numProcPerNode"]),
@@ -142,6 +143,12 @@ class Cluster:
         self.pods[name] = [self._pod(name, rank, status, order) for order, (rank, status) in enumerate(ended)]
         failed = any(status for _, status in ended)
         self.end(job, "Failed" if failed else "Complete", "jobset failed" if failed else "")
+
+    def _value(self, variable: dict[str, Any]) -> str:
+        if "value" in variable:
+            return variable["value"]
+        reference = variable["valueFrom"]["secretKeyRef"]
+        return self.secrets[reference["name"]][reference["key"]]
 
     def _log(self, name: str, rank: int) -> Path:
         return self.folder / f"{name}-{rank}.log"

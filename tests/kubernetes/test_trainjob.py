@@ -78,6 +78,16 @@ def test_the_object_is_one_that_the_api_takes() -> None:
     assert Task.model_validate_json(trainer["args"][0]) == TASK
     patched = json.dumps(job["spec"]["runtimePatches"])
     assert all(word in patched for word in ("gpu-spot", "nvidia.com/gpu", "/dev/shm", "16Gi", "trainer"))
+    secret = {"multiview-bucket": {"AWS_ACCESS_KEY_ID": "AWS_ACCESS_KEY_ID"}}
+    job = train_job(TASK, many.model_copy(update={"secrets": secret}))
+    jsonschema.validate(job, SCHEMA)
+    assert job["spec"]["trainer"]["env"] == [
+        {"name": "STORAGE_EMULATOR_HOST", "value": "http://s"},
+        {
+            "name": "AWS_ACCESS_KEY_ID",
+            "valueFrom": {"secretKeyRef": {"name": "multiview-bucket", "key": "AWS_ACCESS_KEY_ID"}},
+        },
+    ]
     broken = {**job, "spec": {**job["spec"], "podSpecOverrides": []}}
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(broken, SCHEMA)
@@ -118,6 +128,16 @@ def test_a_job_is_followed_to_its_end_and_deleted(cluster: Callable[..., Cluster
     run_train_job(TASK, nodes())
     until(here, lambda: not here.jobs)
     assert [job["metadata"]["name"] for job in here.created] == [job_name(TASK)]
+
+
+def test_the_pods_have_the_secrets_that_they_are_told_of(
+    cluster: Callable[..., Cluster], tmp_path: Path
+) -> None:
+    place = tmp_path / "token"
+    here = cluster(f"import os; open({str(place)!r}, 'w').write(os.environ['HF_TOKEN'])")
+    here.secrets = {"hub": {"token": "hf_1"}}
+    run_train_job(TASK, nodes().model_copy(update={"secrets": {"hub": {"token": "HF_TOKEN"}}}))
+    assert place.read_text() == "hf_1"
 
 
 def test_the_line_of_the_pod_that_failed_first_is_told(

@@ -13,6 +13,7 @@ from multiview.overrides import validate as checked
 from pipelines import __main__ as pipelines
 from pipelines.kubeflow import compile_plan
 from pipelines.resources import write_resources
+from pipelines.submission import package
 from pipelines.training import training
 from tests.manifests.schemas import validate
 
@@ -51,6 +52,15 @@ def test_the_ir_is_that_of_a_package(written, tmp_path):
     assert written[1]["metadata"]["name"] == f"training-{digest[:12]}"
     spec = written[1]["spec"]
     assert [spec["pipelineSpec"], spec["platformSpec"]] == package
+
+
+def test_submit_finds_what_was_applied(written):
+    """It looks both up by their names; a Pipeline without a display name of its own is shown by its name."""
+    names = package(training({}), Config())
+    pipeline, version = written
+    assert pipeline["metadata"]["name"] == names.pipeline
+    assert pipeline["spec"].get("displayName", names.pipeline) == names.pipeline
+    assert version["metadata"]["name"] == version["spec"]["displayName"] == names.version
 
 
 def test_another_setting_is_another_version(written, tmp_path):

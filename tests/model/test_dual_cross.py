@@ -20,7 +20,7 @@ from multiview.model.encoder import BiEncoder
 from multiview.training.batches import Collator
 from multiview.training.stream import Example
 from multiview.training.trainer import BiEncoderTrainer
-from multiview.training.warm_up import MappedPassages, QueryStream, warm_up
+from multiview.training.warm_up import warm_up
 from tests.model import material
 from tests.recording import Recorder
 
@@ -138,17 +138,6 @@ def test_in_training_every_passage_of_a_question_is_read_with_that_question(mode
         assert sequences(with_question) == expected
 
 
-def test_the_warm_up_takes_each_passage_s_next_query_every_epoch() -> None:
-    own = {id_: tuple(dict.fromkeys(asked)) for id_, asked in QUERIES.items() if asked}
-    stream = QueryStream(own, Train(batch_size=4, epochs=3, negatives=7))
-    epoch = stream.steps_per_epoch * stream.batch_size
-    for item in range(len(stream)):
-        example = stream[item]
-        asked = own[example.positive]
-        assert example.question.question == asked[(item // epoch) % len(asked)]
-        assert example.question.positive_ids == (example.positive,) and example.negatives == ()
-
-
 @pytest.mark.parametrize("architecture", ["dual-cross", "dpr"])
 def test_the_warm_up_trains(base: Path, tmp_path: Path, architecture: str) -> None:
     start = material.saved_model(tmp_path / "start", base, architecture=architecture, tied=True)
@@ -200,13 +189,6 @@ def test_the_warm_up_reads_passages_with_their_queries_or_alone(
     }
     rows = {tuple(row) for row in seen}
     assert rows and all(any(row[: len(ids)] == ids for ids in expected) for row in rows)
-
-
-def test_mapped_passages_are_those_of_the_corpus(tmp_path: Path) -> None:
-    shard = material.write_shard(tmp_path / "shard", PASSAGES)
-    (tmp_path / "scratch").mkdir()
-    mapped = MappedPassages(shard.path, tmp_path / "scratch")
-    assert dict(mapped) == {p.id: p for p in PASSAGES} and len(mapped) == len(PASSAGES)
 
 
 def test_questions_may_be_longer_in_evaluation_than_in_training(model: Staged) -> None:

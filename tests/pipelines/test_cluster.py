@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -17,9 +18,10 @@ from multiview.artifacts.store import LocalStore
 from multiview.config import Config
 from multiview.errors import InputError
 from multiview.lifecycle import close_run, open_run
-from multiview.overrides import Overrides, validate
+from multiview.overrides import Overrides, gather, validate
 from multiview.runs import Context, Run, StepState, read_run, write_state
 from multiview.training.trainjob import NODES, Nodes
+from multiview.work import IMAGE
 from pipelines.kubeflow import cluster_pipeline, compile_plan
 from pipelines.plan import Plan
 from pipelines.pods import Pods
@@ -28,6 +30,7 @@ from tests.corpus import squad_corpus
 
 GOLDEN = Path(__file__).parent / "golden"
 ON_GPU = {"train", "encode", "mine", "evaluate"}
+ON_GPU |= {"train-generator", "generate-queries", "encode-with-queries", "warm-up"}
 
 
 def documents(path: Path) -> tuple[dict, dict]:
@@ -49,7 +52,19 @@ def tasks_of(ir: dict) -> dict[str, dict]:
 
 @pytest.mark.parametrize("name", PIPELINES)
 def test_every_task_has_image_resources_timeout_and_retries_and_no_cache(name):
-    ir, platform = documents(GOLDEN / f"{name}.yaml")
+    check_tasks(*documents(GOLDEN / f"{name}.yaml"))
+
+
+def test_so_has_every_task_that_queries_are_generated_by(tmp_path):
+    """The steps that only the Dual Cross Encoder has, which no golden pipeline holds."""
+    overrides = gather("dual-cross", ["generation.fine_tune=true", "train.warm_up={max_steps: 2}"])
+    target = compile_plan(training(overrides), tmp_path / "training.yaml", validate(overrides))
+    tasks = check_tasks(*documents(target))
+    assert {"generate-queries", "gather-queries", "train-generator", "warm-up", "evaluate-queries"} <= tasks
+
+
+def check_tasks(ir: dict, platform: dict) -> set[str]:
+    """The tasks' names."""
     tasks = tasks_of(ir)
     assert len(tasks) >= 13 and {"open-run", "close-run", "split"} <= set(tasks)
     for task_name, task in tasks.items():
@@ -67,6 +82,7 @@ def test_every_task_has_image_resources_timeout_and_retries_and_no_cache(name):
         assert platform[executor]["activeDeadlineSeconds"] == str(24 * 3600)
         assert ("emptyDirMounts" in platform[executor]) == gpu
     assert set(platform) == set(ir["deploymentSpec"]["executors"])
+    return set(tasks)
 
 
 @pytest.mark.parametrize("name", PIPELINES)
@@ -110,6 +126,7 @@ def test_pods_are_set_in_one_place(tmp_path):
     for name, executor in executors.items():
         environment = {variable["name"]: variable["value"] for variable in executor["env"]}
         assert environment == {
+            IMAGE: executor["image"],
             "MLFLOW_TRACKING_URI": "http://mlflow:5000",
             "FSSPEC_S3_ENDPOINT_URL": "http://bucket",
         }
@@ -123,14 +140,43 @@ def test_pods_are_set_in_one_place(tmp_path):
 
 
 def test_a_training_on_several_nodes_is_told_of_them_and_waits_in_a_small_pod(tmp_path):
-    ir, _ = compiled(tmp_path, steps={"train": {"nodes": 2, "gpus": 8}}, mlflow_uri="http://mlflow:5000")
+    """With the secrets of every other pod, and the whole of what they need to know."""
+    ir, platform = compiled(
+        tmp_path,
+        steps={"train": {"nodes": 2, "gpus": 8, "timeout_hours": 100, "retries": 7, "backoff_seconds": 5}},
+        mlflow_uri="http://mlflow:5000",
+        mlflow_secret="keys",
+        hub_secret="hub",
+        bucket_secret="keys",
+        service_account="multiview-steps",
+    )
     container = ir["deploymentSpec"]["executors"]["exec-train"]["container"]
     assert container["image"] == CPU_IMAGE and "accelerator" not in container["resources"]
     assert container["resources"]["resourceMemoryLimit"] == "8Gi"
+    assert platform["exec-train"]["activeDeadlineSeconds"] == "403200", "it outlives those that it follows"
+    policy = tasks_of(ir)["train"]["retryPolicy"]
+    assert (policy["maxRetryCount"], policy["backoffDuration"]) == (7, "5s")
     told = {variable["name"]: variable["value"] for variable in container["env"]}
     nodes = Nodes.model_validate_json(told[NODES])
     assert (nodes.image, nodes.pod.nodes, nodes.pod.gpus) == (GPU_IMAGE, 2, 8)
-    assert nodes.environment == {"MLFLOW_TRACKING_URI": "http://mlflow:5000"}
+    assert nodes.environment == {"MLFLOW_TRACKING_URI": "http://mlflow:5000", IMAGE: GPU_IMAGE}
+    assert told[IMAGE] == CPU_IMAGE
+    assert nodes.service_account == "multiview-steps"
+    assert nodes.secrets == {
+        "keys": {
+            name: name
+            for name in (
+                *("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD"),
+                *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"),
+            )
+        },
+        "hub": {"HF_TOKEN": "HF_TOKEN"},
+    }
+    for step in platform.values():
+        given = {
+            s["secretName"]: {k["secretKey"]: k["envVar"] for k in s["keyToEnv"]} for s in step["secretAsEnv"]
+        }
+        assert given == nodes.secrets
     other = ir["deploymentSpec"]["executors"]["exec-encode"]["container"]
     assert NODES not in {variable["name"] for variable in other["env"]}
 
@@ -218,9 +264,8 @@ def test_the_exit_handler_closes_the_run_and_tells_of_a_failure(tmp_path, monkey
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     where, store, run = str(tmp_path / "store"), LocalStore(tmp_path / "store"), described(steps=["split"])
     open_run(where, run, "aaaa")
-    state = StepState(
-        path="split", step="split", status="failed", started=1.0, ended=2.0, error="no such file"
-    )
+    now = time.time()
+    state = StepState(path="split", step="split", status="failed", started=now, error="no such file")
     write_state(store, "training-1", state)
     close_run(where, run, "aaaa", "FAILED", "inner task failed", receiver.url)
     (notice,) = receiver.notices
@@ -235,18 +280,51 @@ def test_a_pod_that_was_killed_without_a_word_still_fails_its_run(tmp_path, monk
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     where, store, run = str(tmp_path / "store"), LocalStore(tmp_path / "store"), described(steps=["split"])
     open_run(where, run, "aaaa")
-    write_state(store, "training-1", StepState(path="split", step="split", status="running", started=1.0))
+    state = StepState(path="split", step="split", status="running", started=time.time())
+    write_state(store, "training-1", state)
     close_run(where, run, "aaaa", "FAILED", "", receiver.url)
     assert receiver.notices[0]["unfinished"] == ["split"]
     (parent,) = MlflowClient(uri).search_runs(["1"], f"tags.`{names.TAG_STORE}` LIKE '%'")
     assert parent.info.status == "FAILED"
 
 
-def test_a_run_that_succeeds_tells_nobody(tmp_path, monkeypatch, receiver):
+@pytest.mark.parametrize("word", ["SUCCEEDED", "COMPLETE", "RUNNING", "FAILED"])
+@pytest.mark.parametrize("status", ["done", "found", "failed", "running", None])
+def test_a_run_has_succeeded_when_all_its_steps_have_whatever_kubeflow_says(
+    tmp_path, monkeypatch, receiver, word, status
+):
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    open_run(str(tmp_path), described(), "aaaa")
-    close_run(str(tmp_path), described(), "aaaa", "SUCCEEDED", "", receiver.url)
-    assert receiver.notices == []
+    store, run = LocalStore(tmp_path), described(steps=["split", "bm25-negatives"])
+    open_run(str(tmp_path), run, "aaaa")
+    now = time.time()
+    write_state(store, "training-1", StepState(path="split", step="split", status="done", started=now))
+    if status:
+        last = StepState(path="bm25-negatives", step="bm25-negatives", status=status, started=now)
+        write_state(store, "training-1", last)
+    close_run(str(tmp_path), run, "aaaa", word, "", receiver.url)
+    assert len(receiver.notices) == (status not in ("done", "found"))
+
+
+def test_what_an_earlier_start_did_is_no_success_of_this_one(tmp_path, monkeypatch, receiver):
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    run, before = described(steps=["split"]), time.time() - 3600
+    open_run(str(tmp_path), run, "aaaa")
+    state = StepState(path="split", step="split", status="done", started=before)
+    write_state(LocalStore(tmp_path), "training-1", state)
+    close_run(str(tmp_path), run, "aaaa", "FAILED", "", receiver.url)
+    assert [(n["status"], n["failed"], n["unfinished"]) for n in receiver.notices] == [("FAILED", [], [])]
+
+
+def test_a_failure_is_told_where_mlflow_or_the_run_itself_is_missing(tmp_path, monkeypatch, receiver):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
+    with pytest.raises(InputError, match="has no run"):
+        close_run(str(tmp_path / "store"), described(steps=["split"]), "aaaa", "FAILED", "why", receiver.url)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI")
+    open_run(str(tmp_path / "store"), described(steps=["split"]), "bbbb")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+    with pytest.raises(InputError, match="MLflow at http"):
+        close_run(str(tmp_path / "store"), described(steps=["split"]), "bbbb", "FAILED", "why", receiver.url)
+    assert [notice["message"] for notice in receiver.notices] == ["why", "why"]
 
 
 def split_plan(folder: Path, source: str) -> tuple[Plan, Config]:

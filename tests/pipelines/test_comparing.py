@@ -12,6 +12,7 @@ from multiview.artifacts.store import open_store
 from multiview.evaluation.origins import cost_of, differing_settings
 from tests.pipelines.inprocess import command
 from tests.pipelines.world import World
+from tests.report.reading import read
 
 UNTRAINED = ["--set", "train.rounds=0", "--set", "evaluation.analyses=[]"]
 
@@ -97,6 +98,21 @@ def test_runs_are_compared_by_their_systems(world, run, say):
     told = {event["name"]: event["value"] for event in events if event["event"] == "metric"}
     assert {f"camvr/{name}" for name in ("compute_seconds", "wall_seconds", "index_bytes")} <= set(told)
     assert told["camvr/index_bytes"] > told["dpr/index_bytes"] > 0, "four views are more than one"
+
+    (file,) = (line.split()[1] for line in output.splitlines() if line.startswith("Report:"))
+    page = read(Path(file).read_text(encoding="utf-8"))
+    metrics = json.loads((folder / "metrics.json").read_text())
+    shown = [data.attributes for data in page.one("section", id="metrics").all("data")]
+    assert {(of["data-system"], of["data-metric"]): float(of["value"]) for of in shown} == {
+        (str(place), name): value for place, of in enumerate(metrics.values()) for name, value in of.items()
+    }
+    assert {section.attributes.get("id") for section in page.one("main").all("section")} >= {
+        *("won", "settings", "cost", "models", "questions")
+    }
+    # The first mark says what a mark is.
+    assert page.all("mark")[1:] and page.all("ol", class_="views"), (
+        "what matched, with the score of each view"
+    )
 
 
 def test_systems_of_one_name_are_told_apart_and_what_is_shared_is_one_row(run, say):

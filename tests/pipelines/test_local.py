@@ -3,6 +3,7 @@ again, rerun, shipped to MLflow."""
 
 import json
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,10 @@ import pytest
 from multiview import tracking
 from multiview.artifacts.record import load_record
 from multiview.artifacts.store import LocalStore, open_store
+from multiview.lineage import flaws, trace
+from multiview.named import artifacts_named
 from pipelines.rerun import cut, verify
-from tests.pipelines.world import World
+from tests.pipelines.world import ROOT, World
 
 PATHS = [
     "split",
@@ -110,6 +113,18 @@ def test_mlflow_holds_the_run_its_steps_and_what_flowed_between_them(world, trai
         (r.info.run_id, r.data.to_dictionary()) for r in client.search_runs([experiment.experiment_id])
     ] == before
     assert tracking.sync(open_store(world.store), world.tracking) == ([], {})
+
+
+def test_every_byte_that_made_the_run_is_verified_from_its_mlflow_id(world, trained, tmp_path):
+    """From any of its steps one walks to models, negatives, passages and code."""
+    found = tracking.find_run(world.tracking, trained)
+    lineage = trace(artifacts_named(found.mlflow_id, str(tmp_path), world.tracking))
+    assert list(flaws(lineage)) == []
+    outputs = {r.address for state in world.states(trained).values() for r in state.outputs.values()}
+    assert {node.address for node in lineage.nodes} == outputs
+    (commit,) = {node.record.environment["git_sha"] for node in lineage.nodes}
+    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert commit.removesuffix("-dirty") == head.stdout.strip() == (found.run.git_sha or "")[:40]
 
 
 def test_every_step_can_be_rerun_from_mlflow(world, trained):

@@ -91,6 +91,9 @@ def test_a_comparison_shares_split_negatives_and_questions():
         "bm25/evaluate",
     ]
     assert json.loads(compare.config)["comparison"]["rows"] == ["b", "a", "bm25"]
+    report = plan.nodes["report"]
+    assert report.inputs == {**compare.inputs, "comparison": Output("compare", "comparison")}
+    assert json.loads(report.config)["comparison"]["rows"] == ["b", "a", "bm25"]
     weights = [json.loads(plan.nodes[f"{s}/round-1/train"].config)["train"]["local_weight"] for s in ("b",)]
     assert weights == [0.0]
 
@@ -128,7 +131,7 @@ def test_any_step_is_cut_out_with_its_inputs_and_compiles(path, tmp_path):
     lists = sum(len(_list(v)) for v in node.inputs.values() if isinstance(v, list))
     assert len(importers) == len(part.imported) - lists
     for importer in importers:
-        assert importer["metadata"]["address"] == importer["artifactUri"]["constant"]
+        assert importer["artifactUri"]["constant"] == f"{importer['metadata']['address']}/artifact.json"
         assert importer["metadata"]["digest"]
 
 

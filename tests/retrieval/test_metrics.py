@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from multiview.config import Evaluation
 from multiview.data.questions import Question, relevance
 from multiview.errors import InputError
+from multiview.evaluation.best import Views
 from multiview.evaluation.evaluate import write_evaluation
 from multiview.evaluation.metrics import first_rank, gold_metrics, means, top_k_accuracy
 from multiview.evaluation.runs import quoted, read_qrels, read_run, write_qrels, write_run
@@ -210,6 +211,14 @@ def test_an_evaluation_by_hand(tmp_path):
     top = TopPassages(ranked, scores, np.where(ranked < 0, -1, 5).astype(np.int32))
     ids = pa.array([p.id for p in passages])
 
+    def views_of(rows, numbers):
+        """Six views a passage, of which the last wins and stands for a part of the text in two questions."""
+        spans = [(0, 3), (2, 7), None, None]
+        return [
+            [Views([0.0] * 5 + [1.0], [None] * 5 + [spans[row]]) for number in found if number >= 0]
+            for row, found in zip(rows, numbers, strict=True)
+        ]
+
     def write(name):
         (tmp_path / name).mkdir()
         tell = Recorder()
@@ -222,7 +231,7 @@ def test_an_evaluation_by_hand(tmp_path):
             Evaluation(depth=3, at=(1, 2, 3, 100)),
             "string",
             tell,
-            spans=[(0, 3), (2, 7), None, None],
+            views_of=views_of,
         )
         return tmp_path / name, tell
 

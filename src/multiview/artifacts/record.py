@@ -2,7 +2,8 @@
 
 An artifact's data lie under `<store>/<kind>/<key>/attempts/<id>/`. Last, `artifact.json` is
 created exclusively beside them: a record that is there is complete, one that is not there never
-was, and of several attempts the first wins.
+was, and of several attempts the first wins. It ends with its seal, a sha256 of all else that it
+says, so that a record with a changed byte is read as damaged and never as another record.
 """
 
 from __future__ import annotations
@@ -17,9 +18,13 @@ from pydantic import BaseModel, ConfigDict
 
 from multiview import names
 from multiview.artifacts.store import Store, open_store
+from multiview.config import canonical_json
 from multiview.errors import InputError
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+SEALED_SINCE = 2
+"""Records of this schema version and later have a seal."""
+SEAL = "seal"
 
 
 class _Frozen(BaseModel):
@@ -80,7 +85,9 @@ class Record(_Frozen):
         raise InputError(f"{self.folder} has no file {path}; it has {[f.path for f in self.files]}")
 
     def to_json(self) -> bytes:
-        return self.model_dump_json(indent=1).encode() + b"\n"
+        """The record's file, with its seal."""
+        content = json.loads(self.model_dump_json())
+        return json.dumps({**content, SEAL: _seal(content)}, indent=1, ensure_ascii=False).encode() + b"\n"
 
 
 def digest_of(files: Iterable[File]) -> str:
@@ -121,16 +128,23 @@ def read_record(store: Store, kind: str, key: str) -> Record | None:
 
 
 def parse_record(data: bytes, address: str) -> Record:
-    """Raises InputError if `data` is no record, or of a later schema than this version reads."""
+    """Raises InputError if `data` is no record, was altered, or is of a later schema than this version reads."""
     try:
         content = json.loads(data)
-        if content["schema_version"] <= SCHEMA_VERSION:
+        version, seal = content["schema_version"], content.pop(SEAL, None)
+        if version <= SCHEMA_VERSION:
+            if (seal is not None or version >= SEALED_SINCE) and seal != _seal(content):
+                raise ValueError("the seal is of another record")
             return Record.model_validate(content)
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise InputError(
             f"{address}/{names.RECORD_FILE} is damaged: remove the folder {address} and run again"
         ) from error
     raise InputError(f"{address} was written by a later version of multiview: upgrade multiview")
+
+
+def _seal(content: dict[str, Any]) -> str:
+    return hashlib.sha256(canonical_json(content).encode()).hexdigest()
 
 
 def split_address(address: str) -> tuple[str, str, str]:

@@ -37,7 +37,7 @@ def stage(store: Store, record: Record, file: str | None = None, verify: bool = 
         try:
             found = store.fetch(f"{record.data}/{entry.path}", part)
         except FileNotFoundError as error:
-            raise InputError(_broken(store, record, entry, "is missing")) from error
+            raise InputError(broken_file(store, record, entry.path, "is missing")) from error
         _check(store, record, entry, found, verify or not local)
         if not local:
             part.replace(target)
@@ -69,11 +69,12 @@ def _check(store: Store, record: Record, entry: File, found: Path, verify: bool)
         problem = "was altered (its sha256 differs)"
     else:
         return
-    raise InputError(_broken(store, record, entry, problem))
+    raise InputError(broken_file(store, record, entry.path, problem))
 
 
-def _broken(store: Store, record: Record, entry: File, problem: str) -> str:
+def broken_file(store: Store, record: Record, path: str, problem: str) -> str:
+    """The line about a file that is not what its record says, with the way out."""
     return (
-        f"{store.url}/{record.data}/{entry.path} {problem}: remove the folder "
+        f"{store.url}/{record.data}/{path} {problem}: remove the folder "
         f"{store.url}/{record.folder} and run again to rebuild it (step {record.step})"
     )

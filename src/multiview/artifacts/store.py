@@ -13,14 +13,20 @@ import tempfile
 import uuid
 from abc import ABC, abstractmethod
 from pathlib import Path
+from typing import Any, BinaryIO
 
 import fsspec
 
+from multiview.buckets import PROTOCOLS, credentials_told
 from multiview.errors import InputError
 
-BUCKETS = {"gs": "gs", "gcs": "gs", "s3": "s3", "s3a": "s3"}
-"""Protocols of buckets, and how we write them."""
 NO_HARD_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.EXDEV, errno.ENOSYS)
+
+
+PART, PARTS = 8 << 20, 10_000
+"""Bytes of a large file that go to or come from a bucket in one request, and the most requests that S3 allows."""
+OPTIONS = {"gs": {}, "s3": {"default_block_size": PART, "max_concurrency": 4}}
+"""What s3fs does by itself, ten times 50 MB at once and their copies, is more than small pods have."""
 
 
 class Store(ABC):
@@ -70,6 +76,13 @@ class Store(ABC):
         Raises FileNotFoundError.
         """
 
+    @abstractmethod
+    def open(self, path: str) -> BinaryIO:
+        """One file, to be read from its beginning in pieces, without a copy of it here.
+
+        Raises FileNotFoundError, here or at the first read.
+        """
+
     def check_writable(self) -> None:
         """Raise InputError unless files can be created exclusively here."""
         probe = f"probe-{uuid.uuid4().hex}"
@@ -107,7 +120,7 @@ class LocalStore(Store):
                 raise
             raise InputError(
                 f"store {self.url} has no hard links ({error.strerror}), so artifacts cannot be "
-                "published safely: use another disk or a gs:// bucket"
+                "published safely: use another disk, or a gs:// or s3:// bucket"
             ) from error
         finally:
             temporary.unlink()
@@ -158,6 +171,9 @@ class LocalStore(Store):
             raise FileNotFoundError(f"{self.url}/{path}")
         return file
 
+    def open(self, path: str) -> BinaryIO:
+        return (self.root / path).open("rb")
+
     def _temporary(self, target: Path, data: bytes) -> Path:
         target.parent.mkdir(parents=True, exist_ok=True)
         temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
@@ -175,13 +191,14 @@ class BucketStore(Store):
     """
 
     def __init__(self, url: str):
-        self.fs, root = fsspec.url_to_fs(url, use_listings_cache=False)
+        protocol = PROTOCOLS[url.partition("://")[0]]
+        self.fs, root = fsspec.url_to_fs(url, use_listings_cache=False, **OPTIONS[protocol])
         self.root = root.rstrip("/")
-        self.url = f"{BUCKETS[url.partition('://')[0]]}://{self.root}"
+        self.url = f"{protocol}://{self.root}"
 
     def create(self, path: str, data: bytes) -> bool:
         try:
-            self.fs.pipe_file(f"{self.root}/{path}", data, mode="create")
+            self._ask("pipe_file", path, data, mode="create")
         except OSError:
             # What lies there decides, because a request whose answer was lost is sent again and then
             # refused, and because servers of S3 name a refusal differently: s3fs knows AWS's name alone.
@@ -192,24 +209,24 @@ class BucketStore(Store):
         return True
 
     def replace(self, path: str, data: bytes) -> None:
-        self.fs.pipe_file(f"{self.root}/{path}", data)
+        self._ask("pipe_file", path, data)
 
     def read(self, path: str) -> bytes | None:
         try:
-            return self.fs.cat_file(f"{self.root}/{path}")
+            return self._ask("cat_file", path)
         except FileNotFoundError:
             return None
 
     def files(self, path: str) -> list[str]:
         try:
-            found = self.fs.find(f"{self.root}/{path}")
+            found = self._ask("find", path)
         except FileNotFoundError:
             return []
         return sorted(name[len(self.root) + 1 :] for name in found)
 
     def folders(self, path: str) -> list[str]:
         try:
-            entries = self.fs.ls(f"{self.root}/{path}", detail=True)
+            entries = self._ask("ls", path, detail=True)
         except FileNotFoundError:
             return []
         folders = (e["name"].rstrip("/") for e in entries if e["type"] == "directory")
@@ -218,7 +235,7 @@ class BucketStore(Store):
     def remove(self, path: str) -> None:
         for file in self.files(path) or [path]:
             try:
-                self.fs.rm_file(f"{self.root}/{file}")
+                self._ask("rm_file", file)
             except FileNotFoundError:
                 continue
 
@@ -228,12 +245,22 @@ class BucketStore(Store):
     def save(self, workspace: Path, path: str) -> None:
         for file in sorted(p for p in workspace.rglob("*") if p.is_file()):
             relative = file.relative_to(workspace).as_posix()
-            self.fs.put_file(str(file), f"{self.root}/{path}/{relative}")
+            part = PART * max(1, -(-file.stat().st_size // (PART * PARTS)))
+            with credentials_told(self.url):
+                self.fs.put_file(str(file), f"{self.root}/{path}/{relative}", chunksize=part)
 
     def fetch(self, path: str, target: Path) -> Path:
         target.parent.mkdir(parents=True, exist_ok=True)
-        self.fs.get_file(f"{self.root}/{path}", str(target))
+        self._ask("get_file", path, str(target))
         return target
+
+    def open(self, path: str) -> BinaryIO:
+        return self._ask("open", path, "rb", block_size=PART, cache_type="readahead")
+
+    def _ask(self, operation: str, path: str, *given: Any, **options: Any) -> Any:
+        """What fsspec's `operation` makes of a path; InputError where credentials are missing or do not suffice."""
+        with credentials_told(self.url):
+            return getattr(self.fs, operation)(f"{self.root}/{path}", *given, **options)
 
 
 def open_store(url: str) -> Store:
@@ -244,7 +271,7 @@ def open_store(url: str) -> Store:
     protocol, separator, _ = url.partition("://")
     if not separator or protocol in ("file", "local"):
         return LocalStore(Path(fsspec.url_to_fs(url)[1]))
-    if protocol in BUCKETS:
+    if protocol in PROTOCOLS:
         try:
             return BucketStore(url)
         except ImportError as error:

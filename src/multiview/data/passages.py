@@ -77,7 +77,7 @@ def read_tables(
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a folder's shards in order, `batch` at a time; all columns, or those named."""
     for file in shard_files(folder):
-        with pq.ParquetFile(file) as parquet:
+        with pq.ParquetFile(file, pre_buffer=False) as parquet:  # else the whole file is read ahead
             yield from parquet.iter_batches(batch_size=batch, columns=list(columns) if columns else None)
 
 

@@ -79,7 +79,7 @@ def iterate_questions(folder: Path) -> Iterator[Question]:
     file = Path(folder) / FILE
     if not file.is_file():
         raise InputError(f"{file}: no such file; run the split step")
-    with pq.ParquetFile(file) as parquet:
+    with pq.ParquetFile(file, pre_buffer=False) as parquet:  # else the whole file is read ahead
         for batch in parquet.iter_batches(columns=SCHEMA.names):
             for row in batch.to_pylist():
                 starts, grades = row["answer_starts"], row["relevance"]

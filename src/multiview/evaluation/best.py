@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,13 +48,17 @@ Span = tuple[int, int]
 class Views:
     """What is known of a passage's views: scores [views], and the parts of the text that they stand for."""
 
-    scores: list[float]
-    spans: list[Span | None]
+    scores: Sequence[float]
+    spans: Sequence[Span | None]
     """Of each view [start, stop) in code points; none where it stands for no part of the text."""
 
 
-class ViewsOf:
-    """The views of passages of an index, for questions that found them."""
+FindViews = Callable[[Sequence[int], np.ndarray], list[list[Views]]]
+"""Of each question in `rows` the views of its passages; `numbers` [rows, k], -1 for none, which come last."""
+
+
+class IndexViews:
+    """The views of passages of an index, for questions that found them: a `FindViews`."""
 
     def __init__(self, layout: Layout, index: ViewIndex, queries: np.ndarray, passages: Path):
         """`queries` [q, dim] are the questions' vectors, `passages` the folder of the texts."""
@@ -62,7 +66,6 @@ class ViewsOf:
         self._lookup = PassageLookup(passages)
 
     def __call__(self, rows: Sequence[int], numbers: np.ndarray) -> list[list[Views]]:
-        """Of each question in `rows` the views of its passages; `numbers` [rows, k], -1 for none, which come last."""
         spans = self._spans(np.unique(numbers[numbers >= 0]).tolist())
         return [
             [
@@ -90,7 +93,7 @@ def write_best(
     holds: np.ndarray,
     gold: np.ndarray,
     questions: Sequence[Question],
-    views_of: ViewsOf | None,
+    views_of: FindViews | None,
 ) -> list[Span | None]:
     """Write the first five passages of each question; the part of the first one's text that matched [q], or none.
 

@@ -17,11 +17,15 @@ from multiview.artifacts.record import file_sha256
 from multiview.config import Comparison
 from multiview.errors import InputError
 from multiview.evaluation.analyses.tables import markdown
-from multiview.evaluation.evaluate import METRICS_FILE, QRELS_FILE, QUESTIONS_FILE
+from multiview.evaluation.evaluate import METRICS_FILE, QRELS_FILE, QUESTIONS_FILE, ranks_of
 from multiview.evaluation.origins import check_alike, cost_of, differing_settings, figures_of
 from multiview.evaluation.significance import CONFIDENCE, paired_figures, seeds_figures
 from multiview.evaluation.tables import (
+    ANALYSES_FILE,
+    SEEDS_FILE,
+    SETTINGS_FILE,
     SIGNIFICANCE_FILE,
+    WON_FILE,
     Metrics,
     baseline_of,
     legend,
@@ -31,12 +35,8 @@ from multiview.evaluation.tables import (
 )
 
 TABLE_FILE = "table.md"
-SEEDS_FILE = "seeds.json"
 SEEDS_TABLE_FILE = "seeds.md"
-ANALYSES_FILE = "analyses.json"
 ANALYSES_TABLE_FILE = "analyses.md"
-SETTINGS_FILE = "settings.json"
-WON_FILE = "won.json"
 
 
 def compare(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any) -> None:
@@ -99,7 +99,7 @@ def _won(folders: Mapping[str, Path], baseline: str) -> dict[str, dict[str, int]
 
     For a question without answers the first gold passage counts. One that was not retrieved stands below all.
     """
-    ranks = {system: _ranks(folder) for system, folder in folders.items()}
+    ranks = {system: ranks_of(folder) for system, folder in folders.items()}
     return {
         system: {
             "won": int((of < ranks[baseline]).sum()),
@@ -109,18 +109,6 @@ def _won(folders: Mapping[str, Path], baseline: str) -> dict[str, dict[str, int]
         for system, of in ranks.items()
         if system != baseline
     }
-
-
-def _ranks(folder: Path) -> np.ndarray:
-    """Of each question the rank of the first answer, or of the first gold passage [q] float64, inf for none."""
-    table = pq.read_table(folder / QUESTIONS_FILE)
-    answer, gold = (
-        table[f"rank_of_first_{kind}"].to_numpy(zero_copy_only=False).astype(np.float64)
-        for kind in ("answer", "gold")
-    )
-    accuracy = [name for name in table.column_names if name.startswith("accuracy_at_")]
-    answered = table[accuracy[0]].is_valid().to_numpy() if accuracy else np.zeros(len(table), bool)
-    return np.nan_to_num(np.where(answered, answer, gold), nan=np.inf)
 
 
 def _write(file: Path, value: Any) -> None:

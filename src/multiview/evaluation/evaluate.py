@@ -17,7 +17,7 @@ from multiview.data.answers import Mode
 from multiview.data.passages import read_passages
 from multiview.data.questions import Question, read_questions
 from multiview.errors import InputError
-from multiview.evaluation.best import BEST_FILE, Span, ViewsOf, write_best
+from multiview.evaluation.best import BEST_FILE, FindViews, IndexViews, Span, write_best
 from multiview.evaluation.metrics import Values, first_rank, gold_metrics, means, top_k_accuracy
 from multiview.evaluation.runs import write_qrels, write_run
 from multiview.negatives.filtering import answer_holding, positive_hits
@@ -66,7 +66,7 @@ def evaluate(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tel
         settings.evaluation,
         settings.questions.answer_matching,
         tell,
-        views_of=ViewsOf(encoder.layout, index, queries, inputs["passages"].path),
+        views_of=IndexViews(encoder.layout, index, queries, inputs["passages"].path),
     )
     training = inputs.get("train_questions")
     subject = Subject(
@@ -123,7 +123,7 @@ def write_evaluation(
     mode: Mode,
     tell: Any,
     tag: str = "multiview",
-    views_of: ViewsOf | None = None,
+    views_of: FindViews | None = None,
 ) -> None:
     """Measure rankings and write them down, for any retriever.
 
@@ -157,6 +157,18 @@ def write_evaluation(
         tell.metric(name, value)
     tell.fact("questions", len(questions))
     tell.fact("depth", settings.depth)
+
+
+def ranks_of(folder: Path) -> np.ndarray:
+    """Of each question the rank of the first answer, or of the first gold passage [q] float64, inf for none."""
+    table = pq.read_table(folder / QUESTIONS_FILE)
+    answer, gold = (
+        table[f"rank_of_first_{kind}"].to_numpy(zero_copy_only=False).astype(np.float64)
+        for kind in ("answer", "gold")
+    )
+    accuracy = [name for name in table.column_names if name.startswith("accuracy_at_")]
+    answered = table[accuracy[0]].is_valid().to_numpy() if accuracy else np.zeros(len(table), bool)
+    return np.nan_to_num(np.where(answered, answer, gold), nan=np.inf)
 
 
 def _questions(inputs: dict[str, Any]) -> list[Question]:

@@ -1,19 +1,23 @@
-"""What systems were made from, by the records behind their evaluations: on what, with which settings, at what cost."""
+"""What systems were made from, by the records behind their evaluations: on what, with which settings, at what cost.
+
+Of artifacts that are gone nothing is told.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from graphlib import TopologicalSorter
 from typing import Any
 
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
 from multiview import names
-from multiview.artifacts.ancestry import ancestry, inputs_of
 from multiview.artifacts.record import Record, load_record
 from multiview.config import Config, Section, canonical_json
 from multiview.errors import InputError
+from multiview.lineage import Node, reference_of, trace
 from multiview.steps import STEPS
 
 MEASURED_ON = {"passages": "corpus", "questions": "questions"}
@@ -69,7 +73,7 @@ def differing_settings(evaluations: Mapping[str, str]) -> dict[str, dict[str, An
 def _settings(address: str) -> dict[str, Any]:
     """Every setting that the steps behind an evaluation read and that decides their output, by its dotted name."""
     found: dict[str, list[Any]] = {}
-    for _, record in ancestry(address).values():
+    for record in (node.record for node in _behind(address)):
         read = STEPS[record.step].settings
         for name, value in _leaves(Config, record.config):
             if any(name == setting or name.startswith(f"{setting}.") for setting in read):
@@ -92,21 +96,28 @@ def _leaves(
 
 def cost_of(address: str) -> Cost:
     """What the system behind an evaluation cost, by the seconds that its artifacts' records tell."""
-    records = {where: record for where, (_, record) in ancestry(address).items()}
+    nodes = _behind(address)
     steps: dict[tuple[str, str], float] = {}  # a step's outputs are published one after another
-    for record in records.values():
+    for record in (node.record for node in nodes):
         steps[record.step, record.key] = max(record.seconds, steps.get((record.step, record.key), 0.0))
-    ended: dict[str, float] = {}
-    for where, record in records.items():
-        begun = max((ended[reference.address] for reference in inputs_of(record)), default=0.0)
-        ended[where] = begun + steps[record.step, record.key]
-    evaluation = records[address]
-    seconds = evaluation.facts.get("search_seconds_per_question")
-    sizes = [
-        sum(file.bytes for file in records[reference.address].files)
-        for reference in evaluation.inputs.get(names.INDEX, [])
-    ]
-    return Cost(sum(steps.values()), ended[address], sum(sizes) or None, 1 / seconds if seconds else None)
+    ended: dict[Node, float] = {}
+    for node in nodes:
+        begun = max((ended[one] for one in _inputs(node)), default=0.0)
+        ended[node] = begun + steps[node.record.step, node.record.key]
+    evaluation = nodes[-1]
+    seconds = evaluation.record.facts.get("search_seconds_per_question")
+    sizes = [one.node.bytes for one in evaluation.inputs.get(names.INDEX, []) if one.node]
+    return Cost(sum(steps.values()), ended[evaluation], sum(sizes) or None, 1 / seconds if seconds else None)
+
+
+def _behind(address: str) -> list[Node]:
+    """An artifact and all that it was made from, each after its inputs. Raises InputError if it is gone."""
+    nodes = trace([reference_of(address)]).nodes
+    return list(TopologicalSorter({node: _inputs(node) for node in nodes}).static_order())
+
+
+def _inputs(node: Node) -> list[Node]:
+    return [one.node for inputs in node.inputs.values() for one in inputs if one.node]
 
 
 def figures_of(cost: Cost) -> dict[str, float]:

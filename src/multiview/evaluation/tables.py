@@ -16,6 +16,12 @@ Metrics = Mapping[str, Mapping[str, float]]
 SIGNIFICANCE_FILE = "significance.json"
 """Of a comparison; what the marks come from."""
 
+ANALYSES_FILE = "analyses.json"
+SEEDS_FILE = "seeds.json"
+SETTINGS_FILE = "settings.json"
+WON_FILE = "won.json"
+"""Other files of a comparison, which the report reads too."""
+
 LEVEL = 0.05
 """A corrected p-value below it makes a mark (CAMVR Table 6)."""
 

@@ -41,7 +41,7 @@ def iterate_queries(folder: Path) -> Iterator[Row]:
     if not files:
         raise InputError(f"{folder}: no queries in it; run the generate-queries step")
     for file in files:
-        with pq.ParquetFile(file) as parquet:
+        with pq.ParquetFile(file, pre_buffer=False) as parquet:  # else the whole file is read ahead
             for batch in parquet.iter_batches(ROW_GROUP, columns=SCHEMA.names):
                 ids, queries = (batch.column(name).to_pylist() for name in SCHEMA.names)
                 yield from zip(ids, map(tuple, queries), strict=True)

@@ -3,38 +3,56 @@
 from __future__ import annotations
 
 import json
+import re
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from multiview import names
-from multiview.artifacts.record import Reference, read_record, split_address
+from multiview.artifacts.record import Record, Reference, read_record, split_address
 from multiview.artifacts.staging import stage
 from multiview.artifacts.store import Store
 from multiview.events import read_events
 from multiview.runs import Run, StepState
+from multiview.tracking import notes
 
 DIGEST_LENGTH = 32
 """MLflow takes dataset digests of at most 36 characters; the whole one is in a tag."""
+
+READ = (names.EVALUATION, names.COMPARISON, names.QUERY_EVALUATION, names.REPORT)
+"""Kinds of artifacts with files that a person reads."""
+
+HEADLINES = (*names.SHORT, names.ROUGE_L, names.SELF_BLEU)
+"""How the metrics of an evaluation begin that also stand in the parent; those of analyses would drown them."""
+
+BY_ROUND = ("loss", "in_batch_accuracy", "fallback_share", "temperature")
+"""Metrics of a training of which the last value of each round also stands in the parent."""
 
 
 class Contents:
     """Fills a step's MLflow run. Every call may be the last before a kill, and none is repeated."""
 
-    def __init__(self, store: Store, run: Run, client: Any, experiment: str):
+    def __init__(self, store: Store, run: Run, client: Any, experiment: str, corpus: str | None):
         self.store, self.run, self.client, self.experiment = store, run, client, experiment
+        self.corpus = corpus
 
     def tell_events(self, parent: str, child: Any, state: StepState) -> None:
-        """Parameters, metrics and tags; an evaluation's metrics also stand in the parent.
+        """Parameters, metrics and tags; figures of an evaluation, and where a training ended, also stand in the
+        parent, by round.
 
         The tag that counts shipped events comes last; metrics that were shipped without it are
         exact duplicates, which MLflow drops.
         """
         from mlflow.entities import Metric, Param, RunTag
+        from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
 
         run, tags = child.info.run_id, child.data.tags
         events = list(read_events(self.store, state.attempt)) if state.attempt else []
-        wanted = {names.TAG_KEY: state.key, names.TAG_ERROR: state.error}
+        wanted = {names.TAG_KEY: state.key, names.TAG_ERROR: state.error, **self._code(state)}
+        if state.inputs or names.PASSAGES in state.outputs:  # else the step is not about any corpus
+            wanted[names.TAG_CORPUS] = self.corpus
+        if state.ended:
+            wanted[MLFLOW_RUN_NOTE] = notes.of_step(self.run, state)
         for name, references in state.inputs.items():
             for number, reference in enumerate(references):
                 wanted[f"{names.INPUT_TAG}{name}.{number:03d}"] = reference.model_dump_json()
@@ -43,47 +61,72 @@ class Contents:
         for number, event in enumerate(event for event in events if event["event"] == "warning"):
             wanted[f"{names.WARNING_TAG}{number}"] = event["text"]
         wanted[names.TAG_SHIPPED] = str(len(events))
-        link = self._evaluated(state)
+        link = self._evaluated(run, state)
         done = int(tags.get(names.TAG_SHIPPED, 0))
-        metrics = [
-            Metric(event["name"], event["value"], event["time"], event["step"] or 0, **link)
-            for event in events[done:]
+        told = [
+            (number, Metric(event["name"], event["value"], event["time"], event["step"] or 0, **link))
+            for number, event in enumerate(events)
             if event["event"] == "metric"
         ]
+        metrics = [metric for number, metric in told if number >= done]
         parameters = {n: v for n, v in flatten(state.config) if n not in child.data.params}
         new = {k: v[:8000] for k, v in wanted.items() if v and tags.get(k) != v[:8000]}
         for part in parts(list(parameters.items()), 100):
             self.client.log_batch(run, params=[Param(n, v[:6000]) for n, v in part])
         for part in parts(metrics, 1000):
             self.client.log_batch(run, metrics=part)
-        if state.step.startswith("evaluate") and metrics:
+        if summary := _summary(state, [metric for _, metric in told]):
             prefix = "" if len(self.run.architectures) == 1 else f"{state.path.split('/')[0]}/"
-            named = [Metric(f"{prefix}{m.key}", m.value, m.timestamp, m.step) for m in metrics]
+            step = round_of(state.path, self.run.steps)
+            named = [Metric(f"{prefix}{m.key}", m.value, m.timestamp, step) for m in summary]
             self.client.log_batch(parent, metrics=named)
         for part in parts(list(new.items()), 100):
             self.client.log_batch(run, tags=[RunTag(k, v) for k, v in part])
         if names.TAG_ERROR in tags and not state.error:
             self.client.delete_tag(run, names.TAG_ERROR)
 
-    def _evaluated(self, state: StepState) -> dict[str, str]:
-        """The model and the questions that an evaluation's metrics carry."""
+    def _code(self, state: StepState) -> dict[str, str | None]:
+        """The commit and the image that made what a step has; before it has anything, those that run it."""
+        code = {names.TAG_GIT: state.git_sha, names.TAG_IMAGE: state.image}
+        if record := self._record(state):
+            made = {tag: record.environment.get(tag) for tag in code}
+            code = made if state.status == "found" else {tag: made[tag] or code[tag] for tag in code}
+        return code
+
+    def _record(self, state: StepState) -> Record | None:
+        """The record of a step's first output."""
+        for kind, reference in state.outputs.items():
+            return read_record(self.store, kind, split_address(reference.address)[2])
+        return None
+
+    def _evaluated(self, run: str, state: StepState) -> dict[str, str]:
+        """The model and the questions that an evaluation's metrics carry; not again where another run told of it."""
         models, questions = state.inputs.get("model"), state.inputs.get("questions")
-        if state.step != "evaluate" or state.status == "found" or not models or not questions:
+        if state.step != "evaluate" or not models or not questions:
             return {}
-        return {
-            "model_id": self._model(models[0], None, state),
-            "dataset_name": _dataset_name(questions[0]),
-            "dataset_digest": questions[0].digest[:DIGEST_LENGTH],
-        }
+        model, digest = self._model(models[0], None, state), questions[0].digest[:DIGEST_LENGTH]
+        told = self.client.get_logged_model(model).metrics or [] if state.status == "found" else []
+        if any(metric.run_id != run and metric.dataset_digest == digest for metric in told):
+            return {}
+        return {"model_id": model, "dataset_name": _dataset_name(questions[0]), "dataset_digest": digest}
+
+    def tell_data(self, parent: str, states: list[StepState]) -> None:
+        """Passages and questions of a run, which its steps make or read, as the datasets of its parent."""
+        kinds = (names.PASSAGES, names.TRAIN_QUESTIONS, names.DEV_QUESTIONS)
+        used: dict[str, list[Reference]] = {}
+        for state in states:
+            for reference in (*state.outputs.values(), *(r for of in state.inputs.values() for r in of)):
+                if (kind := _kind(reference)) in kinds:
+                    used.setdefault(kind, [reference.model_copy(update={"file": None})])
+        if used:
+            self._log_datasets(self.client.get_run(parent), used)
 
     def tell_links(self, child: Any, state: StepState) -> None:
         """Datasets and models that the step read, models that it made; each once."""
         from mlflow.entities import LoggedModelInput, LoggedModelOutput
 
         run, inputs, outputs = child.info.run_id, child.inputs, child.outputs
-        known = {d.dataset.digest for d in inputs.dataset_inputs} if inputs else set()
-        if datasets := [d for d in self._datasets(state) if d.dataset.digest not in known]:
-            self.client.log_inputs(run, datasets=datasets)
+        self._log_datasets(child, state.inputs)
         linked = {model.model_id for model in inputs.model_inputs} if inputs else set()
         for reference in (r for refs in state.inputs.values() for r in refs if _kind(r) == names.MODEL):
             model = self._model(reference, None, state)
@@ -96,16 +139,25 @@ class Contents:
 
     def _model(self, reference: Reference, run: str | None, state: StepState) -> str:
         """The logged model with an artifact's digest, made if there is none."""
+        from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
+
         found = self.client.search_logged_models(
-            [self.experiment], filter_string=f"tags.sha256 = '{reference.digest}'"
+            [self.experiment], filter_string=f"tags.{names.TAG_SHA256} = '{reference.digest}'"
         )
         model = found[0] if found else None
         if model is None:
+            tags = {
+                names.TAG_SHA256: reference.digest,
+                names.TAG_ADDRESS: reference.address,
+                names.TAG_ARCHITECTURE: self.run.architectures.get(state.path.split("/")[0]),
+                names.TAG_CORPUS: self.corpus,
+                MLFLOW_RUN_NOTE: notes.of_model(self.run, state, reference),
+            }
             model = self.client.create_logged_model(
                 self.experiment,
                 name=state.path.replace("/", "-"),
                 source_run_id=run,
-                tags={"sha256": reference.digest, "address": reference.address},
+                tags={tag: value for tag, value in tags.items() if value},
                 params=dict(flatten(state.config)),
                 model_type="bi-encoder",
             )
@@ -113,13 +165,19 @@ class Contents:
             self.client.finalize_logged_model(model.model_id, "READY")
         return model.model_id
 
-    def _datasets(self, state: StepState) -> list[Any]:
+    def _log_datasets(self, run: Any, used: Mapping[str, list[Reference]]) -> None:
+        """Those that the run does not have yet."""
+        known = {d.dataset.digest for d in run.inputs.dataset_inputs} if run.inputs else set()
+        if datasets := [d for d in self._datasets(used) if d.dataset.digest not in known]:
+            self.client.log_inputs(run.info.run_id, datasets=datasets)
+
+    def _datasets(self, used: Mapping[str, list[Reference]]) -> list[Any]:
         from mlflow.data.dataset_source_registry import resolve_dataset_source
         from mlflow.data.meta_dataset import MetaDataset
         from mlflow.entities import DatasetInput, InputTag
 
         inputs = {}
-        for name, references in state.inputs.items():
+        for name, references in used.items():
             for reference in references[:100]:
                 if _kind(reference) == names.MODEL:
                     continue
@@ -129,12 +187,12 @@ class Contents:
                 dataset = MetaDataset(
                     source, name=_dataset_name(reference), digest=reference.digest[:DIGEST_LENGTH]
                 )
-                tags = [InputTag("mlflow.data.context", name), InputTag("sha256", reference.digest)]
+                tags = [InputTag("mlflow.data.context", name), InputTag(names.TAG_SHA256, reference.digest)]
                 inputs[dataset.digest] = DatasetInput(dataset._to_mlflow_entity(), tags)
         return list(inputs.values())
 
-    def tell_files(self, child: Any, state: StepState) -> None:
-        """Records of all outputs, and the files that a person reads: metrics and tables."""
+    def tell_files(self, parent: str, child: Any, state: StepState) -> None:
+        """Records of all outputs, and the files that a person reads: metrics and tables; a report also in the parent."""
         if not state.outputs or names.TAG_FILES in child.data.tags:
             return
         run = child.info.run_id
@@ -144,13 +202,35 @@ class Contents:
             if record is None:
                 continue
             self.client.log_text(run, record.to_json().decode(), f"{kind}/{names.RECORD_FILE}")
-            if kind in (names.EVALUATION, names.COMPARISON, names.QUERY_EVALUATION):
+            if kind in READ:
                 folder = stage(self.store, record).path
                 for file in record.files:
                     if file.path.endswith((".json", ".md", ".html", ".trec")):
                         place = f"{kind}/{file.path}".rpartition("/")[0]
-                        self.client.log_artifact(run, str(folder / file.path), place)
+                        for told in (run, parent) if kind == names.REPORT else (run,):
+                            self.client.log_artifact(told, str(folder / file.path), place)
         self.client.set_tag(run, names.TAG_FILES, len(state.outputs))
+
+
+def _summary(state: StepState, metrics: list[Any]) -> list[Any]:
+    """What the parent is told of a step's metrics when it has ended: an evaluation's but for those of its analyses,
+    the last ones of a training."""
+    if state.status not in ("done", "found"):
+        return []
+    if state.step.startswith("evaluate"):
+        return [metric for metric in metrics if metric.key.startswith(HEADLINES)]
+    if state.step == "train":
+        return list({metric.key: metric for metric in metrics if metric.key in BY_ROUND}.values())
+    return []
+
+
+def round_of(path: str, steps: Iterable[str]) -> int:
+    """The round of a step that its system does in several: 2 of `camvr/round-2/train` where `steps` has a
+    `camvr/round-1/train`. Else 0, of which MLflow draws a bar and no chart with one point."""
+    form = r"/round-(\d+)/"
+    same = [step for step in steps if re.sub(form, "/", step) == re.sub(form, "/", path)]
+    found = re.search(form, path)
+    return int(found[1]) if found and len(same) > 1 else 0
 
 
 def _kind(reference: Reference) -> str:

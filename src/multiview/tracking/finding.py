@@ -1,4 +1,4 @@
-"""From an MLflow run to the artifacts that its steps read and wrote."""
+"""From an MLflow run or logged model to artifacts: those that its steps read and wrote, or the model itself."""
 
 from __future__ import annotations
 
@@ -31,6 +31,26 @@ class TrackedRun:
     store: str
     run: Run
     steps: dict[str, TrackedStep]
+    step: str | None = None
+    """The path of the step whose own MLflow id was asked for."""
+
+
+LOGGED_MODEL = re.compile(r"(models:/)?(?P<id>m-[0-9a-f]{32})")
+"""An MLflow id of a logged model, or its URI."""
+
+
+def logged_model(uri: str, model: str) -> Reference:
+    """The model artifact that a logged model stands for. Raises InputError if MLflow at `uri` has none."""
+    match = LOGGED_MODEL.fullmatch(model)
+    if match is None:
+        raise InputError(f"{model} is no logged model's id: give m- and 32 digits, as MLflow shows them")
+    if database(uri) == "absent":
+        raise InputError(f"there is no MLflow database at {uri}: give --tracking-uri or --store")
+    with explained(uri):
+        tags = connect(uri).get_logged_model(match["id"]).tags
+    if not {names.TAG_ADDRESS, names.TAG_SHA256} <= set(tags):
+        raise InputError(f"logged model {match['id']} is not one of multiview's")
+    return Reference(address=tags[names.TAG_ADDRESS], digest=tags[names.TAG_SHA256])
 
 
 def find_run(uri: str, run: str, store: str | None = None) -> TrackedRun:
@@ -54,9 +74,13 @@ def find_run(uri: str, run: str, store: str | None = None) -> TrackedRun:
             description = Run.model_validate_json(Path(path).read_bytes())
         where = parent.data.tags[names.TAG_STORE]
         steps = find_run(uri, description.rerun_of, where).steps if description.rerun_of else {}
+        asked_for = None
         for child in children_of(client, experiment.experiment_id, parent.info.run_id):
-            steps[child.data.tags[names.TAG_PATH]] = _tracked_step(child.data.tags)
-    return TrackedRun(parent.info.run_id, where, description, steps)
+            path = child.data.tags[names.TAG_PATH]
+            steps[path] = _tracked_step(child.data.tags)
+            if child.info.run_id == run:
+                asked_for = path
+    return TrackedRun(parent.info.run_id, where, description, steps, asked_for)
 
 
 def _parent(client: Any, experiment: str, uri: str, run: str, store: str | None) -> Any:

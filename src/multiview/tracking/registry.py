@@ -1,14 +1,30 @@
-"""From a registered model to the index that it answers from."""
+"""The model registry: versions that stand for indexes, and the aliases by which they are asked.
+
+A registered model is what answers questions over a corpus, each of its versions an index, named by the tags
+`multiview.index` (address) and `sha256` (digest). Aliases are a mirror of what is decided elsewhere: MLflow
+sets them one by one and keeps no history, so they are only ever repaired from a mapping.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from multiview import names
+from multiview.artifacts.record import Record, Reference, load_reference
 from multiview.errors import InputError
+from multiview.lineage import corpus_name, corpus_of, trace
 from multiview.tracking.client import connect, database, explained
 
 SCHEME = "models:/"
+OURS = (names.CHAMPION, names.CHALLENGER, names.PREVIOUS)
+"""Other aliases of the same model are left alone."""
+DESCRIPTION = """Each version is an index. Ask one, or see where it comes from:
+
+    multiview search QUESTION --index models:/{name}@champion
+    multiview lineage models:/{name}@champion
+"""
 _REGISTERED = re.compile(r"models:/(?P<name>[^/@]+)(@(?P<alias>[^/@]+)|/(?P<version>\d+))")
 
 
@@ -36,3 +52,99 @@ def registered_index(uri: str, model: str) -> str:
             "set the tag to the index's address"
         )
     return address
+
+
+def model_name(index: Reference) -> str:
+    """What an index is registered as unless it is given a name: `multiview-` and the corpus that it answers from."""
+    corpus = corpus_of(trace([index]))
+    # MLflow takes no / and no : in a name, and other marks are a nuisance on a command line.
+    return "-".join(["multiview", *re.findall(r"[\w.]+", corpus_name(corpus) if corpus else "")])
+
+
+def register(uri: str, index: Reference, name: str, aliases: Iterable[str] = ()) -> str:
+    """The version of the registered model `name` that stands for an index, made if there is none; the aliases
+    then stand for it. Doing so again changes nothing.
+
+    Its source is the MLflow run of the step that built the index, where MLflow knows it. Raises InputError if
+    there is no such index, or MLflow refuses a name or cannot be reached.
+    """
+    store, record = load_reference(index, "register")
+    if record.kind != names.INDEX:
+        raise InputError(f"{index.address} is the address of {record.kind}: only an index can be registered")
+    address = f"{store.url}/{record.folder}"
+    with explained(uri):
+        client = connect(uri)
+        found = _version(client, name, record) or _new_version(client, name, address, record)
+        if found.tags[names.TAG_INDEX] != address:  # the store was moved
+            client.set_model_version_tag(name, found.version, names.TAG_INDEX, address)
+        version = str(found.version)
+        _set_aliases(client, name, dict.fromkeys(aliases, version))
+        return version
+
+
+def repair(uri: str, name: str, indexes: Mapping[str, Reference]) -> dict[str, str]:
+    """Make the aliases `champion`, `challenger` and `previous` of a registered model those of a mapping from
+    alias to index; one that the mapping leaves out goes. The version that each alias of the mapping stands for.
+
+    Raises InputError as `register` does.
+    """
+    versions = {alias: register(uri, index, name) for alias, index in indexes.items()}
+    with explained(uri):
+        client = connect(uri)
+        _set_aliases(client, name, versions)
+        gone = [alias for alias in OURS if alias not in indexes]
+        there = _aliases(client, name) if gone else {}
+        for alias in gone:
+            if alias in there:
+                client.delete_registered_model_alias(name, alias)
+    return versions
+
+
+def _version(client: Any, name: str, record: Record) -> Any:
+    """The oldest version of an index, so that of two that raced to make one both take the same; None without."""
+    found = client.search_model_versions(f"name = '{name}' and tags.{names.TAG_SHA256} = '{record.digest}'")
+    return min(found, key=lambda version: int(version.version), default=None)
+
+
+def _new_version(client: Any, name: str, address: str, record: Record) -> Any:
+    from mlflow.exceptions import MlflowException
+
+    try:
+        client.create_registered_model(name, description=DESCRIPTION.format(name=name))
+    except MlflowException as error:
+        if error.error_code != "RESOURCE_ALREADY_EXISTS":
+            raise
+    run = _run_of(client, record)
+    facts = record.facts
+    made = client.create_model_version(
+        name,
+        # A server refuses a folder as a source; the run it knows.
+        f"runs:/{run}/{names.INDEX}" if run else address,
+        run_id=run,
+        tags={names.TAG_INDEX: address, names.TAG_SHA256: record.digest},
+        description=f"{facts['passages']:,} passages, {facts['views']:,} views of width {facts['dim']}",
+    )
+    return _version(client, name, record) or made
+
+
+def _run_of(client: Any, record: Record) -> str | None:
+    """The MLflow run of the step that built an index."""
+    experiment = client.get_experiment_by_name(names.EXPERIMENT)
+    if experiment is None:
+        return None
+    made = f"tags.`{names.OUTPUT_TAG}{names.INDEX}` LIKE '%/{record.folder}\"%{record.digest}%'"
+    found = client.search_runs([experiment.experiment_id], made, order_by=["attributes.start_time ASC"])
+    return found[0].info.run_id if found else None
+
+
+def _aliases(client: Any, name: str) -> dict[str, str]:
+    return {alias: str(version) for alias, version in client.get_registered_model(name).aliases.items()}
+
+
+def _set_aliases(client: Any, name: str, versions: Mapping[str, str]) -> None:
+    if not versions:
+        return
+    now = _aliases(client, name)
+    for alias, version in versions.items():
+        if now.get(alias) != version:
+            client.set_registered_model_alias(name, alias, version)

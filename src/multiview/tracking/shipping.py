@@ -17,10 +17,26 @@ from multiview.artifacts.store import LocalStore, Store
 from multiview.errors import InputError
 from multiview.events import read_events
 from multiview.runs import Run, StepState, read_run, read_states
+from multiview.tracking import notes
 from multiview.tracking.client import RUN_FILE, children_of, connect, database, explained
 from multiview.tracking.contents import Contents, flatten, parts
+from multiview.tracking.corpus import corpus_tag
 
 NO_ATTEMPT = "none"
+
+PAGES = {
+    # Else its pages are those for applications of language models.
+    "mlflow.experimentKind": "custom_model_development",
+    "mlflow.note.content": """A run of a pipeline is a parent; its steps are its children.
+
+| to see | filter by |
+|---|---|
+| runs of a pipeline | ``tags.`multiview.pipeline` = 'comparison'`` |
+| trainings side by side, as charts | ``tags.`multiview.step` = 'train' and tags.architecture = 'camvr'`` |
+| what was done with a corpus | `tags.corpus = 'passages.parquet@4c1fb96f'` |
+""",
+}
+"""Tags of the experiment."""
 
 
 def ship(
@@ -34,17 +50,17 @@ def ship(
     opened by two processes while it is new; those of different machines claim each MLflow run by
     an exclusively created file in the store. Raises InputError if MLflow cannot be reached.
     """
-    name = hashlib.sha256(f"{getpass.getuser()} {uri}".encode()).hexdigest()[:16]
+    name = _short_digest(f"{getpass.getuser()} {uri}")
     with explained(uri), FileLock(Path(tempfile.gettempdir()) / f"multiview-ship-{name}.lock"):
         run, states = read_run(store, run_id), list(read_states(store, run_id))
         states.sort(key=lambda state: state.started)
         if only is not None:
-            _Shipper(store, run, uri).ship([state for state in states if state.path in only])
+            _Shipper(store, run, uri, states).ship([state for state in states if state.path in only])
             return True
         marker = f"{names.RUNS}/{run_id}/mlflow/shipped"
         if store.read(marker) == _fingerprint(store, states, uri) and not failed:
             return False
-        shipper = _Shipper(store, run, uri)
+        shipper = _Shipper(store, run, uri, states)
         shipper.end(shipper.ship(states), states, failed)
         store.replace(marker, _fingerprint(store, states, uri))
         return True
@@ -79,14 +95,16 @@ def sync(store: Store, uri: str) -> tuple[list[str], dict[str, str]]:
 class _Shipper:
     """One run's way into MLflow. Every call may be the last before a kill, and none is repeated."""
 
-    def __init__(self, store: Store, run: Run, uri: str):
-        self.store, self.run = store, run
+    def __init__(self, store: Store, run: Run, uri: str, states: list[StepState]):
+        """`states` are those of all steps that have begun."""
+        self.store, self.run, self.states = store, run, states
         self.client = connect(uri)
         experiment = self._experiment(uri)
         self.experiment = experiment.experiment_id
         instance = f"{uri} {experiment.experiment_id} {experiment.creation_time}"
-        self.contents = Contents(store, run, self.client, self.experiment)
-        self.claims = f"{names.RUNS}/{run.id}/mlflow/{hashlib.sha256(instance.encode()).hexdigest()[:16]}"
+        self.corpus = corpus_tag(states)
+        self.contents = Contents(store, run, self.client, self.experiment, self.corpus)
+        self.claims = f"{names.RUNS}/{run.id}/mlflow/{_short_digest(instance)}"
 
     def ship(self, states: list[StepState]) -> str:
         """Tell MLflow of these steps; the id of the run's parent."""
@@ -98,8 +116,9 @@ class _Shipper:
                 continue
             self.contents.tell_events(parent, child, state)
             self.contents.tell_links(child, state)
-            self.contents.tell_files(child, state)
+            self.contents.tell_files(parent, child, state)
             self._tell_status(child, state)
+        self.contents.tell_data(parent, self.states)
         return parent
 
     def _experiment(self, uri: str) -> Any:
@@ -107,9 +126,8 @@ class _Shipper:
             return found
         local = uri.startswith("sqlite") and isinstance(self.store, LocalStore)
         where = f"{self.store.url}/mlflow" if local else None
-        return self.client.get_experiment(
-            self.client.create_experiment(names.EXPERIMENT, artifact_location=where)
-        )
+        made = self.client.create_experiment(names.EXPERIMENT, artifact_location=where, tags=PAGES)
+        return self.client.get_experiment(made)
 
     def _claimed(self, name: str, run_name: str, tags: dict[str, str | None], started: float | None) -> str:
         """The MLflow run of a name, made if there is none: the first shipper's, whoever races.
@@ -146,20 +164,40 @@ class _Shipper:
             names.TAG_STUDY: self.run.study,
             names.TAG_GIT: self.run.git_sha,
             names.TAG_RERUN_OF: self.run.rerun_of,
+            names.TAG_ARCHITECTURE: ", ".join(dict.fromkeys(self.run.architectures.values())),
+            **self._origin(),
         }
-        if len(set(self.run.architectures.values())) == 1:
-            tags[names.TAG_ARCHITECTURE] = next(iter(self.run.architectures.values()))
         started = datetime.fromisoformat(self.run.created).timestamp()
         parent = self._claimed("parent", self.run.id, tags, started)
-        if names.TAG_DESCRIBED not in self.client.get_run(parent).data.tags:
+        known = self.client.get_run(parent).data.tags
+        if names.TAG_DESCRIBED not in known:
             for part in parts(list(flatten(self.run.config)), 100):
                 self.client.log_batch(parent, params=[Param(n, v[:6000]) for n, v in part])
             self.client.log_text(parent, self.run.model_dump_json(indent=1), RUN_FILE)
             self.client.set_tag(parent, names.TAG_DESCRIBED, RUN_FILE)
         folder = f"{names.RUNS}/{self.run.id}/{names.KUBEFLOW}"
-        if starts := " ".join(sorted(file.rsplit("/", 1)[-1] for file in self.store.files(folder))):
-            self.client.set_tag(parent, names.TAG_KUBEFLOW_RUNS, starts)
+        later = {
+            names.TAG_KUBEFLOW_RUNS: " ".join(
+                sorted(file.rsplit("/", 1)[-1] for file in self.store.files(folder))
+            ),
+            names.TAG_CORPUS: self.corpus,
+            names.TAG_IMAGE: " ".join(sorted({state.image for state in self.states if state.image})),
+        }
+        for tag, value in later.items():
+            if value and known.get(tag) != value:
+                self.client.set_tag(parent, tag, value)
         return parent
+
+    def _origin(self) -> dict[str, str | None]:
+        """What MLflow's columns "Created by" and "Source" show."""
+        from mlflow.utils import mlflow_tags
+
+        return {
+            mlflow_tags.MLFLOW_USER: getpass.getuser(),
+            mlflow_tags.MLFLOW_SOURCE_NAME: f"multiview {self.run.pipeline}",
+            mlflow_tags.MLFLOW_SOURCE_TYPE: "LOCAL",
+            mlflow_tags.MLFLOW_GIT_COMMIT: self.run.git_sha,
+        }
 
     def _child(self, parent: str, state: StepState, children: dict[str, Any]) -> Any:
         """The child run of a step's attempt. Those of attempts that came to nothing are deleted."""
@@ -167,9 +205,9 @@ class _Shipper:
         system = state.path.split("/")[0] if "/" in state.path else None
         for run_id, child in list(children.items()):
             tags = child.data.tags
-            if tags[names.TAG_PATH] == state.path and tags[names.TAG_ATTEMPT] != attempt:
+            if tags[names.TAG_PATH] == state.path and tags.get(names.TAG_ATTEMPT) != attempt:
                 self.client.delete_run(run_id)
-                self.store.remove(f"{self.claims}/steps/{state.path}/{tags[names.TAG_ATTEMPT]}")
+                self.store.remove(f"{self.claims}/steps/{state.path}/{tags.get(names.TAG_ATTEMPT)}")
                 del children[run_id]
         tags = {
             "mlflow.parentRunId": parent,
@@ -180,9 +218,9 @@ class _Shipper:
             names.TAG_ATTEMPT: attempt,
             names.TAG_SYSTEM: system,
             names.TAG_ARCHITECTURE: self.run.architectures.get(system or ""),
-            names.TAG_GIT: self.run.git_sha,
             names.TAG_PRESET: self.run.preset,
             names.TAG_RERUN_OF: self.run.rerun_of,
+            **self._origin(),
         }
         claimed = self._claimed(f"steps/{state.path}/{attempt}", state.path, tags, state.started)
         return self.client.get_run(claimed)  # a search leaves out which models a run read and made
@@ -203,7 +241,21 @@ class _Shipper:
         else:
             status = "RUNNING"
         ended = max((state.ended for state in states if state.ended), default=0.0)
-        self._set_status(parent, self.client.get_run(parent).info.status, status, ended)
+        now = self.client.get_run(parent)
+        if status != "RUNNING":
+            self._describe(now)
+        self._set_status(parent, now.info.status, status, ended)
+
+    def _describe(self, parent: Any) -> None:
+        """The run's description, unless a person has written another."""
+        from mlflow.entities import RunTag
+        from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
+
+        tags, note = parent.data.tags, notes.of_run(self.store, self.run, self.states, self.corpus)
+        there = tags.get(MLFLOW_RUN_NOTE, "")
+        if there != note and (not there or tags.get(names.TAG_NOTED) == _short_digest(there)):
+            ours = {MLFLOW_RUN_NOTE: note, names.TAG_NOTED: _short_digest(note)}
+            self.client.log_batch(parent.info.run_id, tags=[RunTag(tag, text) for tag, text in ours.items()])
 
     def _set_status(self, run: str, now: str, wanted: str, ended: float) -> None:
         if now == wanted:
@@ -212,6 +264,10 @@ class _Shipper:
             self.client.update_run(run, status=wanted)
         else:
             self.client.set_terminated(run, wanted, round(ended * 1000))
+
+
+def _short_digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _identity(tags: dict[str, str | None]) -> str:

@@ -18,7 +18,7 @@ from multiview.negatives.pool import read_negatives, read_positives
 from multiview.training.batches import Collator
 from multiview.training.gathering import check_same_start
 from multiview.training.processes import on_processes
-from multiview.training.stream import QuestionStream
+from multiview.training.stream import QuestionStream, Stream
 from multiview.training.trainer import BiEncoderTrainer, Checkpoints, training_arguments
 
 
@@ -61,7 +61,7 @@ def _train(
 def fit(
     settings: Train,
     start: Path,
-    stream: QuestionStream,
+    stream: Stream,
     passages: Mapping[str, Passage],
     output: Path,
     tell: Any,

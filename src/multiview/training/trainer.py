@@ -17,7 +17,7 @@ from multiview.model.loss import contrastive_loss
 from multiview.model.temperature import temperature
 from multiview.training.batches import Collator, TrainingBatch
 from multiview.training.gathering import whole_batch
-from multiview.training.stream import Example, QuestionStream
+from multiview.training.stream import Example, Stream
 
 
 class Checkpoints(Protocol):
@@ -36,7 +36,7 @@ class BiEncoderTrainer(Trainer):
     def __init__(
         self,
         model: BiEncoder,
-        stream: QuestionStream,
+        stream: Stream,
         collator: Collator,
         arguments: TrainingArguments,
         tell: Any,
@@ -122,7 +122,7 @@ class BiEncoderTrainer(Trainer):
 class Steps(Dataset):
     """A stream's steps, each with all of its examples."""
 
-    def __init__(self, stream: QuestionStream) -> None:
+    def __init__(self, stream: Stream) -> None:
         self._stream = stream
 
     def __len__(self) -> int:
@@ -163,7 +163,7 @@ class Teller(TrainerCallback):
             self._checkpoints.publish(state.global_step, folder)
 
 
-def training_arguments(settings: Train, stream: QuestionStream, folder: Path, tell: Any) -> TrainingArguments:
+def training_arguments(settings: Train, stream: Stream, folder: Path, tell: Any) -> TrainingArguments:
     """Our settings in the Trainer's words; InputError for a precision that this machine lacks."""
     gpu = torch.cuda.is_available()
     if settings.precision == "float16" and not gpu:

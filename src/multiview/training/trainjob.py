@@ -37,6 +37,8 @@ class Nodes(BaseModel, frozen=True, extra="forbid"):
     """Their Kubernetes service account; none: the namespace's default."""
     environment: dict[str, str] = {}
     """Their environment variables."""
+    secrets: dict[str, dict[str, str]] = {}
+    """Environment variables from secrets: of each secret its keys and the variable of each."""
     runtime: str = "torch-distributed"
     """The ClusterTrainingRuntime that Kubeflow Trainer makes them from."""
     namespace: str | None = None
@@ -98,7 +100,7 @@ def train_job(task: Task, nodes: Nodes) -> dict[str, Any]:
                 "image": nodes.image,
                 "command": ["python", "-m", "multiview.training.node"],
                 "args": [task.model_dump_json()],
-                "env": [{"name": name, "value": value} for name, value in nodes.environment.items()],
+                "env": _environment(nodes),
                 "numNodes": pod.nodes,
                 "numProcPerNode": _processes(task, pod),
                 "resourcesPerNode": _resources(pod),
@@ -128,6 +130,15 @@ def train_job(task: Task, nodes: Nodes) -> dict[str, Any]:
 def _processes(task: Task, pod: Pod) -> int:
     """As the pods themselves will choose: as set, else one for each GPU, else one."""
     return json.loads(task.config)["train"].get("processes") or max(pod.gpus, 1)
+
+
+def _environment(nodes: Nodes) -> list[dict[str, Any]]:
+    plain = [{"name": name, "value": value} for name, value in nodes.environment.items()]
+    return plain + [
+        {"name": variable, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}}
+        for secret, variables in nodes.secrets.items()
+        for key, variable in variables.items()
+    ]
 
 
 def _resources(pod: Pod) -> dict[str, dict[str, str]]:

@@ -16,13 +16,17 @@ from urllib.parse import urlsplit
 import fsspec
 import ijson
 import pyarrow as pa
+from fsspec.core import url_to_fs
 
+from multiview.buckets import PROTOCOLS, credentials_told
 from multiview.errors import InputError
 
 COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".xz": "xz", ".zst": "zstd"}
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 HEAD = 1 << 16
 """Bytes that are looked at to tell a format."""
+BLOCK = 4 << 20
+"""Bytes that are asked of a bucket at a time, of a file that is read here and there."""
 
 
 def base_name(file: str) -> str:
@@ -67,7 +71,7 @@ def opened(file: str) -> Iterator[IO[bytes]]:
 @contextlib.contextmanager
 def seekable(file: str) -> Iterator[IO[bytes]]:
     """A file that is read here and there, as it is; one that can only be streamed is copied to disk."""
-    with _as_input_error(file), _raw(file, None) as stream:
+    with _as_input_error(file), _blocks(file) as stream:
         if stream.seekable() and not is_web(file):
             yield stream
             return
@@ -83,10 +87,19 @@ def _raw(file: str, compression: str | None) -> Any:
     return fsspec.open(file, "rb", compression=compression, **options)
 
 
+def _blocks(file: str) -> Any:
+    """A file of which no more is read than the blocks that are looked into, each once as long as few are."""
+    if file.partition("://")[0] not in PROTOCOLS:
+        return _raw(file, None)
+    fs, path = url_to_fs(file)
+    return fs.open(path, "rb", block_size=BLOCK, cache_type="blockcache")
+
+
 @contextlib.contextmanager
 def _as_input_error(file: str) -> Iterator[None]:
     try:
-        yield
+        with credentials_told(file):
+            yield
     except InputError:
         raise
     except FileNotFoundError:

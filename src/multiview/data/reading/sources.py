@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
@@ -12,6 +13,7 @@ import fsspec
 from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
+from multiview.buckets import credentials_told
 from multiview.data.reading.files import base_name, is_web, plain_name
 from multiview.data.reading.formats import FORMATS, SUFFIXES, detect, suffix_of
 from multiview.data.reading.judged import CORPORA, Use, collection_files, names_beside, split_of
@@ -38,22 +40,34 @@ def expand_source(source: str, use: Use) -> list[str]:
     except (ValueError, ImportError) as error:  # a protocol unknown, or without its package
         raise InputError(f"{source}: {error}") from None
     try:
-        # A file's own name may hold a bracket.
-        if not (is_web(named) and path.endswith("/")) and fs.isfile(path):
-            beside = [name for name in names_beside(named, use) if fs.exists(name)][:1]
-            return beside if beside and use == "corpus" else [*beside, named]
-        if fs.isdir(path):
-            files = _folder_files(fs, path, use)
-        elif not is_web(named) and re.search(r"[*?\[]", path):
-            files = sorted(
-                str(name) for name in fs.glob(path) if fs.isfile(name) and base_name(str(name))[0] != "."
-            )
-        else:
-            raise InputError(f"{source}: no such file or folder" + ("" if named == source else f" ({named})"))
+        with credentials_told(named):
+            files = _files(fs, path, named, use)
     except OSError as error:
         raise InputError(f"{source}: cannot be looked at ({error})") from None
+    if files is None:
+        raise InputError(f"{source}: no such file or folder" + ("" if named == source else f" ({named})"))
     if not files:
         raise InputError(f"{source}: no files there ({', '.join(SUFFIXES)} are read, also compressed)")
+    return files
+
+
+def _files(fs: Any, path: str, named: str, use: Use) -> list[str] | None:
+    """What a source without variables names; None where there is nothing of the name."""
+    # A file's own name may hold a bracket.
+    if not (is_web(named) and path.endswith("/")) and fs.isfile(path):
+        beside = [name for name in names_beside(named, use) if fs.exists(name)][:1]
+        return beside if beside and use == "corpus" else [*beside, named]
+    if fs.isdir(path):
+        files = _folder_files(fs, path, use)
+    elif not is_web(named) and re.search(r"[*?\[]", path):
+        files = sorted(
+            str(name) for name in fs.glob(path) if fs.isfile(name) and base_name(str(name))[0] != "."
+        )
+    else:
+        # Which raises what a file system has kept to itself: a bucket that it may not see is no folder to it.
+        with contextlib.suppress(FileNotFoundError):
+            fs.info(path)
+        return None
     return files if isinstance(fs, LocalFileSystem) else [fs.unstrip_protocol(name) for name in files]
 
 

@@ -18,6 +18,8 @@ from multiview.errors import InputError
 
 BATCH = 1000
 """Rows read at a time."""
+BUFFER = 1 << 20
+"""Bytes read at a time of a column of a Parquet file."""
 
 # The module's default, 128 KiB, is less than some articles have.
 csv.field_size_limit(1 << 30)
@@ -124,7 +126,11 @@ def _batches(rows: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
 
 def parquet_tables(file: str) -> Iterator[pa.Table]:
     """The rows of a Parquet file, up to 1000 at a time."""
-    with seekable(file) as stream, pq.ParquetFile(stream) as parquet:
+    # Piece by piece, which takes both: else a whole file is read ahead, or a row group, and some have but one.
+    with (
+        seekable(file) as stream,
+        pq.ParquetFile(stream, pre_buffer=False, buffer_size=BUFFER) as parquet,
+    ):
         for batch in parquet.iter_batches(batch_size=BATCH):
             yield pa.Table.from_batches([batch]).replace_schema_metadata(None)
 

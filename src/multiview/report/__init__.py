@@ -1,0 +1,1 @@
+"""The report: one page about a comparison, which needs nothing but itself."""

@@ -1,0 +1,39 @@
+"""From an artifact's record to those of what it was made from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from multiview.artifacts.record import Record, load_record, load_reference
+from multiview.artifacts.staged import Staged
+from multiview.artifacts.staging import stage
+from multiview.artifacts.store import Store
+
+
+@dataclass(frozen=True)
+class Ancestor:
+    """An artifact in its store."""
+
+    store: Store
+    record: Record
+
+    @classmethod
+    def of(cls, staged: Staged) -> Ancestor | None:
+        """The artifact that was staged, if it is known."""
+        return cls(*load_record(staged.address)) if staged.address else None
+
+    def input(self, name: str) -> Ancestor | None:
+        """The first artifact that was read as input `name`; None if there was none. Raises InputError if it is gone."""
+        references = self.record.inputs.get(name)
+        if not references:
+            return None
+        return Ancestor(*load_reference(references[0], f"{self.record.folder}: {name}", near=self.store))
+
+    def folder(self) -> Path:
+        """Its files on local disk."""
+        return stage(self.store, self.record).path
+
+    def file(self, name: str) -> Path:
+        """One of its files on local disk, the others left where they are."""
+        return stage(self.store, self.record, name).path / name

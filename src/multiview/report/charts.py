@@ -1,0 +1,221 @@
+"""The report's charts of metrics and of models' views."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator, PercentFormatter
+
+from multiview import names
+from multiview.report.contents import Contents, System
+from multiview.report.drawing import INK, MUTED, PAPER, WIDTH, Chart, Look, draw
+
+HEAT = (47, 111, 196)
+"""Of heat maps, in sRGB: over light and dark alike, the more of it, the higher the value."""
+DEEPEST = 0.62
+"""How much of it the highest value has, so that figures stay legible on it."""
+WRITTEN = 8
+"""Up to so many views a heat map's figures are written on it."""
+WIDE = (360, 250)
+TALL = (WIDTH, 318)
+
+
+def percent(value: float | None, digits: int = 1) -> str:
+    return "" if value is None or np.isnan(value) else f"{100 * value:.{digits}f} %"
+
+
+def metric_curves(contents: Contents, stem: str, title: str) -> Chart | None:
+    """Metrics `<stem>_at_k` of all systems over k; nothing with fewer than two k."""
+    found = {name for system in contents.systems for name in system.metrics}
+    at = sorted(int(name.rpartition("_at_")[2]) for name in found if name.startswith(f"{stem}_at_"))
+    drawn = [s for s in contents.systems if any(f"{stem}_at_{k}" in s.metrics for k in at)]
+    if len(at) < 2:
+        return None
+
+    def paint(axes: Axes) -> None:
+        for system in drawn:
+            look = Look.of(system.place, contents.base)
+            values = [system.metrics.get(f"{stem}_at_{k}", np.nan) for k in at]
+            axes.plot(
+                range(len(at)), values, look.line, color=look.stand_in, marker=look.marker,
+                markeredgecolor=PAPER, zorder=2.5 if look.colour else 2,
+            )  # fmt: skip
+        axes.set_xticks(range(len(at)), [str(k) for k in at])
+        axes.set_xlabel("first k passages")
+        percent_axis(axes)
+        axes.set_ylim(min(0.8, axes.get_ylim()[0]), 1.03)
+        axes.margins(x=0.06)
+
+    rows = [[system.name, *(percent(system.metrics.get(f"{stem}_at_{k}")) for k in at)] for system in drawn]
+    description = f"A line a system over k = {', '.join(map(str, at))}, in per cent of the questions."
+    return draw(stem, title, description, paint, ["system", *(f"k = {k}" for k in at)], rows, WIDE)
+
+
+def view_shares(contents: Contents, system: System, top: float) -> Chart | None:
+    """Share of questions whose best passage, and gold passage, each view wins; `top` is the axis's end."""
+    if not system.usage:
+        return None
+    look, views = Look.of(system.place, contents.base), len(next(iter(system.usage.values())))
+    series = [
+        ("of the first passages", system.usage.get(names.SHARE_OF_TOP_1), 1.0),
+        ("of the gold passages", system.usage.get(names.SHARE_OF_GOLD), 0.4),
+    ]
+    there = [(label, shares, alpha) for label, shares, alpha in series if shares is not None]
+
+    def paint(axes: Axes) -> None:
+        width = 0.76 / len(there)
+        for number, (label, shares, alpha) in enumerate(there):
+            place = np.arange(views) + (number - (len(there) - 1) / 2) * width
+            axes.bar(place, shares, width, color=look.stand_in, alpha=alpha, label=label)
+        axes.axhline(1 / views, color=MUTED, linewidth=1, linestyle=(0, (4, 3)))
+        _views_below(axes, views)
+        percent_axis(axes)
+        axes.set_ylim(0, top)
+        axes.legend(frameon=False, fontsize=10, ncols=2, loc="lower left", bbox_to_anchor=(-0.03, 1.0),
+                    borderpad=0, handlelength=1, handletextpad=0.5, columnspacing=1.2)  # fmt: skip
+
+    most, share = most_of(there[0][1])
+    return draw(
+        f"shares-{system.place}",
+        f"Which views win, {system.name}",
+        f"Bars, two a view. View {most} wins {percent(share)} {there[0][0]}; the dashed line is an even share, "
+        f"{percent(1 / views)}.",
+        paint,
+        ["view", *(label for label, _, _ in there)],
+        [[str(v + 1), *(percent(shares[v]) for _, shares, _ in there)] for v in range(views)],
+    )
+
+
+def alone(contents: Contents, system: System) -> Chart | None:
+    """Accuracy of each view alone beside that of all together, at the smallest k above 1."""
+    if not system.alone:
+        return None
+    metric = next((name for name in system.alone if not name.endswith("_at_1")), next(iter(system.alone)))
+    values, together = system.alone[metric], system.metrics.get(metric)
+    look = Look.of(system.place, contents.base)
+
+    def paint(axes: Axes) -> None:
+        axes.bar(range(len(values)), values, 0.7, color=look.stand_in)
+        if together is not None:
+            axes.axhline(together, color=INK, linewidth=1, linestyle=(0, (4, 3)))
+        _views_below(axes, len(values))
+        percent_axis(axes)
+        axes.set_ylim(0, 1.02)
+
+    best, value = most_of(values)
+    whole = "" if together is None else f"; all together reach {percent(together)}, the dashed line"
+    return draw(
+        f"alone-{system.place}",
+        f"{names.short(metric)} of each view alone, {system.name}",
+        f"A bar a view. View {best} is the best with {percent(value)}{whole}.",
+        paint,
+        ["view", *(names.short(name) for name in system.alone)],
+        [[str(v + 1), *(percent(of[v]) for of in system.alone.values())] for v in range(len(values))],
+    )
+
+
+def heat_map(contents: Contents, system: System, kind: Literal["attention", "cosine"]) -> Chart | None:
+    """Means between views i (down) and j (across), in the same colours for all systems."""
+    values: np.ndarray | None = getattr(system, kind)
+    if values is None:
+        return None
+    low, high = _scale(contents.systems, kind)
+    views = len(values)
+    scaled = np.clip((np.nan_to_num(values, nan=low) - low) / ((high - low) or 1), 0, 1)
+    image = np.zeros((views, views, 4))
+    image[..., :3], image[..., 3] = np.array(HEAT) / 255, DEEPEST * scaled
+
+    def paint(axes: Axes) -> None:
+        axes.grid(False)
+        axes.spines[:].set_visible(False)
+        axes.imshow(image, interpolation="none", extent=(-0.5, views - 0.5, views - 0.5, -0.5))
+        for (i, j), value in np.ndenumerate(values):
+            if views <= WRITTEN and not np.isnan(value):
+                axes.text(j, i, f"{value:.2f}", ha="center", va="center_baseline", fontsize=9)
+        every = -(-views // 16)
+        ticks = range(0, views, every)
+        axes.set_xticks(ticks, [str(view + 1) for view in ticks])
+        axes.set_yticks(ticks, [str(view + 1) for view in ticks])
+        axes.set_xlabel("view j")
+        axes.set_ylabel("view i")
+
+    shown = min(views, 16)
+    pairs = values[~np.eye(views, dtype=bool)]
+    there = pairs[~np.isnan(pairs)]
+    said = (
+        f"Between two views they are {there.min():.2f} to {there.max():.2f}."
+        if len(there)
+        else "No two views."
+    )
+    return draw(
+        f"{kind}-{system.place}",
+        f"{'Attention divergence' if kind == 'attention' else 'Cosine between views'}, {system.name}",
+        f"A square of {views} by {views} values. {said}",
+        paint,
+        ["view", *(str(view + 1) for view in range(shown))],
+        [[str(i + 1), *("" if np.isnan(v) else f"{v:.3f}" for v in values[i, :shown])] for i in range(shown)],
+        TALL,
+    )
+
+
+def views_a_passage(contents: Contents, system: System) -> Chart | None:
+    """How many passages have how many views; nothing where all have one."""
+    counts = system.views
+    if not counts or set(counts) <= {1}:
+        return None
+    look, total = Look.of(system.place, contents.base), sum(counts.values())
+    mean = sum(views * count for views, count in counts.items()) / total
+
+    def paint(axes: Axes) -> None:
+        axes.bar(list(counts), [count / total for count in counts.values()], 0.8, color=look.stand_in)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.set_xlabel("views")
+        if len(counts) == 1:
+            axes.set_xticks(list(counts))
+            axes.set_xlim(next(iter(counts)) - 3, next(iter(counts)) + 3)
+        percent_axis(axes)
+
+    return draw(
+        f"views-{system.place}",
+        f"Views a passage, {system.name}",
+        f"A bar a number of views, in per cent of {total:,} passages; {mean:.1f} on average.",
+        paint,
+        ["views", "passages", "share"],
+        [[str(views), f"{count:,}", percent(count / total)] for views, count in counts.items()],
+    )
+
+
+def most_of(values: Sequence[float]) -> tuple[int, float]:
+    """Which view, from 1, has the highest of these values, and that."""
+    most = int(np.argmax(values))
+    return most + 1, values[most]
+
+
+def _views_below(axes: Axes, views: int) -> None:
+    every = -(-views // 16)
+    axes.set_xticks(range(0, views, every), [str(view + 1) for view in range(0, views, every)])
+    axes.set_xlabel("view")
+
+
+def percent_axis(axes: Axes) -> None:
+    axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
+    axes.yaxis.set_major_formatter(PercentFormatter(1, 0, symbol=" %"))
+
+
+def widest(systems: Sequence[System]) -> float:
+    """The end of an axis on which all systems' shares of wins fit."""
+    shares: list[Mapping[str, list[float]]] = [system.usage for system in systems]
+    return 1.08 * max((share for of in shares for values in of.values() for share in values), default=1.0)
+
+
+def _scale(systems: Sequence[System], kind: str) -> tuple[float, float]:
+    """What the palest and the deepest colour of all systems' heat maps stand for."""
+    every = [values for system in systems if (values := getattr(system, kind)) is not None]
+    between = np.concatenate([values[~np.eye(len(values), dtype=bool)] for values in every])
+    between = between[~np.isnan(between)]
+    if kind == "cosine":
+        return (float(min(0.0, between.min())) if len(between) else 0.0), 1.0
+    return 0.0, float(between.max()) if len(between) else 1.0

@@ -1,0 +1,140 @@
+"""Which questions the report shows, and what every system found for them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from multiview.data.passages import PassageLookup
+from multiview.data.questions import draw, iterate_questions
+from multiview.evaluation.best import BEST_FILE
+from multiview.evaluation.evaluate import QUESTIONS_FILE, ranks_of
+from multiview.report.ancestry import Ancestor
+from multiview.report.contents import Asked, Hit, View
+
+MOST = 240
+"""Questions that are read; the page may have room for fewer."""
+
+HITS, FEW_HITS = 3, 2
+"""Passages of each system; the fewer where there are more than `MANY` systems."""
+MANY = 4
+
+GOLD = 3
+"""Gold passages that are named."""
+
+Outcome = Literal["won", "lost", "tied"]
+
+
+def outcome(rank: int | None, base: int | None) -> Outcome:
+    """Whether a system's first right passage stands above the baseline's (none: below all)."""
+    mine, other = (float("inf") if r is None else r for r in (rank, base))
+    return "won" if mine < other else "lost" if mine > other else "tied"
+
+
+def all_wrong(ranks: Iterable[int | None]) -> bool:
+    """Whether no system has a right passage first."""
+    return all(rank != 1 for rank in ranks)
+
+
+def chosen_questions(
+    folders: Sequence[Path], base: int, passages: Ancestor | None, questions: Ancestor | None
+) -> tuple[int, list[Asked], dict[str, tuple[str, str]]]:
+    """How many questions there are, at most `MOST` of them, and the passages that these name.
+
+    `folders` are the systems' evaluations of the same questions, `base` the place of the baseline. The questions
+    come in turns from those that some system wins, loses, that all get wrong, and the others, so that a page may end
+    after any of them. The memory that it takes does not grow with the corpus. Raises InputError for a passage that
+    is not in the corpus.
+    """
+    qids = pq.read_table(folders[0] / QUESTIONS_FILE, columns=["qid"])["qid"].to_pylist()
+    found_at = np.stack([ranks_of(folder) for folder in folders], axis=1)
+    ranks = np.where(np.isinf(found_at), 0, found_at).astype(np.int64)
+    if passages is None or questions is None:
+        return len(qids), [], {}
+    rows = _in_turns(qids, ranks, base)[:MOST]
+    chosen = {qids[row]: row for row in rows}
+    each = HITS if len(folders) <= MANY else FEW_HITS
+    hits = [_hits(folder, list(chosen), each) for folder in folders]
+    found = {q.qid: q for q in iterate_questions(questions.folder()) if q.qid in chosen}
+    asked = [
+        Asked(
+            qid=qid,
+            question=found[qid].question,
+            answers=found[qid].answers,
+            gold=found[qid].positive_ids[:GOLD],
+            ranks=tuple(int(rank) or None for rank in ranks[row]),
+            hits=tuple(of.get(qid, ()) for of in hits),
+        )
+        for qid, row in chosen.items()
+    ]
+    wanted = {hit.passage for of in hits for found in of.values() for hit in found}
+    wanted |= {id_ for question in asked for id_ in question.gold}
+    texts = PassageLookup(passages.folder()).texts(wanted) if wanted else {}
+    return len(qids), asked, texts
+
+
+def _in_turns(qids: Sequence[str], ranks: np.ndarray, base: int) -> list[int]:
+    """Rows of the questions by their ranks [q, systems], 0 where nothing right was found: by turns from their kinds, within a kind in a random order that does not change."""
+    kinds: dict[Any, list[int]] = defaultdict(list)
+    for row in sorted(range(len(qids)), key=lambda row: draw(0, qids[row])):
+        kinds[_kind(ranks[row].tolist(), base)].append(row)
+    first = [kinds[kind] for kind in ("won", "lost", "wrong", "right")]
+    longest = max(map(len, first))
+    return [kind[turn] for turn in range(longest) for kind in first if turn < len(kind)]
+
+
+def _kind(ranks: list[int], base: int) -> str:
+    known = [rank or None for rank in ranks]
+    if all_wrong(known):
+        return "wrong"
+    outcomes = [outcome(rank, known[base]) for rank in known]
+    # Most questions are lost where a weak system is among the rows: what is won is rarer, and comes first.
+    return "won" if "won" in outcomes else "lost" if "lost" in outcomes else "right"
+
+
+def _hits(folder: Path, qids: Sequence[str], each: int) -> dict[str, tuple[Hit, ...]]:
+    """The best passages of these questions, by question: the first one alone where the evaluation wrote no more."""
+    file = folder / BEST_FILE
+    if not file.exists():
+        rows = pq.read_table(folder / QUESTIONS_FILE, filters=[("qid", "in", list(qids))]).to_pylist()
+        return {row["qid"]: (_first_hit(row),) for row in rows if row["top_passage_id"] is not None}
+    rows = pq.read_table(file, filters=[("qid", "in", list(qids)), ("rank", "<=", each)]).to_pylist()
+    found: dict[str, list[Hit]] = defaultdict(list)
+    for row in sorted(rows, key=lambda row: row["rank"]):
+        found[row["qid"]].append(_hit(row))
+    return {qid: tuple(hits) for qid, hits in found.items()}
+
+
+def _hit(row: Mapping[str, Any]) -> Hit:
+    scores, starts, stops = (row[name] or [] for name in ("view_scores", "view_starts", "view_stops"))
+    starts, stops = starts or [None] * len(scores), stops or [None] * len(scores)
+    return Hit(
+        rank=row["rank"],
+        passage=row["passage_id"],
+        score=row["score"],
+        answer=bool(row["answer"]),
+        gold=bool(row["gold"]),
+        view=None if row["view"] is None else row["view"] + 1,
+        views=tuple(
+            View(number, *of) for number, of in enumerate(zip(scores, starts, stops, strict=True), start=1)
+        ),
+    )
+
+
+def _first_hit(row: Mapping[str, Any]) -> Hit:
+    spanned = row["top_start"] is not None
+    view = View(row["top_view"] + 1, row["top_score"], row["top_start"], row["top_stop"])
+    return Hit(
+        rank=1,
+        passage=row["top_passage_id"],
+        score=row["top_score"],
+        answer=row["rank_of_first_answer"] == 1,
+        gold=row["rank_of_first_gold"] == 1,
+        view=view.number if spanned else None,
+        views=(view,) if spanned else (),
+    )

@@ -1,0 +1,153 @@
+"""Gathers what the report shows, from a comparison, its evaluations and what these were made of."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from multiview import names
+from multiview.artifacts.staged import Staged
+from multiview.config import Model
+from multiview.errors import InputError
+from multiview.evaluation.evaluate import METRICS_FILE
+from multiview.evaluation.origins import Cost
+from multiview.evaluation.tables import (
+    ANALYSES_FILE,
+    SEEDS_FILE,
+    SETTINGS_FILE,
+    SIGNIFICANCE_FILE,
+    WON_FILE,
+    metric_names,
+)
+from multiview.events import read_events
+from multiview.model import bases
+from multiview.report.ancestry import Ancestor
+from multiview.report.choosing import chosen_questions
+from multiview.report.contents import Contents, System
+from multiview.report.trainings import trainings
+
+COSTS = tuple(field.name for field in fields(Cost))
+"""Metrics of a comparison, `SYSTEM/NAME`: what differs from run to run is in no file."""
+
+ACCURACY = "accuracy_at_"
+Found = TypeVar("Found")
+
+
+def gather(rows: Sequence[str], comparison: Staged, evaluations: Sequence[Staged], tell: Any) -> Contents:
+    """All of the page. `evaluations` are those of `rows`, the comparison's systems in order.
+
+    What is behind an evaluation and gone from the store is left out, with a warning.
+    """
+    found = {row: Ancestor.of(staged) for row, staged in zip(rows, evaluations, strict=True)}
+    metrics = _read(comparison.path, METRICS_FILE)
+    analyses = _read(comparison.path, ANALYSES_FILE)
+    significance = _read(comparison.path, SIGNIFICANCE_FILE)
+
+    def kept(what: str, look: Callable[[], Found], otherwise: Found) -> Found:
+        try:
+            return look()
+        except InputError as error:
+            tell.warning(f"the report leaves out {what}: {error}")
+            return otherwise
+
+    systems = []
+    for place, (row, staged) in enumerate(zip(rows, evaluations, strict=True)):
+        evaluation = found[row]
+        index = kept(f"{row}'s index", lambda e=evaluation: _input(e, "index"), None)
+        model = kept(f"{row}'s model", lambda e=evaluation: _input(e, "model"), None)
+        systems.append(
+            System(
+                name=row,
+                place=place,
+                metrics=metrics[row],
+                architecture=kept(f"{row}'s architecture", lambda m=model: _architecture(m), None),
+                analyses=analyses.get(row, {}),
+                views=kept(f"{row}'s views a passage", lambda i=index: _views(i), {}),
+                trainings=kept(f"{row}'s training", lambda m=model: trainings(m) if m else [], []),
+                **_tables(staged.path / names.ANALYSES),
+            )
+        )
+    first = next((evaluation for evaluation in found.values() if evaluation is not None), None)
+    passages = kept("the passages", lambda: _input(first, "passages"), None)
+    questions = kept("the questions", lambda: _input(first, "questions"), None)
+    folders = [staged.path for staged in evaluations]
+    base = next((s.place for s in systems if s.name == significance["baseline"]), 0)
+    number, asked, texts = kept(
+        "the questions", lambda: chosen_questions(folders, base, passages, questions), (0, [], {})
+    )
+    return Contents(
+        systems=systems,
+        baseline=significance["baseline"],
+        significance=significance,
+        passages=sum(file.rows or 0 for file in passages.record.files) if passages else 0,
+        questions=number,
+        asked=asked,
+        texts=texts,
+        digest=comparison.digest,
+        settings=_read(comparison.path, SETTINGS_FILE),
+        cost=_costs(rows, Ancestor.of(comparison)),
+        won=_read(comparison.path, WON_FILE),
+        seeds=_read(comparison.path, SEEDS_FILE),
+    )
+
+
+def _read(folder: Path, name: str) -> Any:
+    file = folder / name
+    return json.loads(file.read_text()) if file.exists() else {}
+
+
+def _costs(rows: Sequence[str], comparison: Ancestor | None) -> dict[str, dict[str, float]]:
+    """What the comparison told of the costs of its systems."""
+    told: dict[str, float] = {}
+    if comparison is not None:
+        events = read_events(comparison.store, comparison.record.data)
+        told = {event["name"]: event["value"] for event in events if event["event"] == "metric"}
+    costs = {row: {n: told[f"{row}/{n}"] for n in COSTS if f"{row}/{n}" in told} for row in rows}
+    return {row: of for row, of in costs.items() if of}
+
+
+def _input(ancestor: Ancestor | None, name: str) -> Ancestor | None:
+    return None if ancestor is None else ancestor.input(name)
+
+
+def _architecture(model: Ancestor | None) -> str | None:
+    if model is None:
+        return None
+    return Model.model_validate_json(model.file(bases.SETTINGS_FILE).read_bytes()).architecture
+
+
+def _views(index: Ancestor | None) -> dict[int, int]:
+    """How many passages have so many views, by the index's own table."""
+    if index is None:
+        return {}
+    views = pq.read_table(index.file("passages.parquet"), columns=["views"])["views"].to_pylist()
+    return dict(sorted(Counter(views).items()))
+
+
+def _tables(folder: Path) -> dict[str, Any]:
+    """Fields of a `System` that an evaluation's analyses fill."""
+    found: dict[str, Any] = {}
+    if (file := folder / "usage.parquet").exists():
+        usage = pq.read_table(file).to_pydict()
+        shares = (names.SHARE_OF_TOP_1, names.SHARE_OF_GOLD)
+        found["usage"] = {name: usage[name] for name in shares if name in usage}
+    if (file := folder / "each_view.parquet").exists():
+        found["alone"] = _alone(pq.read_table(file).to_pylist())
+    for name in ("attention", "cosine"):
+        if (file := folder / f"{name}.parquet").exists():
+            columns = pq.read_table(file).drop_columns("view").columns
+            found[name] = np.array([column.to_pylist() for column in columns], np.float64).T
+    return found
+
+
+def _alone(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:
+    views = [row for row in rows if row["view"] is not None]
+    metrics = metric_names({"": {name: 0.0 for name in rows[0] if name.startswith(ACCURACY)}})
+    return {name: [row[name] for row in views] for name in metrics}

@@ -1,0 +1,225 @@
+"""The step that makes the page: gathers, draws, and fills the templates."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from multiview import names
+from multiview.evaluation.tables import MARK, best_values, legend, marked_of, metric_names
+from multiview.report import charts, curves
+from multiview.report.choosing import all_wrong, outcome
+from multiview.report.contents import Contents, System
+from multiview.report.drawing import Chart, Look
+from multiview.report.gather import COSTS, gather
+from multiview.report.passages import MOST_BARS, bars, figure, pieces, shortened
+from multiview.report.summary import counted, duration, size, summary
+from multiview.report.trainings import CURVES
+
+LIMIT = 2_000_000
+"""Bytes of a page."""
+QUESTIONS_LIMIT = 1_100_000
+"""Bytes of its questions."""
+CHARTS_LIMIT = 1_000_000
+"""Bytes of what is drawn of the models."""
+SPARE = 20_000
+
+MODELS = 12
+"""Systems whose models are drawn."""
+SETTINGS = 600
+"""Values of settings that are listed."""
+LONGEST = {"title": 200, "question": 600, "answer": 200, "id": 120, "setting": 80}
+"""Characters of what users wrote."""
+ANSWERS = 8
+
+
+def report(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any) -> None:
+    """Step: one self-contained HTML page about a comparison, of less than two megabytes.
+
+    Inputs `comparison` and `evaluations`, in the order of `settings.comparison.rows`; output `report`: `report.html`.
+    It also shows what is in the records and the events behind them, such as training curves and costs.
+    """
+    contents = gather(settings.comparison.rows, inputs["comparison"], inputs["evaluations"], tell)
+    page = render(contents)
+    (output["report"] / names.REPORT_FILE).write_text(page, encoding="utf-8", errors="replace")
+    tell.fact("bytes", len(page.encode(errors="replace")))
+
+
+def render(contents: Contents) -> str:
+    """The page, with as many of the questions as there is room for."""
+    template = _environment(contents).get_template("report.html")
+    script, style = (_own(f"report.{kind}") for kind in ("js", "css"))
+    values = {system.name: system.metrics for system in contents.systems}
+    drawn, left_out = fitting(groups(contents), CHARTS_LIMIT)
+    settings = _settings(contents.settings)
+    listed = max(10, SETTINGS // len(contents.systems))
+    parts = {
+        "contents": contents,
+        "title": title(contents),
+        "script": Markup(script),
+        "script_hash": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        "style": Markup(style),
+        "summary": summary(contents),
+        "metrics": metric_names(values),
+        "best": best_values(values),
+        "equal": {
+            name: len({of[name] for of in values.values() if name in of}) == 1
+            for name in metric_names(values)
+        },
+        "marked": marked_of(contents.significance),
+        "legend": legend(contents.significance),
+        "settings": settings[:listed],
+        "more_settings": len(settings[listed:]),
+        "curves": metric_charts(contents),
+        "groups": drawn,
+        "left_out": left_out,
+    }
+    without = template.render(**parts, questions=Markup(), shown=0)
+    room = LIMIT - SPARE - len(without.encode(errors="replace"))
+    questions = _shown(contents, min(QUESTIONS_LIMIT, room))
+    return template.render(**parts, questions=Markup("\n").join(questions), shown=len(questions))
+
+
+def title(contents: Contents) -> str:
+    rows = [system.name for system in contents.systems]
+    if len(rows) == 1:
+        return rows[0]
+    return f"{rows[0]} against {rows[1]}" if len(rows) == 2 else f"{len(rows)} systems compared"
+
+
+def metric_charts(contents: Contents) -> list[Chart]:
+    drawn = (
+        charts.metric_curves(contents, "accuracy", "An answer among the first k passages"),
+        charts.metric_curves(contents, "recall", "Gold passages among the first k"),
+    )
+    return [chart for chart in drawn if chart]
+
+
+@dataclass(frozen=True)
+class Group:
+    """The same chart of several systems, side by side."""
+
+    title: str
+    note: str
+    charts: list[tuple[System, Chart]]
+
+
+def groups(contents: Contents) -> list[Group]:
+    """What is known of the models: a chart a system, on the same scale where they can be compared."""
+    systems = contents.systems[:MODELS]
+    top = charts.widest(systems)
+    painted: list[tuple[str, str, Callable[[System], Chart | None]]] = [
+        (
+            "Which views win",
+            "Share of the questions whose first passage, and whose gold passage, scores by that view; dashed: an even "
+            "share.",
+            lambda system: charts.view_shares(contents, system, top),
+        ),
+        (
+            "Each view alone",
+            "What one view retrieves as the passage's only vector; dashed: all views together.",
+            lambda system: charts.alone(contents, system),
+        ),
+        (
+            "Attention divergence",
+            "Whether two views look at different tokens; near 0 they look at the same.",
+            lambda system: charts.heat_map(contents, system, "attention"),
+        ),
+        (
+            "Cosine between views",
+            "Mean over the passages; near 1 two views are one.",
+            lambda system: charts.heat_map(contents, system, "cosine"),
+        ),
+        ("Views a passage", "", lambda system: charts.views_a_passage(contents, system)),
+        (
+            "Views that win in training",
+            "Share of the training questions whose positive passage scores by that view.",
+            lambda system: curves.view_wins(contents, system),
+        ),
+    ]
+    painted += [
+        (title, "", lambda system, name=name: curves.training_curve(contents, system, name))
+        for name, title in CURVES.items()
+    ]
+    found = [
+        Group(title, note, [(system, chart) for system in systems if (chart := paint(system))])
+        for title, note, paint in painted
+    ]
+    return [group for group in found if group.charts]
+
+
+def fitting(groups: list[Group], room: int) -> tuple[list[Group], list[str]]:
+    """Those that there is room for, the first ones first, and the titles of the others."""
+    shown, left = [], []
+    for group in groups:
+        room -= (size := sum(chart.bytes for _, chart in group.charts))
+        if room >= 0:
+            shown.append(group)
+        else:
+            room += size
+            left.append(group.title)
+    return shown, left
+
+
+def _shown(contents: Contents, room: int) -> list[Markup]:
+    """Questions as HTML, by turns from all kinds, until there is no room; those on which systems differ first."""
+    template = _environment(contents).get_template("question.html")
+    rendered: list[tuple[int, Markup]] = []
+    for asked in contents.asked:
+        ranks = asked.ranks
+        outcomes = [outcome(rank, ranks[contents.base]) for rank in ranks]
+        text = template.render(asked=asked, outcomes=outcomes, wrong=all_wrong(ranks), contents=contents)
+        room -= len(text.encode(errors="replace")) + 1
+        if room < 0:
+            break
+        kind = 0 if {"won", "lost"} & set(outcomes) else 1 if all_wrong(ranks) else 2
+        rendered.append((kind, Markup(text)))
+    return [text for _, text in sorted(rendered, key=lambda one: one[0])]
+
+
+def _settings(settings: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, dict[str, str]]]:
+    """Setting to each system's value, as text."""
+    found = sorted({name for of in settings.values() for name in of})
+    return [
+        (name, {system: _text(of[name]) for system, of in settings.items() if name in of}) for name in found
+    ]
+
+
+def _text(value: Any) -> str:
+    return shortened(value if isinstance(value, str) else str(value), LONGEST["setting"])
+
+
+def cost_text(value: float, name: str) -> str:
+    if name.endswith("_seconds"):
+        return duration(value)
+    return size(value) if name.endswith("_bytes") else f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
+
+
+def _environment(contents: Contents) -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("multiview.report"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"short": names.short, "shortened": shortened, "figure": figure, "cost": cost_text}
+    looks = [Look.of(system.place, contents.base) for system in contents.systems]
+    environment.globals |= {
+        "looks": looks, "pieces": pieces, "bars": bars, "counted": counted, "LONGEST": LONGEST,
+        "ANSWERS": ANSWERS, "MODELS": MODELS, "COSTS": COSTS, "MARK": MARK,
+        "MOST_BARS": MOST_BARS,
+    }  # fmt: skip
+    return environment
+
+
+def _own(name: str) -> str:
+    return (files("multiview.report") / "templates" / name).read_text(encoding="utf-8")

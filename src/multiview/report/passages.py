@@ -1,0 +1,93 @@
+"""A found passage as the page shows it: the text that matched marked, and a bar a view."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from multiview.report.contents import Hit, View
+
+LONGEST = 700
+"""Characters of a text that are shown."""
+BEFORE = 200
+"""Of them before the snippet that matched, where the text is longer."""
+MOST_BARS = 16
+"""Views with a bar; the others are counted."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A run of a passage's text."""
+
+    text: str
+    view: int | None = None
+    """The view that stands for it, where one begins here."""
+    won: bool = False
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A view's score: `width` in per cent of the widest."""
+
+    view: int
+    score: str
+    width: int
+    won: bool
+
+
+def shortened(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 1].rstrip()}…"
+
+
+def figure(score: float) -> str:
+    """A score to two decimals, one below 1, as those of fused rankings are, to four."""
+    return f"{score:.2f}" if abs(score) >= 1 or score == 0 else f"{score:.4f}"
+
+
+def pieces(text: str, hit: Hit) -> list[Piece]:
+    """The text cut at its views' borders, shortened around the view that won; whole where views overlap but for
+    that one. A view of the whole text is not worth a mark."""
+    spans = [view for view in _spanned(hit.views, len(text)) if (view.start, view.stop) != (0, len(text))]
+    won = next((view for view in spans if view.number == hit.view), None)
+    if any(one.stop > other.start for one, other in itertools.pairwise(spans)):  # type: ignore[operator]
+        spans = [won] if won else []
+    at = won.start if won and won.start is not None else 0
+    low = max(0, min(at - BEFORE, len(text) - LONGEST)) if len(text) > LONGEST else 0
+    high = min(len(text), low + LONGEST)
+    found, end = [Piece("…")] if low else [], low
+    for view in spans:
+        start, stop = max(view.start or 0, low), min(view.stop or 0, high)
+        if start >= stop:
+            continue
+        found += [Piece(text[end:start])] if start > end else []
+        found.append(Piece(text[start:stop], view.number, view is won))
+        end = stop
+    found += [Piece(text[end:high])] if end < high else []
+    return [*found, Piece("…")] if high < len(text) else found
+
+
+def _spanned(views: Sequence[View], length: int) -> list[View]:
+    """Those that stand for a part of the text, in its order."""
+    there = [
+        v for v in views if v.start is not None and v.stop is not None and 0 <= v.start < v.stop <= length
+    ]
+    return sorted(there, key=lambda view: (view.start, view.stop))
+
+
+def bars(hit: Hit, hits: Sequence[Hit]) -> list[Bar]:
+    """A bar a view of one of `hits`, all on the same scale; none for a passage of one view."""
+    if len(hit.views) < 2:
+        return []
+    scores = [view.score for other in hits for view in other.views]
+    low, high = min(scores), max(scores)
+    shown = sorted(hit.views, key=lambda view: (view.number != hit.view, view.number))[:MOST_BARS]
+    return [
+        Bar(
+            view=view.number,
+            score=figure(view.score),
+            width=round(6 + 94 * (view.score - low) / (high - low)) if high > low else 100,
+            won=view.number == hit.view,
+        )
+        for view in sorted(shown, key=lambda view: view.number)
+    ]

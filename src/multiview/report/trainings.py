@@ -1,0 +1,58 @@
+"""The trainings behind a model, and their curves."""
+
+from __future__ import annotations
+
+from multiview.events import read_events
+from multiview.report.ancestry import Ancestor
+from multiview.report.contents import Training
+
+CURVES = {"loss": "Training loss", "temperature": "Temperature", "fallback_share": "Share of fallbacks"}
+"""Metrics of a training with a chart of their own, and its title."""
+WINS = ("view_", "_wins")
+MOST_VIEWS = 16
+"""Views whose wins are drawn; a model with more shows its first ones."""
+
+POINTS = 24
+"""Points of a curve that are kept."""
+
+
+def trainings(model: Ancestor) -> list[Training]:
+    """A model's warm-up and rounds, the first one first; none for a model that was not trained here.
+
+    A round reads negatives that were mined with the model of the round before, whatever it started from.
+    Raises InputError if a record on the way is gone.
+    """
+    rounds: list[Ancestor] = []
+    at: Ancestor | None = model
+    while at is not None and at.record.step == "train":
+        rounds.insert(0, at)
+        negatives = at.input("negatives")
+        at = negatives.input("model") if negatives is not None and negatives.record.step == "mine" else None
+    start = rounds[0].input("start") if rounds else model
+    warmed = [start] if start is not None and start.record.step == "warm-up" else []
+    named = [("warm-up", made) for made in warmed]
+    named += [(f"round {number}", made) for number, made in enumerate(rounds, start=1)]
+    return [Training(name, curves) for name, made in named if (curves := _curves(made))]
+
+
+def _curves(made: Ancestor) -> dict[str, dict[int, float]]:
+    """What the attempt told as it trained; of a step that was told twice, the last value."""
+    curves: dict[str, dict[int, float]] = {}
+    for event in read_events(made.store, made.record.data):
+        if event["event"] == "metric" and event["step"] is not None and _drawn(event["name"]):
+            curves.setdefault(event["name"], {})[event["step"]] = event["value"]
+    return {name: _thinned(dict(sorted(curve.items()))) for name, curve in curves.items()}
+
+
+def _drawn(name: str) -> bool:
+    if name in CURVES:
+        return True
+    number = name.removeprefix(WINS[0]).removesuffix(WINS[1])
+    return name == f"{WINS[0]}{number}{WINS[1]}" and number.isdigit() and int(number) <= MOST_VIEWS
+
+
+def _thinned(curve: dict[int, float]) -> dict[int, float]:
+    """At most `POINTS` of its points, the last one among them."""
+    every = -(-len(curve) // POINTS)
+    kept = list(curve.items())[::-1][::every][::-1]
+    return dict(kept)

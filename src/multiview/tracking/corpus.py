@@ -1,0 +1,29 @@
+"""The tag that says which corpus a run and its steps are about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from multiview import names
+from multiview.artifacts.record import split_address
+from multiview.lineage import corpus_name, corpus_of, trace
+from multiview.runs import StepState
+
+DIGITS = 8
+"""Digits of the passages' digest that are shown."""
+
+
+def corpus_tag(states: Iterable[StepState]) -> str | None:
+    """The passages that steps are about: the names of their files and their digest, `passages.parquet@4c1fb96f`.
+
+    Where no step reads or makes them, as in a comparison of finished evaluations, those of the steps' inputs.
+    """
+    read = [reference for state in states for of in state.inputs.values() for reference in of]
+    made = [reference for state in states for reference in state.outputs.values()]
+    passages = [r for r in (*made, *read) if split_address(r.address)[1] == names.PASSAGES]
+    if not passages and not read:
+        return None
+    found = corpus_of(trace(passages[:1] or read[:1]))
+    if found is None:
+        return f"@{passages[0].digest[:DIGITS]}" if passages else None
+    return f"{corpus_name(found)}@{found.digest[:DIGITS]}"

@@ -1,0 +1,97 @@
+"""Descriptions of MLflow runs, as Markdown: what a run found, what a step read and made, what to do next."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from multiview import names
+from multiview.artifacts.record import Reference, read_record, split_address
+from multiview.artifacts.store import Store
+from multiview.evaluation.tables import markdown_table
+from multiview.runs import Run, StepState
+
+LONGEST = 5000
+"""Characters of a description; MLflow takes 8000 and cuts what is longer without a word."""
+INPUTS = 12
+"""Inputs of a step that are listed; the others are counted."""
+TABLE_FILE = "table.md"
+METRICS_FILE = "metrics.json"
+
+
+def of_run(store: Store, run: Run, states: Iterable[StepState], corpus: str | None) -> str:
+    """What a run is about, its table, and the commands that go on from it."""
+    states = list(states)
+    systems = ", ".join(run.architectures)
+    about = f"{run.pipeline}{f' of {systems}' if systems else ''}{f' over {corpus}' if corpus else ''}"
+    words = [about, _failures(states), _table(store, states), _next(run, states)]
+    return "\n\n".join(word for word in words if word)
+
+
+def of_step(run: Run, state: StepState) -> str:
+    """What a step read and made."""
+    read = [(name, reference) for name, of in state.inputs.items() for reference in of]
+    lines = [f"| reads {name} | {_address(reference)} |" for name, reference in read[:INPUTS]]
+    if len(read) > INPUTS:
+        lines.append(f"| reads | {len(read) - INPUTS} more |")
+    lines += [f"| makes {kind} | {_address(reference)} |" for kind, reference in state.outputs.items()]
+    table = "\n".join(["| | |", "|---|---|", *lines]) if lines else ""
+    outputs = [reference.address for reference in state.outputs.values()]
+    further = _commands([f"multiview lineage {outputs[0]}"]) if outputs else ""
+    return "\n\n".join(part for part in (f"{state.path} of run {run.id}", table, further) if part)
+
+
+def of_model(run: Run, state: StepState, reference: Reference) -> str:
+    """What a logged model is."""
+    command = _commands([f"multiview lineage {reference.address}"])
+    return f"{state.path} of run {run.id}\n\n{command}"
+
+
+def _address(reference: Reference) -> str:
+    return f"`{reference.address}`" + (f" {reference.file}" if reference.file else "")
+
+
+def _failures(states: list[StepState]) -> str:
+    failed = [f"- {state.path}: {state.error}" for state in states if state.status == "failed"]
+    return "\n".join(["Failed:", "", *failed]) if failed else ""
+
+
+def _table(store: Store, states: list[StepState]) -> str:
+    """The table of the run's comparison, or of its evaluations."""
+    for state in states:
+        if text := _file(store, state, names.COMPARISON, TABLE_FILE):
+            return text.decode() if len(text) < LONGEST else ""
+    metrics = {
+        state.path.split("/")[0]: json.loads(text)
+        for state in states
+        if (text := _file(store, state, names.EVALUATION, METRICS_FILE))
+    }
+    table = markdown_table(metrics) if metrics else ""
+    return f"{table}\nper cent" if table and len(table) < LONGEST else ""
+
+
+def _file(store: Store, state: StepState, kind: str, name: str) -> bytes | None:
+    """A file of a step's output; None where the step has no such output, or it is not in this store."""
+    if kind not in state.outputs:
+        return None
+    record = read_record(store, kind, split_address(state.outputs[kind].address)[2])
+    return store.read(f"{record.data}/{name}") if record else None
+
+
+def _next(run: Run, states: list[StepState]) -> str:
+    """Commands: the last index of each system to ask, the lineage, a rerun."""
+    made = [state for state in states if state.status in ("done", "found")]
+    indexes = {
+        state.path.split("/")[0]: state.outputs[names.INDEX].address
+        for state in sorted(made, key=lambda state: state.path)
+        if names.INDEX in state.outputs
+    }
+    evaluated = [state.path for state in made if state.step == "evaluate"]
+    commands = [f"multiview lineage {run.id} --verify"] if made else []
+    commands += [f"multiview search QUESTION --index {address}" for address in list(indexes.values())[:6]]
+    commands += [f"python -m pipelines rerun {path} --from {run.id}" for path in evaluated[:1]]
+    return _commands(commands)
+
+
+def _commands(lines: list[str]) -> str:
+    return "\n".join(["```", *lines, "```"]) if lines else ""

@@ -1,0 +1,107 @@
+"""The passages of a warm-up with their queries: mapped into memory, never held."""
+
+import gc
+import random
+import tracemalloc
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from multiview.config import Train
+from multiview.data.passages import SCHEMA, Passage
+from multiview.data.questions import draw
+from multiview.errors import InputError
+from multiview.generation.queries import write_queries
+from multiview.training.mapped import MappedPassages
+from multiview.training.stream import QueryStream
+
+Rows = list[tuple[Passage, tuple[str, ...]]]
+
+
+def rows(count: int, words: int = 4) -> Iterator[tuple[Passage, tuple[str, ...]]]:
+    """Passages of some `words`, in no order of their ids; every fourth was asked nothing."""
+    draws = random.Random(count)
+    for number in range(count):
+        text = " ".join(f"{draws.random():.6f}" for _ in range(words))
+        asked = tuple(f"{text[:60]} {query}" for query in (1, 2, 1, 3)[: number % 4])
+        yield Passage(f"p{number * 7919 % 10007}", f"é{number}", text, (3, len(text))), asked
+
+
+def corpus(folder: Path, of: Iterator[tuple[Passage, tuple[str, ...]]], shards: int = 2) -> tuple[Path, Path]:
+    """Folders of the passages and of their queries, shard by shard."""
+    found = list(of)
+    passages, queries = folder / "passages", folder / "queries"
+    passages.mkdir(parents=True)
+    queries.mkdir()
+    for shard in range(shards):
+        part = found[len(found) * shard // shards : len(found) * (shard + 1) // shards]
+        columns = [[p.id, p.title, p.text, list(p.sentence_ends), ""] for p, _ in part]
+        table = pa.table([list(column) for column in zip(*columns, strict=True)], schema=SCHEMA)
+        pq.write_table(table, passages / f"shard-{shard:02d}.parquet", row_group_size=1000)
+        write_queries([(p.id, asked) for p, asked in part], queries / f"shard-{shard:02d}.parquet")
+    return passages, queries
+
+
+def test_mapped_passages_are_those_of_the_corpus(tmp_path: Path) -> None:
+    written = list(rows(2300))
+    mapped = MappedPassages(*corpus(tmp_path, iter(written)), tmp_path)
+    assert len(mapped) == 2300 and list(mapped) == [passage.id for passage, _ in written]
+    for passage, asked in written[::97]:
+        assert mapped[passage.id] == passage
+        assert mapped.queries(passage.id) == tuple(dict.fromkeys(asked))
+    assert mapped.asked.to_pylist() == [passage.id for passage, asked in written if asked]
+    for name in ("p", "p99999", "q"):
+        assert name not in mapped
+        with pytest.raises(KeyError):
+            mapped.queries(name)
+
+
+def test_queries_of_other_passages_are_refused(tmp_path: Path) -> None:
+    written = list(rows(30))
+    passages, _ = corpus(tmp_path / "a", iter(written))
+    _, queries = corpus(tmp_path / "b", iter(written[::-1]))
+    with pytest.raises(InputError, match="they were generated from other passages"):
+        MappedPassages(passages, queries, tmp_path)
+
+
+def test_the_warm_up_takes_each_passage_s_next_query_every_epoch() -> None:
+    own = {passage.id: tuple(dict.fromkeys(asked)) for passage, asked in rows(20) if asked}
+    stream = QueryStream(
+        pa.chunked_array([list(own)]), own.__getitem__, Train(batch_size=4, epochs=3, negatives=7)
+    )
+    size = stream.steps_per_epoch * stream.batch_size
+    for item in range(len(stream)):
+        example, epoch = stream[item], item // size
+        asked = own[example.positive]
+        assert example.question.question == asked[epoch % len(asked)]
+        assert example.question.positive_ids == (example.positive,) and example.negatives == ()
+        order = sorted(own, key=lambda id_, epoch=epoch: draw(stream.settings.seed, f"{epoch}:{id_}"))
+        assert example.positive == order[item % size]
+
+
+def taken(folder: Path, passages: int) -> np.ndarray:
+    """Bytes that mapping a corpus and going through it takes: at the end, and Python's at most."""
+    places = corpus(folder, rows(passages, words=300))
+    gc.collect()
+    before = pa.total_allocated_bytes()
+    tracemalloc.start()
+    try:
+        mapped = MappedPassages(*places, folder)
+        stream = QueryStream(mapped.asked, mapped.queries, Train(batch_size=8, epochs=1))
+        for item in range(0, len(stream), 50):
+            assert len(mapped[stream[item].positive].text) > 2000
+        arrow = pa.total_allocated_bytes() - before
+        return np.array(tracemalloc.get_traced_memory()) + arrow
+    finally:
+        tracemalloc.stop()
+
+
+def test_memory_does_not_grow_with_the_texts(tmp_path: Path) -> None:
+    """A passage and its queries have 3 kB here; what grows is an id and a place in an order."""
+    taken(tmp_path / "warm", 10)
+    growth = taken(tmp_path / "large", 6000) - taken(tmp_path / "small", 2000)
+    assert (growth < 4000 * 100).all()

@@ -1,0 +1,197 @@
+"""The page: its numbers, its text, and where it is shown."""
+
+import itertools
+import json
+import math
+import re
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from multiview import names
+from multiview.errors import InputError
+from multiview.evaluation.runs import read_qrels, read_run
+from multiview.runner import execute
+from tests.report.hostile import HOSTILE, hostile_world
+from tests.report.reading import Element, read
+from tests.report.world import AT, PASSAGES, QUESTIONS, World
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory) -> World:
+    return World(tmp_path_factory.mktemp("world"))
+
+
+@pytest.fixture(scope="module")
+def text(world) -> str:
+    return world.page()
+
+
+@pytest.fixture(scope="module")
+def page(text) -> Element:
+    return read(text)
+
+
+def test_the_numbers_are_those_of_the_comparison_and_of_a_recomputation_from_the_run_file(world, page):
+    shown: dict[str, dict[str, float]] = {}
+    for value in page.all("data"):
+        if "data-metric" in value.attributes:
+            system = world.rows[int(value.attributes["data-system"])]
+            shown.setdefault(system, {})[value.attributes["data-metric"]] = float(value.attributes["value"])
+            assert value.text == f"{100 * float(value.attributes['value']):.1f}"
+    assert shown == json.loads((world.comparison.path / "metrics.json").read_text())
+
+    texts = {passage.id: passage.text for passage in PASSAGES}
+    for system, staged in zip(world.rows, world.evaluations, strict=True):
+        run, gold = read_run(staged.path / "run.trec"), read_qrels(staged.path / "qrels.trec")
+        expected: dict[str, list[float]] = {}
+        for question in QUESTIONS:
+            found = [name for name, _ in run.get(question.qid, [])]
+            holds = [any(answer in texts[name] for answer in question.answers) for name in found]
+            right = [name in gold[question.qid] for name in found]
+            for k in AT:
+                expected.setdefault(f"accuracy_at_{k}", []).append(float(any(holds[:k])))
+                expected.setdefault(f"recall_at_{k}", []).append(sum(right[:k]) / len(gold[question.qid]))
+            first = next((rank for rank, hit in enumerate(right, start=1) if hit), None)
+            expected.setdefault("mrr_at_10", []).append(1 / first if first else 0.0)
+            gains = [1 / math.log2(rank + 1) for rank in range(1, 11)]
+            ideal = sum(gains[: len(gold[question.qid])])
+            won = sum(gain for gain, hit in zip(gains, right, strict=False) if hit)
+            expected.setdefault("ndcg_at_10", []).append(won / ideal)
+        assert {name: pytest.approx(np.mean(of)) for name, of in expected.items()} == shown[system]
+
+
+def test_marks_intervals_and_costs_are_the_comparisons(world, page):
+    significance = json.loads((world.comparison.path / "significance.json").read_text())
+    (table,) = page.all("table", class_="metrics")
+    for row, system in zip(table.all("tr")[1:], world.rows, strict=True):
+        for cell in row.all("td"):
+            (data,) = cell.all("data")
+            told = significance["systems"][system][data.attributes["data-metric"]]
+            low, high = (f"{100 * told[end]:.1f}" for end in ("low", "high"))
+            assert cell.one("span", class_="interval").text == f"{low}–{high}"
+            marked = told["corrected_p"] is not None and told["corrected_p"] < 0.05
+            assert bool(cell.all("span", class_="mark")) == marked
+    cost = page.one("section", id="cost")
+    assert [cell.text for cell in cost.all("tr")[1].all("td")] == ["2 min 5 s", "1 min 1 s", "16.4 kB", "812"]
+
+
+def test_every_chart_has_a_name_a_description_and_its_numbers(page):
+    charts = page.all("figure")
+    titles = [chart.one("title").text for chart in charts]
+    for kind in ("Which views win", "acc@2 of each view alone", "Attention divergence", "Cosine between views",
+                 "Views a passage", "Views that win in training", "Training loss", "Temperature", "Share of fallbacks"):  # fmt: skip
+        assert [title for title in titles if title.startswith(kind)] == [f"{kind}, mvr", f"{kind}, camvr"]
+    ids = [element.attributes["id"] for element in page.walk() if "id" in element.attributes]
+    assert len(set(ids)) == len(ids)
+    for chart in charts:
+        svg = chart.one("svg")
+        assert svg.attributes["role"] == "img" and svg.one("desc").text.endswith(".")
+        assert svg.attributes["aria-labelledby"].split() == [e.attributes["id"] for e in svg.children[:2]]  # type: ignore[union-attr]
+        assert chart.one("details").all("td")
+        assert "#0" not in "".join(e.attributes.get("style", "") for e in svg.walk()), "a colour of its own"
+    loss = next(chart for chart in charts if chart.one("title").text == "Training loss, mvr")
+    rows = [[cell.text for cell in row.walk() if cell.tag in ("th", "td")] for row in loss.all("tr")[1:]]
+    assert rows == [
+        *(["round 1", str(step), value] for step, value in ((10, "3"), (20, "2"), (30, "1"))),
+        *(["round 2", str(step), value] for step, value in ((10, "1.5"), (20, "1"), (30, "0.5"))),
+    ]
+
+
+def test_a_question_shows_what_matched_with_every_views_score(page):
+    questions = {question.one("code").text: question for question in page.all("details", class_="question")}
+    assert set(questions) == {question.qid for question in QUESTIONS}
+    shown = questions["q0"]
+    assert shown.one("span", class_="asked").text == "What made Marohaven wealthy?"
+    assert [definition.text for definition in shown.all("dd")] == ["glass", "Marohaven", "q0"]
+    assert [rank.one("b").text for rank in shown.all("span", class_="rank")] == ["2", "1", "1"]
+    mvr, camvr, bm25 = shown.all("section", class_="found")
+    assert [title.text for title in mvr.all("p", class_="title")] == [
+        "Pirenburg 20.00",
+        "Marohaven 19.00 answer gold",
+    ]
+    (text,) = camvr.all("p", class_="text")
+    assert text.one("mark").text == "It is old."
+    assert (
+        "".join(c if isinstance(c, str) else c.text for c in text.children if not _is(c, "sup"))
+        == PASSAGES[0].text
+    )
+    scores = [(bar.one("span", class_="number").text, bar.one("span", class_="score").text)
+              for bar in camvr.one("ol", class_="views").all("li")]  # fmt: skip
+    assert scores == [("1", "19.00"), ("2", "20.00"), ("3", "19.00"), ("4", "18.00")]
+    assert not bm25.all("mark") and not bm25.all("ol", class_="views")
+    assert "Found nothing." in questions["q4"].all("section", class_="found")[2].text
+    assert questions["q4"].attributes["data-outcome"].split() == ["wrong"]
+    assert questions["q0"].attributes["data-outcome"].split() == ["won-1", "won-2"]
+
+
+def _is(child: Element | str, tag: str) -> bool:
+    return isinstance(child, Element) and child.tag == tag
+
+
+def test_what_users_wrote_is_text(tmp_path):
+    world = hostile_world(tmp_path)
+    for name in ("settings.json", "won.json"):
+        values = {row: {"won": 1, "lost": 1, "tied": 1} for row in world.rows}
+        settings = {row: {f"setting {HOSTILE[0]}": f"value {row}"} for row in world.rows}
+        (world.comparison.path / name).write_text(json.dumps(settings if name == "settings.json" else values))
+    page = read(world.page())
+    text = page.text
+    for hostile in HOSTILE:
+        for place in ("title", "text", "question", "answer", "qid"):
+            assert f"{place} {hostile}" in text, place
+    for row in world.rows:
+        assert (
+            row in page.one("ul", class_="key").text
+            and f"value {row}" in page.one("section", id="settings").text
+        )
+    assert len(page.all("script")) == 1 and not page.all("img") and len(page.all("h1")) == 1
+    assert not any(name.startswith("on") for element in page.walk() for name in element.attributes)
+    asked = page.all("span", class_="asked")
+    assert asked and all(element.attributes["dir"] == "auto" for element in asked)
+
+
+def test_nothing_is_loaded_from_anywhere(text, page):
+    for element in page.walk():
+        for name, value in element.attributes.items():
+            if name in ("src", "href", "srcset", "data", "action", "poster", "xlink:href"):
+                assert value.startswith(("#", "data:")), (element.tag, name, value)
+    assert not re.search(r"url\((?!#)|@import|https?://", text)
+    policy = next(m for m in page.all("meta") if "http-equiv" in m.attributes).attributes["content"]
+    assert "default-src 'none'" in policy and "script-src 'sha256-" in policy
+
+
+def test_headings_are_in_order_and_the_page_has_a_language(page):
+    assert page.one("html").attributes["lang"] == "en"
+    levels = [int(element.tag[1]) for element in page.walk() if re.fullmatch("h[1-6]", element.tag)]
+    assert levels[0] == 1 and levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
+
+
+# --- the step ----------------------------------------------------------------------------------
+
+
+def test_kubeflow_shows_the_page_itself(world, text, tmp_path):
+    """An HTML artifact's file is the page; its metadata lead to the store, as every artifact's."""
+    output = SimpleNamespace(metadata={}, path=str(tmp_path / "report"))
+    context = json.dumps({"store": world.store.url, "run": "run"})
+    config = json.dumps({"comparison": {"rows": list(world.rows)}})
+    inputs = {
+        "comparison": SimpleNamespace(metadata=_metadata(world, "comparison")),
+        "evaluations": [world.address(f"{row}-evaluation") for row in world.rows],
+    }
+    address = execute("report", context, "report", config, inputs, {"report": output})
+    shown = (tmp_path / "report").read_text(encoding="utf-8")
+    assert shown.startswith("<!doctype html>") and shown == text
+    (stored,) = (world.store.root / names.REPORT).glob("*/attempts/*/report.html")
+    assert stored.read_text(encoding="utf-8") == shown
+    assert output.metadata["address"] == address and len(output.metadata["digest"]) == 64
+
+    stored.unlink()
+    with pytest.raises(InputError, match=r"report\.html is missing: remove the folder"):
+        execute("report", context, "report", config, inputs, {"report": output})
+
+
+def _metadata(world: World, key: str) -> dict[str, str]:
+    return {"address": world.address(key), "digest": world.made[key].digest, "path": key}

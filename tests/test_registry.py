@@ -1,0 +1,134 @@
+"""Registered models: versions that stand for indexes, and aliases that mirror a mapping."""
+
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from mlflow import MlflowClient
+
+from multiview import cli, tracking
+from multiview.artifacts.attempt import Attempt
+from multiview.artifacts.record import Reference
+from multiview.artifacts.store import LocalStore
+from multiview.errors import InputError
+from multiview.runs import Run, StepState, write_run, write_state
+
+
+def publish(store: LocalStore, kind: str, key: str, inputs: dict | None = None, **more) -> Reference:
+    attempt = Attempt(store, kind, key)
+    (attempt.path / "data").write_text(f"{kind} {key}")
+    record, _ = attempt.publish(step=kind, step_version=0, config={}, inputs=inputs or {}, **more)
+    return Reference(address=f"{store.url}/{record.folder}", digest=record.digest)
+
+
+def tell_index(store: LocalStore, key: str) -> Reference:
+    """An index over a small corpus, made by the only step of a run that has its name."""
+    sources = {"corpus": [{"name": "my passages.parquet", "sha256": "0" * 64}]}
+    passages = publish(store, "passages", f"p-{key}", sources=sources)
+    embeddings = publish(store, "embeddings", f"e-{key}", {"passages": [passages]})
+    facts = {"passages": 1200, "views": 4000, "dim": 8}
+    index = publish(store, "index", f"i-{key}", {"embeddings": [embeddings]}, facts=facts)
+    write_run(store, Run(id=key, pipeline="training", config={}, steps=["camvr/index"]))
+    made = {"inputs": {"embeddings": [embeddings]}, "outputs": {"index": index}}
+    state = StepState.model_validate(
+        {"path": "camvr/index", "step": "index", "status": "done", "ended": 1.0, **made}
+    )
+    write_state(store, key, state)
+    return index
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory) -> LocalStore:
+    return LocalStore(tmp_path_factory.mktemp("store"))
+
+
+@pytest.fixture(scope="module")
+def uri(store) -> str:
+    return f"sqlite:///{store.root}/mlflow.db"
+
+
+@pytest.fixture(scope="module")
+def indexes(store, uri) -> list[Reference]:
+    """Three, of which MLflow knows the first one's run."""
+    made = [tell_index(store, key) for key in ("one", "two", "three")]
+    tracking.ship(store, "one", uri)
+    return made
+
+
+def aliases(uri: str, name: str) -> dict[str, str]:
+    return {alias: str(of) for alias, of in MlflowClient(uri).get_registered_model(name).aliases.items()}
+
+
+def test_an_index_is_one_version_however_often_it_is_registered(indexes, uri):
+    name = tracking.model_name(indexes[0])
+    assert name == "multiview-my-passages.parquet"
+    assert [tracking.register(uri, index, name) for index in indexes[:2]] == ["1", "2"]
+    assert tracking.register(uri, indexes[0], name, ["champion"]) == "1"
+    assert len(MlflowClient(uri).search_model_versions(f"name = '{name}'")) == 2
+    assert tracking.registered_index(uri, f"models:/{name}@champion") == indexes[0].address
+    assert tracking.registered_index(uri, f"models:/{name}/2") == indexes[1].address
+
+
+def test_a_version_names_the_run_that_built_it(indexes, uri):
+    tracking.register(uri, indexes[0], "of-run")
+    version = MlflowClient(uri).get_model_version("of-run", "1")
+    assert version.run_id is not None
+    tags = MlflowClient(uri).get_run(version.run_id).data.tags
+    assert (tags["multiview.run"], tags["multiview.step"]) == ("one", "index")
+    assert version.source == f"runs:/{version.run_id}/index"
+    assert version.tags == {"multiview.index": indexes[0].address, "sha256": indexes[0].digest}
+    assert version.description == "1,200 passages, 4,000 views of width 8"
+
+
+def test_aliases_are_repaired_from_a_mapping_and_others_left_alone(indexes, uri):
+    one, two, three = indexes
+    client = MlflowClient(uri)
+    assert tracking.repair(uri, "mirror", {"champion": one}) == {"champion": "1"}
+    client.set_registered_model_alias("mirror", "mine", "1")
+    assert tracking.repair(uri, "mirror", {"champion": two, "previous": one, "challenger": three}) == {
+        "champion": "2",
+        "previous": "1",
+        "challenger": "3",
+    }
+    # As somebody's hand, or a crash between two calls, may leave them.
+    client.set_registered_model_alias("mirror", "champion", "3")
+    client.delete_registered_model_alias("mirror", "previous")
+    wanted = {"champion": two, "previous": one}
+    for _ in range(2):
+        tracking.repair(uri, "mirror", wanted)
+        assert aliases(uri, "mirror") == {"champion": "2", "previous": "1", "mine": "1"}
+    tracking.repair(uri, "mirror", {})
+    assert aliases(uri, "mirror") == {"mine": "1"}
+
+
+def test_a_store_that_was_moved_is_followed(indexes, uri, store, tmp_path):
+    tracking.register(uri, indexes[0], "moved", ["champion"])
+    shutil.copytree(store.root / "index", tmp_path / "index")
+    there = indexes[0].model_copy(update={"address": f"{tmp_path}/index/i-one"})
+    assert tracking.register(uri, there, "moved") == "1"
+    assert tracking.registered_index(uri, "models:/moved@champion") == there.address
+
+
+def test_what_is_no_index_is_not_registered(indexes, uri, store):
+    passages = publish(store, "passages", "alone")
+    with pytest.raises(InputError, match="is the address of passages"):
+        tracking.register(uri, passages, "wrong")
+    with pytest.raises(InputError, match="it was rebuilt since"):
+        tracking.register(uri, indexes[0].model_copy(update={"digest": "0" * 64}), "wrong")
+    with pytest.raises(InputError, match="^MLflow at .*alias"):
+        tracking.register(uri, indexes[0], "alias", ["v1"])
+
+
+def test_the_command_registers_and_says_what_to_ask(indexes, uri, store, monkeypatch, capsys):
+    for words, said in (
+        (["register", indexes[2].address, "--alias", "champion", "--name", "by-hand"], ["1", "@champion"]),
+        (["register", "three", "--store", store.url, "--name", "by-hand"], ["1"]),
+    ):
+        monkeypatch.setattr(sys, "argv", ["multiview", *words, "--tracking-uri", uri])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        assert not ended.value.code
+        expected = [f"models:/by-hand{'' if of.startswith('@') else '/'}{of}" for of in said]
+        assert capsys.readouterr().out.splitlines() == expected
+    assert Path(tracking.registered_index(uri, "models:/by-hand@champion")).name == "i-three"
