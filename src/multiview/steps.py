@@ -40,14 +40,11 @@ class Step:
     """Whether several nodes can do it together."""
     torch: bool = False
     """Whether it imports torch, which takes seconds."""
-<<<<<<< HEAD
     added: tuple[str, ...] = ()
     """Sections that it has come to read within this version: while they hold defaults, key and record leave
     them out, as they do single settings, so that what was made before is found."""
-=======
     page: str | None = None
     """A file of its first output, which Kubeflow's pages show in the record's place."""
->>>>>>> main
 
     @property
     def by_shard(self) -> tuple[str, ...]:
@@ -78,20 +75,7 @@ class Step:
 
     def key(self, settings: SimpleNamespace, digests: Mapping[str, Any], sources: Any) -> str:
         """The key of the step's outputs: a digest of all that decides their bytes."""
-<<<<<<< HEAD
-        config = self.key_settings(settings)
-        identity = {
-            "step": self.name,
-            "version": self.version,
-            "config": config,
-            "inputs": dict(digests),
-            "sources": sources,
-        }
-        return hashlib.sha256(canonical_json(identity).encode()).hexdigest()[:32]
-=======
-        config = {name: section.key_settings() for name, section in vars(settings).items()}
-        return key_of(self.name, self.version, config, digests, sources)
->>>>>>> main
+        return key_of(self.name, self.version, self.key_settings(settings), digests, sources)
 
     def function(self) -> Any:
         return load_function(self.run)
