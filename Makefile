@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip install -qq --no-compile
 TORCH := $(shell grep '^torch==' constraints.txt)
 
-.PHONY: setup demo test acceptance containers lint format docs golden images wheels clean
+.PHONY: setup demo test acceptance containers bench-index lint format docs golden images wheels clean
 
 setup: $(VENV)/tested
 
@@ -49,9 +49,13 @@ acceptance: setup
 containers: setup
 	$(BIN)/python -m pytest -m acceptance -s tests/containers
 
+# Kinds of index side by side (docs/index.md). BENCH takes its options.
+bench-index: $(VENV)/ready
+	$(BIN)/python -m benchmarks.index_kinds $(BENCH)
+
 lint: setup
-	$(BIN)/ruff check src pipelines components images tests
-	$(BIN)/ruff format --check src pipelines components images tests
+	$(BIN)/ruff check src pipelines components images tests benchmarks
+	$(BIN)/ruff format --check src pipelines components images tests benchmarks
 	$(BIN)/pyright
 	$(BIN)/python -m pytest tests/manifests/test_overlays.py tests/manifests/test_rules.py
 	@command -v kustomize >/dev/null || command -v kubectl >/dev/null || echo "manifests/ was not built, \
@@ -59,8 +63,8 @@ lint: setup
 	$(BIN)/hadolint images/*/Dockerfile
 
 format: setup
-	$(BIN)/ruff check --fix src pipelines components images tests
-	$(BIN)/ruff format src pipelines components images tests
+	$(BIN)/ruff check --fix src pipelines components images tests benchmarks
+	$(BIN)/ruff format src pipelines components images tests benchmarks
 
 # What is written from the code; a test says when it is out of date.
 docs: setup

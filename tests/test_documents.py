@@ -39,6 +39,8 @@ ELSEWHERE = {
     "make test": (".ci/run", "make lint test"),
     "make images": ("tests/containers/engine.py", '"make", "--no-print-directory", f"image-{name}"'),
     "make containers": ("Makefile", "-m pytest -m acceptance -s tests/containers"),
+    "make bench-index": ("Makefile", "-m benchmarks.index_kinds $(BENCH)"),
+    "python -m benchmarks.index_kinds": ("tests/retrieval/test_index_kinds.py", "index_kinds.main("),
     "python -m pipelines rerun camvr/round-2/encode": (
         "tests/pipelines/test_local.py",
         '"rerun", "camvr/round-2/encode", "--from", parent, "--set", "encode.compute=autocast", "--downstream"',

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from multiview import names
+from multiview.approximate.building import build
+from multiview.approximate.kinds import EXACT, read
+from multiview.approximate.measuring import measure
+from multiview.approximate.searching import Effort, approximate_top
 from multiview.artifacts.staged import Staged
+from multiview.config import Index
 from multiview.data.passages import ROW_GROUP, PassageRows
 from multiview.embeddings import QUERIES_FIELD, Embeddings
 from multiview.errors import InputError
 from multiview.search import TopPassages, rank_of, top_passages
+from multiview.views import VIEWS_FILE, FileViews, FlatViews, StoredViews, best_of
 
 INDEX_FILE = "index.faiss"
 PASSAGES_FILE = "passages.parquet"
@@ -31,40 +39,60 @@ faiss.cvar.distance_compute_blas_threshold = 20
 
 
 def build_index(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any) -> None:
-    """Step: one exact inner-product index over the views of all shards.
+    """Step: one inner-product index over the views of all shards, of the kind that `settings.index` asks for.
 
     `inputs["embeddings"]` are the shards' embeddings, in shard order. Writes `index.faiss`,
-    `passages.parquet` (id, offset, views), `index.json` and, where passages were read with queries,
-    `queries.parquet` (theirs, a row a passage). Raises InputError when shards come from
-    different models, differ in width, share a passage, or a block of views is damaged.
+    `passages.parquet` (id, offset, views), `index.json`, where passages were read with queries
+    `queries.parquet` (theirs, a row a passage), and beside an approximate index `views.f16`, all views in
+    float16. Tells what it cost and, by random views that are asked for like questions, what it finds.
+    Raises InputError when shards come from different models, differ in width, share a passage, a block of
+    views is damaged, or the kind does not suit them.
     """
+    begun = time.perf_counter()
+    chosen: Index = settings.index
     staged: Sequence[Staged] = inputs["embeddings"]
     folder = output["index"]
     shards = [Embeddings(shard.path) for shard in staged]
     _check_same_model(shards)
     passages = _passages_of(shards)
+    header = {
+        "kind": chosen.kind,
+        "model": shards[0].model,
+        "embeddings": [shard.digest for shard in staged],
+        "corpus": _corpus_digest(shards),
+        "dim": shards[0].dim,
+        "passages": passages.num_rows,
+        "views": sum(shard.rows for shard in shards),
+    }
+    if chosen.kind == EXACT:
+        faiss_index = _build_exact(shards, tell)
+    else:
+        with (folder / VIEWS_FILE).open("wb") as file:
+            faiss_index, about = build(shards, chosen, lambda block: file.write(block.data), tell)
+        header |= about
+    faiss.write_index(faiss_index, str(folder / INDEX_FILE))
+    pq.write_table(passages, folder / PASSAGES_FILE)
+    _write_queries(shards, folder / QUERIES_FILE)
+    index = ViewIndex.of(folder, faiss_index, passages, header)
+    tell.fact("build_seconds", round(time.perf_counter() - begun, 3))
+    measured = measure(index, chosen.measured, chosen.seed, tell)
+    if not index.exact:
+        header["measured"] = measured
+    (folder / HEADER_FILE).write_text(json.dumps(header, indent=1, sort_keys=True) + "\n")
+    for name in ("passages", "views", "dim"):
+        tell.fact(name, header[name])
+    tell.metric("views_per_passage", header["views"] / passages.num_rows)
+    tell.metric(names.BYTES_PER_PASSAGE, (folder / INDEX_FILE).stat().st_size / passages.num_rows)
+
+
+def _build_exact(shards: Sequence[Embeddings], tell: Any) -> Any:
     total = sum(shard.rows for shard in shards)
     index: Any = faiss.IndexFlatIP(shards[0].dim)
     for shard in shards:
         for block in shard.read_blocks():
             index.add(block.astype(np.float32))
             tell.progress(index.ntotal, total, "views")
-    faiss.write_index(index, str(folder / INDEX_FILE))
-    pq.write_table(passages, folder / PASSAGES_FILE)
-    _write_queries(shards, folder / QUERIES_FILE)
-    header = {
-        "kind": "exact",
-        "model": shards[0].model,
-        "embeddings": [shard.digest for shard in staged],
-        "corpus": _corpus_digest(shards),
-        "dim": shards[0].dim,
-        "passages": passages.num_rows,
-        "views": total,
-    }
-    (folder / HEADER_FILE).write_text(json.dumps(header, indent=1, sort_keys=True) + "\n")
-    for name in ("passages", "views", "dim"):
-        tell.fact(name, header[name])
-    tell.metric("views_per_passage", total / passages.num_rows)
+    return index
 
 
 class ViewIndex:
@@ -81,14 +109,21 @@ class ViewIndex:
         views: np.ndarray,
         header: dict[str, Any],
         queries: PassageRows | None = None,
+        stored: StoredViews | None = None,
     ) -> None:
+        """`stored` are the views beside an approximate index; an exact one holds them itself."""
         self.faiss_index = faiss_index
+        self.stored = stored or FlatViews(faiss_index)
         self.ids = ids
         self.offsets = offsets
         self.views = views
         self.header = header
         self._queries = queries
         self._rank = rank_of(ids)
+        self.exact: bool = header.get("exact", True)
+        """Whether searches find the best passages; an approximate index may miss some."""
+        self.effort = Effort(*(header.get(name, 0) for name in ("probes", "ef_search", "rerank")))
+        """How hard searches of an approximate index try; it may be replaced."""
 
     @classmethod
     def load(cls, folder: Path) -> ViewIndex:
@@ -97,18 +132,26 @@ class ViewIndex:
             if not (folder / name).is_file():
                 raise InputError(f"{folder / name}: missing; {REBUILD}")
         header = json.loads((folder / HEADER_FILE).read_text())
-        table = pq.read_table(folder / PASSAGES_FILE).combine_chunks()
-        faiss_index: Any = faiss.read_index(str(folder / INDEX_FILE))
+        faiss_index = read(folder / INDEX_FILE, header)
+        return cls.of(folder, faiss_index, pq.read_table(folder / PASSAGES_FILE), header)
+
+    @classmethod
+    def of(cls, folder: Path, faiss_index: Any, passages: pa.Table, header: dict[str, Any]) -> ViewIndex:
+        """The index in `folder`, of which the faiss index and the table of passages are in memory."""
+        table = passages.combine_chunks()
         views = table["views"].to_numpy().astype(np.int64)
         if faiss_index.ntotal != views.sum() or faiss_index.d != header["dim"]:
             raise InputError(
                 f"{folder / INDEX_FILE}: {faiss_index.ntotal} views of width {faiss_index.d}, but {PASSAGES_FILE} counts "
                 f"{views.sum()} and {HEADER_FILE} says {header['dim']}; {REBUILD}"
             )
+        stored = None
+        if not header.get("exact", True):
+            stored = FileViews(folder / VIEWS_FILE, int(views.sum()), header["dim"])
         ids = table["id"].combine_chunks()
         queries = folder / QUERIES_FILE
         rows = PassageRows([queries]) if queries.is_file() else None
-        return cls(faiss_index, ids, table["offset"].to_numpy(), views, header, rows)
+        return cls(faiss_index, ids, table["offset"].to_numpy(), views, header, rows, stored)
 
     def __len__(self) -> int:
         """Number of passages."""
@@ -130,13 +173,28 @@ class ViewIndex:
     def search(
         self, queries: np.ndarray, k: int, tell_done: Callable[[int], None] = lambda done: None
     ) -> TopPassages:
-        """The k best passages of each question, exact; `queries` [q, dim] with the score's scale included."""
-        if queries.ndim != 2 or queries.shape[1] != self.faiss_index.d:
+        """The k best passages of each question, of those that the index proposes if it is not `exact`.
+
+        `queries` [q, dim] with the score's scale included.
+        """
+        if queries.ndim != 2 or queries.shape[1] != self.stored.dim:
             raise InputError(
-                f"the questions' vectors have shape {tuple(queries.shape)}, but the index is {self.faiss_index.d} wide: "
+                f"the questions' vectors have shape {tuple(queries.shape)}, but the index is {self.stored.dim} wide: "
                 "search with the index's own model"
             )
-        return top_passages(self.faiss_index, self.offsets, self._rank, queries, k, tell_done=tell_done)
+        if self.exact:
+            return top_passages(self.faiss_index, self.offsets, self._rank, queries, k, tell_done=tell_done)
+        return approximate_top(
+            self.faiss_index,
+            self.stored,
+            self.offsets,
+            self.views,
+            self._rank,
+            queries,
+            k,
+            self.effort,
+            tell_done=tell_done,
+        )
 
     def passage_scores(self, queries: np.ndarray, numbers: np.ndarray) -> np.ndarray:
         """Scores of given passages for given questions [q, k] float32, the max over views as `search` has it.
@@ -148,14 +206,8 @@ class ViewIndex:
         for question, query in enumerate(queries.astype(np.float64)):
             places = np.flatnonzero(numbers[question] >= 0)
             places = places[self.views[numbers[question, places]] > 0]
-            if not len(places):
-                continue
             passages = numbers[question, places]
-            counts = self.views[passages]
-            firsts = np.cumsum(counts) - counts
-            rows = np.arange(counts.sum()) + np.repeat(self.offsets[passages] - firsts, counts)
-            views = self.faiss_index.reconstruct_batch(rows).astype(np.float64)
-            scores[question, places] = np.maximum.reduceat(views @ query, firsts)
+            scores[question, places] = best_of(self.stored, self.offsets, self.views, query, passages)[0]
         return scores
 
     def passage_id(self, number: int) -> str:
@@ -175,7 +227,7 @@ class ViewIndex:
 
     def views_of(self, number: int) -> np.ndarray:
         """The views of one passage [views, dim] float32."""
-        return self.faiss_index.reconstruct_n(int(self.offsets[number]), int(self.views[number]))
+        return self.stored.run(int(self.offsets[number]), int(self.views[number]))
 
 
 def _check_same_model(shards: Sequence[Embeddings]) -> None:

@@ -93,6 +93,15 @@ def ndcg_at(k: int) -> str:
     return f"ndcg_at_{k}"
 
 
+def index_recall_at(k: int) -> str:
+    """Metric: share of the true top k passages that an approximate index finds."""
+    return f"index_recall_at_{k}"
+
+
+BYTES_PER_PASSAGE = "bytes_per_passage"
+"""Metric: bytes of the faiss index, which searches hold in memory, by passages."""
+
+
 def of_view(view: int, metric: str) -> str:
     """Metric: `metric` of one view, which is counted from 0 and named from 1: `view_1/accuracy_at_5` (CAMVR Tables 2, 7)."""
     return f"view_{view + 1}/{metric}"

@@ -36,21 +36,24 @@ class TopPassages:
 
     `passages` [q, k] int64 are passage numbers, -1 where the corpus has fewer than k; `scores` [q, k]
     float32, -inf there; `views` [q, k] int32 say which of its views gave a passage its score, from 0
-    (the first of those that tie), -1 there.
+    (the first of those that tie), -1 there. `exact`: no other passage scores better; an approximate index
+    (`multiview.approximate`) does not know.
     """
 
     passages: np.ndarray
     scores: np.ndarray
     views: np.ndarray
+    exact: bool = True
 
     @classmethod
-    def empty(cls, questions: int, k: int) -> TopPassages:
+    def empty(cls, questions: int, k: int, exact: bool = True) -> TopPassages:
         """Padding throughout, to be filled in."""
         shape = (questions, k)
         return cls(
             np.full(shape, -1, np.int64),
             np.full(shape, -np.inf, np.float32),
             np.full(shape, -1, np.int32),
+            exact,
         )
 
 

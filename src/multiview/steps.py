@@ -40,6 +40,9 @@ class Step:
     """Whether several nodes can do it together."""
     torch: bool = False
     """Whether it imports torch, which takes seconds."""
+    added: tuple[str, ...] = ()
+    """Sections that it has come to read within this version: while they hold defaults, key and record leave
+    them out, as they do single settings, so that what was made before is found."""
     page: str | None = None
     """A file of its first output, which Kubeflow's pages show in the record's place."""
 
@@ -65,10 +68,14 @@ class Step:
             sections[name] = section_class.model_validate(values)
         return SimpleNamespace(**sections)
 
+    def key_settings(self, settings: SimpleNamespace) -> dict[str, Any]:
+        """The settings that change the output, as the key and the record have them."""
+        config = {name: section.key_settings() for name, section in vars(settings).items()}
+        return {name: changed for name, changed in config.items() if changed or name not in self.added}
+
     def key(self, settings: SimpleNamespace, digests: Mapping[str, Any], sources: Any) -> str:
         """The key of the step's outputs: a digest of all that decides their bytes."""
-        config = {name: section.key_settings() for name, section in vars(settings).items()}
-        return key_of(self.name, self.version, config, digests, sources)
+        return key_of(self.name, self.version, self.key_settings(settings), digests, sources)
 
     def function(self) -> Any:
         return load_function(self.run)
@@ -230,7 +237,8 @@ STEPS: dict[str, Step] = {
             name="index",
             version=1,
             run="multiview.index:build_index",
-            settings=(),
+            settings=("index",),
+            added=("index",),
             inputs=("embeddings",),
             lists=("embeddings",),
             outputs=(names.INDEX,),

@@ -122,7 +122,7 @@ def make(work: Work, told: StepTeller) -> dict[str, Record]:
             kind: attempt.publish(
                 step=step.name,
                 step_version=step.version,
-                config={name: section.key_settings() for name, section in vars(work.settings).items()},
+                config=step.key_settings(work.settings),
                 inputs=work.references,
                 sources=work.sources,
                 facts=log.facts,

@@ -1,7 +1,10 @@
 """The evaluate step with its analyses, and what it leaves."""
 
 import json
+from copy import copy
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 from typing import get_args
 
 import pyarrow as pa
@@ -9,11 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from multiview.artifacts.staged import Staged
-from multiview.config import Analysis, Evaluation
+from multiview.config import Analysis, Evaluation, Index
 from multiview.errors import InputError
 from multiview.evaluation.analyses.run import ANALYSES
 from multiview.evaluation.analyses.tables import LONGEST, markdown, page
 from multiview.evaluation.evaluate import evaluate
+from multiview.index import build_index
 from multiview.model.layouts import LAYOUTS
 from multiview.overrides import validate
 from tests.analyses.world import World, fresh_views
@@ -31,6 +35,30 @@ def run(world, folder, **evaluation):
 
 def test_every_analysis_has_a_name_in_the_settings():
     assert tuple(ANALYSES) == get_args(Analysis) == Evaluation().analyses
+
+
+def test_an_approximate_index_is_analysed_by_its_stored_views(padded, tmp_path):
+    """One that looks at all of so few passages finds what the exact one finds, and all analyses with it."""
+    (tmp_path / "index").mkdir()
+    made = {"embeddings": [Staged(padded.folder / "embeddings", "embeddings")]}
+    build_index(SimpleNamespace(index=Index(kind="tiny")), made, {"index": tmp_path / "index"}, Recorder())
+    (exact, told), (found, tell) = (
+        run(world, tmp_path / name, depth=30)
+        for name, world in (("exact", padded), ("tiny", with_index(padded, tmp_path / "index")))
+    )
+    assert [name for name, _, _ in told.metrics if name.startswith("index_recall")] == []
+    assert [(name, value) for name, value, _ in tell.metrics][:1] == [("index_recall_at_10", 1.0)]
+    one, other = (json.loads((folder / "metrics.json").read_text()) for folder in (exact, found))
+    assert other == pytest.approx(one, abs=1e-6)
+    for file in exact.glob("*.parquet"):
+        assert pq.read_table(found / file.name).num_rows == pq.read_table(file).num_rows
+    assert "analyses_left_out" not in tell.facts
+
+
+def with_index(world: World, folder: Path) -> World:
+    other = copy(world)
+    other.inputs = {**world.inputs, "index": Staged(folder, "index")}
+    return other
 
 
 def test_all_analyses_of_a_model(padded, tmp_path):

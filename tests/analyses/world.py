@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from multiview.artifacts.staged import Staged
-from multiview.config import Encode, Evaluation, Model, Questions
+from multiview.config import Encode, Evaluation, Index, Model, Questions
 from multiview.data.passages import Passage
 from multiview.data.questions import Question
 from multiview.encoding import Encoder, encode
@@ -80,7 +80,7 @@ class World:
             Recorder(),
         )
         made = {"embeddings": [Staged(folder / "embeddings", "embeddings")]}
-        build_index(None, made, {"index": folder / "index"}, Recorder())
+        build_index(SimpleNamespace(index=Index()), made, {"index": folder / "index"}, Recorder())
         self.inputs["index"] = Staged(folder / "index", "index")
 
     def settings(self, **evaluation: Any) -> SimpleNamespace:

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from multiview.artifacts.staged import Staged
-from multiview.config import Encode, Train
+from multiview.config import Encode, Index, Train
 from multiview.data.passages import Passage
 from multiview.encoding import Encoder, encode
 from multiview.errors import InputError
@@ -64,7 +64,7 @@ def index(model: Staged, tmp_path_factory: pytest.TempPathFactory) -> ViewIndex:
         Recorder(),
     )
     embeddings = {"embeddings": [Staged(folder / "embeddings", "embeddings")]}
-    build_index(SimpleNamespace(), embeddings, {"index": folder / "index"}, Recorder())
+    build_index(SimpleNamespace(index=Index()), embeddings, {"index": folder / "index"}, Recorder())
     return ViewIndex.load(folder / "index")
 
 

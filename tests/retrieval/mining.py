@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from multiview.artifacts.staged import Staged
-from multiview.config import Encode, Mining, Questions
+from multiview.config import Encode, Index, Mining, Questions
 from multiview.data.passages import Passage
 from multiview.data.questions import Question
 from multiview.index import ViewIndex, build_index
@@ -40,7 +40,8 @@ def world(folder: Path, passages: list[Passage], views: list) -> World:
     made = [np.asarray(v, np.float32).reshape(-1, 2) for v in views]
     embeddings = write_embeddings(folder / "embeddings", ids, made)
     (folder / "index").mkdir()
-    build_index(None, {"embeddings": [Staged(embeddings, "e")]}, {"index": folder / "index"}, Recorder())
+    settings = SimpleNamespace(index=Index())
+    build_index(settings, {"embeddings": [Staged(embeddings, "e")]}, {"index": folder / "index"}, Recorder())
     write_passages(folder / "passages", passages)
     return World(ViewIndex.load(folder / "index"), passages, folder)
 

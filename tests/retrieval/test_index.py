@@ -1,15 +1,19 @@
 """Embeddings are checked block by block; the index is built from them and finds passages."""
 
+import hashlib
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
 from multiview.artifacts.staged import Staged
+from multiview.config import Config, Index
 from multiview.embeddings import Embeddings
 from multiview.errors import InputError
 from multiview.index import ViewIndex, build_index
+from multiview.steps import STEPS
 from tests.recording import Recorder
 from tests.retrieval.corpora import write_embeddings
 
@@ -17,12 +21,12 @@ A = [np.array([[1, 0], [0, 1]]), np.array([[2, 0]])]
 B = [np.array([[0, 3], [0, -1], [5, 5]])]
 
 
-def build(tmp_path, *shards, name="index"):
+def build(tmp_path, *shards, name="index", **settings):
     folder = tmp_path / name
     folder.mkdir()
     tell = Recorder()
     staged = [Staged(shard, f"digest-{number}") for number, shard in enumerate(shards)]
-    build_index(None, {"embeddings": staged}, {"index": folder}, tell)
+    build_index(SimpleNamespace(index=Index(**settings)), {"embeddings": staged}, {"index": folder}, tell)
     return folder, tell
 
 
@@ -108,6 +112,24 @@ def test_equal_input_gives_equal_files_and_sharding_leaves_the_corpus_digest(tmp
     assert (one / "index.faiss").read_bytes() == (three / "index.faiss").read_bytes()
     corpora = [json.loads((folder / "index.json").read_text())["corpus"] for folder in (one, three)]
     assert corpora[0] == corpora[1]
+
+
+def test_an_exact_index_is_what_it_was_before_there_were_other_kinds(tmp_path, shards):
+    """Its key and its bytes, which champions and caches hold."""
+    folder, _ = build(tmp_path, *shards)
+    digests = [
+        hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in ("index.faiss", "index.json")
+    ]
+    assert [digest[:16] for digest in digests] == ["5c127f77f281328a", "929ceeca1b318b7d"]
+    assert sorted(file.name for file in folder.iterdir()) == ["index.faiss", "index.json", "passages.parquet"]
+    step = STEPS["index"]
+
+    def key(**index) -> str:
+        config = Config.model_validate({"index": index})
+        return step.key(step.parse(step.configure(config)), {"embeddings": ["a", "b"]}, {})
+
+    assert key() == key(device="cpu") == "20b1f62e7923af7208812db4773815f0"
+    assert len({key(), key(kind="compact"), key(kind="compact", seed=1)}) == 3
 
 
 def test_shards_that_do_not_belong_together_are_refused(tmp_path, shards):

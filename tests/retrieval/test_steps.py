@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from multiview.artifacts.staged import Staged
-from multiview.config import Bm25, Corpus, Encode, Evaluation, Mining, Model, Questions
+from multiview.config import Bm25, Corpus, Encode, Evaluation, Index, Mining, Model, Questions
 from multiview.data.answers import has_answer
 from multiview.data.passages import Passage
 from multiview.data.questions import Question
@@ -42,7 +42,7 @@ SETTINGS = SimpleNamespace(
     mining=Mining(depth=20, number=6),
     encode=Encode(batch_tokens=512),
     evaluation=Evaluation(depth=20, at=(1, 5, 20, 100)),
-    index=None,
+    index=Index(),
 )
 
 

@@ -48,13 +48,19 @@ def test_json_is_what_the_library_finds(world, multiview_search):
     (hits,) = multiview.load(world.index("camvr")).search([QUESTION], k=3, explain=True)
     assert (status, err) == (0, "")
     found = json.loads(out)
-    assert (found["question"], len(found["hits"])) == (QUESTION, 3)
+    assert (found["question"], found["exact"], len(found["hits"])) == (QUESTION, True, 3)
     for rank, (one, hit) in enumerate(zip(found["hits"], hits, strict=True), 1):
         assert (one["rank"], one["id"], one["title"], one["text"]) == (rank, hit.id, hit.title, hit.text)
         assert one["score"] == hit.score and one["view"] == hit.best.number
         assert (one["snippet"], one["span"]) == (hit.snippet, list(hit.span) if hit.span else None)
         assert one["columns"] == {"url": hit.columns["url"], "day": hit.columns["day"].isoformat()}
         assert [view["score"] for view in one["views"]] == [view.score for view in hit.views]
+
+
+def test_an_approximate_index_is_called_one(world, multiview_search):
+    words = (QUESTION, "--index", world.index("pooled"))
+    assert json.loads(multiview_search(*words, "--json")[1])["exact"] is False
+    assert "camvr, approximate index (compact), " in multiview_search(*words)[2]
 
 
 def test_questions_come_from_a_file_or_from_standard_input(world, tmp_path, multiview_search, monkeypatch):
@@ -243,9 +249,8 @@ def test_what_matched_may_be_the_title_or_nothing():
 
 
 def test_json_is_one_line_whatever_the_columns_hold():
-    line = as_json(
-        "ä\n", [hit("a\u2028b\n", (0, 1), columns={"day": date(2020, 1, 2), "n": 3, "x": float("nan")})]
-    )
+    columns = {"day": date(2020, 1, 2), "n": 3, "x": float("nan")}
+    line = as_json("ä\n", [hit("a\u2028b\n", (0, 1), columns=columns)], True)
     assert len(line.splitlines()) == 1
     assert json.loads(line)["hits"][0]["columns"] == {"day": "2020-01-02", "n": 3, "x": None}
     assert json.loads(line)["question"] == "ä\n"

@@ -12,7 +12,7 @@ from __future__ import annotations
 from multiview.config.data import Bm25, Corpus, DataFormat, Questions, Sources
 from multiview.config.generation import Generation, GeneratorTraining
 from multiview.config.kubeflow import Kubeflow, Notify, Pod, Toleration
-from multiview.config.search import Analysis, Comparison, Encode, Evaluation
+from multiview.config.search import Analysis, Comparison, Encode, Evaluation, Index
 from multiview.config.section import HOW, Section, canonical_json
 from multiview.config.training import Mining, Model, Pooling, Temperature, Train
 
@@ -28,6 +28,7 @@ __all__ = [
     "Evaluation",
     "Generation",
     "GeneratorTraining",
+    "Index",
     "Kubeflow",
     "Mining",
     "Model",
@@ -55,6 +56,7 @@ class Config(Section):
     mining: Mining = Mining()
     generation: Generation = Generation()
     encode: Encode = Encode()
+    index: Index = Index()
     evaluation: Evaluation = Evaluation()
     comparison: Comparison = Comparison()
     kubeflow: Kubeflow = Kubeflow()

@@ -41,6 +41,33 @@ class Encode(Section):
     """cpu, cuda, or auto."""
 
 
+class Index(Section):
+    """The index over views, and how an approximate one is searched (docs/index.md). *Ours.*"""
+
+    kind: str = "exact"
+    """exact, compact, tiny, hnsw, or a faiss factory string, in which {lists} and {dim} are filled in."""
+    lists: Annotated[int, Field(ge=1)] | None = None
+    """Inverted lists; none: 4 √views, and at least 39 views to train each (faiss' guidelines)."""
+    sample: Annotated[int, Field(ge=1)] | None = None
+    """Random views that train it; none: 64 a list, and at least 65,536."""
+    seed: int = 0
+    """Seed of the sample, of k-means, and of the views that `measured` asks for."""
+    probes: Annotated[int, Field(ge=1)] | None = None
+    """Inverted lists that a search looks into; none: √lists, and at least 8."""
+    ef_search: Annotated[int, Field(ge=1)] = 128
+    """Views that a search of hnsw keeps in sight; at least those that it fetches."""
+    rerank: Annotated[int, Field(ge=0)] = 100
+    """Passages beyond k of which an approximate search scores all views, exactly."""
+    on_disk: bool = False
+    """Search an approximate index where it lies on disk, memory-mapped, as the views beside it always are."""
+    one_thread: bool = True
+    """Build hnsw with one thread: more would give another graph every time."""
+    measured: Annotated[int, Field(ge=0)] = 200
+    """Random views that are asked for like questions, to measure recall and speed; and, by `evaluate`, questions."""
+    device: Annotated[str, HOW] = "auto"
+    """cpu, cuda, or auto: where faiss-gpu sees a GPU, inverted lists are trained and filled there."""
+
+
 class Evaluation(Section):
     """What is measured."""
 

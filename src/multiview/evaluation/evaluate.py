@@ -34,8 +34,10 @@ def evaluate(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tel
 
     Inputs `model`, `index`, `passages`, `questions`, `train_questions` (may be absent); output `evaluation` (see
     `write_evaluation` and `analyses`).
+    Of an approximate index it also tells how many of the true top passages it found.
     Raises InputError when the index holds views of another model.
     """
+    from multiview.approximate.measuring import measure_questions
     from multiview.encoding import Encoder
     from multiview.evaluation.analyses.run import analyse
     from multiview.evaluation.analyses.subject import Subject
@@ -53,6 +55,8 @@ def evaluate(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tel
     )
     # MVR Table 4: a question's search, its encoding not counted. A fact, as output must be reproducible.
     tell.fact("search_seconds_per_question", (time.perf_counter() - begun) / len(questions))
+    if not top.exact:
+        measure_questions(index, queries, top.passages, tell)
     write_evaluation(
         output["evaluation"],
         top,

@@ -106,12 +106,13 @@ def ask(
         spent += time.perf_counter() - started
         for question, hits in zip(batch, found, strict=True):
             if json:
-                print(as_json(question, hits), flush=True)
+                print(as_json(question, hits, loaded.exact), flush=True)
             else:
                 if asked:
                     console.print()
                 print_hits(console, question, hits)
             asked += 1
     if not json:
-        about = f"{loaded.architecture}, {len(loaded):,} passages; imports {imports:.1f} s, loaded in {ready:.1f} s"
+        kind = "" if loaded.exact else f"approximate index ({loaded.index.header['kind']}), "
+        about = f"{loaded.architecture}, {kind}{len(loaded):,} passages; imports {imports:.1f} s, loaded in {ready:.1f} s"
         aside.print(f"{address}: {about}, {spent / asked:.3f} s a question", style="dim", markup=False)

@@ -43,12 +43,13 @@ def print_hits(console: Console, question: str, hits: Sequence[Hit]) -> None:
         console.print("nothing found: the index is empty")
 
 
-def as_json(question: str, hits: Sequence[Hit]) -> str:
-    """One line: `{"question", "hits": [{"rank", "id", "title", "text", "score", "view", "span", "snippet",
+def as_json(question: str, hits: Sequence[Hit], exact: bool) -> str:
+    """One line: `{"question", "exact", "hits": [{"rank", "id", "title", "text", "score", "view", "span", "snippet",
     "columns"}]}`, with every view's score under `views` where the hits carry them. Spans are in code points.
-    ASCII throughout, so that nothing in a text ends the line."""
+    `exact` is false where the index may have missed better passages. ASCII throughout, so that nothing in a text ends the line."""
     content = {
         "question": question,
+        "exact": exact,
         "hits": [
             {
                 "rank": rank,

@@ -104,13 +104,19 @@ class Retriever:
         return len(self.index)
 
     @property
+    def exact(self) -> bool:
+        """Whether `search` finds the best passages; those of an approximate index may miss some."""
+        return self.index.exact
+
+    @property
     def architecture(self) -> str:
         return self._encoder.layout.name
 
     def search(self, questions: Sequence[str], k: int = 10, *, explain: bool = False) -> list[list[Hit]]:
         """The k best passages of each question, best first; fewer where the corpus is smaller.
 
-        Exact; of passages that tie, the smaller id comes first. `explain` adds the scores of all views.
+        Scores are exact, and so are the passages where `exact` says so; of those that tie, the smaller id comes
+        first. `explain` adds the scores of all views.
         """
         if isinstance(questions, str):
             raise TypeError("search takes a list of questions: search([question])")

@@ -70,14 +70,14 @@ def search_views(
 ) -> TopPassages:
     """The k best passages by their views [first, stop), from 0, alone, exact, ties by `rank`.
 
-    Those views of every passage that has any are copied out of the index: their share of its memory, beside it.
+    Those views of every passage that has any are copied, as an exact index has them: their share of its memory.
     """
     import faiss
 
     rows = view_rows(index.offsets, index.views, first, stop)
-    alone: Any = faiss.IndexFlatIP(index.faiss_index.d)
+    alone: Any = faiss.IndexFlatIP(index.stored.dim)
     for start in range(0, len(rows), COPIED_AT_ONCE):
-        alone.add(index.faiss_index.reconstruct_batch(rows[start : start + COPIED_AT_ONCE]))
+        alone.add(index.stored.at(rows[start : start + COPIED_AT_ONCE]))
     # A passage without such a view shares its offset with the next that has one, as `top_passages` expects.
     counts = np.clip(index.views - first, 0, stop - first)
     top = top_passages(alone, np.cumsum(counts) - counts, rank, queries, k)

@@ -67,7 +67,7 @@ def mean_cosines(index: ViewIndex, views: int) -> np.ndarray:
         counts = index.views[start : start + PASSAGES_AT_ONCE]
         if not (rows := int(counts.sum())):
             continue
-        held = index.faiss_index.reconstruct_n(int(index.offsets[start]), rows).astype(np.float64)
+        held = index.stored.run(int(index.offsets[start]), rows).astype(np.float64)
         lengths = np.linalg.norm(held, axis=1, keepdims=True)
         held = np.divide(held, lengths, out=np.zeros_like(held), where=lengths > 0)
         there = np.arange(views) < counts[:, None]

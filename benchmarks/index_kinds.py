@@ -1,0 +1,123 @@
+"""Kinds of index side by side: recall, memory, building, speed (docs/index.md).
+
+    python -m benchmarks.index_kinds --passages 40000
+
+Views are random: a passage lies near one of the clusters, its views near the passage, a question near a view. The
+step `index` builds each kind, as in a pipeline; questions are searched together, k = 100.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Annotated
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import typer
+
+from multiview.approximate.measuring import passage_recall
+from multiview.artifacts.staged import Staged
+from multiview.config import Index
+from multiview.events import Silent
+from multiview.index import INDEX_FILE, ViewIndex, build_index
+
+K = 100
+ROWS = 8192
+"""Rows of a block of views."""
+
+
+def views_of(passages: int, most: int, dim: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Views [sum of counts, dim] float16 and counts [passages], from 1 to `most`, in clusters of 100 passages."""
+    centres = rng.normal(size=(max(1, passages // 100), dim)).astype(np.float32)
+    middles = centres[rng.integers(len(centres), size=passages)]
+    middles += 0.7 * rng.normal(size=middles.shape).astype(np.float32)
+    counts = rng.integers(1, most + 1, passages)
+    views = np.repeat(middles, counts, axis=0)
+    views += 0.7 * rng.standard_normal(views.shape, np.float32)
+    views /= np.linalg.norm(views, axis=1, keepdims=True)
+    return views.astype(np.float16), counts
+
+
+def write_embeddings(folder: Path, views: np.ndarray, counts: np.ndarray) -> Staged:
+    """Embeddings of one shard, as `encode` writes them."""
+    folder.mkdir()
+    views.tofile(folder / "views.f16")
+    ids = pa.array([f"p{number:09}" for number in range(len(counts))])
+    offsets = pa.array(np.cumsum(counts) - counts, pa.int64())
+    table = pa.table(
+        {"id": ids, "content_hash": ids, "offset": offsets, "views": pa.array(counts, pa.int32())}
+    )
+    pq.write_table(table, folder / "rows.parquet")
+    blocks = [views[start : start + ROWS] for start in range(0, len(views), ROWS)]
+    header = {
+        "dim": views.shape[1],
+        "rows": len(views),
+        "passages": len(counts),
+        "rows_per_block": ROWS,
+        "block_sha256": [hashlib.sha256(block.tobytes()).hexdigest() for block in blocks],
+        "model": "random",
+    }
+    (folder / "embeddings.json").write_text(json.dumps(header))
+    return Staged(folder, "random")
+
+
+def measured(
+    staged: Staged, settings: Index, queries: np.ndarray, best: np.ndarray | None, folder: Path
+) -> tuple[dict[str, str], np.ndarray]:
+    """A row of the table, and what was found [q, K]; `best` is what the exact index found."""
+    folder.mkdir()
+    begun = time.perf_counter()
+    build_index(SimpleNamespace(index=settings), {"embeddings": [staged]}, {"index": folder}, Silent())
+    built = time.perf_counter() - begun
+    index = ViewIndex.load(folder)
+    begun = time.perf_counter()
+    found = index.search(queries, K).passages
+    speed = len(queries) / (time.perf_counter() - begun)
+    best = found if best is None else best
+    row = {
+        "kind": settings.kind,
+        "faiss": index.header.get("factory", "Flat"),
+        "recall@10": f"{passage_recall(found, best, 10):.3f}",
+        "recall@100": f"{passage_recall(found, best, 100):.3f}",
+        "bytes a passage": f"{(folder / INDEX_FILE).stat().st_size / len(index):,.0f}",
+        "build s": f"{built:.1f}",
+        "questions/s": f"{speed:,.0f}",
+    }
+    return row, found
+
+
+def main(
+    passages: Annotated[int, typer.Option(help="Passages.")] = 5_000,
+    views: Annotated[int, typer.Option(help="Most views of a passage; each has 1 to that many.")] = 9,
+    dim: Annotated[int, typer.Option(help="Width of a view.")] = 384,
+    questions: Annotated[int, typer.Option(help="Questions.")] = 500,
+    kinds: Annotated[str, typer.Option(help="Kinds, split by blanks.")] = "exact compact tiny hnsw",
+    seed: Annotated[int, typer.Option(help="Seed of the views and questions.")] = 0,
+) -> None:
+    """Print a table of kinds of index over random views."""
+    rng = np.random.default_rng(seed)
+    matrix, counts = views_of(passages, views, dim, rng)
+    queries = matrix[rng.integers(len(matrix), size=questions)].astype(np.float32)
+    queries += rng.standard_normal(queries.shape, np.float32) / np.sqrt(dim, dtype=np.float32)
+    print(f"{passages:,} passages, {len(matrix):,} views of {dim}, {questions:,} questions\n")
+    best = None
+    with tempfile.TemporaryDirectory() as temporary:
+        staged = write_embeddings(Path(temporary) / "embeddings", matrix, counts)
+        # Its recall is what the others are compared with, so the exact index comes first, asked for or not.
+        for number, kind in enumerate(dict.fromkeys(["exact", *kinds.split()])):
+            settings = Index(kind=kind, measured=0)
+            row, found = measured(staged, settings, queries, best, Path(temporary) / str(number))
+            if best is None:
+                best = found
+                print("| " + " | ".join(row) + " |\n|" + "---|" * len(row))
+            print("| " + " | ".join(row.values()) + " |", flush=True)
+
+
+if __name__ == "__main__":
+    typer.run(main)

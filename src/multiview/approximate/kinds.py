@@ -1,0 +1,116 @@
+"""Kinds of index: which faiss index stands for one, how large its parts are, and what it can do."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import faiss
+
+from multiview.config import Index
+from multiview.errors import InputError
+
+EXACT = "exact"
+FACTORY = {
+    "compact": "IVF{lists},SQ8",
+    "tiny": "RR{dim},IVF{lists},RaBitQ",
+    "hnsw": "HNSW32,SQ8",
+}
+"""A kind's faiss factory string. RaBitQ needs a random rotation (RR) before it."""
+
+VIEWS_A_LIST = 39
+"""Fewest views that train an inverted list; with fewer, faiss warns."""
+SAMPLED_A_LIST = 64
+SMALLEST_SAMPLE = 65_536
+"""Views for a product quantizer's 256 centroids, 256 each, which is all that faiss' k-means looks at."""
+FEWEST_PROBES = 8
+
+
+def factory_of(settings: Index, views: int, dim: int) -> str:
+    """The faiss factory string of `settings` for `views` views of width `dim`."""
+    lists = settings.lists or default_lists(views)
+    return FACTORY.get(settings.kind, settings.kind).replace("{lists}", str(lists)).replace("{dim}", str(dim))
+
+
+def default_lists(views: int) -> int:
+    """4 √views, and no more than there are views to train with."""
+    return max(1, min(round(4 * math.sqrt(views)), views // VIEWS_A_LIST))
+
+
+def default_sample(index: Any) -> int:
+    """Views that train `index`."""
+    return max(SMALLEST_SAMPLE, SAMPLED_A_LIST * (lists_of(index) or 0))
+
+
+def default_probes(index: Any) -> int | None:
+    """Inverted lists that a search looks into; none where there are no lists."""
+    lists = lists_of(index)
+    return lists and min(lists, max(FEWEST_PROBES, math.ceil(math.sqrt(lists))))
+
+
+def make(settings: Index, factory: str, dim: int) -> Any:
+    """An empty faiss index for inner products. Raises InputError, with faiss' words, for what is no factory string."""
+    try:
+        index = faiss.index_factory(dim, factory, faiss.METRIC_INNER_PRODUCT)
+    except RuntimeError as error:
+        kinds = ", ".join((EXACT, *FACTORY))
+        raise InputError(
+            f"index.kind={settings.kind}: {said(error)}; it is one of {kinds}, or a faiss factory string"
+        ) from None
+    if ivf := faiss.try_extract_index_ivf(index):
+        ivf.cp.seed = settings.seed
+    return index
+
+
+def train(index: Any, sample: Any, settings: Index, views: int) -> None:
+    """Train `index` on `sample` [n, dim] float32 of `views` views. Raises InputError where these are too few."""
+    if index.is_trained:
+        return
+    try:
+        index.train(sample)
+    except RuntimeError as error:
+        few = re.search(r"should be at least as large as number of clusters \((\d+)\)", str(error))
+        if not few:
+            raise InputError(f"index.kind={settings.kind}: {said(error)}") from None
+        lists = lists_of(index) or 0
+        smaller = f", fewer lists (index.lists, now {lists})" if lists > 1 else ""
+        way_out = (
+            f"set index.sample={few[1]} or more"
+            if views >= int(few[1])
+            else f"take another kind{smaller}, or index.kind=exact, which needs no training"
+        )
+        raise InputError(
+            f"index.kind={settings.kind}: {len(sample)} views are too few to train it, it needs {few[1]}: {way_out}"
+        ) from None
+
+
+def read(file: Path, header: dict[str, Any]) -> Any:
+    """The faiss index that was written to `file`, left there, memory-mapped, where `header` says so."""
+    flags = 0
+    if header.get("on_disk"):
+        # The first maps inverted lists, the second what other kinds have in their place.
+        flags = faiss.IO_FLAG_MMAP if header["lists"] else faiss.IO_FLAG_MMAP_IFC
+    return faiss.read_index(str(file), flags)
+
+
+def lists_of(index: Any) -> int | None:
+    """The number of inverted lists; none where there are none."""
+    ivf = faiss.try_extract_index_ivf(index)
+    return ivf and int(ivf.nlist)
+
+
+def can_merge(index: Any) -> bool:
+    """Whether an index can take in another of its kind."""
+    try:
+        index.check_compatible_for_merge(faiss.clone_index(index))
+    except RuntimeError:
+        return False
+    return True
+
+
+def said(error: RuntimeError) -> str:
+    """What is of use in an error of faiss: not where it was raised."""
+    text = " ".join(str(error).split())
+    return "faiss: " + re.sub(r"^Error in .* at \S+:\d+: (Error: '.*' failed: ?)?", "", text)
