@@ -21,10 +21,10 @@ from multiview.runs import StepState
 from pipelines import submitting
 from pipelines.connection import Profile, below, connected
 from pipelines.describing import describe
+from pipelines.factories import PIPELINES, factory
 from pipelines.plan import Plan
 from pipelines.study import read_study, study_names
 from pipelines.submitting import PipelineName, Wait
-from pipelines.training import PIPELINES, factory
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -221,7 +221,7 @@ def _run(
     from pipelines.local import run_here
 
     uri = uri or tracking.tracking_uri(store)
-    described = describe(plan, overrides, preset, rerun_of, architectures, study)
+    described = describe(plan, overrides, store, preset, rerun_of, architectures, study)
     started = time.time()
     states = run_here(plan, described, store, uri, debug)
     done = sum(state.status != "found" for state in states)

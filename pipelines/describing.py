@@ -9,16 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from multiview.artifacts.record import Reference
+from multiview.artifacts.store import Store
 from multiview.overrides import Overrides, outcome
 from multiview.runs import Run, run_id
 from multiview.work import GIT_SHA
+from pipelines.factories import PIPELINES
 from pipelines.plan import Plan
-from pipelines.training import PIPELINES
 
 
 def describe(
     plan: Plan,
     overrides: Overrides,
+    store: Store,
     preset: str | None = None,
     rerun_of: str | None = None,
     architectures: dict[str, str] | None = None,
@@ -37,7 +39,7 @@ def describe(
             for _, s in n.sources()
             if isinstance(s, Reference)
         ]
-    sources = plan.fingerprints()
+    sources = plan.fingerprints(store)
     identity |= {"schedule": schedule} if schedule else {"sources": sources}
     versions = {node.step.name: node.step.version for node in plan.nodes.values()}
     return Run(

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from multiview.artifacts.record import Reference
+from multiview.artifacts.store import Store
 from multiview.config import Config
 from multiview.errors import InputError, nearest
 from multiview.steps import STEPS, Step
@@ -83,13 +84,18 @@ class Plan:
     def paths(self) -> list[str]:
         return [path for node in self.nodes.values() for path in node.paths()]
 
-    def fingerprints(self) -> dict[str, object]:
-        """What is read from outside the store, by content. Raises InputError for what is not there."""
+    def fingerprints(self, store: Store) -> dict[str, object]:
+        """What is read beside settings and inputs: sources by content, and what stands in the store.
+
+        Raises InputError for what is not there.
+        """
         known: dict[tuple[str, str], object] = {}
-        for node in self.nodes.values():
-            if node.step.sources and (node.step.name, node.config) not in known:
-                known[node.step.name, node.config] = node.step.fingerprint(node.step.parse(node.config))
-        return {n.path: known[n.step.name, n.config] for n in self.nodes.values() if n.step.sources}
+        reading = [node for node in self.nodes.values() if node.step.sources or node.step.standing]
+        for node in reading:
+            if (node.step.name, node.config) not in known:
+                settings = node.step.parse(node.config)
+                known[node.step.name, node.config] = node.step.fingerprint(settings, store)
+        return {node.path: known[node.step.name, node.config] for node in reading}
 
     def architectures(self) -> dict[str, str]:
         """Each system's architecture, for MLflow's tags."""

@@ -21,8 +21,8 @@ from pipelines import submission
 from pipelines.client import explained, pages
 from pipelines.connection import Profile, below
 from pipelines.describing import describe
+from pipelines.factories import factory
 from pipelines.schedules import Schedule
-from pipelines.training import factory
 
 MARK = re.compile(r"\[multiview schedule of ([\w.-]+): ([0-9a-f]{12})\]$")
 
@@ -73,7 +73,7 @@ def prepare(schedule: Schedule, owner: str, profile: Profile, store: str | None)
         overrides = below(profile, merge(gather(schedule.preset, []), schedule.settings))
         plan, config = factory(schedule.pipeline)(overrides), validate(overrides)
         store = open_store(submission.check(plan, config, schedule.store or store or profile.store)).url
-        run = describe(plan, overrides, schedule.preset, schedule=schedule.name)
+        run = describe(plan, overrides, open_store(store), schedule.preset, schedule=schedule.name)
         package = submission.package(plan, config)
     except InputError as error:
         raise InputError(f"schedule {schedule.name}: {error}") from error

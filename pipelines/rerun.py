@@ -12,8 +12,8 @@ from multiview.artifacts.staging import stage
 from multiview.errors import InputError
 from multiview.overrides import Overrides, leaves, merge, outcome
 from multiview.tracking import TrackedRun
+from pipelines.factories import PIPELINES
 from pipelines.plan import Node, Output, Plan, Source
-from pipelines.training import PIPELINES
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ def forecast(plans: Mapping[str, Plan], store: Store) -> dict[str, list[Prospect
 def _prospects(plan: Plan, store: Store, made: set[str]) -> Iterator[Prospect]:
     records: dict[str, list[dict[str, Record]]] = {}
     identities: dict[str, str] = {}
-    sources = plan.fingerprints()
+    sources = plan.fingerprints(store)
     for path, node in plan.nodes.items():
         identities[path] = _identity(node, identities, sources.get(path))
         inputs = [_inputs(node, records, store, shard) for shard in node.shards or ("",)]

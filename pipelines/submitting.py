@@ -17,8 +17,8 @@ from multiview.overrides import Overrides, gather, validate
 from multiview.runs import Run
 from pipelines.connection import Profile, below, connected
 from pipelines.describing import describe
+from pipelines.factories import PIPELINES, factory
 from pipelines.plan import Plan
-from pipelines.training import PIPELINES, factory
 
 console = Console(highlight=False, soft_wrap=True)
 schedule = typer.Typer(no_args_is_help=True, help="Recurring runs of a file in the repository.")
@@ -70,6 +70,7 @@ def launch(
     described = describe(
         plan,
         overrides,
+        open_store(store),
         preset,
         rerun_of=rerun_of.id if rerun_of else None,
         architectures=rerun_of.architectures if rerun_of else None,

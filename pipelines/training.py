@@ -3,14 +3,14 @@ of several systems over the same split, BM25 negatives and questions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from multiview import names
 from multiview.artifacts.record import Reference, load_record
 from multiview.artifacts.staging import stage
 from multiview.config import Config, Model
-from multiview.errors import InputError, nearest
+from multiview.errors import InputError
 from multiview.evaluation.tables import baseline_of
 from multiview.generation.sources import published
 from multiview.model.bases import SETTINGS_FILE
@@ -102,7 +102,7 @@ def add_data(plan: Plan, config: Config, systems: Iterable[Config]) -> Data:
     negatives = plan.add("bm25-negatives", "bm25-negatives", config, passages=passages, questions=questions)
     shards = tuple(f"shard-{number:02d}" for number in range(config.corpus.shards))
     data = Data(passages, questions, dev_questions, first_output(negatives), shards, None)
-    if any(_reads_queries(system) or system.train.warm_up for system in systems):
+    if any(reads_queries(system) or system.train.warm_up for system in systems):
         data = replace(data, queries=add_queries(plan, config, data))
     return data
 
@@ -135,7 +135,8 @@ def add_queries(plan: Plan, config: Config, data: Data) -> Output:
     return first_output(plan.add("gather-queries", "gather-queries", config, parts=made))
 
 
-def _reads_queries(config: Config) -> bool:
+def reads_queries(config: Config) -> bool:
+    """Whether passages are encoded together with generated queries."""
     return architecture(config.model.architecture).reads_queries
 
 
@@ -204,7 +205,7 @@ def add_warm_up(plan: Plan, system: str, config: Config, start: Source, data: Da
 
 def add_index(plan: Plan, place: str, config: Config, model: Source, data: Data) -> Output:
     step, inputs = "encode", {"model": model, "passages": data.passages}
-    if _reads_queries(config):
+    if reads_queries(config):
         assert data.queries is not None
         step, inputs = "encode-with-queries", {**inputs, "queries": data.queries}
     embeddings = plan.add(f"{place}/encode", step, config, data.shards, **inputs)
@@ -226,13 +227,3 @@ def _start(plan: Plan, system: str, config: Config) -> Source:
         )
     check(model, config.train)
     return Reference(address=f"{store.url}/{record.folder}", digest=record.digest)
-
-
-PIPELINES = {"training": training, "comparison": comparison}
-
-
-def factory(name: str) -> Callable[[Overrides], Plan]:
-    """What makes the plan of a pipeline. Raises InputError with the nearest names."""
-    if name not in PIPELINES:
-        raise InputError(f"there is no pipeline {name!r}{nearest(name, PIPELINES)}")
-    return PIPELINES[name]

@@ -8,8 +8,8 @@ import pytest
 from multiview.cli import main
 from multiview.overrides import read_preset, resolve, stage_settings
 from multiview.settings_text import groups
+from pipelines.factories import PIPELINES
 from pipelines.kubeflow import compile_plan
-from pipelines.training import PIPELINES
 
 DPR = {
     "model.base": "bert-base-uncased",

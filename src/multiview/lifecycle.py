@@ -6,18 +6,13 @@ import os
 import time
 from typing import Any
 
-import requests
-from requests.adapters import HTTPAdapter
-from urllib3.util import Retry
-
 from multiview import names
 from multiview.artifacts.store import Store, open_store
+from multiview.notice import post
 from multiview.runs import Context, Run, StepState, read_states, write_run
 
 CLOCKS = 60.0
 """Seconds by which the clocks of two pods may differ."""
-
-RETRY = Retry(total=5, backoff_factor=1, status_forcelist=(429, 500, 502, 503, 504), allowed_methods=None)
 
 
 def open_run(store: str, described: str, job: str) -> str:
@@ -57,7 +52,7 @@ def close_run(store: str, described: str, job: str, status: str, message: str, u
             tracking.ship(opened, run.id, uri, failed=not complete)
     finally:
         if url and not complete:
-            _post(url, notice(store, run, job, status, message, states))
+            post(url, notice(store, run, job, status, message, states))
 
 
 def _states(store: Store, run: Run, job: str) -> list[StepState]:
@@ -70,13 +65,6 @@ def _states(store: Store, run: Run, job: str) -> list[StepState]:
 def _start_file(run: Run, job: str) -> str:
     """Where a run keeps when it was started as `job`."""
     return f"{names.RUNS}/{run.id}/{names.KUBEFLOW}/{job}"
-
-
-def _post(url: str, told: dict[str, Any]) -> None:
-    with requests.Session() as session:
-        for scheme in ("http://", "https://"):
-            session.mount(scheme, HTTPAdapter(max_retries=RETRY))
-        session.post(url, json=told, timeout=30).raise_for_status()
 
 
 def notice(

@@ -59,26 +59,34 @@ def execute(
         }
         records = run_step(step(name), told, config, references)
         for kind, artifact in outputs.items():
-            record = records[kind]
-            artifact.metadata.update(
-                address=f"{where.store}/{record.folder}", digest=record.digest, path=path
-            )
-            Path(artifact.path).write_bytes(_shown(told.store, step(name), record))
+            reference = told.state.outputs[kind]
+            artifact.metadata.update(address=reference.address, digest=reference.digest, path=path)
+            record = records.get(kind)
+            shown = _shown(told.store, step(name), record) if record else _handed(reference)
+            Path(artifact.path).write_bytes(shown)
     first = next(iter(records.values()))
     return f"{where.store}/{first.folder}"
 
 
 def _shown(store: Store, step: Step, record: Record) -> bytes:
     """The file of an output's KFP artifact: the record, or the page that the step made."""
-    if step.page is None:
-        return record.to_json()
-    page = store.read(f"{record.data}/{step.page}")
-    if page is None:
+    return record.to_json() if step.page is None else _read(store, record, step.page)
+
+
+def _handed(reference: Reference) -> bytes:
+    """The record of an artifact that was handed on."""
+    return load_record(reference.address)[1].to_json()
+
+
+def _read(store: Store, record: Record, file: str) -> bytes:
+    """A file of an output. Raises InputError where it is gone."""
+    data = store.read(f"{record.data}/{file}")
+    if data is None:
         raise InputError(
-            f"{store.url}/{record.data}/{step.page} is missing: remove the folder {store.url}/{record.folder} "
+            f"{store.url}/{record.data}/{file} is missing: remove the folder {store.url}/{record.folder} "
             "and run again to rebuild it"
         )
-    return page
+    return data
 
 
 @contextlib.contextmanager
@@ -120,7 +128,7 @@ def _shipping(told: StepTeller) -> Iterator[None]:
 def run_step(step: Step, told: StepTeller, config: str, inputs: Inputs) -> dict[str, Record]:
     """Records of a step's outputs by kind, found or made. Raises whatever the step raises."""
     store = told.store
-    work = Work.of(step, config, inputs)
+    work = Work.of(step, config, inputs, store)
     told.state = told.state.model_copy(
         update={"key": work.key, "config": json.loads(config), "inputs": work.references}
     )
@@ -131,13 +139,22 @@ def run_step(step: Step, told: StepTeller, config: str, inputs: Inputs) -> dict[
         outputs = _make_on_nodes(work, told, config) or _make_in_fork(work, told) or make(work, told)
     if step.checkpoints:
         Checkpoints(store, work.key, scratch()).clear()
+    references = {kind: _output(store, record) for kind, record in outputs.items()}
+    if step.hands_on:
+        references |= _handed_on(store, step, outputs[step.outputs[0]])
     told.tell(
         status="found" if complete else "done",
         attempt=outputs[step.outputs[0]].data,
         ended=time.time(),
-        outputs={kind: _output(store, record) for kind, record in outputs.items()},
+        outputs=references,
     )
     return outputs
+
+
+def _handed_on(store: Store, step: Step, record: Record) -> dict[str, Reference]:
+    """What a step hands on, by output. Raises InputError where its file is gone."""
+    named = json.loads(_read(store, record, HANDED_ON_FILE))
+    return {output: Reference.model_validate(named[output]) for output in step.hands_on}
 
 
 def run_on_node(step: Step, told: StepTeller, config: str, inputs: Inputs, first: bool) -> None:
@@ -147,7 +164,7 @@ def run_on_node(step: Step, told: StepTeller, config: str, inputs: Inputs, first
     """
     if find_records(told.store, step, config, inputs):
         return
-    work = Work.of(step, config, inputs)
+    work = Work.of(step, config, inputs, told.store)
     if first:
         told.state = told.state.model_copy(
             update={"key": work.key, "config": json.loads(config), "inputs": work.references}
@@ -162,7 +179,7 @@ def run_on_node(step: Step, told: StepTeller, config: str, inputs: Inputs, first
 
 def find_records(store: Store, step: Step, config: str, inputs: Inputs) -> dict[str, Record] | None:
     """The records of a step's outputs by kind, if all of them are in the store already."""
-    key = Work.of(step, config, inputs).key
+    key = Work.of(step, config, inputs, store).key
     found = {kind: read_record(store, kind, key) for kind in step.outputs}
     records = {kind: record for kind, record in found.items() if record}
     return records if len(records) == len(found) else None

@@ -11,8 +11,12 @@ from types import SimpleNamespace
 from typing import Any
 
 from multiview import names
+from multiview.artifacts.store import Store
 from multiview.config import Config, Section, canonical_json
 from multiview.errors import InputError
+
+HANDED_ON_FILE = "handed_on.json"
+"""A step's file with the references of the artifacts that it hands on, by output."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,12 @@ class Step:
     added: tuple[str, ...] = ()
     """Sections that it has come to read within this version: while they hold defaults, key and record leave
     them out, as they do single settings, so that what was made before is found."""
+    standing: str | None = None
+    """A function (store, settings) -> JSON that tells what it reads of the store beside its inputs, for its key."""
+    store: bool = False
+    """Whether its function takes the `store`."""
+    hands_on: tuple[str, ...] = ()
+    """Further outputs: artifacts that are there already, which the first output names in `HANDED_ON_FILE`."""
     page: str | None = None
     """A file of its first output, which Kubeflow's pages show in the record's place."""
 
@@ -80,7 +90,10 @@ class Step:
     def function(self) -> Any:
         return load_function(self.run)
 
-    def fingerprint(self, settings: SimpleNamespace) -> Any:
+    def fingerprint(self, settings: SimpleNamespace, store: Store) -> Any:
+        """What decides its outputs beside settings and inputs: sources by content, and what stands in the store."""
+        if self.standing:
+            return load_function(self.standing)(store, settings)
         return load_function(self.sources)(settings) if self.sources else {}
 
 
@@ -278,6 +291,36 @@ STEPS: dict[str, Step] = {
             inputs=("evaluations", "passages", "questions"),
             lists=("evaluations",),
             outputs=(names.EVALUATION,),
+        ),
+        Step(
+            name="champion",
+            version=1,
+            run="multiview.refresh.standing:champion",
+            settings=("refresh.model", "model.architecture"),
+            inputs=(),
+            outputs=(names.CHAMPION,),
+            hands_on=(names.INDEX, names.PASSAGES, names.MODEL, names.CHAMPION_MODEL),
+            standing="multiview.refresh.champions:standing",
+            store=True,
+        ),
+        Step(
+            name="gate",
+            version=1,
+            run="multiview.refresh.gate:gate",
+            settings=("gate", "comparison.resamples", "comparison.seed"),
+            inputs=("champion", "index", "champion_evaluation", "challenger_evaluation"),
+            named=("index",),
+            outputs=(names.VERDICT,),
+        ),
+        Step(
+            name="promote",
+            version=1,
+            run="multiview.refresh.promote:promote",
+            settings=("notify",),
+            inputs=("champion", "verdict", "index", "model", "passages"),
+            named=("index", "model", "passages"),
+            outputs=(names.PROMOTION,),
+            store=True,
         ),
         Step(
             name="compare",

@@ -72,7 +72,7 @@ class Work:
     key: str
 
     @classmethod
-    def of(cls, step: Step, config: str, inputs: Inputs) -> Work:
+    def of(cls, step: Step, config: str, inputs: Inputs, store: Store) -> Work:
         """Raises InputError for an input that is gone or not the one that was meant."""
         settings = step.parse(config)
         references = {name: v if isinstance(v, list) else [v] for name, v in inputs.items()}
@@ -84,7 +84,7 @@ class Work:
                 for ref, (_, record) in zip(refs, records[name], strict=True)
             ]
             digests[name] = parts if name in step.lists else parts[0]
-        sources = step.fingerprint(settings)
+        sources = step.fingerprint(settings, store)
         return cls(step, settings, references, records, sources, step.key(settings, digests, sources))
 
     @classmethod
@@ -110,7 +110,9 @@ def make(work: Work, told: StepTeller) -> dict[str, Record]:
     first = attempts[step.outputs[0]]
     log = EventLog(store, first.data)
     told.tell(attempt=first.data)
-    more = {"checkpoints": Checkpoints(store, work.key, scratch(), log)} if step.checkpoints else {}
+    more: dict[str, Any] = {"store": store} if step.store else {}
+    if step.checkpoints:
+        more["checkpoints"] = Checkpoints(store, work.key, scratch(), log)
     if step.shards and (threads := os.environ.get(SHARD_THREADS)):
         os.environ["OMP_NUM_THREADS"] = threads  # torch reads it when imported
         if torch := sys.modules.get("torch"):

@@ -22,10 +22,11 @@ from multiview.overrides import Overrides, gather, validate
 from multiview.runs import Context, Run, StepState, read_run, write_state
 from multiview.training.trainjob import NODES, Nodes
 from multiview.work import IMAGE
+from pipelines.factories import PIPELINES
 from pipelines.kubeflow import cluster_pipeline, compile_plan
 from pipelines.plan import Plan
 from pipelines.pods import Pods
-from pipelines.training import PIPELINES, training
+from pipelines.training import training
 from tests.corpus import squad_corpus
 
 GOLDEN = Path(__file__).parent / "golden"

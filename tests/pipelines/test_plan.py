@@ -15,10 +15,11 @@ from multiview.errors import InputError
 from multiview.runs import Run
 from multiview.steps import STEPS
 from multiview.tracking import TrackedRun, TrackedStep
+from pipelines.factories import PIPELINES
 from pipelines.kubeflow import compile_plan
 from pipelines.plan import Output, Plan
 from pipelines.rerun import cut
-from pipelines.training import PIPELINES, comparison, training
+from pipelines.training import comparison, training
 
 GOLDEN = Path(__file__).parent / "golden"
 

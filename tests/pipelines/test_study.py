@@ -16,9 +16,10 @@ from multiview.overrides import gather, resolve
 from multiview.runs import read_run
 from pipelines import __main__ as commands
 from pipelines import local
+from pipelines.factories import PIPELINES
 from pipelines.study import read_study, study_names
 from pipelines.studying import forecast
-from pipelines.training import PIPELINES, training
+from pipelines.training import training
 from tests.pipelines.inprocess import command
 from tests.pipelines.world import World
 

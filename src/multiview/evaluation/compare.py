@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from multiview.artifacts.record import file_sha256
 from multiview.config import Comparison
 from multiview.errors import InputError
 from multiview.evaluation.analyses.tables import markdown
-from multiview.evaluation.evaluate import METRICS_FILE, QRELS_FILE, QUESTIONS_FILE, ranks_of
+from multiview.evaluation.evaluate import METRICS_FILE, QRELS_FILE, QUESTIONS_FILE, ranks_of, values_of
 from multiview.evaluation.origins import check_alike, cost_of, differing_settings, figures_of
 from multiview.evaluation.significance import CONFIDENCE, paired_figures, seeds_figures
 from multiview.evaluation.tables import (
@@ -66,7 +66,7 @@ def compare(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell
         for system, folder in zip(systems, folders_of_evaluations, strict=True)
     }
     values = {
-        system: _values(folder, metrics[system])
+        system: values_of(folder, metrics[system])
         for system, folder in zip(systems, folders_of_evaluations, strict=True)
     }
     folder = output["comparison"]
@@ -165,16 +165,6 @@ def _significance(
         "systems": {
             system: {name: asdict(figure) for name, figure in of.items()} for system, of in figures.items()
         },
-    }
-
-
-def _values(folder: Path, metrics: Collection[str]) -> dict[str, np.ndarray]:
-    """Of the metrics that have one value a question, those [q], nan where there is none."""
-    present = pq.read_schema(folder / QUESTIONS_FILE).names
-    table = pq.read_table(folder / QUESTIONS_FILE, columns=[name for name in metrics if name in present])
-    return {
-        name: table.column(name).to_numpy(zero_copy_only=False).astype(np.float64)
-        for name in table.column_names
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +169,16 @@ def ranks_of(folder: Path) -> np.ndarray:
     accuracy = [name for name in table.column_names if name.startswith("accuracy_at_")]
     answered = table[accuracy[0]].is_valid().to_numpy() if accuracy else np.zeros(len(table), bool)
     return np.nan_to_num(np.where(answered, answer, gold), nan=np.inf)
+
+
+def values_of(folder: Path, metrics: Collection[str]) -> dict[str, np.ndarray]:
+    """Of the metrics that have one value a question, those [q], nan where there is none."""
+    present = pq.read_schema(folder / QUESTIONS_FILE).names
+    table = pq.read_table(folder / QUESTIONS_FILE, columns=[name for name in metrics if name in present])
+    return {
+        name: table.column(name).to_numpy(zero_copy_only=False).astype(np.float64)
+        for name in table.column_names
+    }
 
 
 def _questions(inputs: dict[str, Any]) -> list[Question]:

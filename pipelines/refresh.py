@@ -1,0 +1,134 @@
+"""The refresh pipeline: the corpus as it is now, an index made from the champion's, and the gate between them."""
+
+from __future__ import annotations
+
+from multiview import names
+from multiview.config import Config
+from multiview.errors import InputError
+from multiview.generation.sources import published
+from multiview.overrides import Overrides, resolve
+from pipelines.plan import Output, Plan, Source, first_output
+from pipelines.training import reads_queries
+
+
+def refresh(overrides: Overrides) -> Plan:
+    """What has changed is encoded, put into the champion's index, measured, and promoted if the gate lets it pass.
+
+    Both are measured for the gate alone: without analyses, unless some are asked for.
+    """
+    config = resolve(overrides)
+    if "analyses" not in overrides.get("evaluation", {}):
+        config = config.model_copy(
+            update={"evaluation": config.evaluation.model_copy(update={"analyses": ()})}
+        )
+    plan = Plan("refresh")
+    plan.add("split", "split", config)
+    passages = Output("split", names.PASSAGES)
+    plan.add("champion", "champion", config)
+    old, model = Output("champion", names.INDEX), Output("champion", names.MODEL)
+    changes = first_output(
+        plan.add("challenger/changes", "changes", config, index=old, model=model, passages=passages)
+    )
+    embeddings = _encode(plan, config, model, changes)
+    index = first_output(
+        plan.add(
+            "challenger/index",
+            "refresh-index",
+            config,
+            index=old,
+            changes=changes,
+            model=model,
+            passages=passages,
+            embeddings=[embeddings],
+        )
+    )
+    theirs = _evaluate(
+        plan,
+        config,
+        "champion",
+        Output("champion", names.CHAMPION_MODEL),
+        old,
+        Output("champion", names.PASSAGES),
+    )
+    ours = _evaluate(plan, config, "challenger", model, index, passages)
+    champion = Output("champion", names.CHAMPION)
+    verdict = first_output(
+        plan.add(
+            "gate",
+            "gate",
+            config,
+            champion=champion,
+            index=index,
+            champion_evaluation=theirs,
+            challenger_evaluation=ours,
+        )
+    )
+    promotion = first_output(
+        plan.add(
+            "promote",
+            "promote",
+            config,
+            champion=champion,
+            verdict=verdict,
+            index=index,
+            model=model,
+            passages=passages,
+        )
+    )
+    plan.add(
+        "report", "refresh-report", config, promotion=promotion, verdict=verdict, changes=changes, index=index
+    )
+    return plan
+
+
+def _encode(plan: Plan, config: Config, model: Source, changes: Output) -> Output:
+    """The views of what has changed, read with queries generated for it where the architecture does that."""
+    shards = tuple(f"shard-{number:02d}" for number in range(config.corpus.shards))
+    if not reads_queries(config):
+        return first_output(
+            plan.add("challenger/encode", "encode", config, shards, model=model, passages=changes)
+        )
+    generator: Source | None = published(config.generation.model)
+    if generator is None and config.generation.fine_tune:
+        raise InputError(
+            "generation.fine_tune: a refresh trains no generator: set generation.model=ADDRESS to that which wrote "
+            "the champion's queries, and generation.fine_tune=false"
+        )
+    if generator is None:
+        generator = first_output(plan.add("initial-generator", "initial-generator", config))
+    made = plan.add(
+        "challenger/generate-queries",
+        "generate-queries",
+        config,
+        shards,
+        generator=generator,
+        passages=changes,
+    )
+    queries = first_output(
+        plan.add("challenger/gather-queries", "gather-queries", config, parts=[first_output(made)])
+    )
+    return first_output(
+        plan.add(
+            "challenger/encode",
+            "encode-with-queries",
+            config,
+            shards,
+            model=model,
+            passages=changes,
+            queries=queries,
+        )
+    )
+
+
+def _evaluate(plan: Plan, config: Config, who: str, model: Source, index: Source, passages: Source) -> Output:
+    node = plan.add(
+        f"{who}/evaluate",
+        "evaluate",
+        config,
+        model=model,
+        index=index,
+        passages=passages,
+        questions=Output("split", names.DEV_QUESTIONS),
+        train_questions=Output("split", names.TRAIN_QUESTIONS),
+    )
+    return first_output(node)

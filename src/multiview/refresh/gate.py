@@ -1,0 +1,96 @@
+"""The step `gate`: measures champion and challenger against each other, and writes the verdict down."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from multiview import names
+from multiview.artifacts.record import Record, load_record
+from multiview.artifacts.staged import Staged
+from multiview.errors import InputError
+from multiview.evaluation.evaluate import METRICS_FILE, QUESTIONS_FILE, ranks_of, values_of
+from multiview.refresh.deciding import Check, Difference, Measured, Verdict, decide
+from multiview.refresh.standing import read as read_standing
+
+VERDICT_FILE = "verdict.json"
+TEXT_FILE = "verdict.md"
+TITLES = {"promote": "promoted", "refuse": "refused", "keep": "kept"}
+"""What becomes of a challenger, by decision."""
+
+
+def gate(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any) -> None:
+    """Step: decide whether `index` becomes the champion (`deciding.decide`).
+
+    Inputs `champion` (as the step of that name found it), `index` (the challenger), and the evaluations of both on
+    the same questions. Writes `verdict.json` and, to be read, `verdict.md`. Raises InputError where the two
+    evaluations are of other questions.
+    """
+    champion = read_standing(inputs["champion"].path)
+    theirs, ours = inputs["champion_evaluation"], inputs["challenger_evaluation"]
+    qids = _qids(ours)
+    if qids != _qids(theirs):
+        raise InputError(
+            "champion and challenger were not evaluated on the same questions: run the refresh whole"
+        )
+    verdict = decide(
+        settings.gate,
+        measured(load_record(champion.index.address)[1], theirs) if champion else None,
+        measured(load_record(inputs["index"].address)[1], ours),
+        qids,
+        settings.comparison.resamples,
+        settings.comparison.seed,
+    )
+    folder = output[names.VERDICT]
+    (folder / VERDICT_FILE).write_text(json.dumps(asdict(verdict), indent=1, ensure_ascii=False) + "\n")
+    (folder / TEXT_FILE).write_text(text(verdict), encoding="utf-8")
+    tell.fact("decision", verdict.decision)
+    tell.fact("says", verdict.says)
+    for name, found in verdict.metrics.items():
+        tell.metric(f"{names.CHALLENGER}/{name}", found.challenger)
+        if found.champion is not None:
+            tell.metric(f"{names.CHAMPION}/{name}", found.champion)
+    if verdict.decision == "refuse":
+        tell.warning(f"refused: {verdict.says}")
+
+
+def measured(index: Record, evaluation: Staged) -> Measured:
+    """What is known of an index by its record and its evaluation."""
+    metrics = json.loads((evaluation.path / METRICS_FILE).read_text())
+    seconds = load_record(evaluation.address)[1].facts["search_seconds_per_question"]
+    return Measured(
+        digest=index.digest,
+        passages=index.facts["passages"],
+        bytes=sum(file.bytes for file in index.files),
+        seconds_per_question=seconds,
+        values=values_of(evaluation.path, metrics),
+        ranks=ranks_of(evaluation.path),
+    )
+
+
+def read_verdict(folder: Path) -> Verdict:
+    """The verdict that the step wrote."""
+    told = json.loads((folder / VERDICT_FILE).read_text())
+    checks = [Check(**check) for check in told.pop("checks")]
+    metrics = {name: Difference(**found) for name, found in told.pop("metrics").items()}
+    return Verdict(**told, checks=checks, metrics=metrics)
+
+
+def text(verdict: Verdict) -> str:
+    """A verdict as Markdown."""
+    lines = [f"**{TITLES[verdict.decision]}**: {verdict.says}", ""]
+    if verdict.checks:
+        lines += ["| check | | measured |", "|---|---|---|"]
+        lines += [
+            f"| {check.name} | {'passed' if check.passed else '**refused**'} | {check.says} |"
+            for check in verdict.checks
+        ]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _qids(evaluation: Staged) -> list[str]:
+    return pq.read_table(evaluation.path / QUESTIONS_FILE, columns=["qid"])["qid"].to_pylist()
