@@ -164,6 +164,27 @@ def compare(
 
 
 @app.command()
+def rollback(
+    to: Annotated[
+        int | None, typer.Option(metavar="NUMBER", help="A champion's number; else the one before.")
+    ] = None,
+    store: StoreUrl = "store",
+    tracking_uri: TrackingUri = None,
+    debug: Debug = False,
+) -> None:
+    """Make an earlier champion's index answer again: as the next champion, so that nothing is lost."""
+    from multiview.refresh import champions
+
+    opened = open_store(store)
+    now = champions.rollback(opened, to)
+    console.print(f"champion {now.number} answers, with the index of champion {now.restores}:", markup=False)
+    console.print(f"  {champions.address_of(opened, now)}", markup=False)
+    uri = tracking_uri or tracking.tracking_uri(opened)
+    for alias, version in tracking.mirror(opened, uri).items():
+        console.print(f"  MLflow: {alias} is version {version}", markup=False)
+
+
+@app.command()
 def study(
     name: Annotated[
         str, typer.Argument(metavar="STUDY", help=f"A YAML file, or one of: {', '.join(study_names())}.")

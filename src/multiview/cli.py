@@ -29,7 +29,7 @@ def search(
         str | None,
         typer.Option(
             envvar="MULTIVIEW_INDEX",
-            help="Address of an index, models:/NAME@ALIAS, or a run's id. Default: the store's newest.",
+            help="Address of an index, models:/NAME@ALIAS, a run's id, or champion. Default: the store's champion, or else its newest.",
         ),
     ] = None,
     k: Annotated[int, typer.Option("-k", min=1, help="Passages a question.")] = 10,
@@ -140,6 +140,39 @@ def sync(store: StoreUrl = "store", tracking_uri: TrackingUri = None) -> None:
     print(f"{uri}: {len(shipped)} runs brought up to date{': ' if shipped else ''}{', '.join(shipped)}")
     if failed:
         raise StepFailed("; ".join(f"{run}: {why}" for run, why in failed.items()), bad_input=False)
+
+
+@app.command()
+def gc(
+    delete: Annotated[
+        bool, typer.Option("--delete", help="Remove it; without, only say what would go.")
+    ] = False,
+    days: Annotated[
+        float, typer.Option(min=0, help="Keep what was written, and what runs have used, in the last days.")
+    ] = 7.0,
+    champions: Annotated[
+        int, typer.Option(min=1, help="Keep the indexes of as many champions, the newest first.")
+    ] = 3,
+    store: StoreUrl = "store",
+    tracking_uri: TrackingUri = None,
+    debug: Debug = False,
+) -> None:
+    """Collect attempts, checkpoints, embeddings and indexes that no champion, alias or recent run refers to."""
+    from multiview import collecting, tracking
+    from multiview.artifacts.store import open_store
+
+    opened = open_store(store)
+    indexes = tracking.aliased_indexes(tracking_uri or tracking.tracking_uri(opened))
+    keep = collecting.kept(opened, days, champions, indexes)
+    found = []
+    for one in collecting.garbage(opened, keep, days):
+        found.append(one)
+        print(f"{one.bytes / 1e6:12,.3f} MB  {one.what:<11} {one.path}")
+        if delete:
+            collecting.remove(opened, one)
+    print(f"{'removed' if delete else 'would remove'} {collecting.summary(found)}")
+    if found and not delete:
+        print("nothing was removed: --delete does it")
 
 
 @app.command()

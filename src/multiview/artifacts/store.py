@@ -6,12 +6,14 @@ Two operations carry everything else: `create`, which makes a file exclusively a
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import shutil
 import tempfile
 import uuid
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -27,6 +29,16 @@ PART, PARTS = 8 << 20, 10_000
 """Bytes of a large file that go to or come from a bucket in one request, and the most requests that S3 allows."""
 OPTIONS = {"gs": {}, "s3": {"default_block_size": PART, "max_concurrency": 4}}
 """What s3fs does by itself, ten times 50 MB at once and their copies, is more than small pods have."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A file of a store."""
+
+    path: str
+    bytes: int
+    modified: float
+    """When it was written last, in seconds since 1970."""
 
 
 class Store(ABC):
@@ -52,6 +64,10 @@ class Store(ABC):
     @abstractmethod
     def files(self, path: str) -> list[str]:
         """Paths of all files below a folder, sorted; empty if there is no such folder."""
+
+    @abstractmethod
+    def entries(self, path: str) -> list[Entry]:
+        """All files below a folder with their sizes and times, sorted by path."""
 
     @abstractmethod
     def folders(self, path: str) -> list[str]:
@@ -141,6 +157,14 @@ class LocalStore(Store):
         found = (p for p in (self.root / path).rglob("*") if p.is_file())
         return sorted(p.relative_to(self.root).as_posix() for p in found)
 
+    def entries(self, path: str) -> list[Entry]:
+        found = []
+        for file in self.files(path):
+            with contextlib.suppress(FileNotFoundError):  # removed meanwhile
+                told = (self.root / file).stat()
+                found.append(Entry(file, told.st_size, told.st_mtime))
+        return found
+
     def folders(self, path: str) -> list[str]:
         folder = self.root / path
         return sorted(p.name for p in folder.iterdir() if p.is_dir()) if folder.is_dir() else []
@@ -223,6 +247,21 @@ class BucketStore(Store):
         except FileNotFoundError:
             return []
         return sorted(name[len(self.root) + 1 :] for name in found)
+
+    def entries(self, path: str) -> list[Entry]:
+        try:
+            found = self._ask("find", path, detail=True)
+        except FileNotFoundError:
+            return []
+        return [
+            # gcsfs says mtime, s3fs LastModified.
+            Entry(
+                name[len(self.root) + 1 :],
+                told["size"],
+                (told.get("mtime") or told["LastModified"]).timestamp(),
+            )
+            for name, told in sorted(found.items())
+        ]
 
     def folders(self, path: str) -> list[str]:
         try:

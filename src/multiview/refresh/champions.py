@@ -94,6 +94,12 @@ def current(store: Store) -> Champion | None:
     return read_champion(store, found[-1]) if found else None
 
 
+def address_of(store: Store, champion: Champion) -> str:
+    """The address of a champion's index, in `store` where it is there. Raises InputError where it is gone."""
+    where, record = champion.load(store)[names.INDEX]
+    return f"{where.url}/{record.folder}"
+
+
 def crown(store: Store, champion: Champion) -> Champion:
     """Make a champion by creating its file. Doing so again changes nothing.
 

@@ -15,6 +15,7 @@ from rich.console import Console
 from multiview import names
 from multiview.artifacts.store import open_store
 from multiview.errors import InputError
+from multiview.refresh.champions import address_of, current
 from multiview.serving.indexes import choose, index_of_run, newest_index
 
 AT_ONCE = 64
@@ -60,9 +61,15 @@ def _decoded(lines: Iterable[bytes], file: Path) -> Iterator[str]:
 
 
 def index_address(index: str | None, store: str, tracking_uri: str | None) -> str:
-    """The address that `--index` stands for: itself, a registered model's, a run's, or the store's newest."""
-    if index is None:
-        return newest_index(open_store(store))
+    """The address that `--index` stands for: itself, a registered model's, a run's, or that of the store's champion;
+    without any, the champion's too, and where there is none the store's newest."""
+    if index is None or index == names.CHAMPION:
+        opened = open_store(store)
+        if (now := current(opened)) is not None:
+            return address_of(opened, now)
+        if index is not None:
+            raise InputError(f"store {opened.url} has no champion: run the pipeline refresh first")
+        return newest_index(opened)
     if "/" in index and not index.startswith("models:"):
         return index
     opened = open_store(store)

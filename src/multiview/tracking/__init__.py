@@ -4,21 +4,30 @@
 called at any time and any number of times: what is there already is left alone. `find_run` goes
 the other way, from an MLflow run to the artifacts that its steps read and wrote, and
 `registered_index` from a registered model to its index. `register` and `repair` make the registry's
-versions and aliases stand for indexes.
+versions and aliases stand for indexes, and `mirror` for a store's champions.
 """
 
 from multiview.tracking.client import tracking_uri
 from multiview.tracking.finding import LOGGED_MODEL, TrackedRun, TrackedStep, find_run, logged_model
-from multiview.tracking.registry import model_name, register, registered_index, repair
+from multiview.tracking.registry import (
+    aliased_indexes,
+    mirror,
+    model_name,
+    register,
+    registered_index,
+    repair,
+)
 from multiview.tracking.shipping import link, ship, sync
 
 __all__ = [
     "LOGGED_MODEL",
     "TrackedRun",
     "TrackedStep",
+    "aliased_indexes",
     "find_run",
     "link",
     "logged_model",
+    "mirror",
     "model_name",
     "register",
     "registered_index",

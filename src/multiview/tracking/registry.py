@@ -12,9 +12,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from multiview import names
-from multiview.artifacts.record import Record, Reference, load_reference
+from multiview.artifacts.record import Record, Reference, load_reference, read_record, split_address
+from multiview.artifacts.store import Store
 from multiview.errors import InputError
 from multiview.lineage import corpus_name, corpus_of, trace
+from multiview.refresh.champions import current, numbers, read_champion
 from multiview.tracking.client import connect, database, explained
 
 SCHEME = "models:/"
@@ -57,8 +59,61 @@ def registered_index(uri: str, model: str) -> str:
 def model_name(index: Reference) -> str:
     """What an index is registered as unless it is given a name: `multiview-` and the corpus that it answers from."""
     corpus = corpus_of(trace([index]))
+    return _name_of(corpus_name(corpus) if corpus else "")
+
+
+def _name_of(corpus: str) -> str:
     # MLflow takes no / and no : in a name, and other marks are a nuisance on a command line.
-    return "-".join(["multiview", *re.findall(r"[\w.]+", corpus_name(corpus) if corpus else "")])
+    return "-".join(["multiview", *re.findall(r"[\w.]+", corpus)])
+
+
+def champions_name(store: Store) -> str:
+    """What the champions of a store are registered as: by the corpus of the first, so that the name stays."""
+    first = read_champion(store, numbers(store)[0])
+    _, passages = load_reference(first.passages, "the first champion", store)
+    return _name_of(corpus_name(passages))
+
+
+def mirror(store: Store, uri: str, refused: Reference | None = None) -> dict[str, str]:
+    """Make the aliases in MLflow those of the store's champions; the version that each stands for, by alias.
+
+    `champion` is the index that answers, `previous` that of its predecessor, `challenger` one that was `refused`.
+    Nothing happens where there is no champion. Raises InputError as `repair` does.
+    """
+    now = current(store)
+    if now is None:
+        return {}
+    indexes = {names.CHAMPION: now.index}
+    if now.predecessor is not None:
+        indexes[names.PREVIOUS] = read_champion(store, now.predecessor).index
+    if refused is not None:
+        indexes[names.CHALLENGER] = refused
+    # An index that was collected stands for nothing any more.
+    there = {
+        alias: index
+        for alias, index in indexes.items()
+        if read_record(store, *split_address(index.address)[1:])
+    }
+    return repair(uri, champions_name(store), there)
+
+
+def aliased_indexes(uri: str) -> list[str]:
+    """Addresses of all indexes that an alias of any registered model stands for; none without an MLflow.
+
+    Raises InputError if MLflow cannot be reached.
+    """
+    if database(uri) == "absent":
+        return []
+    with explained(uri):
+        client, found, token = connect(uri), [], None
+        while True:
+            models = client.search_registered_models(page_token=token)
+            for model in models:
+                for version in set(model.aliases.values()):
+                    found.append(client.get_model_version(model.name, version).tags.get(names.TAG_INDEX))
+            token = models.token
+            if not token:
+                return [address for address in found if address]
 
 
 def register(uri: str, index: Reference, name: str, aliases: Iterable[str] = ()) -> str:

@@ -13,14 +13,17 @@ from typing import Any
 from filelock import FileLock
 
 from multiview import names
+from multiview.artifacts.record import Reference, read_record
 from multiview.artifacts.store import LocalStore, Store
 from multiview.errors import InputError
 from multiview.events import read_events
+from multiview.refresh.champions import current
 from multiview.runs import Run, StepState, read_run, read_states
 from multiview.tracking import notes
 from multiview.tracking.client import RUN_FILE, children_of, connect, database, explained
 from multiview.tracking.contents import Contents, flatten, parts
 from multiview.tracking.corpus import corpus_tag
+from multiview.tracking.registry import mirror
 
 NO_ATTEMPT = "none"
 
@@ -62,6 +65,9 @@ def ship(
             return False
         shipper = _Shipper(store, run, uri, states)
         shipper.end(shipper.ship(states), states, failed)
+        for state in states:
+            if state.step == "promote" and names.PROMOTION in state.outputs:
+                mirror(store, uri, _refused(store, state))
         store.replace(marker, _fingerprint(store, states, uri))
         return True
 
@@ -89,6 +95,7 @@ def sync(store: Store, uri: str) -> tuple[list[str], dict[str, str]]:
                 shipped.append(run)
         except InputError as error:
             failed[run] = str(error)
+    mirror(store, uri)
     return shipped, failed
 
 
@@ -264,6 +271,15 @@ class _Shipper:
             self.client.update_run(run, status=wanted)
         else:
             self.client.set_terminated(run, wanted, round(ended * 1000))
+
+
+def _refused(store: Store, promote: StepState) -> Reference | None:
+    """The challenger that a step `promote` left alone, while the champion is still the one it was measured against."""
+    record = read_record(store, names.PROMOTION, promote.key)
+    now = current(store)
+    if record is None or record.facts["decision"] != "refuse" or now is None:
+        return None
+    return promote.inputs["index"][0] if record.facts["champion"] == now.number else None
 
 
 def _short_digest(text: str) -> str:

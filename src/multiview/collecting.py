@@ -1,0 +1,127 @@
+"""What a store may lose: attempts that nobody finished, checkpoints, embeddings and indexes that nobody refers to.
+
+An artifact is kept while it is young, or a champion, an alias in MLflow or a recent run names it. Models, passages,
+questions, evaluations and all other kinds are never collected. Its record goes first: what is half removed does not
+exist, and the same command goes on with the rest.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from multiview import names
+from multiview.artifacts.record import Record, read_record, split_address
+from multiview.artifacts.store import Entry, Store
+from multiview.errors import InputError
+from multiview.refresh.champions import numbers, read_champion
+from multiview.runs import read_states
+
+COLLECTED = (names.CHECKPOINT, names.EMBEDDINGS, names.CHANGES, names.INDEX)
+"""Kinds that can be made again from what is kept."""
+OTHERS = (names.RUNS, names.CHAMPIONS)
+"""Folders of a store that hold no artifacts."""
+ATTEMPT = "attempts"
+DAY = 86_400.0
+
+Named = tuple[str, str]
+"""Kind and key."""
+
+
+@dataclass(frozen=True)
+class Garbage:
+    """Something that can go."""
+
+    what: str
+    """Its kind; `attempt` for what never became an artifact."""
+    path: str
+    """Its folder in the store."""
+    bytes: int
+    record: bool
+    """Whether it is an artifact, whose record goes first."""
+
+
+def kept(store: Store, days: float, champions: int, indexes: Iterable[str] = ()) -> set[Named]:
+    """What is referred to: by the newest `champions` champions, by aliases of the addresses `indexes`, and by runs of
+    which a step was at work in the last `days`."""
+    found: set[Named] = set()
+    for number in numbers(store)[-champions:]:
+        found |= {
+            _named(reference.address) for reference in read_champion(store, number).references().values()
+        }
+    found |= {_named(address) for address in indexes}
+    since = time.time() - days * DAY
+    for run in store.folders(names.RUNS):
+        states = list(read_states(store, run))
+        if any((state.ended or state.started) >= since for state in states):
+            for state in states:
+                references = [*state.outputs.values(), *(one for of in state.inputs.values() for one in of)]
+                found |= {_named(reference.address) for reference in references}
+    return found
+
+
+def garbage(store: Store, keep: set[Named], days: float) -> Iterator[Garbage]:
+    """What nothing in `keep` refers to and nobody has touched for `days`."""
+    since = time.time() - days * DAY
+    for kind in [folder for folder in store.folders("") if folder not in OTHERS]:
+        for key in store.folders(kind):
+            yield from _of(store, kind, key, keep, since)
+
+
+def _of(store: Store, kind: str, key: str, keep: set[Named], since: float) -> Iterator[Garbage]:
+    folder = f"{kind}/{key}"
+    entries = store.entries(folder)
+    try:
+        record = read_record(store, kind, key)
+    except InputError:  # damaged: for a person to look at
+        return
+    if record and kind in COLLECTED and (kind, key) not in keep and not _young(entries, since):
+        yield Garbage(kind, folder, sum(entry.bytes for entry in entries), True)
+        return
+    attempts: dict[str, list[Entry]] = {}
+    for entry in entries:
+        if entry.path.startswith(f"{folder}/{ATTEMPT}/"):
+            attempts.setdefault(entry.path.split("/")[3].partition(".")[0], []).append(entry)
+    for attempt, files in attempts.items():
+        if not _is_of(record, attempt) and not _young(files, since):
+            path = f"{folder}/{ATTEMPT}/{attempt}"
+            yield Garbage("attempt", path, sum(entry.bytes for entry in files), False)
+
+
+def _is_of(record: Record | None, attempt: str) -> bool:
+    return record is not None and record.attempt == attempt
+
+
+def _young(entries: Iterable[Entry], since: float) -> bool:
+    return any(entry.modified >= since for entry in entries)
+
+
+def remove(store: Store, one: Garbage) -> None:
+    """Remove it, an artifact's record first; what is gone already is no error."""
+    if one.record:
+        store.remove(f"{one.path}/{names.RECORD_FILE}")
+    store.remove(one.path)
+    if not one.record:
+        with contextlib.suppress(FileNotFoundError):
+            store.remove(f"{one.path}.events.jsonl")
+
+
+def summary(found: Iterable[Garbage]) -> str:
+    """One line: how many of what, and how large."""
+    number: Counter[str] = Counter()
+    size: Counter[str] = Counter()
+    for one in found:
+        number[one.what] += 1
+        size[one.what] += one.bytes
+    if not number:
+        return "nothing to collect"
+    parts = [f"{count} {what} ({size[what] / 1e6:,.1f} MB)" for what, count in sorted(number.items())]
+    return ", ".join(parts)
+
+
+def _named(address: str) -> Named:
+    _, kind, key = split_address(address)
+    return kind, key

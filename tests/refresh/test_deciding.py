@@ -1,0 +1,143 @@
+"""The gate's decision, recomputed plainly, and each of its checks."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from multiview.config import Gate
+from multiview.refresh.deciding import Measured, Verdict, decide
+
+QUESTIONS = 40
+QIDS = [f"q{number}" for number in range(QUESTIONS)]
+METRIC = "accuracy_at_5"
+LENIENT = Gate(drops={METRIC: 1.0}, largest_shrinkage=1.0)
+
+
+def measured(right: int, *, digest: str = "challenger", passages: int = 1000, **more: object) -> Measured:
+    """An index that finds the answers of the first `right` questions, at rank 3."""
+    found = np.arange(QUESTIONS) < right
+    of = Measured(
+        digest=digest,
+        passages=passages,
+        bytes=10_000,
+        seconds_per_question=0.002,
+        values={METRIC: found.astype(float)},
+        ranks=np.where(found, 3.0, np.inf),
+    )
+    return replace(of, **more)  # type: ignore[arg-type]
+
+
+CHAMPION = measured(30, digest="champion")
+
+
+def verdict(policy: Gate, challenger: Measured, champion: Measured | None = CHAMPION) -> Verdict:
+    return decide(policy, champion, challenger, QIDS, 1000, 0)
+
+
+def failed(of: Verdict) -> list[str]:
+    return [check.name for check in of.failed]
+
+
+def test_a_drop_counts_as_far_as_its_interval_reaches() -> None:
+    challenger = measured(28)  # two of 40 lost: -0.05, and the interval of that reaches to about -0.125
+    apart = np.array([-1.0, -1.0] + [0.0] * 38)
+    rng = np.random.default_rng(3)
+    lowest = np.quantile([rng.choice(apart, QUESTIONS).mean() for _ in range(4000)], 0.025)
+    assert failed(verdict(Gate(drops={METRIC: -lowest - 0.02}), challenger)) == [f"drops.{METRIC}"]
+    assert failed(verdict(Gate(drops={METRIC: -lowest + 0.02}), challenger)) == []
+    found = verdict(Gate(drops={METRIC: 0.0}), challenger)
+    assert found.decision == "refuse" and "0.750 became 0.700, -0.050" in found.says
+    assert found.metrics[METRIC].difference == pytest.approx(-0.05)
+
+
+def test_what_answers_alike_passes_without_any_allowance() -> None:
+    assert verdict(Gate(drops={METRIC: 0.0}), measured(30)).decision == "promote"
+    assert verdict(Gate(drops={METRIC: 0.0}), measured(35)).decision == "promote"
+
+
+def test_one_question_has_no_interval_so_its_drop_counts() -> None:
+    one = {METRIC: np.array([1.0] + [np.nan] * (QUESTIONS - 1))}
+    none = {METRIC: np.array([0.0] + [np.nan] * (QUESTIONS - 1))}
+    champion = replace(CHAMPION, values=one)
+    assert failed(verdict(Gate(drops={METRIC: 0.5}), measured(0, values=none), champion)) == [
+        f"drops.{METRIC}"
+    ]
+    assert failed(verdict(Gate(drops={METRIC: 1.0}), measured(0, values=none), champion)) == []
+
+
+def test_a_metric_that_was_not_measured_is_a_refusal() -> None:
+    assert failed(verdict(Gate(drops={"accuracy_at_7": 0.1}), measured(30))) == ["drops.accuracy_at_7"]
+    assert failed(verdict(Gate(drops={}, least={"accuracy_at_7": 0.1}), measured(30))) == [
+        "least.accuracy_at_7"
+    ]
+    nothing = {METRIC: np.full(QUESTIONS, np.nan)}
+    assert failed(verdict(LENIENT, measured(30, values=nothing))) == [f"drops.{METRIC}"]
+
+
+@pytest.mark.parametrize(("passages", "passed"), [(801, True), (800, True), (799, False), (0, False)])
+def test_a_corpus_that_has_shrunk_is_an_accident(passages: int, passed: bool) -> None:
+    found = verdict(Gate(largest_shrinkage=0.2), measured(30, passages=passages))
+    assert ("largest_shrinkage" in failed(found)) is not passed
+
+
+def test_a_corpus_may_grow() -> None:
+    assert verdict(Gate(largest_shrinkage=0.0), measured(30, passages=5000)).decision == "promote"
+
+
+@pytest.mark.parametrize(
+    ("policy", "name"),
+    [
+        (Gate(drops={}, smallest_corpus=1001), "smallest_corpus"),
+        (Gate(drops={}, seconds_per_question=0.001), "seconds_per_question"),
+        (Gate(drops={}, index_bytes=9_999), "index_bytes"),
+        (Gate(drops={}, least={METRIC: 0.76}), f"least.{METRIC}"),
+        (Gate(drops={}, must_find={"q3": 2}), "must_find.q3"),
+        (Gate(drops={}, must_find={"q39": 100}), "must_find.q39"),
+        (Gate(drops={}, must_find={"gone": 100}), "must_find.gone"),
+    ],
+)
+def test_each_limit_refuses_by_itself(policy: Gate, name: str) -> None:
+    for champion in (CHAMPION, None):
+        found = verdict(policy, measured(30), champion)
+        assert (found.decision, failed(found)) == ("refuse", [name])
+        assert found.says.startswith(f"{name}: ")
+
+
+def test_the_same_limits_let_pass_what_meets_them() -> None:
+    policy = Gate(
+        drops={METRIC: 0.0},
+        least={METRIC: 0.75},
+        smallest_corpus=1000,
+        seconds_per_question=0.002,
+        index_bytes=10_000,
+        must_find={"q3": 3, "q29": 100},
+    )
+    assert verdict(policy, measured(30)).decision == "promote"
+
+
+def test_the_first_champion_is_measured_against_no_one() -> None:
+    found = verdict(Gate(), measured(0), None)
+    assert (found.decision, found.says) == ("promote", "there was no champion")
+    assert found.metrics[METRIC].difference is None
+
+
+def test_the_champions_own_index_stays_whatever_the_policy_says() -> None:
+    found = verdict(Gate(smallest_corpus=5000), measured(30, digest="champion"))
+    assert (found.decision, found.checks) == ("keep", [])
+
+
+def test_a_looser_policy_never_refuses_what_a_stricter_one_lets_pass() -> None:
+    allowed = [0.0, 0.05, 0.1, 0.2, 1.0]
+    for right, (strict, loose) in itertools.product(range(20, 36), itertools.combinations(allowed, 2)):
+        decisions = [
+            verdict(Gate(drops={METRIC: drop}), measured(right)).decision for drop in (strict, loose)
+        ]
+        assert decisions != ["promote", "refuse"]
+
+
+def test_a_decision_repeats_itself() -> None:
+    assert verdict(Gate(), measured(29)) == verdict(Gate(), measured(29))
