@@ -31,6 +31,8 @@ from multiview.evaluation.tables import (
     marked_of,
     metric_names,
 )
+from multiview.refresh.gate import TITLES
+from multiview.refresh.promote import PROMOTION_FILE
 from multiview.runs import StepState
 from multiview.serving.indexes import index_outputs
 
@@ -39,6 +41,8 @@ def show(console: Console, states: list[StepState], tracking_uri: str | None) ->
     """Print it all; nothing of it for a run without an evaluation, and no address of an MLflow that is not known."""
     if metrics := _metrics(states):
         show_table(console, metrics, _significance(states))
+    if verdict := _verdict(states):
+        console.print(f"Verdict:      {verdict}", markup=False)
     evaluated = [state for state in states if state.step == "evaluate"]
     indexes = index_outputs({state.path: state for state in states})
     question = _show_example(console, evaluated[-1]) if evaluated else None
@@ -97,7 +101,15 @@ def as_table(metrics: Mapping[str, Mapping[str, float]], marked: Collection[tupl
 
 
 def _metrics(states: list[StepState]) -> dict[str, dict[str, float]] | None:
-    """System to metric to value, of the last comparison or the last evaluation."""
+    """System to metric to value, of the last comparison, of both sides of a refresh, or of the last evaluation."""
+    if any(names.PROMOTION in state.outputs for state in states):
+        return {
+            state.path.split("/")[0]: json.loads(
+                (_folder(state, names.EVALUATION) / METRICS_FILE).read_text()
+            )
+            for state in states
+            if names.EVALUATION in state.outputs
+        }
     for state in reversed(states):
         for kind in (names.COMPARISON, names.EVALUATION):
             if kind in state.outputs:
@@ -112,6 +124,17 @@ def _significance(states: list[StepState]) -> dict[str, Any] | None:
     if not compared:
         return None
     return json.loads((_folder(compared[-1], names.COMPARISON) / SIGNIFICANCE_FILE).read_text())
+
+
+def _verdict(states: list[StepState]) -> str | None:
+    """What became of a refresh's challenger, with the number of the champion that stands now."""
+    for state in states:
+        if names.PROMOTION in state.outputs:
+            folder = _folder(state, names.PROMOTION)
+            told = json.loads((folder / PROMOTION_FILE).read_text())
+            number = told["champion"]["number"] if told["champion"] else "none"
+            return f"{TITLES[told['decision']]} ({told['says']}); the champion is {number}"
+    return None
 
 
 def _report(states: list[StepState]) -> str | None:

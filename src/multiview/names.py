@@ -53,6 +53,8 @@ TAG_CORPUS = "corpus"
 TAG_GIT = "git_sha"
 TAG_IMAGE = "image"
 TAG_ERROR = "error"
+TAG_DECISION = "decision"
+"""Of a refresh: promote, refuse or keep."""
 OUTPUT_TAG = "output."
 WARNING_TAG = "warning."
 

@@ -304,6 +304,16 @@ STEPS: dict[str, Step] = {
             store=True,
         ),
         Step(
+            name="refresh-report",
+            version=1,
+            run="multiview.report.refreshed:refresh_report",
+            settings=(),
+            inputs=("promotion", "verdict", "changes", "index"),
+            named=("changes", "index"),
+            outputs=(names.REPORT,),
+            page=names.REPORT_FILE,
+        ),
+        Step(
             name="gate",
             version=1,
             run="multiview.refresh.gate:gate",

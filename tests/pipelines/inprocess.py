@@ -19,13 +19,13 @@ Records = dict[str, dict[str, Record]]
 def run_plan(plan: Plan, store: Store, run: str = "run") -> Records:
     """Records of all outputs, by path and kind; a shard's by the shard's path."""
     records: Records = {}
+    outputs: dict[str, dict[str, Reference]] = {}
 
     def references(source) -> list[Reference]:
         if isinstance(source, Reference):
             return [source]
         assert isinstance(source, Output)
-        made = [records[path][source.kind] for path in plan.nodes[source.path].paths()]
-        return [Reference(address=f"{store.url}/{record.folder}", digest=record.digest) for record in made]
+        return [outputs[path][source.kind] for path in plan.nodes[source.path].paths()]
 
     for node in plan.nodes.values():
         inputs: dict[str, Reference | list[Reference]] = {
@@ -44,6 +44,7 @@ def run_plan(plan: Plan, store: Store, run: str = "run") -> Records:
             told = StepTeller(store, run, path, node.step.name)
             with told.failures():
                 records[path] = run_step(node.step, told, node.config, given)
+            outputs[path] = told.state.outputs
     return records
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import threading
+import multiprocessing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -59,26 +60,27 @@ def test_to_crown_again_changes_nothing(store: LocalStore) -> None:
     assert crown(store, wanted) == first and store.read(champion_file(1)) == before
 
 
-def test_of_two_at_once_one_wins_and_the_other_is_told(store: LocalStore) -> None:
+def race(rival: Champion, store: Store, barrier: Any, ends: Any) -> None:
+    barrier.wait()
+    try:
+        ends.put(("won", crown(store, rival)))
+    except InputError as error:
+        ends.put(("told", str(error)))
+
+
+def test_of_two_processes_at_once_one_wins_and_the_other_is_told(store: LocalStore) -> None:
     rivals = [champion(store, 1, key) for key in ("a", "b")]
-    for _ in range(20):
+    here = multiprocessing.get_context("fork")
+    for _ in range(10):
         store.remove(names.CHAMPIONS)
-        barrier, ends = threading.Barrier(2), []
-
-        def race(rival: Champion) -> None:
-            barrier.wait()
-            try:
-                ends.append(crown(store, rival))
-            except InputError as error:
-                ends.append(str(error))
-
-        threads = [threading.Thread(target=race, args=[rival]) for rival in rivals]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        (won,), (told,) = ([e for e in ends if isinstance(e, kind)] for kind in (Champion, str))
-        assert current(store) == won and "changed nothing" in told
+        barrier, ends = here.Barrier(2), here.Queue()
+        racers = [here.Process(target=race, args=(rival, store, barrier, ends)) for rival in rivals]
+        for racer in racers:
+            racer.start()
+        ended = dict(ends.get(timeout=60) for _ in racers)
+        for racer in racers:
+            racer.join()
+        assert current(store) == ended["won"] and "changed nothing" in ended["told"]
 
 
 def test_rollbacks_go_back_one_after_another_and_forward_again(store: LocalStore) -> None:

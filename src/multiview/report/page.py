@@ -56,7 +56,7 @@ def report(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell:
 def render(contents: Contents) -> str:
     """The page, with as many of the questions as there is room for."""
     template = _environment(contents).get_template("report.html")
-    script, style = (_own(f"report.{kind}") for kind in ("js", "css"))
+    script, style = (own(f"report.{kind}") for kind in ("js", "css"))
     values = {system.name: system.metrics for system in contents.systems}
     drawn, left_out = fitting(groups(contents), CHARTS_LIMIT)
     settings = _settings(contents.settings)
@@ -221,5 +221,6 @@ def _environment(contents: Contents) -> jinja2.Environment:
     return environment
 
 
-def _own(name: str) -> str:
+def own(name: str) -> str:
+    """The text of a file beside the templates."""
     return (files("multiview.report") / "templates" / name).read_text(encoding="utf-8")

@@ -14,12 +14,13 @@ from multiview.artifacts.staging import stage
 from multiview.artifacts.store import Store
 from multiview.events import read_events
 from multiview.runs import Run, StepState
+from multiview.steps import STEPS
 from multiview.tracking import notes
 
 DIGEST_LENGTH = 32
 """MLflow takes dataset digests of at most 36 characters; the whole one is in a tag."""
 
-READ = (names.EVALUATION, names.COMPARISON, names.QUERY_EVALUATION, names.REPORT)
+READ = (names.EVALUATION, names.COMPARISON, names.QUERY_EVALUATION, names.REPORT, names.VERDICT, names.PROMOTION)
 """Kinds of artifacts with files that a person reads."""
 
 HEADLINES = (*names.SHORT, names.ROUGE_L, names.SELF_BLEU)
@@ -132,7 +133,8 @@ class Contents:
             model = self._model(reference, None, state)
             if model not in linked:
                 self.client.log_inputs(run, models=[LoggedModelInput(model)])
-        if reference := state.outputs.get(names.MODEL):
+        reference = state.outputs.get(names.MODEL)
+        if reference and names.MODEL in STEPS[state.step].outputs:
             model = self._model(reference, run, state)
             if model not in {made.model_id for made in (outputs.model_outputs if outputs else [])}:
                 self.client.log_outputs(run, [LoggedModelOutput(model, 0)])

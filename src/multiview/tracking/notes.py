@@ -17,6 +17,7 @@ INPUTS = 12
 """Inputs of a step that are listed; the others are counted."""
 TABLE_FILE = "table.md"
 METRICS_FILE = "metrics.json"
+VERDICT_FILE = "verdict.md"
 
 
 def of_run(store: Store, run: Run, states: Iterable[StepState], corpus: str | None) -> str:
@@ -24,7 +25,7 @@ def of_run(store: Store, run: Run, states: Iterable[StepState], corpus: str | No
     states = list(states)
     systems = ", ".join(run.architectures)
     about = f"{run.pipeline}{f' of {systems}' if systems else ''}{f' over {corpus}' if corpus else ''}"
-    words = [about, _failures(states), _table(store, states), _next(run, states)]
+    words = [about, _failures(states), _verdict(store, states), _table(store, states), _next(run, states)]
     return "\n\n".join(word for word in words if word)
 
 
@@ -54,6 +55,13 @@ def _address(reference: Reference) -> str:
 def _failures(states: list[StepState]) -> str:
     failed = [f"- {state.path}: {state.error}" for state in states if state.status == "failed"]
     return "\n".join(["Failed:", "", *failed]) if failed else ""
+
+
+def _verdict(store: Store, states: list[StepState]) -> str:
+    """What became of a refresh's challenger."""
+    found = (_file(store, state, names.VERDICT, VERDICT_FILE) for state in states)
+    text = next((text.decode() for text in found if text), "")
+    return text if len(text) < LONGEST else text[:LONGEST].rpartition("\n")[0]
 
 
 def _table(store: Store, states: list[StepState]) -> str:

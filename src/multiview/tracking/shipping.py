@@ -36,6 +36,7 @@ PAGES = {
 |---|---|
 | runs of a pipeline | ``tags.`multiview.pipeline` = 'comparison'`` |
 | trainings side by side, as charts | ``tags.`multiview.step` = 'train' and tags.architecture = 'camvr'`` |
+| refreshes that were refused | `tags.decision = 'refuse'` |
 | what was done with a corpus | `tags.corpus = 'passages.parquet@4c1fb96f'` |
 """,
 }
@@ -251,6 +252,7 @@ class _Shipper:
         now = self.client.get_run(parent)
         if status != "RUNNING":
             self._describe(now)
+            self._tell_decision(now, states)
         self._set_status(parent, now.info.status, status, ended)
 
     def _describe(self, parent: Any) -> None:
@@ -263,6 +265,13 @@ class _Shipper:
         if there != note and (not there or tags.get(names.TAG_NOTED) == _short_digest(there)):
             ours = {MLFLOW_RUN_NOTE: note, names.TAG_NOTED: _short_digest(note)}
             self.client.log_batch(parent.info.run_id, tags=[RunTag(tag, text) for tag, text in ours.items()])
+
+    def _tell_decision(self, parent: Any, states: Iterable[StepState]) -> None:
+        """A refresh's outcome, by which runs can be filtered."""
+        for state in states:
+            record = read_record(self.store, names.VERDICT, state.key) if state.step == "gate" else None
+            if record and parent.data.tags.get(names.TAG_DECISION) != record.facts["decision"]:
+                self.client.set_tag(parent.info.run_id, names.TAG_DECISION, record.facts["decision"])
 
     def _set_status(self, run: str, now: str, wanted: str, ended: float) -> None:
         if now == wanted:

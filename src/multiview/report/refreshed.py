@@ -1,0 +1,70 @@
+"""The step that makes the page about a refresh."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from multiview import names
+from multiview.artifacts.record import Record, load_record
+from multiview.evaluation.significance import CONFIDENCE
+from multiview.evaluation.tables import metric_names
+from multiview.refresh.deciding import Verdict
+from multiview.refresh.gate import TITLES, read_verdict
+from multiview.refresh.promote import PROMOTION_FILE
+from multiview.report.page import own
+from multiview.report.passages import shortened
+from multiview.report.summary import size
+
+COUNTS = {
+    "kept": "kept",
+    "added": "new",
+    "changed": "changed",
+    "removed": "removed",
+    "to_encode": "encoded",
+    "passages": "passages now",
+}
+"""What is known of the changes to a corpus, and what to call it."""
+
+
+def refresh_report(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any) -> None:
+    """Step: one self-contained HTML page about a refresh: what changed, how the index was made, and the verdict.
+
+    Inputs `promotion`, `verdict`, `changes` and `index`; output `report`: `report.html`.
+    """
+    promotion = json.loads((inputs["promotion"].path / PROMOTION_FILE).read_text())
+    changes, index = (load_record(inputs[name].address)[1] for name in ("changes", "index"))
+    page = render(promotion, read_verdict(inputs["verdict"].path), changes, index)
+    (output["report"] / names.REPORT_FILE).write_text(page, encoding="utf-8", errors="replace")
+    tell.fact("bytes", len(page.encode(errors="replace")))
+
+
+def render(promotion: dict[str, Any], verdict: Verdict, changes: Record, index: Record) -> str:
+    """The page. What a record does not tell is left out."""
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("multiview.report"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"short": names.short, "shortened": shortened}
+    metrics = {"challenger": {name: found.challenger for name, found in verdict.metrics.items()}}
+    return environment.get_template("refresh.html").render(
+        style=Markup(own("report.css")),
+        outcome=TITLES[verdict.decision],
+        verdict=verdict,
+        promotion=promotion,
+        metrics={name: verdict.metrics[name] for name in metric_names(metrics)},
+        confidence=CONFIDENCE,
+        counts={called: changes.facts[name] for name, called in COUNTS.items() if name in changes.facts},
+        whole=changes.facts.get("full"),
+        rebuilt=index.facts.get("rebuilt"),
+        drift={name: index.facts[name] for name in ("drift_added", "drift_error") if name in index.facts},
+        index=f"{index.facts['passages']:,} passages, {index.facts['views']:,} views, "
+        f"{size(sum(file.bytes for file in index.files))}",
+    )

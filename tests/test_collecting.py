@@ -1,0 +1,140 @@
+"""What `multiview gc` takes and what it leaves."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from multiview import collecting, names
+from multiview.artifacts.attempt import Attempt
+from multiview.artifacts.record import Reference, read_record
+from multiview.artifacts.store import LocalStore, Store
+from multiview.refresh.champions import Champion, crown
+from multiview.runs import Run, StepState, write_run, write_state
+
+DAYS = 7.0
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> LocalStore:
+    return LocalStore(tmp_path)
+
+
+def artifact(store: Store, kind: str, key: str) -> Reference:
+    attempt = Attempt(store, kind, key)
+    (attempt.path / "file").write_text(f"{kind} {key}")
+    record, _ = attempt.publish(step="made", step_version=1, config={}, inputs={})
+    return Reference(address=f"{store.url}/{record.folder}", digest=record.digest)
+
+
+def aged(store: LocalStore, folder: str = "", days: float = 30) -> None:
+    then = time.time() - days * collecting.DAY
+    for file in (store.root / folder).rglob("*"):
+        os.utime(file, (then, then))
+
+
+def used(store: Store, run: str, days: float, inputs: list[Reference], outputs: list[Reference]) -> None:
+    """A run that read and wrote some artifacts, so many days ago."""
+    then = time.time() - days * collecting.DAY
+    write_run(store, Run(id=run, pipeline="refresh", config={}))
+    kinds = {reference.address.split("/")[-2]: reference for reference in outputs}
+    state = StepState(
+        path="a/step",
+        step="index",
+        status="done",
+        started=then,
+        ended=then,
+        inputs={"read": inputs},
+        outputs=kinds,
+    )
+    write_state(store, run, state)
+
+
+def collected(store: Store, champions: int = 3, indexes: tuple[str, ...] = ()) -> set[str]:
+    keep = collecting.kept(store, DAYS, champions, indexes)
+    return {one.path for one in collecting.garbage(store, keep, DAYS)}
+
+
+def test_what_nothing_refers_to_goes_and_all_other_kinds_stay(store: LocalStore) -> None:
+    for kind in (*collecting.COLLECTED, names.MODEL, names.PASSAGES, names.EVALUATION, names.NEGATIVES):
+        artifact(store, kind, "old")
+    aged(store)
+    assert collected(store) == {f"{kind}/old" for kind in collecting.COLLECTED}
+
+
+def test_what_is_young_stays(store: LocalStore) -> None:
+    artifact(store, names.INDEX, "young")
+    Attempt(store, names.EMBEDDINGS, "growing").path.joinpath("views.f16").write_bytes(b"1")
+    assert collected(store) == set()
+
+
+def test_attempts_that_became_nothing_go_whatever_their_kind(store: LocalStore) -> None:
+    artifact(store, names.MODEL, "made")
+    lost = [Attempt(store, names.MODEL, key) for key in ("made", "never")]
+    for attempt in lost:
+        (attempt.path / "half").write_text("half")
+        store.replace(f"{attempt.data}.events.jsonl", b"{}\n")
+    aged(store)
+    assert collected(store) == {attempt.data for attempt in lost}
+    for one in collecting.garbage(store, set(), DAYS):
+        collecting.remove(store, one)
+    assert [file for file in store.files("model") if "half" in file or "events" in file] == []
+    record = read_record(store, names.MODEL, "made")
+    assert record is not None and store.read(f"{record.data}/file") == b"model made"
+
+
+def test_champions_keep_what_they_answer_with(store: LocalStore) -> None:
+    for number in (1, 2, 3, 4):
+        kinds = {kind: artifact(store, kind, f"of-{number}") for kind in ("index", "model", "passages")}
+        crown(store, Champion(number=number, predecessor=number - 1 or None, why="refresh", **kinds))
+    artifact(store, names.INDEX, "refused")
+    aged(store)
+    assert collected(store) == {"index/of-1", "index/refused"}
+    assert collected(store, champions=1) == {"index/of-1", "index/of-2", "index/of-3", "index/refused"}
+
+
+def test_aliases_keep_their_indexes(store: LocalStore) -> None:
+    kept = artifact(store, names.INDEX, "aliased")
+    artifact(store, names.INDEX, "other")
+    aged(store)
+    assert collected(store, indexes=(kept.address,)) == {"index/other"}
+
+
+@pytest.mark.parametrize(("days", "goes"), [(6.0, set()), (8.0, {"index/made", "embeddings/read"})])
+def test_recent_runs_keep_what_they_read_and_wrote(store: LocalStore, days: float, goes: set[str]) -> None:
+    read, made = artifact(store, names.EMBEDDINGS, "read"), artifact(store, names.INDEX, "made")
+    used(store, "run", days, [read], [made])
+    aged(store)
+    assert collected(store) == goes
+
+
+def test_removal_that_was_interrupted_goes_on(store: LocalStore) -> None:
+    artifact(store, names.INDEX, "old")
+    aged(store)
+    (one,) = collecting.garbage(store, set(), DAYS)
+    store.remove(f"{one.path}/{names.RECORD_FILE}")  # and then the power failed
+    assert read_record(store, names.INDEX, "old") is None, "it is no artifact any more"
+    (rest,) = collecting.garbage(store, set(), DAYS)
+    collecting.remove(store, rest)
+    assert store.files(names.INDEX) == []
+    collecting.remove(store, rest)
+
+
+def test_a_damaged_record_is_left_for_a_person(store: LocalStore) -> None:
+    artifact(store, names.INDEX, "old")
+    store.replace(f"index/old/{names.RECORD_FILE}", b"{}")
+    aged(store)
+    assert collected(store) == set()
+
+
+def test_the_summary_counts_and_adds_up(store: LocalStore) -> None:
+    for key in "ab":
+        artifact(store, names.INDEX, key)
+    aged(store)
+    found = list(collecting.garbage(store, set(), DAYS))
+    assert sum(one.bytes for one in found) == sum(entry.bytes for entry in store.entries("index"))
+    assert collecting.summary(found).startswith("2 index (")
+    assert collecting.summary([]) == "nothing to collect"
