@@ -1,0 +1,184 @@
+"""The pipeline `refresh`, step by step on real (tiny) models: what it encodes, makes, decides and leaves alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from multiview import names
+from multiview.artifacts.record import read_record
+from multiview.errors import InputError
+from multiview.refresh.champions import current, numbers, rollback
+from tests.pipelines.inprocess import Records
+from tests.refresh.world import World
+
+
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory: pytest.TempPathFactory) -> World:
+    """A store with its first champion."""
+    world = World.make(tmp_path_factory.mktemp("refresh"))
+    records = world.refresh(refresh={"model": world.with_model()})
+    assert decision(world, records) == "promote"
+    return world
+
+
+@pytest.fixture
+def world(begun: World, tmp_path: Path) -> World:
+    """The same for one test alone."""
+    import shutil
+
+    from multiview.artifacts.store import LocalStore
+
+    shutil.copytree(begun.folder, tmp_path / "world")
+    copy = World(tmp_path / "world", LocalStore(tmp_path / "world" / "store"), begun.base, [*begun.rows])
+    copy.settings = {
+        **begun.settings,
+        "corpus": {**begun.settings["corpus"], "source": str(copy.folder / "now.parquet")},
+    }
+    return copy
+
+
+def decision(world: World, records: Records) -> str:
+    return verdict(world, records)["decision"]
+
+
+def verdict(world: World, records: Records) -> dict:
+    return json.loads((world.files(records["gate"][names.VERDICT]) / "verdict.json").read_text())
+
+
+def index_digest(records: Records) -> str:
+    return records["challenger/index"][names.INDEX].digest
+
+
+def test_the_first_champion_is_made_of_everything(begun: World) -> None:
+    champion = current(begun.store)
+    assert champion is not None and (champion.number, champion.why, champion.predecessor) == (
+        1,
+        "first",
+        None,
+    )
+    index = champion.load(begun.store)[names.INDEX][1]
+    assert index.facts["passages"] == len(begun.rows)
+
+
+def test_what_changed_is_encoded_and_the_index_is_that_of_a_rebuild(world: World) -> None:
+    world.change(2, 7)
+    world.add("new-1", "new-2", "new-3")
+    world.remove("p4")
+    records = world.refresh()
+    facts = records["challenger/changes"][names.CHANGES].facts
+    assert [facts[name] for name in ("added", "changed", "removed", "to_encode")] == [3, 2, 1, 5]
+    encoded = sum(
+        records[f"challenger/encode/shard-0{number}"][names.EMBEDDINGS].facts["passages"] for number in (0, 1)
+    )
+    assert encoded == 5
+    rebuilt = world.refresh(refresh={"full": True})
+    assert rebuilt["challenger/changes"][names.CHANGES].facts["to_encode"] == len(world.rows)
+    assert index_digest(rebuilt) == index_digest(records), "to the byte"
+    champion = current(world.store)
+    assert champion is not None and (champion.number, champion.predecessor) == (2, 1)
+    assert decision(world, rebuilt) == "keep", "the rebuild changed nothing"
+
+
+def test_nothing_changed_nothing_is_promoted(world: World) -> None:
+    records = world.refresh()
+    assert (decision(world, records), numbers(world.store)) == ("keep", [1])
+    assert records["challenger/changes"][names.CHANGES].facts["to_encode"] == 0
+
+
+def test_a_halved_corpus_is_refused_and_the_champion_stays(world: World) -> None:
+    world.rows = world.rows[: len(world.rows) // 2]
+    records = world.refresh()
+    found = verdict(world, records)
+    assert found["decision"] == "refuse" and found["says"].startswith("largest_shrinkage: ")
+    assert numbers(world.store) == [1]
+    page = (world.files(records["report"][names.REPORT]) / "report.html").read_text()
+    assert "<h1>Refused</h1>" in page and "largest_shrinkage" in page
+    assert decision(world, world.refresh(gate={"drops": {}, "largest_shrinkage": 0.6})) == "promote"
+    assert numbers(world.store) == [1, 2]
+
+
+def test_another_model_is_a_rebuild_and_the_champion_is_asked_with_its_own(world: World) -> None:
+    other = world.with_model(seed=1)
+    records = world.refresh(refresh={"model": other})
+    facts = records["challenger/changes"][names.CHANGES].facts
+    assert (facts["to_encode"], facts["full"]) == (len(world.rows), "another model")
+    champion = current(world.store)
+    assert champion is not None and champion.model.address == other
+    records = world.refresh()
+    assert (decision(world, records), numbers(world.store)) == ("keep", [1, 2]), (
+        "the champion's model from now on"
+    )
+
+
+def test_a_rollback_is_refreshed_from_where_it_went(world: World) -> None:
+    world.add("new-1")
+    world.refresh()
+    rollback(world.store)
+    champion = current(world.store)
+    assert champion is not None and (champion.number, champion.restores) == (3, 1)
+    records = world.refresh()
+    assert records["challenger/changes"][names.CHANGES].facts["added"] == 1
+    champion = current(world.store)
+    assert champion is not None and (champion.number, champion.predecessor) == (4, 3)
+
+
+def test_questions_whose_passages_are_gone_are_left_out_for_both(world: World) -> None:
+    world.remove("p1")
+    records = world.refresh()
+    assert records["split"][names.PASSAGES].facts["dropped_questions"] > 0
+    assert decision(world, records) == "promote"
+
+
+def test_a_store_without_champion_and_model_says_what_to_give(world: World) -> None:
+    world.store.remove(names.CHAMPIONS)
+    with pytest.raises(
+        InputError, match=r"has no champion yet: .*--set refresh\.model=ADDRESS, such as .*/model/"
+    ):
+        world.refresh()
+
+
+def test_a_champion_whose_index_is_gone_says_how_to_go_on(world: World) -> None:
+    champion = current(world.store)
+    assert champion is not None
+    world.store.remove("/".join(champion.index.address.split("/")[-2:]))
+    with pytest.raises(InputError, match=r"champion 1: there is no artifact at .*rollback --to NUMBER"):
+        world.refresh()
+
+
+def test_a_model_of_another_architecture_is_refused_before_anything(world: World) -> None:
+    with pytest.raises(
+        InputError, match=r"the champion's model is a camvr model: set model\.architecture=camvr"
+    ):
+        world.refresh(model={"architecture": "dpr"})
+
+
+@pytest.mark.parametrize("wrong", [names.INDEX, names.PASSAGES])
+def test_a_model_must_be_one(world: World, wrong: str) -> None:
+    champion = current(world.store)
+    assert champion is not None
+    with pytest.raises(InputError, match=f"refresh.model: .* is the address of {wrong}, not of a model"):
+        world.refresh(refresh={"model": getattr(champion, wrong).address})
+
+
+def test_a_model_of_another_width_makes_another_index(world: World) -> None:
+    """Nothing of the old one can be kept, and nothing of it is mixed in."""
+    from tests.tiny import tiny_bert
+
+    tiny_bert(world.folder / "base-wide", width=32)
+    address = world.with_model_of(world.folder / "base-wide")
+    records = world.refresh(refresh={"model": address})
+    assert records["challenger/index"][names.INDEX].facts["dim"] == 32
+    assert decision(world, records) == "promote"
+
+
+def test_what_was_promoted_can_be_read_as_a_whole(world: World) -> None:
+    world.add("new-1")
+    records = world.refresh()
+    champion = current(world.store)
+    assert champion is not None
+    for kind, (store, record) in champion.load(world.store).items():
+        assert record == read_record(store, kind, record.key)
+    assert champion.index.digest == index_digest(records)
