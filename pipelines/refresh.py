@@ -35,7 +35,7 @@ def refresh(overrides: Overrides) -> Plan:
             "challenger/index",
             "refresh-index",
             config,
-            index=old,
+            old=old,
             changes=changes,
             model=model,
             passages=passages,

@@ -123,6 +123,19 @@ def test_removal_that_was_interrupted_goes_on(store: LocalStore) -> None:
     collecting.remove(store, rest)
 
 
+def test_what_was_collected_is_still_known_and_can_be_made_again(store: LocalStore) -> None:
+    before = artifact(store, names.INDEX, "old")
+    record = read_record(store, names.INDEX, "old")
+    aged(store)
+    (one,) = collecting.garbage(store, set(), DAYS)
+    collecting.remove(store, one)
+    assert read_record(store, names.INDEX, "old") is None
+    assert record is not None and store.read(f"index/old/{names.COLLECTED_FILE}") == record.to_json()
+    aged(store)
+    assert collected(store) == set(), "nothing is left to collect"
+    assert artifact(store, names.INDEX, "old") == before
+
+
 def test_a_damaged_record_is_left_for_a_person(store: LocalStore) -> None:
     artifact(store, names.INDEX, "old")
     store.replace(f"index/old/{names.RECORD_FILE}", b"{}")

@@ -1,13 +1,12 @@
 """What a store may lose: attempts that nobody finished, checkpoints, embeddings and indexes that nobody refers to.
 
 An artifact is kept while it is young, or a champion, an alias in MLflow or a recent run names it. Models, passages,
-questions, evaluations and all other kinds are never collected. Its record goes first: what is half removed does not
-exist, and the same command goes on with the rest.
+questions, evaluations and all other kinds are never collected. Its record goes first, into
+another file: what is half removed does not exist, and the same command goes on with the rest.
 """
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -24,7 +23,7 @@ COLLECTED = (names.CHECKPOINT, names.EMBEDDINGS, names.CHANGES, names.INDEX)
 """Kinds that can be made again from what is kept."""
 OTHERS = (names.RUNS, names.CHAMPIONS)
 """Folders of a store that hold no artifacts."""
-ATTEMPT = "attempts"
+ATTEMPTS = "attempts"
 DAY = 86_400.0
 
 Named = tuple[str, str]
@@ -83,11 +82,11 @@ def _of(store: Store, kind: str, key: str, keep: set[Named], since: float) -> It
         return
     attempts: dict[str, list[Entry]] = {}
     for entry in entries:
-        if entry.path.startswith(f"{folder}/{ATTEMPT}/"):
+        if entry.path.startswith(f"{folder}/{ATTEMPTS}/"):
             attempts.setdefault(entry.path.split("/")[3].partition(".")[0], []).append(entry)
     for attempt, files in attempts.items():
         if not _is_of(record, attempt) and not _young(files, since):
-            path = f"{folder}/{ATTEMPT}/{attempt}"
+            path = f"{folder}/{ATTEMPTS}/{attempt}"
             yield Garbage("attempt", path, sum(entry.bytes for entry in files), False)
 
 
@@ -100,13 +99,19 @@ def _young(entries: Iterable[Entry], since: float) -> bool:
 
 
 def remove(store: Store, one: Garbage) -> None:
-    """Remove it, an artifact's record first; what is gone already is no error."""
-    if one.record:
-        store.remove(f"{one.path}/{names.RECORD_FILE}")
-    store.remove(one.path)
+    """Remove it; what is gone already is no error.
+
+    The record of an artifact is kept under another name, so that lineages still lead through it.
+    """
     if not one.record:
-        with contextlib.suppress(FileNotFoundError):
-            store.remove(f"{one.path}.events.jsonl")
+        store.remove(one.path)
+        store.remove(f"{one.path}.events.jsonl")
+        return
+    record = f"{one.path}/{names.RECORD_FILE}"
+    if data := store.read(record):
+        store.replace(f"{one.path}/{names.COLLECTED_FILE}", data)
+        store.remove(record)
+    store.remove(f"{one.path}/{ATTEMPTS}")
 
 
 def summary(found: Iterable[Garbage]) -> str:

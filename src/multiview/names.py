@@ -29,6 +29,8 @@ REPORT_FILE = "report.html"
 
 # Files of a store that are not artifacts' data.
 RECORD_FILE = "artifact.json"
+COLLECTED_FILE = "collected.json"
+"""The record of an artifact that was collected: what it was is still known, and that it is gone."""
 RUNS = "runs"
 CHAMPIONS = "champions"
 """Folder with a file for each champion that there ever was, by number."""

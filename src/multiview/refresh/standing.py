@@ -17,9 +17,6 @@ from multiview.refresh.champions import Champion, current
 from multiview.steps import HANDED_ON_FILE
 
 CHAMPION_FILE = "champion.json"
-EMPTY = "empty"
-"""What makes the index and the corpus that the first refresh begins with."""
-
 
 def champion(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any, store: Store) -> None:
     """Step: hand on the champion's index and passages, and the model to encode with.
@@ -36,8 +33,10 @@ def champion(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tel
             f"with --set refresh.model=ADDRESS{_known_models(store)}"
         )
     found = now.load(store) if now else {}
+    if now:
+        found[names.CHAMPION_MODEL] = found[names.MODEL]
     if wanted:
-        found[names.MODEL] = _model(wanted, store)
+        found[names.MODEL] = _model(wanted)
     _check_architecture(found[names.MODEL], settings.model.architecture, wanted)
     if now is None:
         found |= _nothing(store, found[names.MODEL])
@@ -58,7 +57,7 @@ def _reference(store: Store, record: Record) -> Reference:
     return Reference(address=f"{store.url}/{record.folder}", digest=record.digest)
 
 
-def _model(address: str, store: Store) -> tuple[Store, Record]:
+def _model(address: str) -> tuple[Store, Record]:
     where, record = load_record(address)
     if record.kind != names.MODEL:
         raise InputError(f"refresh.model: {address} is the address of {record.kind}, not of a model")
@@ -79,6 +78,13 @@ def _known_models(store: Store) -> str:
 
 
 def _nothing(store: Store, model: tuple[Store, Record]) -> dict[str, tuple[Store, Record]]:
-    """An index of nothing and its corpus, for a model."""
-    settings = Model.model_validate_json((stage(*model, SETTINGS_FILE).path / SETTINGS_FILE).read_bytes())
-    return {}
+    """An index of nothing, its corpus, and the model that its questions are encoded with."""
+    corpus = empty_corpus(store)
+    index = empty_index(store, _reference(*model), _reference(store, corpus), _width(model))
+    return {names.INDEX: (store, index), names.PASSAGES: (store, corpus), names.CHAMPION_MODEL: model}
+
+
+def _width(model: tuple[Store, Record]) -> int:
+    """Length of a model's vectors, by the configuration of its encoder."""
+    file = next(file.path for file in model[1].files if file.path.endswith("/config.json"))
+    return int(json.loads((stage(*model, file).path / file).read_text())["hidden_size"])

