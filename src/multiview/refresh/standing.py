@@ -18,6 +18,7 @@ from multiview.steps import HANDED_ON_FILE
 
 CHAMPION_FILE = "champion.json"
 
+
 def champion(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any, store: Store) -> None:
     """Step: hand on the champion's index and passages, and the model to encode with.
 

@@ -20,7 +20,14 @@ from multiview.tracking import notes
 DIGEST_LENGTH = 32
 """MLflow takes dataset digests of at most 36 characters; the whole one is in a tag."""
 
-READ = (names.EVALUATION, names.COMPARISON, names.QUERY_EVALUATION, names.REPORT, names.VERDICT, names.PROMOTION)
+READ = (
+    names.EVALUATION,
+    names.COMPARISON,
+    names.QUERY_EVALUATION,
+    names.REPORT,
+    names.VERDICT,
+    names.PROMOTION,
+)
 """Kinds of artifacts with files that a person reads."""
 
 HEADLINES = (*names.SHORT, names.ROUGE_L, names.SELF_BLEU)
