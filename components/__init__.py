@@ -6,8 +6,10 @@ from typing import Any
 
 from kfp import dsl
 
-CPU_IMAGE = os.environ.get("MULTIVIEW_CPU_IMAGE", "multiview-cpu:python3.11")
-GPU_IMAGE = os.environ.get("MULTIVIEW_GPU_IMAGE", "multiview-gpu:python3.11")
+from multiview.names import IMAGE_VARIABLES
+
+CPU_IMAGE = os.environ.get(IMAGE_VARIABLES[False], "multiview-cpu:python3.11")
+GPU_IMAGE = os.environ.get(IMAGE_VARIABLES[True], "multiview-gpu:python3.11")
 """Images are fixed when a pipeline is compiled; a release names them by digest."""
 
 ON_GPU: set[str] = set()

@@ -7,9 +7,7 @@ import re
 from collections.abc import Iterable
 
 from multiview.errors import InputError
-
-IMAGES = {False: "MULTIVIEW_CPU_IMAGE", True: "MULTIVIEW_GPU_IMAGE"}
-"""The environment variable of an image, by whether it is that for GPUs."""
+from multiview.names import IMAGE_VARIABLES
 
 _LABEL = r"[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?"
 _WORDS = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
@@ -22,13 +20,13 @@ REFERENCE = re.compile(
 
 
 def check_images(needed: Iterable[bool]) -> None:
-    """Raises InputError for an image that is not named, or by no name of an image; `needed`: keys of IMAGES."""
+    """Raises InputError for an image that is not named, or by no name of an image; `needed`: keys of IMAGE_VARIABLES."""
     for gpu in sorted(needed):
-        image = os.environ.get(IMAGES[gpu])
-        example = f"{IMAGES[gpu]}=REGISTRY/multiview-{'gpu' if gpu else 'cpu'}@sha256:DIGEST"
+        image = os.environ.get(IMAGE_VARIABLES[gpu])
+        example = f"{IMAGE_VARIABLES[gpu]}=REGISTRY/multiview-{'gpu' if gpu else 'cpu'}@sha256:DIGEST"
         if not image:
             raise InputError(
-                f"the image of {'GPU' if gpu else 'CPU'} steps is not named: set {IMAGES[gpu]}, as in {example}"
+                f"the image of {'GPU' if gpu else 'CPU'} steps is not named: set {IMAGE_VARIABLES[gpu]}, as in {example}"
             )
         if not REFERENCE.fullmatch(image):
-            raise InputError(f"{IMAGES[gpu]}: {image!r} is no name of an image; it is like {example}")
+            raise InputError(f"{IMAGE_VARIABLES[gpu]}: {image!r} is no name of an image; it is like {example}")
