@@ -40,9 +40,8 @@ class Step:
     """Whether several nodes can do it together."""
     torch: bool = False
     """Whether it imports torch, which takes seconds."""
-    added: tuple[str, ...] = ()
-    """Sections that it has come to read within this version: while they hold defaults, key and record leave
-    them out, as they do single settings, so that what was made before is found."""
+    named: tuple[str, ...] = ()
+    """Inputs that its record names and that are not staged."""
     page: str | None = None
     """A file of its first output, which Kubeflow's pages show in the record's place."""
 
@@ -70,8 +69,7 @@ class Step:
 
     def key_settings(self, settings: SimpleNamespace) -> dict[str, Any]:
         """The settings that change the output, as the key and the record have them."""
-        config = {name: section.key_settings() for name, section in vars(settings).items()}
-        return {name: changed for name, changed in config.items() if changed or name not in self.added}
+        return {name: section.key_settings() for name, section in vars(settings).items()}
 
     def key(self, settings: SimpleNamespace, digests: Mapping[str, Any], sources: Any) -> str:
         """The key of the step's outputs: a digest of all that decides their bytes."""
@@ -235,11 +233,12 @@ STEPS: dict[str, Step] = {
         ),
         Step(
             name="index",
-            version=1,
-            run="multiview.index:build_index",
-            settings=("index",),
-            added=("index",),
-            inputs=("embeddings",),
+            version=2,
+            run="multiview.indexing:build_index",
+            settings=("index", "encode"),
+            # What it answers with, said by its own record: embeddings are not kept for ever.
+            inputs=("model", "passages", "embeddings"),
+            named=("model", "passages"),
             lists=("embeddings",),
             outputs=(names.INDEX,),
         ),
