@@ -22,10 +22,11 @@ import pyarrow.parquet as pq
 import typer
 
 from multiview.approximate.measuring import passage_recall
-from multiview.artifacts.staged import Staged
-from multiview.config import Index
+from multiview.artifacts.staged import Named, Staged
+from multiview.config import Encode, Index
 from multiview.events import Silent
-from multiview.index import INDEX_FILE, ViewIndex, build_index
+from multiview.index import INDEX_FILE, ViewIndex
+from multiview.indexing import build_index
 
 K = 100
 ROWS = 8192
@@ -73,7 +74,8 @@ def measured(
     """A row of the table, and what was found [q, K]; `best` is what the exact index found."""
     folder.mkdir()
     begun = time.perf_counter()
-    build_index(SimpleNamespace(index=settings), {"embeddings": [staged]}, {"index": folder}, Silent())
+    inputs = {"model": Named("random"), "passages": Named("random"), "embeddings": [staged]}
+    build_index(SimpleNamespace(index=settings, encode=Encode()), inputs, {"index": folder}, Silent())
     built = time.perf_counter() - begun
     index = ViewIndex.load(folder)
     begun = time.perf_counter()

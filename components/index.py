@@ -1,6 +1,6 @@
 """The search index over the views of all shards."""
 
-from kfp.dsl import Artifact, Output
+from kfp.dsl import Artifact, Dataset, Input, Model, Output
 
 from components import on_cpu
 
@@ -10,10 +10,13 @@ def index(
     run: str,
     path: str,
     config: str,
+    model: Input[Model],
+    passages: Input[Dataset],
     embeddings: list[str],
     index: Output[Artifact],
 ) -> str:
     """The search index over the views of all shards."""
     from multiview.runner import execute
 
-    return execute("index", run, path, config, {"embeddings": embeddings}, {"index": index})
+    inputs = {"model": model, "passages": passages, "embeddings": embeddings}
+    return execute("index", run, path, config, inputs, {"index": index})

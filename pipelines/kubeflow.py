@@ -24,6 +24,7 @@ ARTIFACT_TYPES = {
     names.MODEL: dsl.Model,
     names.GENERATOR: dsl.Model,
     names.QUERIES: dsl.Dataset,
+    names.CHANGES: dsl.Dataset,
     names.REPORT: dsl.HTML,
 }
 """Types for the UI's sake; every other kind is a plain Artifact."""

@@ -209,7 +209,14 @@ def add_index(plan: Plan, place: str, config: Config, model: Source, data: Data)
         assert data.queries is not None
         step, inputs = "encode-with-queries", {**inputs, "queries": data.queries}
     embeddings = plan.add(f"{place}/encode", step, config, data.shards, **inputs)
-    index = plan.add(f"{place}/index", "index", config, embeddings=[first_output(embeddings)])
+    index = plan.add(
+        f"{place}/index",
+        "index",
+        config,
+        model=model,
+        passages=data.passages,
+        embeddings=[first_output(embeddings)],
+    )
     return first_output(index)
 
 

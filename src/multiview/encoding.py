@@ -27,7 +27,7 @@ from multiview.errors import InputError
 from multiview.generation.queries import with_queries
 from multiview.model.batch import Batch, make_batch
 from multiview.model.devices import device
-from multiview.model.encoder import BiEncoder
+from multiview.model.encoder import BiEncoder, width
 from multiview.model.layouts import TokenSequence, View, kept_views
 
 VIEWS_FILE = "views.f16"
@@ -191,11 +191,33 @@ def encode(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell:
     content_hash, offset of the first row, views) and `embeddings.json`. InputError for a vector beyond float16.
     """
     started = time.monotonic()
-    encoder = Encoder(inputs["model"].path, settings.encode)
     folder, shard = output["embeddings"], inputs["passages"].path
-    total = count_passages(shard)
     rows = ViewRows(folder / ROWS_FILE, settings.encode.index_padding_views, "queries" in inputs)
-    passages = read_passages(shard)
+    if count_passages(shard):
+        dim = _encode_shard(settings.encode, inputs, rows, folder / VIEWS_FILE, tell)
+    else:  # as when nothing of a corpus changed
+        dim = width(inputs["model"].path)
+        (folder / VIEWS_FILE).touch()
+    rows.close()
+    description = {
+        "dim": dim,
+        "rows": rows.rows,
+        "passages": rows.passages,
+        "rows_per_block": ROWS_PER_BLOCK,
+        "block_sha256": list(_block_digests(folder / VIEWS_FILE, ROWS_PER_BLOCK * dim * 2)),
+        "model": inputs["model"].digest,
+    }
+    (folder / DESCRIPTION_FILE).write_text(json.dumps(description, indent=1, sort_keys=True) + "\n")
+    tell.fact("passages", rows.passages)
+    tell.fact("views", rows.rows)
+    tell.fact("padding_views_left_out", rows.padding_left_out)
+    tell.metric("passages_per_second", rows.passages / (time.monotonic() - started))
+
+
+def _encode_shard(settings: Encode, inputs: dict[str, Any], rows: ViewRows, file: Path, tell: Any) -> int:
+    """Write the views of a shard's passages into `file` and give them their `rows`; the length of a vector."""
+    encoder, shard = Encoder(inputs["model"].path, settings), inputs["passages"].path
+    total, passages = count_passages(shard), read_passages(shard)
     sequences = (
         placed
         for passage, queries in (
@@ -205,8 +227,8 @@ def encode(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell:
         )
         for placed in rows.place(passage, encoder.layout.passage(passage, queries), queries)
     )
-    width = 2 * encoder.dim
-    with (folder / VIEWS_FILE).open("wb") as file:
+    size = 2 * encoder.dim
+    with file.open("wb") as views:
         for sequence, (name, row), vectors in encoder.passages(sequences):
             with np.errstate(over="ignore"):
                 half = vectors[rows.kept(sequence.views)].astype("<f2")
@@ -214,22 +236,9 @@ def encode(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell:
                 raise InputError(
                     f"passage {name!r}: its vector does not fit into float16; train with model.normalise=true or less long"
                 )
-            os.pwrite(file.fileno(), half.tobytes(), row * width)
+            os.pwrite(views.fileno(), half.tobytes(), row * size)
             tell.progress(rows.passages, total, "passages")
-    rows.close()
-    description = {
-        "dim": encoder.dim,
-        "rows": rows.rows,
-        "passages": rows.passages,
-        "rows_per_block": ROWS_PER_BLOCK,
-        "block_sha256": list(_block_digests(folder / VIEWS_FILE, ROWS_PER_BLOCK * width)),
-        "model": inputs["model"].digest,
-    }
-    (folder / DESCRIPTION_FILE).write_text(json.dumps(description, indent=1, sort_keys=True) + "\n")
-    tell.fact("passages", rows.passages)
-    tell.fact("views", rows.rows)
-    tell.fact("padding_views_left_out", rows.padding_left_out)
-    tell.metric("passages_per_second", rows.passages / (time.monotonic() - started))
+    return encoder.dim
 
 
 def encode_questions(model: Path, questions: Sequence[str], settings: Encode, tell: Any) -> np.ndarray:

@@ -1,11 +1,9 @@
-"""The index over views: built from embeddings, searched for passages."""
+"""The index over views, searched for passages."""
 
 from __future__ import annotations
 
-import hashlib
 import json
-import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from multiview import names
-from multiview.approximate.building import build
-from multiview.approximate.kinds import EXACT, read
-from multiview.approximate.measuring import measure
+from multiview.approximate.kinds import read
 from multiview.approximate.searching import Effort, approximate_top
-from multiview.artifacts.staged import Staged
-from multiview.config import Index
-from multiview.data.passages import ROW_GROUP, PassageRows
-from multiview.embeddings import QUERIES_FIELD, Embeddings
+from multiview.data.passages import PassageRows
 from multiview.errors import InputError
 from multiview.search import TopPassages, rank_of, top_passages
 from multiview.views import VIEWS_FILE, FileViews, FlatViews, StoredViews, best_of
@@ -36,63 +28,6 @@ REBUILD = "delete this artifact's folder and run `index` again"
 # From this many questions on, faiss multiplies matrices; its own threshold is so high that a hundred
 # questions against a whole corpus go without BLAS, ten times slower.
 faiss.cvar.distance_compute_blas_threshold = 20
-
-
-def build_index(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any) -> None:
-    """Step: one inner-product index over the views of all shards, of the kind that `settings.index` asks for.
-
-    `inputs["embeddings"]` are the shards' embeddings, in shard order. Writes `index.faiss`,
-    `passages.parquet` (id, offset, views), `index.json`, where passages were read with queries
-    `queries.parquet` (theirs, a row a passage), and beside an approximate index `views.f16`, all views in
-    float16. Tells what it cost and, by random views that are asked for like questions, what it finds.
-    Raises InputError when shards come from different models, differ in width, share a passage, a block of
-    views is damaged, or the kind does not suit them.
-    """
-    begun = time.perf_counter()
-    chosen: Index = settings.index
-    staged: Sequence[Staged] = inputs["embeddings"]
-    folder = output["index"]
-    shards = [Embeddings(shard.path) for shard in staged]
-    _check_same_model(shards)
-    passages = _passages_of(shards)
-    header = {
-        "kind": chosen.kind,
-        "model": shards[0].model,
-        "embeddings": [shard.digest for shard in staged],
-        "corpus": _corpus_digest(shards),
-        "dim": shards[0].dim,
-        "passages": passages.num_rows,
-        "views": sum(shard.rows for shard in shards),
-    }
-    if chosen.kind == EXACT:
-        faiss_index = _build_exact(shards, tell)
-    else:
-        with (folder / VIEWS_FILE).open("wb") as file:
-            faiss_index, about = build(shards, chosen, lambda block: file.write(block.data), tell)
-        header |= about
-    faiss.write_index(faiss_index, str(folder / INDEX_FILE))
-    pq.write_table(passages, folder / PASSAGES_FILE)
-    _write_queries(shards, folder / QUERIES_FILE)
-    index = ViewIndex.of(folder, faiss_index, passages, header)
-    tell.fact("build_seconds", round(time.perf_counter() - begun, 3))
-    measured = measure(index, chosen.measured, chosen.seed, tell)
-    if not index.exact:
-        header["measured"] = measured
-    (folder / HEADER_FILE).write_text(json.dumps(header, indent=1, sort_keys=True) + "\n")
-    for name in ("passages", "views", "dim"):
-        tell.fact(name, header[name])
-    tell.metric("views_per_passage", header["views"] / passages.num_rows)
-    tell.metric(names.BYTES_PER_PASSAGE, (folder / INDEX_FILE).stat().st_size / passages.num_rows)
-
-
-def _build_exact(shards: Sequence[Embeddings], tell: Any) -> Any:
-    total = sum(shard.rows for shard in shards)
-    index: Any = faiss.IndexFlatIP(shards[0].dim)
-    for shard in shards:
-        for block in shard.read_blocks():
-            index.add(block.astype(np.float32))
-            tell.progress(index.ntotal, total, "views")
-    return index
 
 
 class ViewIndex:
@@ -127,13 +62,14 @@ class ViewIndex:
 
     @classmethod
     def load(cls, folder: Path) -> ViewIndex:
-        """Read an index that `build_index` wrote; raises InputError when its files do not fit together."""
+        """Read an index that a step wrote; raises InputError when its files do not fit together."""
         for name in (HEADER_FILE, PASSAGES_FILE, INDEX_FILE):
             if not (folder / name).is_file():
                 raise InputError(f"{folder / name}: missing; {REBUILD}")
         header = json.loads((folder / HEADER_FILE).read_text())
         faiss_index = read(folder / INDEX_FILE, header)
-        return cls.of(folder, faiss_index, pq.read_table(folder / PASSAGES_FILE), header)
+        passages = pq.read_table(folder / PASSAGES_FILE, columns=["id", "offset", "views"])
+        return cls.of(folder, faiss_index, passages, header)
 
     @classmethod
     def of(cls, folder: Path, faiss_index: Any, passages: pa.Table, header: dict[str, Any]) -> ViewIndex:
@@ -145,9 +81,7 @@ class ViewIndex:
                 f"{folder / INDEX_FILE}: {faiss_index.ntotal} views of width {faiss_index.d}, but {PASSAGES_FILE} counts "
                 f"{views.sum()} and {HEADER_FILE} says {header['dim']}; {REBUILD}"
             )
-        stored = None
-        if not header.get("exact", True):
-            stored = FileViews(folder / VIEWS_FILE, int(views.sum()), header["dim"])
+        stored = stored_views(folder, faiss_index, header)
         ids = table["id"].combine_chunks()
         queries = folder / QUERIES_FILE
         rows = PassageRows([queries]) if queries.is_file() else None
@@ -230,59 +164,8 @@ class ViewIndex:
         return self.stored.run(int(self.offsets[number]), int(self.views[number]))
 
 
-def _check_same_model(shards: Sequence[Embeddings]) -> None:
-    if not shards:
-        raise InputError("index: no embeddings given; encode at least one shard")
-    first = shards[0]
-    for shard in shards[1:]:
-        if shard.model != first.model:
-            raise InputError(
-                f"{shard.folder}: views of model {shard.model[:12]}, but {first.folder} has model {first.model[:12]}; "
-                "encode all shards with one model"
-            )
-        if shard.dim != first.dim:
-            raise InputError(
-                f"{shard.folder}: {shard.dim} wide, but {first.folder} is {first.dim} wide; encode all shards with one model"
-            )
-
-
-def _passages_of(shards: Sequence[Embeddings]) -> pa.Table:
-    """id, offset, views of all shards, offsets counting on from shard to shard."""
-    tables = []
-    start = 0
-    for shard in shards:
-        offset = pa.array(shard.table["offset"].to_numpy() + start, pa.int64())
-        tables.append(pa.table({"id": shard.table["id"], "offset": offset, "views": shard.table["views"]}))
-        start += shard.rows
-    passages = pa.concat_tables(tables).combine_chunks()
-    if not passages.num_rows:
-        raise InputError("index: the embeddings hold no passages; check the corpus that was encoded")
-    ids = passages["id"]
-    if len(ids.unique()) != len(ids):
-        twice = next(count["values"].as_py() for count in ids.value_counts() if count["counts"].as_py() > 1)
-        raise InputError(
-            f"passage {twice!r} is in more than one place of the embeddings; give each shard once, with unique ids"
-        )
-    return passages
-
-
-def _write_queries(shards: Sequence[Embeddings], file: Path) -> None:
-    """The queries of all shards, where there are any, in row groups that are read for a few passages."""
-    if not all("queries" in shard.table.column_names for shard in shards):
-        return
-    schema = pa.schema([QUERIES_FIELD])
-    with pq.ParquetWriter(file, schema, compression="zstd") as writer:
-        for shard in shards:
-            writer.write_table(shard.table.select(["queries"]).cast(schema), row_group_size=ROW_GROUP)
-
-
-def _corpus_digest(shards: Sequence[Embeddings]) -> str:
-    """sha256 over the passages' ids and contents, in order, whatever the shards."""
-    digest = hashlib.sha256()
-    for shard in shards:
-        for batch in shard.table.select(["id", "content_hash"]).to_batches(max_chunksize=65536):
-            for passage, content in zip(
-                batch["id"].to_pylist(), batch["content_hash"].to_pylist(), strict=True
-            ):
-                digest.update(f"{passage}\0{content}\n".encode())
-    return digest.hexdigest()
+def stored_views(folder: Path, faiss_index: Any, header: dict[str, Any]) -> StoredViews:
+    """The views of the index in `folder` as `encode` stored them. Raises InputError where their file is not whole."""
+    if header.get("exact", True):
+        return FlatViews(faiss_index)
+    return FileViews(folder / VIEWS_FILE, header["views"], header["dim"])

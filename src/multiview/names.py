@@ -11,6 +11,7 @@ QUERIES = "queries"
 QUERY_EVALUATION = "query_evaluation"
 EMBEDDINGS = "embeddings"
 INDEX = "index"
+CHANGES = "changes"
 EVALUATION = "evaluation"
 COMPARISON = "comparison"
 REPORT = "report"
@@ -111,6 +112,12 @@ def index_recall_at(k: int) -> str:
     """Metric: share of the true top k passages that an approximate index finds."""
     return f"index_recall_at_{k}"
 
+
+DRIFT_ADDED = "drift_added"
+"""Metric: share of a trained index's views that were added since it was trained."""
+
+DRIFT_ERROR = "drift_error"
+"""Metric: their mean squared error in the index, as a multiple of that of the views that were there."""
 
 BYTES_PER_PASSAGE = "bytes_per_passage"
 """Metric: bytes of the faiss index, which searches hold in memory, by passages."""

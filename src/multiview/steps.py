@@ -44,9 +44,8 @@ class Step:
     """Whether several nodes can do it together."""
     torch: bool = False
     """Whether it imports torch, which takes seconds."""
-    added: tuple[str, ...] = ()
-    """Sections that it has come to read within this version: while they hold defaults, key and record leave
-    them out, as they do single settings, so that what was made before is found."""
+    named: tuple[str, ...] = ()
+    """Inputs that its record names and that are not staged."""
     standing: str | None = None
     """A function (store, settings) -> JSON that tells what it reads of the store beside its inputs, for its key."""
     store: bool = False
@@ -80,8 +79,7 @@ class Step:
 
     def key_settings(self, settings: SimpleNamespace) -> dict[str, Any]:
         """The settings that change the output, as the key and the record have them."""
-        config = {name: section.key_settings() for name, section in vars(settings).items()}
-        return {name: changed for name, changed in config.items() if changed or name not in self.added}
+        return {name: section.key_settings() for name, section in vars(settings).items()}
 
     def key(self, settings: SimpleNamespace, digests: Mapping[str, Any], sources: Any) -> str:
         """The key of the step's outputs: a digest of all that decides their bytes."""
@@ -248,11 +246,31 @@ STEPS: dict[str, Step] = {
         ),
         Step(
             name="index",
+            version=2,
+            run="multiview.indexing:build_index",
+            settings=("index", "encode"),
+            # What it answers with, said by its own record: embeddings are not kept for ever.
+            inputs=("model", "passages", "embeddings"),
+            named=("model", "passages"),
+            lists=("embeddings",),
+            outputs=(names.INDEX,),
+        ),
+        Step(
+            name="changes",
             version=1,
-            run="multiview.index:build_index",
-            settings=("index",),
-            added=("index",),
-            inputs=("embeddings",),
+            run="multiview.refresh.changes:find_changes",
+            settings=("corpus.shards", "encode", "refresh.full"),
+            inputs=("index", "model", "passages"),
+            named=("index", "model"),
+            outputs=(names.CHANGES,),
+        ),
+        Step(
+            name="refresh-index",
+            version=1,
+            run="multiview.refresh.indexing:refresh_index",
+            settings=("index", "encode", "refresh.retrain_added", "refresh.retrain_error"),
+            inputs=("old", "changes", "model", "passages", "embeddings"),
+            named=("model", "passages"),
             lists=("embeddings",),
             outputs=(names.INDEX,),
         ),

@@ -1,7 +1,8 @@
-"""The stored views of an index, by their rows, and what passages score by them."""
+"""Stored views, by their rows or block by block, and what passages score by them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -23,6 +24,27 @@ class StoredViews(Protocol):
 
     def run(self, start: int, number: int) -> np.ndarray:
         """`number` views from row `start` on [number, dim] float32."""
+        ...
+
+
+class ViewBlocks(Protocol):
+    """Views in order, read block by block, of which an index is built; such as a shard's `Embeddings`."""
+
+    dim: int
+    rows: int
+    rows_per_block: int
+
+    @property
+    def blocks(self) -> int:
+        """Number of blocks; the last may be shorter."""
+        ...
+
+    def read_block(self, number: int) -> np.ndarray:
+        """Views of block `number` [rows, dim] float16. Raises InputError for a damaged one."""
+        ...
+
+    def read_blocks(self) -> Iterator[np.ndarray]:
+        """All blocks in order."""
         ...
 
 

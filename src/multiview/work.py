@@ -15,7 +15,7 @@ from multiview import __version__
 from multiview.artifacts.attempt import Attempt
 from multiview.artifacts.checkpoints import Checkpoints
 from multiview.artifacts.record import Record, Reference, load_reference
-from multiview.artifacts.staged import Staged
+from multiview.artifacts.staged import Named
 from multiview.artifacts.staging import scratch, stage
 from multiview.artifacts.store import Store
 from multiview.config import canonical_json
@@ -94,13 +94,16 @@ class Work:
         records = {name: [load_reference(r, name) for r in refs] for name, refs in state.inputs.items()}
         return cls(known, known.parse(config), state.inputs, records, sources, state.key)
 
-    def stage(self) -> dict[str, Staged | list[Staged]]:
-        """All inputs on local disk."""
-        staged = {
-            name: [stage(s, r, ref.file) for (s, r), ref in zip(self.records[name], refs, strict=True)]
+    def stage(self) -> dict[str, Any]:
+        """All inputs, `Staged` on local disk or only `Named`; lists of them where the step has lists."""
+        given: dict[str, list[Any]] = {
+            name: [
+                Named(r.digest, f"{s.url}/{r.folder}") if name in self.step.named else stage(s, r, ref.file)
+                for (s, r), ref in zip(self.records[name], refs, strict=True)
+            ]
             for name, refs in self.references.items()
         }
-        return {name: parts if name in self.step.lists else parts[0] for name, parts in staged.items()}
+        return {name: parts if name in self.step.lists else parts[0] for name, parts in given.items()}
 
 
 def make(work: Work, told: StepTeller) -> dict[str, Record]:

@@ -4,7 +4,6 @@ import json
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import get_args
 
 import pyarrow as pa
@@ -12,18 +11,17 @@ import pyarrow.parquet as pq
 import pytest
 
 from multiview.artifacts.staged import Staged
-from multiview.config import Analysis, Evaluation, Index
+from multiview.config import Analysis, Evaluation
 from multiview.errors import InputError
 from multiview.evaluation.analyses.run import ANALYSES
 from multiview.evaluation.analyses.tables import LONGEST, markdown, page
 from multiview.evaluation.evaluate import evaluate
-from multiview.index import build_index
 from multiview.model.layouts import LAYOUTS
 from multiview.overrides import validate
 from tests.analyses.world import World, fresh_views
 from tests.model.halves import Halves
 from tests.recording import Recorder
-from tests.retrieval.corpora import questions_folder
+from tests.retrieval.corpora import questions_folder, write_index
 
 
 def run(world, folder, **evaluation):
@@ -39,9 +37,7 @@ def test_every_analysis_has_a_name_in_the_settings():
 
 def test_an_approximate_index_is_analysed_by_its_stored_views(padded, tmp_path):
     """One that looks at all of so few passages finds what the exact one finds, and all analyses with it."""
-    (tmp_path / "index").mkdir()
-    made = {"embeddings": [Staged(padded.folder / "embeddings", "embeddings")]}
-    build_index(SimpleNamespace(index=Index(kind="tiny")), made, {"index": tmp_path / "index"}, Recorder())
+    write_index(tmp_path / "index", padded.folder / "embeddings", kind="tiny")
     (exact, told), (found, tell) = (
         run(world, tmp_path / name, depth=30)
         for name, world in (("exact", padded), ("tiny", with_index(padded, tmp_path / "index")))

@@ -9,16 +9,16 @@ import numpy as np
 import pyarrow as pa
 
 from multiview.artifacts.staged import Staged
-from multiview.config import Encode, Evaluation, Index, Model, Questions
+from multiview.config import Encode, Evaluation, Model, Questions
 from multiview.data.passages import Passage
 from multiview.data.questions import Question
 from multiview.encoding import Encoder, encode
 from multiview.evaluation.analyses.subject import Subject
-from multiview.index import ViewIndex, build_index
+from multiview.index import ViewIndex
 from multiview.model.encoder import BiEncoder
 from multiview.search import TopPassages
 from tests.recording import Recorder
-from tests.retrieval.corpora import questions_folder, write_passages
+from tests.retrieval.corpora import questions_folder, write_index, write_passages
 from tests.tiny import tiny_bert
 
 TEXT = """
@@ -79,8 +79,7 @@ class World:
             {"embeddings": folder / "embeddings"},
             Recorder(),
         )
-        made = {"embeddings": [Staged(folder / "embeddings", "embeddings")]}
-        build_index(SimpleNamespace(index=Index()), made, {"index": folder / "index"}, Recorder())
+        write_index(folder / "index", folder / "embeddings")
         self.inputs["index"] = Staged(folder / "index", "index")
 
     def settings(self, **evaluation: Any) -> SimpleNamespace:

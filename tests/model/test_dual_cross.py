@@ -8,13 +8,13 @@ import pytest
 import torch
 
 from multiview.artifacts.staged import Staged
-from multiview.config import Encode, Index, Train
+from multiview.config import Encode, Train
 from multiview.data.passages import Passage
 from multiview.encoding import Encoder, encode
 from multiview.errors import InputError
 from multiview.generation.gather import gather_queries
 from multiview.generation.queries import write_queries
-from multiview.index import ViewIndex, build_index
+from multiview.index import ViewIndex
 from multiview.model.batch import make_batch
 from multiview.model.encoder import BiEncoder
 from multiview.training.batches import Collator
@@ -23,6 +23,7 @@ from multiview.training.trainer import BiEncoderTrainer
 from multiview.training.warm_up import warm_up
 from tests.model import material
 from tests.recording import Recorder
+from tests.retrieval.corpora import write_index
 
 PASSAGES = [material.passage(i, sentences=1 + i % 4) for i in range(20)]
 QUERIES = {
@@ -51,7 +52,6 @@ def queries(folder: Path, passages: list[Passage] = PASSAGES) -> Staged:
 def index(model: Staged, tmp_path_factory: pytest.TempPathFactory) -> ViewIndex:
     folder = tmp_path_factory.mktemp("index")
     (folder / "embeddings").mkdir()
-    (folder / "index").mkdir()
     inputs = {
         "model": model,
         "passages": material.write_shard(folder / "shard", PASSAGES),
@@ -63,8 +63,7 @@ def index(model: Staged, tmp_path_factory: pytest.TempPathFactory) -> ViewIndex:
         {"embeddings": folder / "embeddings"},
         Recorder(),
     )
-    embeddings = {"embeddings": [Staged(folder / "embeddings", "embeddings")]}
-    build_index(SimpleNamespace(index=Index()), embeddings, {"index": folder / "index"}, Recorder())
+    write_index(folder / "index", folder / "embeddings")
     return ViewIndex.load(folder / "index")
 
 

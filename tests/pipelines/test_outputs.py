@@ -16,11 +16,13 @@ from safetensors.numpy import load_file
 from multiview import load
 from multiview.artifacts.record import Record
 from multiview.artifacts.store import LocalStore
+from multiview.config import Config
 from multiview.data.questions import read_questions
 from multiview.embeddings import Embeddings
 from multiview.negatives.pool import read_table
-from multiview.overrides import gather
+from multiview.overrides import gather, resolve_systems
 from multiview.steps import STEPS
+from pipelines.plan import Output, Plan, first_output
 from pipelines.training import comparison
 from tests.pipelines.inprocess import Records, run_plan
 from tests.pipelines.world import World
@@ -42,7 +44,7 @@ TOLERANCE = {"weights": LEARNING_RATE / 2, "vectors": 4e-3, "metrics": 0.15}
 
 
 def outputs(folder: Path) -> tuple[LocalStore, Records]:
-    """All outputs of a comparison of three systems, one of them in two rounds, one with generated queries."""
+    """All outputs of a comparison of three systems, one of them in two rounds and refreshed, one with generated queries."""
     world = World.make(folder)
     overrides = gather(str(world.folder / "tiny.yaml"), [])
     overrides["comparison"] = {"systems": SYSTEMS, "fusion": ["camvr"]}
@@ -55,7 +57,30 @@ def outputs(folder: Path) -> tuple[LocalStore, Records]:
         "train": {"max_steps": 2, "batch_size": 4},
     }
     store = LocalStore(folder / "store")
-    return store, run_plan(comparison(overrides), store)
+    plan = comparison(overrides)
+    add_refresh(plan, resolve_systems(overrides)["camvr"])
+    return store, run_plan(plan, store)
+
+
+def add_refresh(plan: Plan, config: Config) -> None:
+    """Refresh an index though nothing changed."""
+    model, passages = Output("camvr/round-2/train", "model"), Output("split", "passages")
+    old = Output("camvr/round-2/index", "index")
+    changes = first_output(
+        plan.add("refresh/changes", "changes", config, index=old, model=model, passages=passages)
+    )
+    shards = plan.nodes["camvr/round-2/encode"].shards
+    encode = plan.add("refresh/encode", "encode", config, shards, model=model, passages=changes)
+    plan.add(
+        "refresh/index",
+        "refresh-index",
+        config,
+        old=old,
+        changes=changes,
+        model=model,
+        passages=passages,
+        embeddings=[first_output(encode)],
+    )
 
 
 def describe(store: LocalStore, records: Records) -> dict:
@@ -82,7 +107,7 @@ def _describe(path: str, folder: Path, record: Record) -> dict:
     elif record.kind == "embeddings":
         embeddings = Embeddings(folder)
         about["views"] = embeddings.table["views"].to_pylist()
-        about["vectors"] = embeddings.read_block(0)[:2, :8].astype(float).ravel().tolist()
+        about["vectors"] = embeddings.views[:2, :8].astype(float).ravel().tolist()
     elif record.kind == "index":
         about["views"] = pq.read_table(folder / "passages.parquet")["views"].to_pylist()
     elif record.kind == "negatives":
@@ -125,6 +150,11 @@ def test_a_second_run_in_the_same_store_finds_every_record(made):
     assert outputs(store.root.parent)[1] == records
     assert [path for path in store.files("") if not path.startswith("runs/")] == before
     assert {record.step for kinds in records.values() for record in kinds.values()} == set(STEPS)
+
+
+def test_an_index_that_is_refreshed_though_nothing_changed_is_the_same(made):
+    _, records = made
+    assert records["refresh/index"]["index"].digest == records["camvr/round-2/index"]["index"].digest
 
 
 def test_keys_and_digests_depend_neither_on_the_store_nor_on_where_the_sources_lie(made, tmp_path):

@@ -104,7 +104,7 @@ def test_a_plan_refuses_wrong_inputs_and_wrong_order():
     with pytest.raises(ValueError, match="has inputs"):
         plan.add("encode", "encode", Config(), model=Output("x", "model"))
     with pytest.raises(ValueError, match="does not come before"):
-        plan.add("i", "index", Config(), embeddings=[Output("x", "embeddings")])
+        plan.add("b", "evaluate-bm25", Config(), passages=Output("x", "p"), questions=Output("x", "q"))
 
 
 def earlier_run(plan: Plan, **config) -> TrackedRun:

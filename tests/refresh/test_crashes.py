@@ -18,7 +18,7 @@ from multiview.artifacts.store import LocalStore
 from multiview.refresh.champions import current, numbers
 from pipelines.plan import Plan
 from tests.pipelines.inprocess import run_plan
-from tests.refresh.world import World
+from tests.refresh.pipeline import World
 
 MADE_ANEW = (names.CHAMPION, names.CHANGES, names.VERDICT, names.PROMOTION, names.REPORT)
 """Kinds of the steps that need no torch: these are done in every run here, the others are found."""

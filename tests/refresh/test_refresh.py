@@ -12,7 +12,7 @@ from multiview.artifacts.record import read_record
 from multiview.errors import InputError
 from multiview.refresh.champions import current, numbers, rollback
 from tests.pipelines.inprocess import Records
-from tests.refresh.world import World
+from tests.refresh.pipeline import World
 
 
 @pytest.fixture(scope="module")

@@ -1,90 +1,192 @@
-"""A store to refresh: a corpus that changes, an untrained model, and the pipeline's steps in this process."""
+"""A store with made-up passages, their embeddings as a model would leave them, and the steps of a refresh."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import hashlib
+import shutil
 from pathlib import Path
 from typing import Any
 
+import faiss
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from multiview import names
-from multiview.artifacts.record import Record, load_record
-from multiview.artifacts.staging import stage
-from multiview.artifacts.store import LocalStore, Store
-from multiview.overrides import Overrides, merge, resolve
-from pipelines.plan import Plan
-from pipelines.refresh import refresh
-from tests.pipelines.inprocess import Records, run_plan
-from tests.serving.world import write_corpus
-from tests.tiny import tiny_bert
+from multiview.approximate.kinds import lists_of
+from multiview.approximate.searching import parameters
+from multiview.artifacts.attempt import Attempt
+from multiview.artifacts.record import Record, Reference, describe_files, digest_of, load_record
+from multiview.artifacts.store import LocalStore
+from multiview.config import Config, canonical_json
+from multiview.data.passages import content_hash
+from multiview.embeddings import QUERIES_FIELD
+from multiview.events import read_events
+from multiview.overrides import Overrides, merge
+from multiview.runner import StepTeller, run_step
+from multiview.steps import STEPS
+from tests.retrieval.corpora import passage, write_embeddings, write_passages
 
-Rows = list[dict[str, Any]]
+Corpus = dict[str, str]
+"""Text by id, in order."""
+DIM = 8
 
 
-@dataclass
+def numbered(*numbers: int, version: str = "") -> Corpus:
+    return {f"p{number:03d}": f"text {number} {version}" for number in numbers}
+
+
+def views_of(text: str) -> np.ndarray:
+    """None to three views of a text [n, DIM] float16, which depend on nothing else; a text may say how far out they
+    lie: `… *30`."""
+    rng = np.random.default_rng(int(content_hash("", text)[:8], 16))
+    scale = float(text.rpartition("*")[2]) if "*" in text else 1.0
+    return (scale * rng.normal(size=(rng.integers(4), DIM))).astype(np.float16)
+
+
 class World:
-    """`rows` is the corpus as it is now; `refresh` reads it from a file."""
+    def __init__(self, folder: Path, **settings: Any) -> None:
+        """`settings` are overrides of all steps."""
+        self.store = LocalStore(folder)
+        self.settings: Overrides = merge({"index": {"measured": 5}}, settings)
+        self.told: dict[str, float] = {}
+        """The metrics of the last step."""
+        self.made = 0
 
-    folder: Path
-    store: Store
-    base: Path
-    rows: Rows
-    settings: Overrides = field(default_factory=dict)
+    def publish(self, kind: str, step: str, made: Path, **about: Any) -> Reference:
+        """An artifact with the files in `made`, found if it is there already."""
+        about = {"config": {}, "inputs": {}, **about}
+        told = canonical_json({**about, "files": digest_of(describe_files(made))})
+        attempt = Attempt(self.store, kind, hashlib.sha256(told.encode()).hexdigest()[:32])
+        shutil.copytree(made, attempt.path, dirs_exist_ok=True)
+        record, _ = attempt.publish(step=step, step_version=STEPS[step].version, **about)
+        return reference(self.store, record)
 
-    @classmethod
-    def make(cls, folder: Path, **settings: Any) -> World:
-        passages, questions = write_corpus(folder)
-        base = tiny_bert(folder / "base")
-        world = cls(folder, LocalStore(folder / "store"), base, pq.read_table(passages).to_pylist())
-        world.settings = {
-            "corpus": {"source": str(folder / "now.parquet"), "shards": 2},
-            "questions": {"source": str(questions), "dev_share": 0.5, "max_missing_gold": 0.5},
-            "model": {
-                "base": str(base),
-                "architecture": "camvr",
-                "views": 4,
-                "passage_length": 64,
-                "question_length": 24,
-            },
-            "encode": {"batch_tokens": 512},
-            "evaluation": {"depth": 10, "at": [1, 5]},
-            "gate": {"drops": {}},
-            "comparison": {"resamples": 200},
+    def model(self, name: str = "model") -> Reference:
+        (folder := self.new_folder()).mkdir()
+        (folder / "weights").write_text(name)
+        return self.publish("model", "initial-model", folder)
+
+    def passages(self, corpus: Corpus, shards: int = 2) -> Reference:
+        made = [passage(id_, text) for id_, text in corpus.items()]
+        return self.publish("passages", "split", write_passages(self.new_folder(), made, shards))
+
+    def embeddings(
+        self, model: Reference, passages: Reference, queries: bool = False, encode: Any = None
+    ) -> list[Reference]:
+        """Those of each shard of passages or changes, as `encode` would publish them."""
+        found = []
+        for shard in sorted(self.files(passages).glob("shard-*.parquet")):
+            rows = pq.read_table(shard)
+            ids, texts, hashes = (rows[name].to_pylist() for name in ("id", "text", "content_hash"))
+            views = [*map(views_of, texts), np.empty((0, DIM))]
+            folder = write_embeddings(self.new_folder(), ids, views, model.digest, hashes=hashes)
+            if queries:
+                table = pq.read_table(folder / "rows.parquet")
+                asked = pa.array(
+                    [[f"what of {text}?"] * (len(text) % 3) for text in texts], QUERIES_FIELD.type
+                )
+                pq.write_table(table.append_column(QUERIES_FIELD, asked), folder / "rows.parquet")
+            read = passages.model_copy(update={"file": shard.name})
+            inputs = {"model": [model], "passages": [read]}
+            config = {"encode": encode or {}}
+            found.append(self.publish("embeddings", "encode", folder, inputs=inputs, config=config))
+        return found
+
+    def run(self, step: str, inputs: dict[str, Any], **settings: Any) -> Record:
+        """A step's output, by the runner."""
+        known = STEPS[step]
+        config = Config.model_validate(merge(self.settings, settings))
+        told = StepTeller(self.store, "run", step, step)
+        (record,) = run_step(known, told, known.configure(config), inputs).values()
+        events = read_events(self.store, record.data)
+        self.told = {event["name"]: event["value"] for event in events if event["event"] == "metric"}
+        return record
+
+    def index(
+        self, model: Reference, passages: Reference, queries: bool = False, **settings: Any
+    ) -> Reference:
+        """Built from nothing."""
+        made = self.embeddings(model, passages, queries, settings.get("encode"))
+        inputs = {"model": model, "passages": passages, "embeddings": made}
+        return reference(self.store, self.run("index", inputs, **settings))
+
+    def changes(self, old: Reference, model: Reference, passages: Reference, **settings: Any) -> Record:
+        return self.run("changes", {"index": old, "model": model, "passages": passages}, **settings)
+
+    def refresh(
+        self, old: Reference, model: Reference, passages: Reference, queries: bool = False, **settings: Any
+    ) -> Reference:
+        """Built from an old index."""
+        changes = reference(self.store, self.changes(old, model, passages, **settings))
+        inputs = {
+            "old": old,
+            "changes": changes,
+            "model": model,
+            "passages": passages,
+            "embeddings": self.embeddings(model, changes, queries, settings.get("encode")),
         }
-        return world
+        return reference(self.store, self.run("refresh-index", inputs, **settings))
 
-    def with_model(self, seed: int = 0) -> str:
-        """Make a model; its address."""
-        return self.with_model_of(tiny_bert(self.folder / f"base-{seed}", seed))
+    def files(self, made: Reference) -> Path:
+        return self.store.root / load_record(made.address)[1].data
 
-    def with_model_of(self, base: Path) -> str:
-        config = resolve(merge(self.settings, {"model": {"base": str(base)}}))
-        plan = Plan("model")
-        plan.add("initial-model", "initial-model", config)
-        record = run_plan(plan, self.store, "model")["initial-model"][names.MODEL]
-        return f"{self.store.url}/{record.folder}"
+    def empty_index(self, model: Reference) -> Reference:
+        """An index of no passages, which is nothing to build on."""
+        (folder := self.new_folder()).mkdir()
+        columns = {"id": pa.array([], pa.string()), "content_hash": pa.array([], pa.string())}
+        pq.write_table(pa.table(columns), folder / "passages.parquet")
+        return self.publish("index", "index", folder, inputs={"model": [model]})
 
-    def plan(self, **changes: Any) -> Plan:
-        pq.write_table(pa.Table.from_pylist(self.rows), self.folder / "now.parquet")
-        return refresh(merge(self.settings, changes))
+    def new_folder(self) -> Path:
+        self.made += 1
+        return self.store.root.parent / f"{self.store.root.name}-made-{self.made}"
 
-    def refresh(self, **changes: Any) -> Records:
-        return run_plan(self.plan(**changes), self.store, "refresh")
 
-    def change(self, *numbers: int, words: str = "It was changed.") -> None:
-        self.rows = [
-            {**row, "text": f"{row['text']} {words}"} if number in numbers else row
-            for number, row in enumerate(self.rows)
-        ]
+def reference(store: LocalStore, record: Record) -> Reference:
+    return Reference(address=f"{store.url}/{record.folder}", digest=record.digest)
 
-    def add(self, *ids: str) -> None:
-        text = "The silver river ran past the old castle. Nobody knew its name."
-        self.rows += [{**self.rows[0], "id": one, "title": one, "text": f"{text} {one} did."} for one in ids]
 
-    def remove(self, *ids: str) -> None:
-        self.rows = [row for row in self.rows if row["id"] not in ids]
+def stored(corpus: Corpus) -> np.ndarray:
+    """All views of a corpus, in order [rows, DIM] float32."""
+    return np.concatenate([views_of(text) for text in corpus.values()]).astype(np.float32)
 
-    def files(self, record: Record) -> Path:
-        return stage(*load_record(f"{self.store.url}/{record.folder}")).path
+
+def filled_afresh(index: Any, views: np.ndarray) -> Any:
+    """An index with the quantizers of `index`, and these views [rows, dim] in order."""
+    fresh: Any = faiss.clone_index(index)
+    fresh.reset()
+    fresh.add(views)
+    return fresh
+
+
+def check_same(index: Any, expected: Any) -> None:
+    """Byte for byte; behind a transform by the score of every view, since a product of matrices rounds differently
+    for another number of rows."""
+    if not isinstance(faiss.downcast_index(index), faiss.IndexPreTransform):
+        assert faiss.serialize_index(index).tobytes() == faiss.serialize_index(expected).tobytes()
+        return
+    np.testing.assert_allclose(scores(index), scores(expected), rtol=1e-3, atol=1e-3)
+
+
+def scores(index: Any) -> np.ndarray:
+    """What some questions score with every view [questions, rows], whose ids are the rows."""
+    queries = np.random.default_rng(1).normal(size=(5, index.d)).astype(np.float32)
+    found, rows = index.search(queries, index.ntotal, params=parameters(index, lists_of(index) or 0, 16))
+    assert (np.sort(rows, axis=1) == np.arange(index.ntotal)).all()
+    return np.take_along_axis(found, np.argsort(rows, axis=1), axis=1)
+
+
+def edits(rng: np.random.Generator, corpus: Corpus, most: int) -> Corpus:
+    """Some passages added anywhere, some changed, some removed, and sometimes all in another order; never none left."""
+    rows = [(id_, text) for id_, text in corpus.items() if rng.random() > 0.2 * rng.integers(2)] or [
+        ("p", "left")
+    ]
+    rows = [(id_, f"{text}!" if rng.random() < 0.2 * rng.integers(2) else text) for id_, text in rows]
+    used: set[str] = {id_ for id_, _ in rows}
+    for number in rng.integers(0, 1000, rng.integers(most + 1)).tolist():
+        if (id_ := f"p{number:03d}") not in used:
+            used.add(id_)
+            rows.insert(int(rng.integers(len(rows) + 1)), (id_, f"new {number}"))
+    if rng.random() < 0.2:
+        rows = [rows[at] for at in rng.permutation(len(rows))]
+    return dict(rows)

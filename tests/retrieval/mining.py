@@ -6,14 +6,13 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from multiview.artifacts.staged import Staged
-from multiview.config import Encode, Index, Mining, Questions
+from multiview.config import Encode, Mining, Questions
 from multiview.data.passages import Passage
 from multiview.data.questions import Question
-from multiview.index import ViewIndex, build_index
+from multiview.index import ViewIndex
 from multiview.negatives.mined import Mined, mine_hits
 from tests.recording import Recorder
-from tests.retrieval.corpora import passage, question, write_embeddings, write_passages
+from tests.retrieval.corpora import passage, question, write_embeddings, write_index, write_passages
 
 ONE = np.array([[1.0, 0.0]], np.float32)
 """One question's vector: a passage's score is the first number of its best view."""
@@ -39,9 +38,7 @@ def world(folder: Path, passages: list[Passage], views: list) -> World:
     ids = [p.id for p in passages]
     made = [np.asarray(v, np.float32).reshape(-1, 2) for v in views]
     embeddings = write_embeddings(folder / "embeddings", ids, made)
-    (folder / "index").mkdir()
-    settings = SimpleNamespace(index=Index())
-    build_index(settings, {"embeddings": [Staged(embeddings, "e")]}, {"index": folder / "index"}, Recorder())
+    write_index(folder / "index", embeddings)
     write_passages(folder / "passages", passages)
     return World(ViewIndex.load(folder / "index"), passages, folder)
 

@@ -2,32 +2,25 @@
 
 import hashlib
 import json
-from types import SimpleNamespace
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from multiview.artifacts.staged import Staged
-from multiview.config import Config, Index
+from multiview.config import Config
+from multiview.data.passages import content_hash
 from multiview.embeddings import Embeddings
 from multiview.errors import InputError
-from multiview.index import ViewIndex, build_index
+from multiview.index import ViewIndex
 from multiview.steps import STEPS
-from tests.recording import Recorder
-from tests.retrieval.corpora import write_embeddings
+from tests.retrieval.corpora import write_embeddings, write_index
 
 A = [np.array([[1, 0], [0, 1]]), np.array([[2, 0]])]
 B = [np.array([[0, 3], [0, -1], [5, 5]])]
 
 
 def build(tmp_path, *shards, name="index", **settings):
-    folder = tmp_path / name
-    folder.mkdir()
-    tell = Recorder()
-    staged = [Staged(shard, f"digest-{number}") for number, shard in enumerate(shards)]
-    build_index(SimpleNamespace(index=Index(**settings)), {"embeddings": staged}, {"index": folder}, tell)
-    return folder, tell
+    return tmp_path / name, write_index(tmp_path / name, *shards, **settings)
 
 
 @pytest.fixture
@@ -91,50 +84,52 @@ def test_index_finds_passages_of_all_shards(tmp_path, shards):
     assert top.views.tolist() == [[2, 0], [1, 0]]
     assert index.view_scores(np.array([1.0, 1.0]), 2).tolist() == [3.0, -1.0, 10.0]
     assert pq.read_table(folder / "passages.parquet").to_pylist() == [
-        {"id": "p0", "offset": 0, "views": 2},
-        {"id": "p1", "offset": 2, "views": 1},
-        {"id": "p2", "offset": 3, "views": 3},
+        {"id": "p0", "content_hash": content_hash("", "p0"), "offset": 0, "views": 2},
+        {"id": "p1", "content_hash": content_hash("", "p1"), "offset": 2, "views": 1},
+        {"id": "p2", "content_hash": content_hash("", "p2"), "offset": 3, "views": 3},
     ]
     header = json.loads((folder / "index.json").read_text())
-    assert header["model"] == "model" and header["embeddings"] == ["digest-0", "digest-1"]
+    assert header["model"] == "model"
+    lines = [f"{id_}\0{content_hash('', id_)}\n" for id_ in ("p0", "p1", "p2")]
+    assert header["corpus"] == hashlib.sha256("".join(lines).encode()).hexdigest()
     assert (header["passages"], header["views"], header["dim"]) == (3, 6, 2)
     assert tell.facts["views"] == 6 and ("views_per_passage", 2.0, None) in tell.metrics
     assert tell.steps[-1] == (6, 6, "views")
 
 
-def test_equal_input_gives_equal_files_and_sharding_leaves_the_corpus_digest(tmp_path, shards):
+def test_equal_input_gives_equal_files_whatever_the_shards(tmp_path, shards):
     one, _ = build(tmp_path, *shards, name="one")
     two, _ = build(tmp_path, *shards, name="two")
     for name in ("index.faiss", "passages.parquet", "index.json"):
         assert (one / name).read_bytes() == (two / name).read_bytes()
     whole = write_embeddings(tmp_path / "ab", ["p0", "p1", "p2"], [*A, *B])
     three, _ = build(tmp_path, whole, name="three")
-    assert (one / "index.faiss").read_bytes() == (three / "index.faiss").read_bytes()
-    corpora = [json.loads((folder / "index.json").read_text())["corpus"] for folder in (one, three)]
-    assert corpora[0] == corpora[1]
+    for name in ("index.faiss", "passages.parquet", "index.json"):
+        assert (one / name).read_bytes() == (three / name).read_bytes(), "whatever the shards"
 
 
-def test_an_exact_index_is_what_it_was_before_there_were_other_kinds(tmp_path, shards):
+def test_an_exact_index_stays_what_it_is(tmp_path, shards):
     """Its key and its bytes, which champions and caches hold."""
     folder, _ = build(tmp_path, *shards)
     digests = [
         hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in ("index.faiss", "index.json")
     ]
-    assert [digest[:16] for digest in digests] == ["5c127f77f281328a", "929ceeca1b318b7d"]
+    assert [digest[:16] for digest in digests] == ["5c127f77f281328a", "b902df4809055a72"]
     assert sorted(file.name for file in folder.iterdir()) == ["index.faiss", "index.json", "passages.parquet"]
     step = STEPS["index"]
 
     def key(**index) -> str:
         config = Config.model_validate({"index": index})
-        return step.key(step.parse(step.configure(config)), {"embeddings": ["a", "b"]}, {})
+        digests = {"model": "m", "passages": "p", "embeddings": ["a", "b"]}
+        return step.key(step.parse(step.configure(config)), digests, {})
 
-    assert key() == key(device="cpu") == "20b1f62e7923af7208812db4773815f0"
+    assert key() == key(device="cpu") == "c8f78b486fd8cce208f51553640edfe3"
     assert len({key(), key(kind="compact"), key(kind="compact", seed=1)}) == 3
 
 
 def test_shards_that_do_not_belong_together_are_refused(tmp_path, shards):
     other = write_embeddings(tmp_path / "other", ["p9"], B, model="another")
-    with pytest.raises(InputError, match="of model another, but"):
+    with pytest.raises(InputError, match="of model another, but the index is to be of model model"):
         build(tmp_path, shards[0], other, name="i1")
     wide = write_embeddings(tmp_path / "wide", ["p9"], [np.ones((1, 3))])
     with pytest.raises(InputError, match="3 wide, but"):

@@ -4,7 +4,6 @@ import dataclasses
 import json
 import shutil
 from pathlib import Path
-from types import SimpleNamespace
 from typing import NamedTuple
 
 import faiss
@@ -14,19 +13,16 @@ import pytest
 from benchmarks import index_kinds
 from multiview.approximate import building
 from multiview.approximate.building import sample_views
-from multiview.approximate.kinds import default_lists, read
+from multiview.approximate.kinds import default_lists
 from multiview.approximate.measuring import exact_passages, measure_questions, passage_recall, without
-from multiview.approximate.removing import remove_views
-from multiview.artifacts.staged import Staged
-from multiview.config import Index
 from multiview.embeddings import Embeddings
 from multiview.errors import InputError
 from multiview.evaluation.analyses.each_view import search_views
 from multiview.evaluation.analyses.usage import mean_cosines
-from multiview.index import ViewIndex, build_index
+from multiview.index import ViewIndex
 from multiview.search import rank_of
 from tests.recording import Recorder
-from tests.retrieval.corpora import write_embeddings
+from tests.retrieval.corpora import write_embeddings, write_index
 
 KINDS = [
     "compact",
@@ -45,12 +41,12 @@ class World(NamedTuple):
     views: list[np.ndarray]
     ids: list[str]
     queries: np.ndarray
-    whole: Staged
-    halves: list[Staged]
+    whole: Path
+    halves: list[Path]
     folder: Path
 
-    def build(self, folder: Path, kind: str, shards: list[Staged] | None = None, **settings) -> Recorder:
-        return build(folder, shards or [self.whole], Index(kind=kind, **settings))
+    def build(self, folder: Path, kind: str, shards: list[Path] | None = None, **settings) -> Recorder:
+        return write_index(folder, *(shards or [self.whole]), kind=kind, **settings)
 
     def scores(self) -> np.ndarray:
         """The max over the stored views of every passage [questions, passages] float64, -inf without a view."""
@@ -58,13 +54,6 @@ class World(NamedTuple):
         stored = [views.astype(np.float16).astype(np.float64) for views in self.views]
         every = [(queries @ v.T).max(axis=1) if len(v) else np.full(len(queries), -np.inf) for v in stored]
         return np.stack(every, axis=1)
-
-
-def build(folder: Path, shards: list[Staged], settings: Index) -> Recorder:
-    folder.mkdir()
-    tell = Recorder()
-    build_index(SimpleNamespace(index=settings), {"embeddings": shards}, {"index": folder}, tell)
-    return tell
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +73,7 @@ def world(tmp_path_factory) -> World:
         name: write_embeddings(folder / name, ids[part], views[part], rows_per_block=128)
         for name, part in (("whole", slice(None)), ("a", slice(300)), ("b", slice(300, None)))
     }
-    whole, *halves = (Staged(shard, name) for name, shard in shards.items())
+    whole, *halves = shards.values()
     return World(views, ids, queries, whole, halves, folder)
 
 
@@ -224,42 +213,19 @@ def test_questions_measure_an_index_that_finds_half(world, tmp_path):
 
 
 def test_the_sample_does_not_depend_on_the_shards(world):
-    whole = sample_views([Embeddings(world.whole.path)], 100, 3)
-    split = sample_views([Embeddings(half.path) for half in world.halves], 100, 3)
+    whole = sample_views([Embeddings(world.whole)], 100, 3)
+    split = sample_views([Embeddings(half) for half in world.halves], 100, 3)
     np.testing.assert_array_equal(whole, split)
     every = np.concatenate(world.views).astype(np.float16).astype(np.float32)
     assert {row.tobytes() for row in whole} <= {row.tobytes() for row in every} and len(whole) == 100
-    np.testing.assert_array_equal(sample_views([Embeddings(world.whole.path)], 10**6, 3), every)
-    assert not np.array_equal(whole, sample_views([Embeddings(world.whole.path)], 100, 4))
+    np.testing.assert_array_equal(sample_views([Embeddings(world.whole)], 10**6, 3), every)
+    assert not np.array_equal(whole, sample_views([Embeddings(world.whole)], 100, 4))
 
 
 def test_lists_follow_the_root_of_the_views():
     assert [default_lists(views) for views in (1, 39, 78, 20_000, 1_000_000, 147_000_000)] == [
         *(1, 1, 2, 512, 4000, 48497)
     ]
-
-
-@pytest.mark.parametrize("kind", ["exact", *MERGED])
-def test_what_is_left_after_a_removal_keeps_its_rows(world, tmp_path, kind):
-    """Equal to an index of the other views with the same quantizers."""
-    world.build(tmp_path / "index", kind, lists=4, measured=0)
-    index = read(tmp_path / "index" / "index.faiss", {})
-    rows = np.random.default_rng(1).choice(index.ntotal, 200, replace=False)
-    views = np.concatenate(world.views).astype(np.float16).astype(np.float32)
-    fresh = faiss.clone_index(index)
-    fresh.reset()
-    fresh.add(np.delete(views, rows, axis=0))
-    remove_views(index, rows, kind)
-    found, expected = (i.search(world.queries, 15) for i in (index, fresh))
-    np.testing.assert_array_equal(found[1], expected[1])
-    np.testing.assert_array_equal(found[0], expected[0])
-
-
-def test_a_graph_removes_nothing(world, tmp_path):
-    world.build(tmp_path / "index", "hnsw", measured=0)
-    index = read(tmp_path / "index" / "index.faiss", {})
-    with pytest.raises(InputError, match="^an index of kind hnsw cannot remove views: build it again"):
-        remove_views(index, np.array([1]), "hnsw")
 
 
 @pytest.mark.parametrize(
@@ -286,7 +252,7 @@ def test_a_graph_removes_nothing(world, tmp_path):
 )
 def test_what_cannot_be_built_is_one_line_with_the_way_out(world, tmp_path, settings, says):
     with pytest.raises(InputError) as error:
-        build(tmp_path / "index", [world.whole], Index(**settings))
+        write_index(tmp_path / "index", world.whole, **settings)
     assert says.format(views=sum(map(len, world.views))) in str(error.value)
     assert "\n" not in str(error.value)
 
@@ -294,7 +260,7 @@ def test_what_cannot_be_built_is_one_line_with_the_way_out(world, tmp_path, sett
 def test_no_views_have_no_approximate_index(tmp_path):
     shard = write_embeddings(tmp_path / "e", ["p"], [np.empty((0, 3))])
     with pytest.raises(InputError, match="there are no views to index; take index.kind=exact"):
-        build(tmp_path / "index", [Staged(shard, "e")], Index(kind="compact"))
+        write_index(tmp_path / "index", shard, kind="compact")
 
 
 def test_views_that_are_gone_or_short_are_named(world, built, tmp_path):

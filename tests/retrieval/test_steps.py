@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from multiview.artifacts.staged import Staged
-from multiview.config import Bm25, Corpus, Encode, Evaluation, Index, Mining, Model, Questions
+from multiview.config import Bm25, Corpus, Encode, Evaluation, Mining, Model, Questions
 from multiview.data.answers import has_answer
 from multiview.data.passages import Passage
 from multiview.data.questions import Question
@@ -19,13 +19,12 @@ from multiview.encoding import encode, encode_questions
 from multiview.errors import InputError
 from multiview.evaluation.evaluate import evaluate, evaluate_bm25
 from multiview.evaluation.runs import read_run
-from multiview.index import build_index
 from multiview.model.encoder import initial_model
 from multiview.negatives.bm25 import bm25_negatives
 from multiview.negatives.mined import mine
 from multiview.negatives.pool import read_negatives, read_positives, read_table
 from tests.recording import Recorder
-from tests.retrieval.corpora import question, questions_folder, write_passages
+from tests.retrieval.corpora import question, questions_folder, write_index, write_passages
 from tests.tiny import tiny_bert
 
 TEXT = """
@@ -42,7 +41,6 @@ SETTINGS = SimpleNamespace(
     mining=Mining(depth=20, number=6),
     encode=Encode(batch_tokens=512),
     evaluation=Evaluation(depth=20, at=(1, 5, 20, 100)),
-    index=Index(),
 )
 
 
@@ -82,9 +80,9 @@ class World:
             out = self.out("embeddings")
             inputs = {"model": self.inputs["model"], "passages": Staged(alone, shard.stem)}
             encode(SETTINGS, inputs, {"embeddings": out}, Recorder())
-            embeddings.append(Staged(out, shard.stem))
+            embeddings.append(out)
         index = self.out("index")
-        build_index(SETTINGS, {"embeddings": embeddings}, {"index": index}, Recorder())
+        write_index(index, *embeddings, encode=SETTINGS.encode)
         self.inputs["index"] = Staged(index, "index")
 
     def out(self, name: str) -> Path:

@@ -1,5 +1,6 @@
 """`multiview.load(address).search(…)` against the plain formula, and what is said when something is amiss."""
 
+import shutil
 import subprocess
 import sys
 import threading
@@ -203,7 +204,6 @@ def test_what_is_no_index_is_refused_before_anything_is_loaded(world):
     ("path", "kind"),
     [
         ("camvr/initial-model", "model"),
-        ("camvr/round-0/encode/shard-01", "embeddings"),
         ("split", "passages"),
     ],
 )
@@ -217,6 +217,27 @@ def test_an_index_whose_source_is_gone_names_it(world, tmp_path, path, kind):
     assert str(error.value) == (
         f"index {broken.index('camvr')}: there is no artifact at {world.store.root.parent}/first/{record.folder}: "
         "run the step that makes it again"
+    )
+
+
+def test_embeddings_need_not_be_kept(world, tmp_path):
+    whole = multiview.load(world.index("camvr")).search(world.questions, k=5)
+    copied = world.copy(tmp_path / "store")
+    shutil.rmtree(copied.store.root / "embeddings")
+    assert multiview.load(copied.index("camvr")).search(world.questions, k=5) == whole
+
+
+def test_an_index_of_an_earlier_version_is_to_be_built_again(world, tmp_path):
+    broken = world.copy(tmp_path / "store")
+    record = world.record("camvr/round-0/index", "index")
+    inputs = {"embeddings": record.inputs["embeddings"]}
+    earlier = record.model_copy(update={"step_version": 1, "inputs": inputs})
+    broken.store.replace(f"{record.folder}/artifact.json", earlier.to_json())
+    with pytest.raises(InputError) as error:
+        multiview.load(broken.index("camvr"))
+    assert str(error.value) == (
+        f"index {broken.index('camvr')}: it was written by an earlier version of multiview, and its record does not "
+        "name its model and passages: build the index again, from the same embeddings"
     )
 
 

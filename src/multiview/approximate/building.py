@@ -9,6 +9,7 @@ from typing import Any
 import faiss
 import numpy as np
 
+from multiview import names
 from multiview.approximate.kinds import (
     can_merge,
     default_probes,
@@ -19,13 +20,12 @@ from multiview.approximate.kinds import (
     train,
 )
 from multiview.config import Index
-from multiview.embeddings import Embeddings
 from multiview.errors import InputError
-from multiview.views import drawn_rows
+from multiview.views import ViewBlocks, drawn_rows
 
 
 def build(
-    shards: Sequence[Embeddings], settings: Index, keep: Callable[[np.ndarray], Any], tell: Any
+    shards: Sequence[ViewBlocks], settings: Index, keep: Callable[[np.ndarray], Any], tell: Any
 ) -> tuple[Any, dict[str, Any]]:
     """The faiss index over the views of all shards, whose ids are their rows; and what it was built by.
 
@@ -46,7 +46,14 @@ def build(
             train(index, sample, settings, views)
     with _threads(1 if settings.one_thread and not lists_of(index) and not can_merge(index) else None):
         _fill(index, shards, keep, gpu, tell)
-    return index, {
+    return index, description(index, settings, factory, sampled)
+
+
+def description(index: Any, settings: Index, factory: str, sampled: int) -> dict[str, Any]:
+    """What an approximate index is and how it is searched, for its header; and that it has not drifted from what
+    it was trained on, if it was."""
+    drifted = {names.DRIFT_ADDED: 0.0, names.DRIFT_ERROR: None} if sampled else {}
+    return {
         "exact": False,
         "factory": factory,
         "sample": sampled,
@@ -56,10 +63,11 @@ def build(
         "ef_search": settings.ef_search,
         "rerank": settings.rerank,
         "on_disk": settings.on_disk,
+        **drifted,
     }
 
 
-def sample_views(shards: Sequence[Embeddings], number: int, seed: int) -> np.ndarray:
+def sample_views(shards: Sequence[ViewBlocks], number: int, seed: int) -> np.ndarray:
     """`number` random views of all shards, in order of their rows [number, dim] float32; all where there are no more.
 
     The same whatever the shards. Blocks that hold none are not read.
@@ -80,11 +88,12 @@ def sample_views(shards: Sequence[Embeddings], number: int, seed: int) -> np.nda
 
 
 def _fill(
-    index: Any, shards: Sequence[Embeddings], keep: Callable[[np.ndarray], Any], gpu: bool, tell: Any
+    index: Any, shards: Sequence[ViewBlocks], keep: Callable[[np.ndarray], Any], gpu: bool, tell: Any
 ) -> None:
     """Add all views: an index a shard, merged, where the kind can; else one after another."""
     total, done = sum(shard.rows for shard in shards), 0
-    empty = faiss.clone_index(index) if can_merge(index) else None
+    # One shard is added as it is: a part of its own would only be merged whole.
+    empty = faiss.clone_index(index) if can_merge(index) and (gpu or len(shards) > 1) else None
     lists = lists_of(index)
     for shard in shards:
         part: Any = index

@@ -1,4 +1,4 @@
-"""What a step sees of its inputs: a local folder and the digest of what should lie in it."""
+"""What a step sees of its inputs: a local folder and the digest of what should lie in it, or the digest alone."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,3 +15,11 @@ class Staged:
     digest: str
     address: str = ""
     """Where its record is, for steps that look at what it was made from."""
+
+
+@dataclass(frozen=True)
+class Named:
+    """An artifact that a step writes into its record without reading all of it: not on local disk."""
+
+    digest: str
+    address: str = ""

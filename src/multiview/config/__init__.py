@@ -10,8 +10,10 @@ stay out of artifact keys.
 from __future__ import annotations
 
 from multiview.config.data import Bm25, Corpus, DataFormat, Questions, Sources
+from multiview.config.gate import Gate
 from multiview.config.generation import Generation, GeneratorTraining
 from multiview.config.kubeflow import Kubeflow, Notify, Pod, Toleration
+from multiview.config.refresh import Refresh
 from multiview.config.search import Analysis, Comparison, Encode, Evaluation, Index
 from multiview.config.section import HOW, Section, canonical_json
 from multiview.config.training import Mining, Model, Pooling, Temperature, Train
@@ -26,6 +28,7 @@ __all__ = [
     "DataFormat",
     "Encode",
     "Evaluation",
+    "Gate",
     "Generation",
     "GeneratorTraining",
     "Index",
@@ -36,6 +39,7 @@ __all__ = [
     "Pod",
     "Pooling",
     "Questions",
+    "Refresh",
     "Section",
     "Sources",
     "Temperature",
@@ -59,5 +63,7 @@ class Config(Section):
     index: Index = Index()
     evaluation: Evaluation = Evaluation()
     comparison: Comparison = Comparison()
+    refresh: Refresh = Refresh()
+    gate: Gate = Gate()
     kubeflow: Kubeflow = Kubeflow()
     notify: Notify = Notify()

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from multiview.config.section import Section
+from multiview.config.section import HOW, Section
 
 Quantity = Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]+)?(m|[KMGTP]i?)?$", coerce_numbers_to_str=True)]
 """An amount as Kubernetes writes it: 500m, 2, 16Gi."""
@@ -123,7 +123,7 @@ class Kubeflow(Section):
 
 
 class Notify(Section):
-    """Whom to tell when a run on Kubeflow fails or a gate refuses. *Ours.*"""
+    """Whom to tell when a run on Kubeflow fails, and how a refresh ends. *Ours.*"""
 
-    url: Address | None = None
-    """An address that takes JSON by POST: run, pipeline, status, failed steps with their lines, and MLflow's address."""
+    url: Annotated[Address | None, HOW] = None
+    """An address that takes JSON by POST: of a run that failed on Kubeflow its steps with their lines, of every refresh the verdict."""

@@ -117,10 +117,10 @@ class PassageRows:
         self, numbers: np.ndarray, columns: Sequence[str] | None = None
     ) -> Iterator[tuple[np.ndarray, pa.Table]]:
         """The passages of these numbers (rising): of each row group its numbers and their rows."""
-        groups = np.searchsorted(self._firsts, numbers, side="right") - 1
-        for which in np.unique(groups):
+        bounds = np.searchsorted(numbers, self._firsts)
+        for which in np.flatnonzero(np.diff(bounds)):
             file, group = self._groups[which]
-            within = numbers[groups == which]
+            within = numbers[bounds[which] : bounds[which + 1]]
             with pq.ParquetFile(file) as parquet:
                 table = parquet.read_row_group(group, columns=list(columns) if columns else None)
             yield within, table.take(pa.array(within - self._firsts[which]))

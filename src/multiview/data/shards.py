@@ -37,7 +37,7 @@ def write_shards(
     `tables` have `id, title, text` and the user's own columns. The bytes of a Parquet file depend
     on how its rows are grouped: groups are cut by number alone, whatever the tables' sizes.
     """
-    rows, written, sentences = _Rows(tables), 0, 0
+    rows, written, sentences = Rows(tables), 0, 0
     for number, size in enumerate(shard_sizes(count, shards)):
         with ExitStack() as stack:
             writer = None
@@ -54,7 +54,7 @@ def write_shards(
     return sentences
 
 
-class _Rows:
+class Rows:
     """Tables one after another, handed out in other portions."""
 
     def __init__(self, tables: Iterable[pa.Table]) -> None:

@@ -11,7 +11,7 @@ import torch
 import transformers
 from pydantic import ValidationError
 from torch import Tensor, nn
-from transformers import AutoModel, AutoTokenizer, PreTrainedModel
+from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedModel
 
 from multiview.config import Model, canonical_json
 from multiview.errors import InputError
@@ -159,6 +159,11 @@ def _tokens(encoder: PreTrainedModel, batch: Batch) -> dict[str, Tensor]:
     if "position_ids" in batch:
         given["position_ids"] = batch["position_ids"] + _first_position(encoder)
     return given
+
+
+def width(folder: Path) -> int:
+    """Length of a vector of the model in `folder`, which is not loaded."""
+    return AutoConfig.from_pretrained(folder / PASSAGE).hidden_size
 
 
 def score_scale(settings: Model) -> float:

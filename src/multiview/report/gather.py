@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from multiview import names
+from multiview.artifacts.ancestry import Ancestor
 from multiview.artifacts.staged import Staged
 from multiview.config import Model
 from multiview.errors import InputError
@@ -28,7 +29,6 @@ from multiview.evaluation.tables import (
 )
 from multiview.events import read_events
 from multiview.model import bases
-from multiview.report.ancestry import Ancestor
 from multiview.report.choosing import chosen_questions
 from multiview.report.contents import Contents, System
 from multiview.report.trainings import trainings

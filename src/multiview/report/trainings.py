@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from multiview.artifacts.ancestry import Ancestor
 from multiview.events import read_events
-from multiview.report.ancestry import Ancestor
 from multiview.report.contents import Training
 
 CURVES = {"loss": "Training loss", "temperature": "Temperature", "fallback_share": "Share of fallbacks"}

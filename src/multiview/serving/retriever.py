@@ -6,13 +6,12 @@ import contextlib
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from multiview import names
-from multiview.artifacts.record import Record, Reference, load_record, load_reference
+from multiview.artifacts.record import Record, load_record, load_reference
 from multiview.artifacts.staging import stage
 from multiview.artifacts.staging import verify as read_all
 from multiview.artifacts.store import Store
@@ -214,11 +213,11 @@ class Retriever:
 def load(address: str, *, device: str = "auto", verify: bool = False) -> Retriever:
     """The retriever of the index at `address` (`<store>/index/<key>`).
 
-    Model, settings of the encoder and passages are those that the index was made from, by its record and
-    those of its embeddings. They are looked for in the index's own store first, so that a store may be moved.
+    Model, settings of the encoder and passages are those that the index's record names. They are looked for in
+    its own store first, so that a store may be moved; nothing else that it was made from need be there.
     Files of a bucket are copied and checked; those of a local store are checked by size, and by sha256 with
     `verify`. `device`: cpu, cuda, or auto. Raises InputError, one line that says how to mend it, if
-    `address` is no index's or something that the index was made from is gone, short or altered.
+    `address` is no index's or something that it names is gone, short or altered.
     """
     store, record = load_record(address)
     if record.kind != names.INDEX:
@@ -226,50 +225,31 @@ def load(address: str, *, device: str = "auto", verify: bool = False) -> Retriev
             f"{address} is the address of an artifact of kind {record.kind}: search needs one of kind {names.INDEX}"
         )
     reader = f"index {address}"
-    embeddings = [load_reference(one, reader, store)[1] for one in record.inputs["embeddings"]]
-    model = load_reference(_input(embeddings[0], "model"), reader, store)
-    corpora = [
-        load_reference(one, reader, store) for one in (_input(each, "passages") for each in embeddings)
-    ]
+    if missing := [name for name in ("model", "passages") if name not in record.inputs]:
+        raise InputError(
+            f"{reader}: it was written by an earlier version of multiview, and its record does not name its "
+            f"{' and '.join(missing)}: build the index again, from the same embeddings"
+        )
+    model, corpus = (load_reference(record.inputs[name][0], reader, store) for name in ("model", "passages"))
     # Only now, so that what is wrong so far is said at once: importing torch takes seconds.
     from multiview.encoding import Encoder
     from multiview.index import ViewIndex
 
     with _undamaged([(store, record)]):
         index = ViewIndex.load(stage(store, record, verify=verify).path)
-    if index.header["embeddings"] != [one.digest for one in record.inputs["embeddings"]]:
-        raise InputError(f"{reader}: its files name other embeddings than its record: build the index again")
     index.check_model(model[1].digest)
     settings = Encode.model_validate(
-        embeddings[0].config.get("encode", {}) | {"device": device, "batch_tokens": BATCH_TOKENS}
+        record.config.get("encode", {}) | {"device": device, "batch_tokens": BATCH_TOKENS}
     )
     with _undamaged([model]):
         encoder = Encoder(stage(*model, verify=verify).path, settings, questions_only=True)
-    with _undamaged(corpora):
-        passages = PassageRows(_shards(embeddings, corpora, verify))
+    with _undamaged([corpus]):
+        passages = PassageRows(shard_files(stage(*corpus, verify=verify).path))
     if len(passages) != len(index):
         raise InputError(
             f"{reader}: it has {len(index)} passages, but its corpus {len(passages)}: build the index again"
         )
-    return Retriever(address, index, encoder, passages, corpora)
-
-
-def _input(record: Record, name: str) -> Reference:
-    return record.inputs[name][0]
-
-
-def _shards(
-    embeddings: Sequence[Record], corpora: Sequence[tuple[Store, Record]], verify: bool
-) -> list[Path]:
-    """The files of passages in the order in which the index has them; `corpora` are of each embeddings."""
-    folders: dict[str, Path] = {}
-    files: list[Path] = []
-    for record, (store, corpus) in zip(embeddings, corpora, strict=True):
-        if corpus.digest not in folders:
-            folders[corpus.digest] = stage(store, corpus, verify=verify).path
-        folder, shard = folders[corpus.digest], _input(record, "passages").file
-        files += [folder / shard] if shard else shard_files(folder)
-    return files
+    return Retriever(address, index, encoder, passages, [corpus])
 
 
 @contextlib.contextmanager

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from multiview.artifacts.record import Record, load_record, load_reference
-from multiview.artifacts.staged import Staged
+from multiview.artifacts.staged import Named, Staged
 from multiview.artifacts.staging import stage
 from multiview.artifacts.store import Store
 
@@ -19,8 +19,8 @@ class Ancestor:
     record: Record
 
     @classmethod
-    def of(cls, staged: Staged) -> Ancestor | None:
-        """The artifact that was staged, if it is known."""
+    def of(cls, staged: Staged | Named) -> Ancestor | None:
+        """The artifact that a step was given, if it is known."""
         return cls(*load_record(staged.address)) if staged.address else None
 
     def input(self, name: str) -> Ancestor | None:

@@ -1,0 +1,128 @@
+"""What changed in a corpus since an index was built: the passages that must be encoded, and those that need not."""
+
+# pyarrow.compute fills itself with functions when imported, which pyright cannot see.
+# pyright: reportAttributeAccessIssue=false
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from multiview import names
+from multiview.artifacts.ancestry import Ancestor
+from multiview.artifacts.staged import Named
+from multiview.config import Encode
+from multiview.data.passages import ROW_GROUP, PassageRows, shard_files, shard_name
+from multiview.data.shards import Rows, shard_sizes
+from multiview.errors import InputError
+from multiview.index import PASSAGES_FILE
+
+CHANGES_FILE = "changes.parquet"
+SCHEMA = pa.schema([("old", pa.int64())])
+KNOWN_BY = ["id", "content_hash"]
+
+
+def find_changes(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any) -> None:
+    """Step: which passages of a new corpus (`passages`) an `index` holds already, as `model` would encode them.
+
+    A passage is kept if the index has its id with the same content, of the same model, encoded with the same
+    settings, and `settings.refresh.full` is not set. Writes the others into `corpus.shards` files `shard-00.parquet`
+    …, in corpus order, as even as can be, in the schema of passages; files of passages as they are where all of them
+    must be encoded, so that embeddings of them are found. `changes.parquet` has a row for each passage of the new
+    corpus, in order: `old`, its number in the index, or -1 where it must be encoded.
+
+    In memory are the ids and hashes of both corpora, and a row group of texts. Raises InputError for an index of an
+    earlier version.
+    """
+    index, files = _index(inputs["index"]), shard_files(inputs["passages"].path)
+    known = _known(index)
+    passages = pa.concat_tables([pq.read_table(file, columns=KNOWN_BY) for file in files])
+    old, same = match(passages, known)
+    full = _why_full(known, index, inputs["model"].digest, settings)
+    numbers = np.where(same & (not full), old, -1)
+    pq.write_table(
+        pa.table([numbers], schema=SCHEMA), output[names.CHANGES] / CHANGES_FILE, compression="zstd"
+    )
+    changed = np.flatnonzero(numbers < 0)
+    _write_shards(files, changed, len(numbers), settings.corpus.shards, output[names.CHANGES], tell)
+    tell.fact("full", full)
+    told = {
+        "passages": len(numbers),
+        "kept": len(numbers) - len(changed),
+        "added": int((old < 0).sum()),
+        "changed": int(((old >= 0) & ~same).sum()),
+        "removed": known.num_rows - int((old >= 0).sum()),
+        "to_encode": len(changed),
+    }
+    for name, value in told.items():
+        tell.fact(name, value)
+        tell.metric(name, float(value))
+    tell.metric("share_encoded", len(changed) / max(1, len(numbers)))
+
+
+def match(passages: pa.Table, known: pa.Table) -> tuple[np.ndarray, np.ndarray]:
+    """Of each of `passages` its number in `known` [p] int64, by its id, -1 where it is not there; and whether its
+    content is the same [p] bool. Both tables have `KNOWN_BY`."""
+    places = pc.index_in(passages["id"], value_set=known["id"])
+    same = pc.equal(passages["content_hash"], known["content_hash"].take(places))
+    return (
+        pc.fill_null(places, -1).to_numpy().astype(np.int64),
+        pc.fill_null(same, False).to_numpy(),
+    )
+
+
+def _index(named: Named) -> Ancestor:
+    index = Ancestor.of(named)
+    assert index is not None, "named inputs have an address"
+    return index
+
+
+def _known(index: Ancestor) -> pa.Table:
+    """Ids and hashes of the passages of an index, of which nothing else is staged."""
+    file = index.file(PASSAGES_FILE)
+    if not set(KNOWN_BY) <= set(pq.read_schema(file).names) or "model" not in index.record.inputs:
+        raise InputError(
+            f"{index.store.url}/{index.record.folder}: this index was written by an earlier version of multiview and "
+            "does not say what it holds: build it again, from the same embeddings"
+        )
+    return pq.read_table(file, columns=KNOWN_BY)
+
+
+def _why_full(known: pa.Table, index: Ancestor, model: str, settings: Any) -> str:
+    """Why every passage must be encoded; empty where that is not so."""
+    encode: Encode = settings.encode
+    if not known.num_rows:
+        return "nothing to build on"
+    if settings.refresh.full:
+        return "refresh.full"
+    if index.record.inputs["model"][0].digest != model:
+        return "another model"
+    if index.record.config.get("encode", {}) != encode.key_settings():
+        return "other settings of encode"
+    return ""
+
+
+def _write_shards(
+    files: Sequence[Path], numbers: np.ndarray, total: int, shards: int, folder: Path, tell: Any
+) -> None:
+    """Write the passages of these numbers, of `total` in `files`, as shards."""
+    if len(numbers) == total and len(files) == shards:
+        for number, file in enumerate(files):  # not even another version of Parquet's writer changes a byte
+            shutil.copyfile(file, folder / shard_name(number))
+        return
+    rows = Rows(table for _, table in PassageRows(files).tables(numbers))
+    schema, written = pq.read_schema(files[0]), 0
+    for number, size in enumerate(shard_sizes(len(numbers), shards)):
+        with pq.ParquetWriter(folder / shard_name(number), schema, compression="zstd") as writer:
+            for first in range(0, size, ROW_GROUP):
+                group = rows.take(min(ROW_GROUP, size - first))
+                writer.write_table(group)
+                written += group.num_rows
+                tell.progress(written, len(numbers), "passages")

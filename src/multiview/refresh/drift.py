@@ -1,0 +1,66 @@
+"""How far an index has drifted from what it was trained on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from multiview.config import Refresh
+from multiview.refresh.gathering import GatheredViews
+from multiview.views import drawn_rows
+
+SAMPLED = 4096
+"""Most views whose error is looked at, of those added and of those trained on."""
+
+
+@dataclass(frozen=True)
+class Drift:
+    """`added`: share of an index's views that were added since it was trained. `error`: their mean squared error in
+    the index, as a multiple of that of the others; none where there is none to compare, or faiss cannot tell."""
+
+    added: float
+    error: float | None = None
+
+
+def drift(index: Any, views: GatheredViews, added: np.ndarray, seed: int) -> Drift:
+    """The drift of a trained faiss `index` once it holds `views`, of which `added` [rows] bool were not there when
+    it was trained. What it holds is not looked at, only what its quantizers make of random views of both."""
+    share = float(added.mean()) if len(added) else 0.0
+    if not 0 < share < 1:
+        return Drift(share)
+    errors = [squared_error(index, _drawn(views, of, seed)) for of in (added, ~added)]
+    if None in errors or not errors[1]:  # stored without loss, there is nothing to compare
+        return Drift(share)
+    return Drift(share, errors[0] / errors[1])
+
+
+def squared_error(index: Any, views: np.ndarray) -> float | None:
+    """Mean over `views` [n, dim] float32 of the squared distance to what `index` stores of them; none for a kind
+    that cannot be decoded."""
+    try:
+        stored = index.sa_decode(index.sa_encode(views))
+    except RuntimeError:
+        return None
+    return float(np.square(stored.astype(np.float64) - views).sum(axis=1).mean())
+
+
+def why_retrain(found: Drift, settings: Refresh) -> str:
+    """Which limit a drift is past, in words; empty for none."""
+    if found.added > settings.retrain_added:
+        return (
+            f"{found.added:.1%} of the views were added since the index was trained "
+            f"(refresh.retrain_added={settings.retrain_added:g})"
+        )
+    if found.error is not None and found.error > settings.retrain_error:
+        return (
+            f"views added since the index was trained have {found.error:.2f} times the squared error of the others "
+            f"(refresh.retrain_error={settings.retrain_error:g})"
+        )
+    return ""
+
+
+def _drawn(views: GatheredViews, of: np.ndarray, seed: int) -> np.ndarray:
+    rows = np.flatnonzero(of)
+    return views.at(rows[drawn_rows(len(rows), SAMPLED, seed)]).astype(np.float32)

@@ -1,0 +1,151 @@
+"""The step `changes`: what must be encoded, by ids and contents alone."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from multiview.artifacts.record import load_record
+from multiview.config import Config
+from multiview.data import passages as data
+from multiview.errors import InputError
+from multiview.index import PASSAGES_FILE
+from multiview.steps import STEPS
+from multiview.work import Work
+from tests.refresh.world import World, edits, numbered, reference
+
+
+@pytest.fixture
+def world(tmp_path) -> World:
+    return World(tmp_path / "store")
+
+
+def shards(world: World, changes) -> list[pa.Table]:
+    return [pq.read_table(file) for file in sorted((world.store.root / changes.data).glob("shard-*.parquet"))]
+
+
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.integers(0, 2**32), st.integers(1, 4))
+def test_what_is_new_or_changed_is_encoded_and_the_rest_is_kept(tmp_path_factory, seed, number):
+    world, rng = World(tmp_path_factory.mktemp("store")), np.random.default_rng(seed)
+    before = edits(rng, numbered(*range(20)), 10)
+    after = edits(rng, before, 10)
+    model = world.model()
+    index, passages = world.index(model, world.passages(before)), world.passages(after, number)
+    record = world.changes(index, model, passages, corpus={"shards": 3})
+
+    old = pq.read_table(world.store.root / record.data / "changes.parquet")["old"].to_pylist()
+    known = list(before)
+    kept = [id_ for id_, text in after.items() if before.get(id_) == text]
+    assert old == [known.index(id_) if id_ in kept else -1 for id_ in after]
+    written = shards(world, record)
+    assert len(written) == 3 and written[0].schema == data.SCHEMA
+    assert {table.num_rows for table in written} <= {
+        size := (len(after) - len(kept)) // 3,
+        size + 1,
+    }, "as even as can be"
+    rows = [row for table in written for row in table.to_pylist()]
+    wanted = [row for row in data_rows(world, passages) if row["id"] not in kept]
+    assert rows == wanted
+    assert record.facts == {
+        "full": "",
+        "passages": len(after),
+        "kept": len(kept),
+        "added": len(set(after) - set(before)),
+        "changed": len([id_ for id_ in after if id_ in before and before[id_] != after[id_]]),
+        "removed": len(set(before) - set(after)),
+        "to_encode": len(after) - len(kept),
+    }
+    assert world.told == {
+        **{name: value for name, value in record.facts.items() if name != "full"},
+        "share_encoded": (len(after) - len(kept)) / len(after),
+    }
+
+
+def data_rows(world: World, passages) -> list[dict]:
+    files = sorted(world.files(passages).glob("shard-*.parquet"))
+    return [row for file in files for row in pq.read_table(file).to_pylist()]
+
+
+@pytest.mark.parametrize(
+    ("why", "settings"),
+    [
+        ("nothing to build on", {}),
+        ("refresh.full", {"refresh": {"full": True}}),
+        ("another model", {}),
+        ("other settings of encode", {"encode": {"compute": "autocast"}}),
+        ("", {}),
+    ],
+)
+def test_everything_is_encoded_by_the_very_files_of_the_passages(world, why, settings):
+    """So that embeddings which another run made of them are found: the key of `encode` has the files' digests."""
+    model, corpus = world.model(), numbered(*range(20))
+    passages = world.passages(corpus)
+    before = world.passages(numbered(*range(5), version="other")) if not why else passages
+    index = world.empty_index(model) if why == "nothing to build on" else world.index(model, before)
+    model = world.model("another") if why == "another model" else model
+    record = world.changes(index, model, passages, **settings)
+    assert record.facts["full"] == why and record.facts["kept"] == 0
+    assert record.facts["to_encode"] == 20 and world.told["share_encoded"] == 1
+    encode, corpus_record = STEPS["encode"], load_record(passages.address)[1]
+    config = encode.configure(Config())
+    for shard in ("shard-00.parquet", "shard-01.parquet"):
+        assert record.file(shard).sha256 == corpus_record.file(shard).sha256
+        keys = {
+            Work.of(encode, config, {"model": model, "passages": of.model_copy(update={"file": shard})}).key
+            for of in (passages, reference(world.store, record))
+        }
+        assert len(keys) == 1
+
+
+def test_another_number_of_shards_is_cut_as_split_cuts(world):
+    model, passages = world.model(), world.passages(numbered(*range(2500)), 1)
+    record = world.changes(world.empty_index(model), model, passages, corpus={"shards": 2})
+    files = [world.store.root / record.data / f"shard-0{number}.parquet" for number in (0, 1)]
+    sizes = [
+        [
+            pq.read_metadata(file).row_group(group).num_rows
+            for group in range(pq.read_metadata(file).num_row_groups)
+        ]
+        for file in files
+    ]
+    assert sizes == [[1000, 250], [1000, 250]]
+
+
+def test_nothing_changed(world):
+    model, passages = world.model(), world.passages(numbered(*range(20)))
+    record = world.changes(world.index(model, passages), model, passages)
+    assert [table.num_rows for table in shards(world, record)] == [0, 0]
+    assert world.told["share_encoded"] == 0 and record.facts["kept"] == 20
+
+
+def test_only_ids_and_hashes_of_the_index_are_read(world):
+    """Its vectors may be gone."""
+    model, passages = world.model(), world.passages(numbered(*range(20)))
+    index = world.index(model, passages)
+    for file in world.files(index).iterdir():
+        if file.name != PASSAGES_FILE:
+            file.unlink()
+    assert world.changes(index, model, passages).facts["kept"] == 20
+    (world.files(index) / PASSAGES_FILE).unlink()
+    with pytest.raises(InputError, match=r"passages\.parquet is missing: remove the folder"):
+        world.changes(index, model, passages, corpus={"shards": 1})
+
+
+def test_an_index_of_an_earlier_version_is_refused(world):
+    model, passages = world.model(), world.passages(numbered(*range(20)))
+    index = world.index(model, passages)
+    earlier = load_record(index.address)[1].model_copy(update={"inputs": {}})
+    world.store.replace(f"{earlier.folder}/artifact.json", earlier.to_json())
+    with pytest.raises(InputError, match="earlier version of multiview .* build it again"):
+        world.changes(index, model, passages)
+
+
+def test_the_record_names_what_was_not_staged(world):
+    model, passages = world.model(), world.passages(numbered(*range(20)))
+    index = world.index(model, passages)
+    assert load_record(index.address)[1].inputs.keys() == {"model", "passages", "embeddings"}
+    record = world.changes(index, model, passages)
+    assert record.inputs == {"index": [index], "model": [model], "passages": [passages]}

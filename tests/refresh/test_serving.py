@@ -1,0 +1,120 @@
+"""With a real (tiny) model, by the plan's steps: a search of the refreshed index is one of an index built from nothing."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import multiview
+from multiview.artifacts.record import Record, Reference
+from multiview.artifacts.store import LocalStore
+from multiview.overrides import resolve
+from pipelines.plan import Output, Plan, first_output
+from tests.pipelines.inprocess import Records, run_plan
+from tests.refresh.world import reference
+from tests.serving.world import write_corpus
+from tests.tiny import tiny_bert
+
+
+class World:
+    def __init__(self, folder: Path) -> None:
+        self.corpus, questions = write_corpus(folder)
+        self.questions = [row["question"] for row in pq.read_table(questions).to_pylist()][:12]
+        self.store = LocalStore(folder / "store")
+        self.config = resolve(
+            {
+                "corpus": {"source": [str(self.corpus)]},
+                "questions": {"source": [str(questions)], "max_missing_gold": 1.0},
+                "model": {
+                    "base": str(tiny_bert(folder / "base")),
+                    "architecture": "camvr",
+                    "views": 4,
+                    "passage_length": 64,
+                    "question_length": 24,
+                },
+                "encode": {"batch_tokens": 512},
+                "index": {"measured": 5},
+            }
+        )
+
+    def plan(self) -> tuple[Plan, Output]:
+        plan = Plan("refresh")
+        plan.add("split", "split", self.config)
+        return plan, first_output(plan.add("model", "initial-model", self.config))
+
+    def build(self) -> Records:
+        plan, model = self.plan()
+        passages = Output("split", "passages")
+        encode = plan.add(
+            "encode", "encode", self.config, ("shard-00", "shard-01"), model=model, passages=passages
+        )
+        embeddings = [first_output(encode)]
+        plan.add("index", "index", self.config, model=model, passages=passages, embeddings=embeddings)
+        return run_plan(plan, self.store)
+
+    def refresh(self, old: Reference) -> Records:
+        plan, model = self.plan()
+        passages = Output("split", "passages")
+        changes = first_output(
+            plan.add("changes", "changes", self.config, index=old, model=model, passages=passages)
+        )
+        encode = plan.add(
+            "encode", "encode", self.config, ("shard-00", "shard-01"), model=model, passages=changes
+        )
+        plan.add(
+            "index",
+            "refresh-index",
+            self.config,
+            old=old,
+            changes=changes,
+            model=model,
+            passages=passages,
+            embeddings=[first_output(encode)],
+        )
+        return run_plan(plan, self.store)
+
+    def address(self, record: Record) -> Reference:
+        return reference(self.store, record)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory) -> World:
+    return World(tmp_path_factory.mktemp("serving"))
+
+
+def test_the_same_hits_as_after_a_rebuild(world):
+    """Texts and columns among them; of the passages that stayed nothing is encoded again."""
+    old = world.address(world.build()["index"]["index"])
+    rows = pq.read_table(world.corpus).to_pylist()
+    rows[3]["text"] = "The old king found a river. It was long."
+    rows[5]["url"] = "https://example.org/moved"  # no reason to encode it
+    more = {**rows[0], "id": "new", "title": "Tesla", "text": "Tesla built a tower. It was tall."}
+    pq.write_table(pa.Table.from_pylist([more, *rows[1:]], pq.read_schema(world.corpus)), world.corpus)
+
+    refreshed = world.refresh(old)
+    told = refreshed["changes"]["changes"].facts
+    assert [told[name] for name in ("added", "changed", "removed", "to_encode")] == [1, 1, 1, 2]
+    assert [refreshed[f"encode/shard-0{n}"]["embeddings"].facts["passages"] for n in (0, 1)] == [1, 1]
+    rebuilt = world.build()
+    for name in ("index.faiss", "passages.parquet"):
+        assert refreshed["index"]["index"].file(name).sha256 == rebuilt["index"]["index"].file(name).sha256
+    one, other = (
+        multiview.load(world.address(records["index"]["index"]).address) for records in (refreshed, rebuilt)
+    )
+    found = one.search(world.questions, k=6, explain=True)
+    assert found == other.search(world.questions, k=6, explain=True)
+    every = {hit.id: hit for hit in one.search(["Tesla?"], k=100)[0]}
+    assert every["new"].text == more["text"] and every["p5"].columns["url"] == "https://example.org/moved"
+    assert "p0" not in every and every["p3"].text == rows[3]["text"]
+
+
+def test_where_nothing_changed_no_model_is_loaded(world, monkeypatch):
+    from multiview.model.encoder import BiEncoder
+
+    index = world.build()["index"]["index"]
+    monkeypatch.setattr(BiEncoder, "load", lambda *given, **more: pytest.fail("a model was loaded"))
+    refreshed = world.refresh(world.address(index))
+    assert refreshed["changes"]["changes"].facts["to_encode"] == 0
+    assert refreshed["encode/shard-00"]["embeddings"].facts["views"] == 0
+    assert refreshed["index"]["index"].digest == index.digest
