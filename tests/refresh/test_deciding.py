@@ -80,12 +80,12 @@ def test_a_metric_that_was_not_measured_is_a_refusal() -> None:
 
 @pytest.mark.parametrize(("passages", "passed"), [(801, True), (800, True), (799, False), (0, False)])
 def test_a_corpus_that_has_shrunk_is_an_accident(passages: int, passed: bool) -> None:
-    found = verdict(Gate(largest_shrinkage=0.2), measured(30, passages=passages))
+    found = verdict(Gate(drops={}, largest_shrinkage=0.2), measured(30, passages=passages))
     assert ("largest_shrinkage" in failed(found)) is not passed
 
 
 def test_a_corpus_may_grow() -> None:
-    assert verdict(Gate(largest_shrinkage=0.0), measured(30, passages=5000)).decision == "promote"
+    assert verdict(Gate(drops={}, largest_shrinkage=0.0), measured(30, passages=5000)).decision == "promote"
 
 
 @pytest.mark.parametrize(

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
 from multiview import names
 from multiview.artifacts.record import read_record
+from multiview.artifacts.store import LocalStore
 from multiview.errors import InputError
-from multiview.refresh.champions import current, numbers, rollback
+from multiview.refresh.champions import champion_file, current, numbers, rollback
 from tests.pipelines.inprocess import Records
 from tests.refresh.pipeline import World
+from tests.tiny import tiny_bert
 
 
 @pytest.fixture(scope="module")
@@ -27,11 +30,9 @@ def begun(tmp_path_factory: pytest.TempPathFactory) -> World:
 @pytest.fixture
 def world(begun: World, tmp_path: Path) -> World:
     """The same for one test alone."""
-    import shutil
-
-    from multiview.artifacts.store import LocalStore
-
     shutil.copytree(begun.folder, tmp_path / "world")
+    first = tmp_path / "world" / "store" / champion_file(1)
+    first.write_text(first.read_text().replace(str(begun.folder), str(tmp_path / "world")))
     copy = World(tmp_path / "world", LocalStore(tmp_path / "world" / "store"), begun.base, [*begun.rows])
     copy.settings = {
         **begun.settings,
@@ -165,8 +166,6 @@ def test_a_model_must_be_one(world: World, wrong: str) -> None:
 
 def test_a_model_of_another_width_makes_another_index(world: World) -> None:
     """Nothing of the old one can be kept, and nothing of it is mixed in."""
-    from tests.tiny import tiny_bert
-
     tiny_bert(world.folder / "base-wide", width=32)
     address = world.with_model_of(world.folder / "base-wide")
     records = world.refresh(refresh={"model": address})
