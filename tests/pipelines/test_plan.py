@@ -145,6 +145,8 @@ def test_downstream_of_round_ones_encoding_is_all_that_follows():
     assert {where for where, _ in part.imported} == {
         "camvr/round-1/encode model",
         "camvr/round-1/encode passages",
+        "camvr/round-1/index model",
+        "camvr/round-1/index passages",
         "camvr/round-2/mine model",
         "camvr/round-2/mine passages",
         "camvr/round-2/mine questions",
@@ -153,11 +155,12 @@ def test_downstream_of_round_ones_encoding_is_all_that_follows():
         "camvr/round-2/train passages",
         "camvr/round-2/train questions",
         "camvr/round-2/encode passages",
+        "camvr/round-2/index passages",
         "camvr/round-2/evaluate passages",
         "camvr/round-2/evaluate questions",
         "camvr/round-2/evaluate train_questions",
     }
-    for name in ("round-1/encode", "round-2/mine", "round-2/encode", "round-2/evaluate"):
+    for name in ("round-1/encode", "round-1/index", "round-2/mine", "round-2/encode", "round-2/evaluate"):
         assert json.loads(part.plan.nodes[f"camvr/{name}"].config)["encode"]["compute"] == "autocast"
 
 

@@ -1,5 +1,7 @@
 """The step `changes`: what must be encoded, by ids and contents alone."""
 
+import shutil
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,6 +14,7 @@ from multiview.config import Config
 from multiview.data import passages as data
 from multiview.errors import InputError
 from multiview.index import PASSAGES_FILE
+from multiview.lineage import corpus_of, trace
 from multiview.steps import STEPS
 from multiview.work import Work
 from tests.refresh.world import World, edits, numbered, reference
@@ -76,14 +79,15 @@ def data_rows(world: World, passages) -> list[dict]:
         ("refresh.full", {"refresh": {"full": True}}),
         ("another model", {}),
         ("other settings of encode", {"encode": {"compute": "autocast"}}),
+        ("another corpus.language", {}),
         ("", {}),
     ],
 )
 def test_everything_is_encoded_by_the_very_files_of_the_passages(world, why, settings):
     """So that embeddings which another run made of them are found: the key of `encode` has the files' digests."""
     model, corpus = world.model(), numbered(*range(20))
-    passages = world.passages(corpus)
-    before = world.passages(numbered(*range(5), version="other")) if not why else passages
+    passages = world.passages(corpus, language="german" if "language" in why else "")
+    before = world.passages(corpus if why else numbered(*range(5), version="other"))
     index = world.empty_index(model) if why == "nothing to build on" else world.index(model, before)
     model = world.model("another") if why == "another model" else model
     record = world.changes(index, model, passages, **settings)
@@ -147,5 +151,8 @@ def test_the_record_names_what_was_not_staged(world):
     model, passages = world.model(), world.passages(numbered(*range(20)))
     index = world.index(model, passages)
     assert load_record(index.address)[1].inputs.keys() == {"model", "passages", "embeddings"}
+    shutil.rmtree(world.store.root / "embeddings")
+    corpus = corpus_of(trace([index]))
+    assert corpus is not None and corpus.digest == passages.digest, "though embeddings are gone"
     record = world.changes(index, model, passages)
     assert record.inputs == {"index": [index], "model": [model], "passages": [passages]}

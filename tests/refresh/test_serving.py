@@ -49,8 +49,14 @@ class World:
         encode = plan.add(
             "encode", "encode", self.config, ("shard-00", "shard-01"), model=model, passages=passages
         )
-        embeddings = [first_output(encode)]
-        plan.add("index", "index", self.config, model=model, passages=passages, embeddings=embeddings)
+        plan.add(
+            "index",
+            "index",
+            self.config,
+            model=model,
+            passages=passages,
+            embeddings=[first_output(encode)],
+        )
         return run_plan(plan, self.store)
 
     def refresh(self, old: Reference) -> Records:

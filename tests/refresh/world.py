@@ -66,9 +66,11 @@ class World:
         (folder / "weights").write_text(name)
         return self.publish("model", "initial-model", folder)
 
-    def passages(self, corpus: Corpus, shards: int = 2) -> Reference:
+    def passages(self, corpus: Corpus, shards: int = 2, language: str = "") -> Reference:
         made = [passage(id_, text) for id_, text in corpus.items()]
-        return self.publish("passages", "split", write_passages(self.new_folder(), made, shards))
+        config = {"corpus": {"language": language}} if language else {}
+        folder = write_passages(self.new_folder(), made, shards)
+        return self.publish("passages", "split", folder, config=config)
 
     def embeddings(
         self, model: Reference, passages: Reference, queries: bool = False, encode: Any = None

@@ -136,7 +136,8 @@ def _parts(index: Any) -> list[_Lists | _Codes]:
 
 def _has_plain_lists(ivf: Any) -> bool:
     """Whether each list is ids and codes side by side, and nothing of a view lies elsewhere."""
-    elsewhere = (faiss.IndexIVFPQR, faiss.IndexIVFFlatDedup)
+    known: Any = faiss  # some of which no stub knows
+    elsewhere = (known.IndexIVFPQR, known.IndexIVFFlatDedup)
     lists = faiss.downcast_InvertedLists(ivf.invlists)
-    mapped = ivf.direct_map.type != faiss.DirectMap.NoMap
+    mapped = ivf.direct_map.type != known.DirectMap.NoMap
     return type(lists) is faiss.ArrayInvertedLists and not mapped and not isinstance(ivf, elsewhere)

@@ -33,19 +33,19 @@ def find_changes(settings: Any, inputs: dict[str, Any], output: dict[str, Path],
     """Step: which passages of a new corpus (`passages`) an `index` holds already, as `model` would encode them.
 
     A passage is kept if the index has its id with the same content, of the same model, encoded with the same
-    settings, and `settings.refresh.full` is not set. Writes the others into `corpus.shards` files `shard-00.parquet`
+    settings, sentences split for the same language, and `settings.refresh.full` is not set. Writes the others into `corpus.shards` files `shard-00.parquet`
     …, in corpus order, as even as can be, in the schema of passages; files of passages as they are where all of them
     must be encoded, so that embeddings of them are found. `changes.parquet` has a row for each passage of the new
     corpus, in order: `old`, its number in the index, or -1 where it must be encoded.
 
     In memory are the ids and hashes of both corpora, and a row group of texts. Raises InputError for an index of an
-    earlier version.
+    earlier version, or whose own passages are gone.
     """
     index, files = _index(inputs["index"]), shard_files(inputs["passages"].path)
     known = _known(index)
     passages = pa.concat_tables([pq.read_table(file, columns=KNOWN_BY) for file in files])
     old, same = match(passages, known)
-    full = _why_full(known, index, inputs["model"].digest, settings)
+    full = _why_full(known, index, inputs, settings)
     numbers = np.where(same & (not full), old, -1)
     pq.write_table(
         pa.table([numbers], schema=SCHEMA), output[names.CHANGES] / CHANGES_FILE, compression="zstd"
@@ -87,7 +87,9 @@ def _index(named: Named) -> Ancestor:
 def _known(index: Ancestor) -> pa.Table:
     """Ids and hashes of the passages of an index, of which nothing else is staged."""
     file = index.file(PASSAGES_FILE)
-    if not set(KNOWN_BY) <= set(pq.read_schema(file).names) or "model" not in index.record.inputs:
+    metadata = pq.read_metadata(file)
+    named = "model" in index.record.inputs or not metadata.num_rows
+    if not named or not set(KNOWN_BY) <= set(metadata.schema.names):
         raise InputError(
             f"{index.store.url}/{index.record.folder}: this index was written by an earlier version of multiview and "
             "does not say what it holds: build it again, from the same embeddings"
@@ -95,18 +97,25 @@ def _known(index: Ancestor) -> pa.Table:
     return pq.read_table(file, columns=KNOWN_BY)
 
 
-def _why_full(known: pa.Table, index: Ancestor, model: str, settings: Any) -> str:
+def _why_full(known: pa.Table, index: Ancestor, inputs: dict[str, Any], settings: Any) -> str:
     """Why every passage must be encoded; empty where that is not so."""
     encode: Encode = settings.encode
     if not known.num_rows:
         return "nothing to build on"
     if settings.refresh.full:
         return "refresh.full"
-    if index.record.inputs["model"][0].digest != model:
+    if index.record.inputs["model"][0].digest != inputs["model"].digest:
         return "another model"
     if index.record.config.get("encode", {}) != encode.key_settings():
         return "other settings of encode"
+    if _language(index.input("passages")) != _language(Ancestor.of(inputs["passages"])):
+        return "another corpus.language"
     return ""
+
+
+def _language(passages: Ancestor | None) -> str | None:
+    """In which sentences were split, which are part of what is encoded; none: the default."""
+    return passages and passages.record.config.get("corpus", {}).get("language")
 
 
 def _write_shards(

@@ -30,10 +30,10 @@ def drift(index: Any, views: GatheredViews, added: np.ndarray, seed: int) -> Dri
     share = float(added.mean()) if len(added) else 0.0
     if not 0 < share < 1:
         return Drift(share)
-    errors = [squared_error(index, _drawn(views, of, seed)) for of in (added, ~added)]
-    if None in errors or not errors[1]:  # stored without loss, there is nothing to compare
+    came, were = (squared_error(index, _drawn(views, of, seed)) for of in (added, ~added))
+    if came is None or not were:  # views that are stored as they are have no error to compare
         return Drift(share)
-    return Drift(share, errors[0] / errors[1])
+    return Drift(share, came / were)
 
 
 def squared_error(index: Any, views: np.ndarray) -> float | None:
