@@ -29,4 +29,6 @@ def check_images(needed: Iterable[bool]) -> None:
                 f"the image of {'GPU' if gpu else 'CPU'} steps is not named: set {IMAGE_VARIABLES[gpu]}, as in {example}"
             )
         if not REFERENCE.fullmatch(image):
-            raise InputError(f"{IMAGE_VARIABLES[gpu]}: {image!r} is no name of an image; it is like {example}")
+            raise InputError(
+                f"{IMAGE_VARIABLES[gpu]}: {image!r} is no name of an image; it is like {example}"
+            )

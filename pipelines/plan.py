@@ -13,7 +13,8 @@ from multiview.artifacts.record import Reference
 from multiview.artifacts.store import Store
 from multiview.config import Config
 from multiview.errors import InputError, nearest
-from multiview.steps import STEPS, Step
+from multiview.step import Step
+from multiview.steps import STEPS
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,9 @@ class Pods:
         known = [*STEPS, *OWN_STEPS]
         for step in self.settings.steps:
             if step not in known:
-                raise InputError(f"kubeflow.steps: there is no step {step!r}{nearest(step, known, listed=known)}")
+                raise InputError(
+                    f"kubeflow.steps: there is no step {step!r}{nearest(step, known, listed=known)}"
+                )
             self.of(step)
 
     def of(self, step: str) -> Pod:

@@ -12,8 +12,9 @@ from multiview import collecting, names
 from multiview.artifacts.attempt import Attempt
 from multiview.artifacts.record import Reference, read_record
 from multiview.artifacts.store import LocalStore, Store
-from multiview.refresh.champions import Champion, crown
+from multiview.refresh.champions import crown
 from multiview.runs import Run, StepState, write_run, write_state
+from tests.refresh.test_champions import artifact, champion
 
 DAYS = 7.0
 
@@ -21,13 +22,6 @@ DAYS = 7.0
 @pytest.fixture
 def store(tmp_path: Path) -> LocalStore:
     return LocalStore(tmp_path)
-
-
-def artifact(store: Store, kind: str, key: str) -> Reference:
-    attempt = Attempt(store, kind, key)
-    (attempt.path / "file").write_text(f"{kind} {key}")
-    record, _ = attempt.publish(step="made", step_version=1, config={}, inputs={})
-    return Reference(address=f"{store.url}/{record.folder}", digest=record.digest)
 
 
 def aged(store: LocalStore, folder: str = "", days: float = 30) -> None:
@@ -88,8 +82,7 @@ def test_attempts_that_became_nothing_go_whatever_their_kind(store: LocalStore) 
 
 def test_champions_keep_what_they_answer_with(store: LocalStore) -> None:
     for number in (1, 2, 3, 4):
-        kinds = {kind: artifact(store, kind, f"of-{number}") for kind in ("index", "model", "passages")}
-        crown(store, Champion(number=number, predecessor=number - 1 or None, why="refresh", **kinds))
+        crown(store, champion(store, number))
     artifact(store, names.INDEX, "refused")
     aged(store)
     assert collected(store) == {"index/of-1", "index/refused"}

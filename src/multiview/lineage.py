@@ -24,7 +24,8 @@ from multiview.artifacts.record import (
 from multiview.artifacts.staging import broken_file
 from multiview.artifacts.store import PART, Store
 from multiview.errors import InputError
-from multiview.steps import STEPS, key_of
+from multiview.step import key_of
+from multiview.steps import STEPS
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,7 +19,8 @@ from multiview.artifacts.store import Store, open_store
 from multiview.errors import InputError
 from multiview.events import Silent
 from multiview.runs import Context
-from multiview.steps import HANDED_ON_FILE, Step, step
+from multiview.step import HANDED_ON_FILE, Step
+from multiview.steps import step
 from multiview.training.trainjob import NODES
 from multiview.work import Inputs, StepTeller, Work, make
 

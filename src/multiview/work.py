@@ -22,7 +22,8 @@ from multiview.config import canonical_json
 from multiview.errors import InputError, one_line
 from multiview.events import EventLog
 from multiview.runs import StepState, write_state
-from multiview.steps import Step, step
+from multiview.step import Step
+from multiview.steps import step
 
 SHARD_THREADS = "MULTIVIEW_SHARD_THREADS"
 """Environment variable: threads of a step that works on one shard beside others."""

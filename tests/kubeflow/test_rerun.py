@@ -41,7 +41,7 @@ def earlier(bucket, database, tmp_path, monkeypatch) -> Earlier:
     store = open_store(f"{bucket}/{tmp_path.name}")
     overrides = gather("small.yaml", [])
     plan = training(overrides)
-    described = describe(plan, overrides, "small.yaml")
+    described = describe(plan, overrides, store, "small.yaml")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", database)
     context = Context.model_validate_json(open_run(store.url, described.model_dump_json(), KFP_RUN))
     open_run(store.url, described.model_dump_json(), KFP_RUN.replace("6b6", "7c7"))

@@ -10,7 +10,8 @@ from typing import Any
 
 from multiview import forks, names
 from multiview.errors import InputError
-from multiview.steps import STEPS, Step
+from multiview.step import Step
+from multiview.steps import STEPS
 
 STEP = Step(
     name="forked",

@@ -32,9 +32,17 @@ def artifact(store: Store, kind: str, key: str) -> Reference:
 
 
 def champion(store: Store, number: int, key: str | None = None) -> Champion:
-    kinds = {kind: artifact(store, kind, key or f"of-{number}") for kind in ("index", "model", "passages")}
-    why = "first" if number == 1 else "refresh"
-    return Champion(number=number, predecessor=number - 1 or None, why=why, **kinds)
+    index, model, passages = (
+        artifact(store, kind, key or f"of-{number}") for kind in ("index", "model", "passages")
+    )
+    return Champion(
+        number=number,
+        predecessor=number - 1 or None,
+        why="first" if number == 1 else "refresh",
+        index=index,
+        model=model,
+        passages=passages,
+    )
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import torch
 from tokenizers.processors import TemplateProcessing
 from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
 
+from multiview.artifacts.store import LocalStore
 from multiview.config import Config, Encode, Mining, Questions
 from multiview.errors import InputError
 from multiview.negatives.cross_encoder import CrossEncoder
@@ -152,15 +153,15 @@ def test_memory_is_bounded_by_open_batches(judge, corpus):
 
 def test_another_classifier_in_the_same_place_is_another_key(tmp_path):
     step, place = STEPS["mine"], classifier(tmp_path / "judge")
-    config = Config.model_validate({"mining": {"cross_encoder": str(place)}})
+    config, store = Config.model_validate({"mining": {"cross_encoder": str(place)}}), LocalStore(tmp_path)
 
     def key() -> str:
         chosen = step.parse(step.configure(config))
-        return step.key(chosen, {"index": "i"}, step.fingerprint(chosen))
+        return step.key(chosen, {"index": "i"}, step.fingerprint(chosen, store))
 
     first = key()
     plain = step.parse(step.configure(Config()))
-    assert step.fingerprint(plain) == {} and first != step.key(plain, {"index": "i"}, {})
+    assert step.fingerprint(plain, store) == {} and first != step.key(plain, {"index": "i"}, {})
     moved = Config.model_validate(
         {"mining": {"cross_encoder": str(shutil.copytree(place, tmp_path / "copy"))}}
     )

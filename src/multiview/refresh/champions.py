@@ -143,7 +143,9 @@ def rollback(store: Store, to: int | None = None) -> Champion:
             predecessor=now.number,
             why="rollback",
             restores=target.restores or target.number,
-            **{kind: getattr(target, kind) for kind in ("index", "model", "passages")},
+            index=target.index,
+            model=target.model,
+            passages=target.passages,
         ),
     )
 

@@ -17,7 +17,8 @@ from multiview.artifacts.store import Store
 from multiview.data import passages
 from multiview.index import HEADER_FILE, INDEX_FILE, PASSAGES_FILE
 from multiview.indexing import SCHEMA
-from multiview.steps import key_of, step
+from multiview.step import key_of
+from multiview.steps import step
 
 
 def empty_corpus(store: Store) -> Record:

@@ -36,7 +36,9 @@ def promote(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell
                 predecessor=before and before.number,
                 why="refresh" if before else "first",
                 verdict=_reference(inputs["verdict"]),
-                **{kind: _reference(inputs[kind]) for kind in (names.INDEX, names.MODEL, names.PASSAGES)},
+                index=_reference(inputs["index"]),
+                model=_reference(inputs["model"]),
+                passages=_reference(inputs["passages"]),
             ),
         )
     told = {

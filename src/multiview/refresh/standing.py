@@ -15,7 +15,7 @@ from multiview.errors import InputError
 from multiview.model.bases import SETTINGS_FILE
 from multiview.refresh.champions import Champion, current
 from multiview.refresh.nothing import empty_corpus, empty_index
-from multiview.steps import HANDED_ON_FILE
+from multiview.step import HANDED_ON_FILE
 
 CHAMPION_FILE = "champion.json"
 

@@ -14,7 +14,7 @@ from urllib3.util import Retry
 
 from multiview.artifacts.record import Record, Reference, read_record
 from multiview.errors import InputError, ProcessFailed
-from multiview.steps import Step
+from multiview.step import Step
 from multiview.training.trainjob import (
     CONTAINER,
     GROUP,
