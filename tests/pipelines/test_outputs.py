@@ -13,16 +13,15 @@ import pyarrow.parquet as pq
 import pytest
 from safetensors.numpy import load_file
 
-from multiview import load
+from multiview import load, names
 from multiview.artifacts.record import Record
 from multiview.artifacts.store import LocalStore
-from multiview.config import Config
 from multiview.data.questions import read_questions
 from multiview.embeddings import Embeddings
 from multiview.negatives.pool import read_table
-from multiview.overrides import gather, resolve_systems
+from multiview.overrides import gather, merge
 from multiview.steps import STEPS
-from pipelines.plan import Output, Plan, first_output
+from pipelines.refresh import refresh
 from pipelines.training import comparison
 from tests.pipelines.inprocess import Records, run_plan
 from tests.pipelines.world import World
@@ -44,7 +43,8 @@ TOLERANCE = {"weights": LEARNING_RATE / 2, "vectors": 4e-3, "metrics": 0.15}
 
 
 def outputs(folder: Path) -> tuple[LocalStore, Records]:
-    """All outputs of a comparison of three systems, one of them in two rounds and refreshed, one with generated queries."""
+    """All outputs of a comparison of three systems, one of them in two rounds, one with generated queries; and of a refresh, whose
+    first champion is that in two rounds."""
     world = World.make(folder)
     overrides = gather(str(world.folder / "tiny.yaml"), [])
     overrides["comparison"] = {"systems": SYSTEMS, "fusion": ["camvr"]}
@@ -57,30 +57,12 @@ def outputs(folder: Path) -> tuple[LocalStore, Records]:
         "train": {"max_steps": 2, "batch_size": 4},
     }
     store = LocalStore(folder / "store")
-    plan = comparison(overrides)
-    add_refresh(plan, resolve_systems(overrides)["camvr"])
-    return store, run_plan(plan, store)
-
-
-def add_refresh(plan: Plan, config: Config) -> None:
-    """Refresh an index though nothing changed."""
-    model, passages = Output("camvr/round-2/train", "model"), Output("split", "passages")
-    old = Output("camvr/round-2/index", "index")
-    changes = first_output(
-        plan.add("refresh/changes", "changes", config, index=old, model=model, passages=passages)
-    )
-    shards = plan.nodes["camvr/round-2/encode"].shards
-    encode = plan.add("refresh/encode", "encode", config, shards, model=model, passages=changes)
-    plan.add(
-        "refresh/index",
-        "refresh-index",
-        config,
-        old=old,
-        changes=changes,
-        model=model,
-        passages=passages,
-        embeddings=[first_output(encode)],
-    )
+    records = run_plan(comparison(overrides), store)
+    # As if it were the first refresh again, in a second run too.
+    store.remove(names.CHAMPIONS)
+    model = f"{store.url}/{records['camvr/round-2/train'][names.MODEL].folder}"
+    records |= run_plan(refresh(merge(overrides, {"refresh": {"model": model}})), store)
+    return store, records
 
 
 def describe(store: LocalStore, records: Records) -> dict:
@@ -152,9 +134,9 @@ def test_a_second_run_in_the_same_store_finds_every_record(made):
     assert {record.step for kinds in records.values() for record in kinds.values()} == set(STEPS)
 
 
-def test_an_index_that_is_refreshed_though_nothing_changed_is_the_same(made):
+def test_the_index_of_a_refresh_is_that_of_the_training(made):
     _, records = made
-    assert records["refresh/index"]["index"].digest == records["camvr/round-2/index"]["index"].digest
+    assert records["challenger/index"]["index"].digest == records["camvr/round-2/index"]["index"].digest
 
 
 def test_keys_and_digests_depend_neither_on_the_store_nor_on_where_the_sources_lie(made, tmp_path):

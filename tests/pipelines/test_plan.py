@@ -215,7 +215,7 @@ def test_every_step_has_a_component_with_its_inputs_and_outputs(name):
     spec = getattr(import_module(f"components.{module}"), module).component_spec
     shard = {"shard"} if step.shards else set()
     assert set(spec.inputs) == {"run", "path", "config", *step.inputs, *shard}
-    assert set(spec.outputs) == {*step.outputs, "Output"}
+    assert set(spec.outputs) == {*step.outputs, *step.hands_on, "Output"}
 
 
 def _dags(ir: dict) -> list[dict]:
