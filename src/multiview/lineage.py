@@ -19,6 +19,7 @@ from multiview.artifacts.record import (
     digest_of,
     load_record,
     load_reference,
+    read_collected,
     split_address,
 )
 from multiview.artifacts.staging import broken_file
@@ -36,6 +37,10 @@ class Node:
     record: Record
     inputs: dict[str, list[Input]] = field(default_factory=dict)
     """What its step read, by the step's names for it."""
+    collected: bool = False
+    """Whether its files are gone, because nothing needed them any more."""
+    last: bool = False
+    """Whether the lineage ends here: at the older index that one was made from."""
 
     @property
     def address(self) -> str:
@@ -43,7 +48,8 @@ class Node:
 
     @property
     def bytes(self) -> int:
-        return sum(file.bytes for file in self.record.files)
+        """Of its files, as far as they are there."""
+        return 0 if self.collected else sum(file.bytes for file in self.record.files)
 
     @property
     def rows(self) -> int | None:
@@ -99,24 +105,26 @@ def trace(references: Iterable[Reference]) -> Lineage:
     """The lineage of some artifacts, from their records alone.
 
     An input is looked for in its reader's own store first, so a store that was moved or copied still holds
-    together. What is broken is told in the lineage.
+    together. What is broken is told in the lineage; what was collected is not broken. The index that another one was
+    refreshed from is the last of its line: what is behind it has a lineage of its own.
     """
     known: dict[tuple[str, str, str], Node] = {}
     pending: list[Node] = []
 
-    def find(reference: Reference, reader: str, near: Store | None) -> Input:
+    def find(reference: Reference, reader: str, near: Store | None, last: bool = False) -> Input:
         _, kind, key = split_address(reference.address)
         node = known.get((kind, key, reference.digest))
         try:
             if node is None:
-                node = Node(*load_reference(reference, reader, near))
+                node = _node(reference, reader, near, last)
                 if (node.record.kind, node.record.key) != (kind, key):
                     there = f"{node.store.url}/{kind}/{key}"
                     raise InputError(
                         f"{there} holds the record of {node.record.folder}: remove it and run again"
                     )
                 known[kind, key, reference.digest] = node
-                pending.append(node)
+                if not last:
+                    pending.append(node)
             if reference.file:
                 node.record.file(reference.file)
         except InputError as error:
@@ -124,12 +132,27 @@ def trace(references: Iterable[Reference]) -> Lineage:
         return Input(reference, node)
 
     roots = [find(reference, "lineage", None) for reference in references]
-    while pending:  # no recursion: an index that is refreshed every day has a long line of ancestors
+    while pending:
         node = pending.pop(0)
         for name, read in node.record.inputs.items():
-            reader = f"{name} of {node.record.folder}"
-            node.inputs[name] = [find(reference, reader, node.store) for reference in read]
+            reader, last = f"{name} of {node.record.folder}", name == _renewed(node.record)
+            node.inputs[name] = [find(reference, reader, node.store, last) for reference in read]
     return Lineage(roots, list(known.values()))
+
+
+def _node(reference: Reference, reader: str, near: Store | None, last: bool) -> Node:
+    """Raises InputError for an artifact that is gone without having been collected, or another one."""
+    try:
+        return Node(*load_reference(reference, reader, near), last=last)
+    except InputError:
+        if found := read_collected(reference, near):
+            return Node(*found, collected=True, last=last)
+        raise
+
+
+def _renewed(record: Record) -> str | None:
+    """The input of which an artifact is a newer form."""
+    return STEPS[record.step].renews if record.step in STEPS else None
 
 
 def corpus_of(lineage: Lineage) -> Record | None:
@@ -159,14 +182,15 @@ def flaws(lineage: Lineage, told: Callable[[int], None] = lambda read: None) -> 
     yield from lineage.broken
     for node in lineage.nodes:
         yield from _record_flaws(node)
-        yield from _file_flaws(node, told)
+        if not node.collected:
+            yield from _file_flaws(node, told)
 
 
 def _record_flaws(node: Node) -> Iterator[str]:
     record, way_out = node.record, f"remove the folder {node.address} and run again"
     if record.digest != digest_of(record.files):
         yield f"{node.address}: its digest is not that of the files that its record names: {way_out}"
-    if (key := _key(node)) is not None and key != record.key:
+    if not node.last and (key := _key(node)) is not None and key != record.key:
         yield f"{node.address}: its key is not that of the settings, inputs and sources of its record: {way_out}"
 
 

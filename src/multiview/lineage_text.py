@@ -42,6 +42,8 @@ def print_lineage(console: Console, lineage: Lineage) -> None:
             same = Text().append(f"{one.node.record.step}, as above", "dim")
             for line in [same] if key in told else _details(one.node):
                 branch.label.append("\n").append_text(line)  # type: ignore[union-attr]
+            if one.node.last:
+                branch.label.append(f"\nwhat made it: multiview lineage {one.node.address}", "dim")  # type: ignore[union-attr]
             told.add(key)
             inputs = [(branch, name, each) for name, of in one.node.inputs.items() for each in of]
             pending += reversed(inputs)
@@ -61,6 +63,8 @@ def _line(name: str, one: Input, again: bool) -> Text:
         text.append(f" {one.reference.file}")
     if again:
         return text.append("  (above)", "dim")
+    if one.node.collected:
+        return text.append(f"  collected  {record.digest[:SHORT]}", "dim")
     size = decimal(one.node.bytes)
     rows = f"{one.node.rows:,} rows, " if one.node.rows is not None else ""
     return text.append(f"  {rows}{size}  {record.digest[:SHORT]}", "dim")

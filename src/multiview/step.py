@@ -50,6 +50,8 @@ class Step:
     """Whether its function takes the `store`."""
     hands_on: tuple[str, ...] = ()
     """Further outputs: artifacts that are there already, which the first output names in `HANDED_ON_FILE`."""
+    renews: str | None = None
+    """Its input that is an older form of what it is about; lineages end there, or they would grow every day."""
     page: str | None = None
     """A file of its first output, which Kubeflow's pages show in the record's place."""
 

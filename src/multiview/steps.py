@@ -154,6 +154,7 @@ STEPS: dict[str, Step] = {
             settings=("corpus.shards", "encode", "refresh.full"),
             inputs=("index", "model", "passages"),
             named=("index", "model"),
+            renews="index",
             outputs=(names.CHANGES,),
         ),
         Step(
@@ -164,6 +165,7 @@ STEPS: dict[str, Step] = {
             inputs=("old", "changes", "model", "passages", "embeddings"),
             named=("model", "passages"),
             lists=("embeddings",),
+            renews="old",
             outputs=(names.INDEX,),
         ),
         Step(

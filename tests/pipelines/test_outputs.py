@@ -142,7 +142,9 @@ def test_a_second_run_in_the_same_store_finds_every_record(made):
 
 def test_the_index_of_a_refresh_is_that_of_the_training(made):
     _, records = made
-    assert records["refresh/challenger/index"]["index"].digest == records["camvr/round-2/index"]["index"].digest
+    assert (
+        records["refresh/challenger/index"]["index"].digest == records["camvr/round-2/index"]["index"].digest
+    )
 
 
 def test_keys_and_digests_depend_neither_on_the_store_nor_on_where_the_sources_lie(made, tmp_path):

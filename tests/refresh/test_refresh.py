@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from multiview import names
+from multiview import collecting, load, names
 from multiview.artifacts.record import read_record
 from multiview.artifacts.store import LocalStore
 from multiview.errors import InputError
+from multiview.lineage import flaws, trace
 from multiview.refresh.champions import champion_file, current, numbers, rollback
 from tests.pipelines.inprocess import Records
 from tests.refresh.pipeline import World
@@ -181,3 +182,31 @@ def test_what_was_promoted_can_be_read_as_a_whole(world: World) -> None:
     for kind, (store, record) in champion.load(world.store).items():
         assert record == read_record(store, kind, record.key)
     assert champion.index.digest == index_digest(records)
+
+
+def test_what_is_collected_is_missed_by_nobody(world: World) -> None:
+    world.add("new-1")
+    world.refresh()
+    champion = current(world.store)
+    assert champion is not None
+    found = list(collecting.garbage(world.store, collecting.kept(world.store, 0, champions=1), 0))
+    for one in found:
+        collecting.remove(world.store, one)
+    gone = {one.what for one in found}
+    assert gone == {names.CHANGES, names.EMBEDDINGS, names.INDEX}
+    assert world.store.folders(names.INDEX) == sorted(
+        {one.path.split("/")[1] for one in found if one.what == names.INDEX}
+        | {champion.index.address.split("/")[-1]}
+    )
+    assert [hit.id for hit in load(champion.index.address).search(["What ran past the old castle?"], 3)[0]]
+
+    lineage = trace([champion.index])
+    assert {node.record.kind for node in lineage.nodes if node.collected} == gone
+    assert list(flaws(lineage)) == []
+    (old,) = (node for node in lineage.nodes if node.last)
+    assert old.record.kind == names.INDEX and old.inputs == {}
+
+    world.add("new-2")
+    records = world.refresh()
+    assert records["challenger/changes"][names.CHANGES].facts["to_encode"] == 1
+    assert decision(world, records) == "promote"

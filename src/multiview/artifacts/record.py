@@ -121,10 +121,20 @@ def describe_files(folder: Path) -> list[File]:
     return sorted(files, key=lambda file: file.path)
 
 
-def read_record(store: Store, kind: str, key: str) -> Record | None:
+def read_record(store: Store, kind: str, key: str, file: str = names.RECORD_FILE) -> Record | None:
     """The record of an artifact, None if there is none."""
-    data = store.read(f"{kind}/{key}/{names.RECORD_FILE}")
+    data = store.read(f"{kind}/{key}/{file}")
     return None if data is None else parse_record(data, f"{store.url}/{kind}/{key}")
+
+
+def read_collected(reference: Reference, near: Store | None) -> tuple[Store, Record] | None:
+    """Store and record of an artifact that was collected, looked for in the store `near` first; else None."""
+    url, kind, key = split_address(reference.address)
+    for store in (*((near,) if near else ()), open_store(url)):
+        record = read_record(store, kind, key, names.COLLECTED_FILE)
+        if record is not None and record.digest == reference.digest:
+            return store, record
+    return None
 
 
 def parse_record(data: bytes, address: str) -> Record:
