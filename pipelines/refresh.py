@@ -21,6 +21,7 @@ def refresh(overrides: Overrides) -> Plan:
         config = config.model_copy(
             update={"evaluation": config.evaluation.model_copy(update={"analyses": ()})}
         )
+    _check_gate(config)
     plan = Plan("refresh")
     plan.add("split", "split", config)
     passages = Output("split", names.PASSAGES)
@@ -79,6 +80,21 @@ def refresh(overrides: Overrides) -> Plan:
         "report", "refresh-report", config, promotion=promotion, verdict=verdict, changes=changes, index=index
     )
     return plan
+
+
+def _check_gate(config: Config) -> None:
+    """Raises InputError for a metric of the gate that these settings do not measure."""
+    measured, depth = config.evaluation.at, config.evaluation.depth
+    for setting in ("drops", "least"):
+        for name in getattr(config.gate, setting):
+            stem, at, k = name.rpartition("_at_")
+            known = stem in names.SHORT and k.isdigit() and int(k) <= depth
+            if not known or (stem in ("accuracy", "recall") and int(k) not in measured):
+                raise InputError(
+                    f"gate.{setting}: {name} is not measured: evaluation.at={list(measured)} and "
+                    f"evaluation.depth={depth} decide which k accuracy_at_k and recall_at_k have, beside mrr_at_10 and "
+                    "ndcg_at_10; leave it out, or measure it"
+                )
 
 
 def _encode(plan: Plan, config: Config, model: Source, changes: Output) -> Output:

@@ -41,8 +41,11 @@ def show(console: Console, states: list[StepState], tracking_uri: str | None) ->
     """Print it all; nothing of it for a run without an evaluation, and no address of an MLflow that is not known."""
     if metrics := _metrics(states):
         show_table(console, metrics, _significance(states))
-    if verdict := _verdict(states):
-        console.print(f"Verdict:      {verdict}", markup=False)
+    promotion = _promotion(states)
+    if promotion:
+        number = promotion["champion"]["number"] if promotion["champion"] else "none"
+        outcome = f"{TITLES[promotion['decision']]} ({promotion['says']})"
+        console.print(f"Verdict:      {outcome}; the champion is {number}\n", markup=False)
     evaluated = [state for state in states if state.step == "evaluate"]
     indexes = index_outputs({state.path: state for state in states})
     question = _show_example(console, evaluated[-1]) if evaluated else None
@@ -53,9 +56,11 @@ def show(console: Console, states: list[StepState], tracking_uri: str | None) ->
         console.print(f"Report:       {report}", soft_wrap=True, markup=False)
     if indexes:
         asked = shlex.quote(question or "a question")
-        console.print(
-            f"Ask it:       {_command('multiview')} search {asked} --index {[*indexes.values()][-1]}"
-        )
+        answers = [*indexes.values()][-1]
+        if promotion and promotion["champion"]:
+            answers = promotion["champion"]["index"]["address"]
+        console.print(f"Ask it:       {_command('multiview')} search {asked} --index {answers}")
+    if indexes and not promotion:
         run = f"{_command('python')} -m pipelines run comparison"
         console.print(f"Your data:    {run} --set corpus.source=PASSAGES --set questions.source=QUESTIONS")
 
@@ -126,14 +131,11 @@ def _significance(states: list[StepState]) -> dict[str, Any] | None:
     return json.loads((_folder(compared[-1], names.COMPARISON) / SIGNIFICANCE_FILE).read_text())
 
 
-def _verdict(states: list[StepState]) -> str | None:
-    """What became of a refresh's challenger, with the number of the champion that stands now."""
+def _promotion(states: list[StepState]) -> dict[str, Any] | None:
+    """What became of a refresh's challenger."""
     for state in states:
         if names.PROMOTION in state.outputs:
-            folder = _folder(state, names.PROMOTION)
-            told = json.loads((folder / PROMOTION_FILE).read_text())
-            number = told["champion"]["number"] if told["champion"] else "none"
-            return f"{TITLES[told['decision']]} ({told['says']}); the champion is {number}"
+            return json.loads((_folder(state, names.PROMOTION) / PROMOTION_FILE).read_text())
     return None
 
 

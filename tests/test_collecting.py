@@ -143,4 +143,3 @@ def test_the_summary_counts_and_adds_up(store: LocalStore) -> None:
     found = list(collecting.garbage(store, set(), DAYS))
     assert sum(one.bytes for one in found) == sum(entry.bytes for entry in store.entries("index"))
     assert collecting.summary(found).startswith("2 index (")
-    assert collecting.summary([]) == "nothing to collect"

@@ -51,6 +51,9 @@ ELSEWHERE = {
         'f"rerun {step} --from {run} --submit --host {kubeflow.url}',
     ),
     "python -m pipelines compare RUN RUN": ("tests/pipelines/test_comparing.py", 'say("compare", camvr, dpr'),
+    "python -m pipelines rollback": ("tests/refresh/test_commands.py", '"rollback", *where'),
+    "multiview gc": ("tests/refresh/test_commands.py", '"gc", "--delete", *where'),
+    "make bench-refresh": ("Makefile", "-m benchmarks.refresh $(BENCH)"),
     "python -m pipelines submit": ("tests/kubeflow/test_kubeflow_document.py", "(?:submit|schedule)"),
     "python -m pipelines schedule": ("tests/kubeflow/test_kubeflow_document.py", "(?:submit|schedule)"),
 }

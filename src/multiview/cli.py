@@ -170,9 +170,12 @@ def gc(
         print(f"{one.bytes / 1e6:12,.3f} MB  {one.what:<11} {one.path}")
         if delete:
             collecting.remove(opened, one)
-    print(f"{'removed' if delete else 'would remove'} {collecting.summary(found)}")
-    if found and not delete:
-        print("nothing was removed: --delete does it")
+    if not found:
+        print("nothing to collect")
+    elif delete:
+        print(f"removed {collecting.summary(found)}")
+    else:
+        print(f"would remove {collecting.summary(found)}: --delete does it")
 
 
 @app.command()

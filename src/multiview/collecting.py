@@ -121,8 +121,6 @@ def summary(found: Iterable[Garbage]) -> str:
     for one in found:
         number[one.what] += 1
         size[one.what] += one.bytes
-    if not number:
-        return "nothing to collect"
     parts = [f"{count} {what} ({size[what] / 1e6:,.1f} MB)" for what, count in sorted(number.items())]
     return ", ".join(parts)
 

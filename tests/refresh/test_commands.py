@@ -1,0 +1,191 @@
+"""The commands around champions, what they print, and what MLflow and a listener are told."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mlflow import MlflowClient
+
+from multiview import cli, tracking
+from multiview.artifacts.store import LocalStore
+from multiview.refresh.champions import champion_file, current
+from multiview.runs import Run, write_run
+from tests.pipelines.inprocess import command, run_plan
+from tests.refresh.pipeline import World
+
+
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory: pytest.TempPathFactory) -> World:
+    """A store with two champions."""
+    world = World.make(tmp_path_factory.mktemp("refresh"))
+    world.refresh(refresh={"model": world.with_model()})
+    world.add("new-1")
+    world.refresh()
+    return world
+
+
+@pytest.fixture
+def world(begun: World, tmp_path: Path) -> World:
+    folder = tmp_path / "world"
+    shutil.copytree(begun.folder, folder)
+    for number in (1, 2):
+        file = folder / "store" / champion_file(number)
+        file.write_text(file.read_text().replace(str(begun.folder), str(folder)))
+    source = {"corpus": {**begun.settings["corpus"], "source": str(folder / "now.parquet")}}
+    return World(
+        folder, LocalStore(folder / "store"), begun.base, [*begun.rows], {**begun.settings, **source}
+    )
+
+
+@pytest.fixture
+def listener() -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """An address, and what it was told."""
+    told: list[dict[str, Any]] = []
+
+    class Listener(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            told.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Listener)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/", told
+    server.shutdown()
+    server.server_close()
+
+
+def uri(world: World) -> str:
+    return f"sqlite:///{world.folder}/mlflow.db"
+
+
+def ship(world: World, **changes: Any) -> str:
+    """Refresh as a run that MLflow is told of; its id."""
+    plan = world.plan(**changes)
+    run = f"refresh-{len(world.store.folders('runs'))}"
+    write_run(world.store, Run(id=run, pipeline="refresh", config={}, steps=plan.paths()))
+    run_plan(plan, world.store, run)
+    tracking.ship(world.store, run, uri(world))
+    return run
+
+
+def aliases(world: World) -> dict[str, str]:
+    """The digest of the index that each alias stands for."""
+    client = MlflowClient(uri(world))
+    (model,) = client.search_registered_models()
+    return {
+        alias: client.get_model_version(model.name, version).tags["sha256"]
+        for alias, version in model.aliases.items()
+    }
+
+
+def test_both_outcomes_are_sent(world: World, listener: tuple[str, list[dict[str, Any]]]) -> None:
+    address, told = listener
+    world.add("new-2")
+    world.refresh(notify={"url": address})
+    world.rows = world.rows[:4]
+    world.refresh(notify={"url": address})
+    champion = current(world.store)
+    assert champion is not None and champion.number == 3
+    assert [one["status"] for one in told] == ["refresh promoted", "refresh refused"]
+    assert [one["champion"]["number"] for one in told] == [3, 3]
+    assert told[1]["failed"][0]["check"] == "largest_shrinkage"
+    assert told[0]["champion"]["index"]["digest"] == champion.index.digest
+
+
+def test_who_cannot_be_told_stops_nothing(world: World) -> None:
+    world.add("new-2")
+    server = ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)  # which answers 501
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    world.refresh(notify={"url": f"http://127.0.0.1:{server.server_port}/"})
+    server.shutdown()
+    server.server_close()
+    champion = current(world.store)
+    assert champion is not None and champion.number == 3
+
+
+def test_aliases_follow_the_champions_and_are_repaired(world: World) -> None:
+    world.add("new-2")
+    ship(world)
+    champion = current(world.store)
+    assert champion is not None and champion.number == 3
+    before = aliases(world)
+    assert before["champion"] == champion.index.digest and set(before) == {"champion", "previous"}
+    world.rows = world.rows[:4]
+    refused = ship(world)
+    after = aliases(world)
+    assert {name: after[name] for name in before} == before and after["challenger"] not in before.values()
+    client = MlflowClient(uri(world))
+    (model,) = client.search_registered_models()
+    client.set_registered_model_alias(model.name, "champion", "2")
+    client.delete_registered_model_alias(model.name, "previous")
+    tracking.sync(world.store, uri(world))
+    assert aliases(world) == before
+    (parent,) = client.search_runs(
+        [client.get_experiment_by_name("multiview").experiment_id], "tags.decision = 'refuse'"
+    )
+    assert parent.data.tags["multiview.run"] == refused
+    assert parent.data.tags["mlflow.note.content"].count("largest_shrinkage") == 2
+
+
+def test_rollback_says_what_answers(world: World, monkeypatch: Any, capsys: Any) -> None:
+    first, where = current(world.store), ["--store", world.store.url, "--tracking-uri", uri(world)]
+    output = command(monkeypatch, capsys, "rollback", *where)
+    assert output.startswith("champion 3 answers, with the index of champion 1:")
+    assert "MLflow: champion is version" in output
+    champion = current(world.store)
+    assert first is not None and champion is not None and aliases(world)["previous"] == first.index.digest
+    told = command(monkeypatch, capsys, "rollback", *where, status=2)
+    assert told == "error: champion 1 is the first: there is none to go back to\n"
+    assert "has no champion 9; it has: 1, 2, 3" in command(
+        monkeypatch, capsys, "rollback", "--to", "9", *where, status=2
+    )
+
+
+def say(monkeypatch: Any, capsys: Any, *words: str) -> str:
+    monkeypatch.setattr(sys, "argv", ["multiview", *words])
+    with pytest.raises(SystemExit) as ended:
+        cli.run_app(cli.app)
+    printed = capsys.readouterr()
+    assert ended.value.code == 0, printed
+    return printed.out
+
+
+def test_search_asks_the_champion(world: World, monkeypatch: Any, capsys: Any) -> None:
+    champion = current(world.store)
+    assert champion is not None
+    for named in ([], ["--index", "champion"]):
+        monkeypatch.setattr(sys, "argv", ["multiview"])
+        found = say(
+            monkeypatch,
+            capsys,
+            "search",
+            "Who ran past the castle?",
+            "--json",
+            *named,
+            "--store",
+            world.store.url,
+        )
+        assert json.loads(found)["hits"]
+
+
+def test_gc_says_what_would_go_and_then_takes_it(world: World, monkeypatch: Any, capsys: Any) -> None:
+    where = ["--store", world.store.url, "--tracking-uri", uri(world), "--days", "0", "--champions", "1"]
+    before = world.store.files("")
+    forecast = say(monkeypatch, capsys, "gc", *where)
+    assert "would remove" in forecast and forecast.endswith(": --delete does it\n")
+    assert world.store.files("") == before
+    done = say(monkeypatch, capsys, "gc", "--delete", *where)
+    assert done.splitlines()[:-1] == forecast.splitlines()[:-1] and "removed " in done
+    assert say(monkeypatch, capsys, "gc", *where) == "nothing to collect\n"
