@@ -87,7 +87,7 @@ def _check_gate(config: Config) -> None:
     measured, depth = config.evaluation.at, config.evaluation.depth
     for setting in ("drops", "least"):
         for name in getattr(config.gate, setting):
-            stem, at, k = name.rpartition("_at_")
+            stem, _, k = name.rpartition("_at_")
             known = stem in names.SHORT and k.isdigit() and int(k) <= depth
             if not known or (stem in ("accuracy", "recall") and int(k) not in measured):
                 raise InputError(
