@@ -29,7 +29,7 @@ from tests.data.small import passage_rows, question_rows, write
 from tests.data.test_formats import beir, biencoder, marco, put
 from tests.pipelines.inprocess import run_plan
 from tests.pipelines.world import ROOT, World
-from tests.servers import mlflow_server
+from tests.servers import mlflow_server, new_database
 
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 NAMING = [*DOCUMENTS, ROOT / "manifests" / "README.md"]
@@ -272,7 +272,7 @@ def test_searches_print_passages(line, trained, monkeypatch, capsys):
 
 @pytest.mark.parametrize("line", [*these("multiview lineage "), *these("multiview register ")])
 def test_lineages_and_versions_are_of_that_index(line, trained, tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", new_database(tmp_path))
     call(cli.app, re.sub(r"store/index/\w+", trained[1], line), monkeypatch)
     out = capsys.readouterr().out.splitlines()
     assert out[-1].startswith("verified: ") or out[-1] == "models:/multiview-train.json-dev.json@champion"

@@ -27,6 +27,7 @@ from multiview.runs import Run, write_run
 from pipelines.plan import Output, Plan, Source
 from tests.corpus import squad_corpus
 from tests.pipelines.inprocess import run_plan
+from tests.servers import new_database
 
 RUN = "bm25-1"
 PATHS = ["split", "bm25-negatives", "one/evaluate", "two/evaluate", "compare"]
@@ -394,7 +395,7 @@ def test_what_is_not_there_is_one_line(name, says, shipped, lineage_command):
 @pytest.fixture(scope="module")
 def shipped(made, tmp_path_factory) -> str:
     """MLflow with the run in it."""
-    uri = f"sqlite:///{tmp_path_factory.mktemp('mlflow')}/mlflow.db"
+    uri = new_database(tmp_path_factory.mktemp("mlflow"))
     tracking.ship(made.store, RUN, uri)
     return uri
 

@@ -13,6 +13,7 @@ from multiview.artifacts.record import Reference
 from multiview.artifacts.store import LocalStore
 from multiview.errors import InputError
 from multiview.runs import Run, StepState, write_run, write_state
+from tests.servers import new_database
 
 
 def publish(store: LocalStore, kind: str, key: str, inputs: dict | None = None, **more) -> Reference:
@@ -45,7 +46,7 @@ def store(tmp_path_factory) -> LocalStore:
 
 @pytest.fixture(scope="module")
 def uri(store) -> str:
-    return f"sqlite:///{store.root}/mlflow.db"
+    return new_database(store.root)
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from multiview.errors import InputError
 from multiview.events import EventLog
 from multiview.runs import Run, StepState, write_run, write_state
 from multiview.tracking import contents, shipping
-from tests.servers import mlflow_server
+from tests.servers import mlflow_server, new_database
 from tests.test_registry import tell_index
 
 
@@ -123,7 +123,7 @@ class World:
 
 @pytest.fixture(scope="module")
 def uri(tmp_path_factory) -> str:
-    return f"sqlite:///{tmp_path_factory.mktemp('mlflow')}/mlflow.db"
+    return new_database(tmp_path_factory.mktemp("mlflow"))
 
 
 @pytest.fixture(scope="module")
@@ -158,7 +158,7 @@ def metrics_of_model(uri: str, world: World) -> list[Any]:
 
 
 def test_a_model_has_the_metrics_of_each_evaluation_once(tmp_path):
-    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    uri = new_database(tmp_path)
     for run in ("first", "again"):  # whose steps were all there, and MLflow new
         world = World(tmp_path / "store", uri, run)
         world.tell("split", "s")
@@ -372,7 +372,7 @@ def test_sync_goes_on_after_a_broken_run(tmp_path, uri):
 
 
 def test_a_database_made_anew_is_filled_again(tmp_path):
-    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    uri = new_database(tmp_path)
     world = World(tmp_path / "store", uri)
     world.tell_all()
     ship = "import sys; from multiview import tracking; from multiview.artifacts.store import open_store; "
@@ -400,7 +400,7 @@ def test_what_is_no_run_id_is_refused(run, uri):
 
 
 def test_runs_are_shipped_to_a_server_over_http_and_found_there(tmp_path):
-    words = ["server", "--backend-store-uri", f"sqlite:///{tmp_path}/mlflow.db"]
+    words = ["server", "--backend-store-uri", new_database(tmp_path)]
     words += ["--artifacts-destination", str(tmp_path / "artifacts")]
     with mlflow_server(words, tmp_path) as address:
         world = World(tmp_path / "store", address)

@@ -16,6 +16,7 @@ from multiview.runs import Context, Run, StepState, write_state
 from pipelines.describing import describe
 from pipelines.rerun import cut
 from pipelines.training import training
+from tests.servers import new_database
 
 KFP_RUN = "6b6c1ad4-4f0d-4e3f-9f57-5d2cbd4f6a10"
 EVALUATE = "camvr/round-1/evaluate"
@@ -33,7 +34,7 @@ class Earlier:
 
 @pytest.fixture(scope="module")
 def database(tmp_path_factory) -> str:
-    return f"sqlite:///{tmp_path_factory.mktemp('mlflow')}/mlflow.db"
+    return new_database(tmp_path_factory.mktemp("mlflow"))
 
 
 @pytest.fixture

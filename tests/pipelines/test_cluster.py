@@ -28,6 +28,7 @@ from pipelines.plan import Plan
 from pipelines.pods import Pods
 from pipelines.training import training
 from tests.corpus import squad_corpus
+from tests.servers import new_database
 
 GOLDEN = Path(__file__).parent / "golden"
 ON_GPU = {"train", "encode", "mine", "evaluate"}
@@ -241,7 +242,7 @@ def described(**fields: object) -> str:
 
 
 def test_a_run_is_opened_once_and_each_start_on_kubeflow_is_noted(tmp_path, monkeypatch):
-    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    uri = new_database(tmp_path)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     where, store = str(tmp_path / "store"), LocalStore(tmp_path / "store")
     for job in ("aaaa1111-2222", "bbbb1111-2222"):
@@ -261,7 +262,7 @@ def test_a_run_is_opened_once_and_each_start_on_kubeflow_is_noted(tmp_path, monk
 
 
 def test_the_exit_handler_closes_the_run_and_tells_of_a_failure(tmp_path, monkeypatch, receiver):
-    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    uri = new_database(tmp_path)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     where, store, run = str(tmp_path / "store"), LocalStore(tmp_path / "store"), described(steps=["split"])
     open_run(where, run, "aaaa")
@@ -277,7 +278,7 @@ def test_the_exit_handler_closes_the_run_and_tells_of_a_failure(tmp_path, monkey
 
 
 def test_a_pod_that_was_killed_without_a_word_still_fails_its_run(tmp_path, monkeypatch, receiver):
-    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    uri = new_database(tmp_path)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     where, store, run = str(tmp_path / "store"), LocalStore(tmp_path / "store"), described(steps=["split"])
     open_run(where, run, "aaaa")
@@ -317,7 +318,8 @@ def test_what_an_earlier_start_did_is_no_success_of_this_one(tmp_path, monkeypat
 
 
 def test_a_failure_is_told_where_mlflow_or_the_run_itself_is_missing(tmp_path, monkeypatch, receiver):
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", new_database(tmp_path))
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
     with pytest.raises(InputError, match="has no run"):
         close_run(str(tmp_path / "store"), described(steps=["split"]), "aaaa", "FAILED", "why", receiver.url)
     monkeypatch.delenv("MLFLOW_TRACKING_URI")
@@ -336,18 +338,11 @@ def split_plan(folder: Path, source: str) -> tuple[Plan, Config]:
     return plan, config
 
 
-@pytest.mark.parametrize("plugin", [False, True])
-def test_pods_ship_their_own_events_and_the_run_ends_without_a_driver(
-    tmp_path, monkeypatch, receiver, plugin
-):
-    """The cluster's pipeline of one step, by KFP: with and without the variable of KFP's MLflow plugin."""
+def test_pods_ship_their_own_events_and_the_run_ends_without_a_driver(tmp_path, monkeypatch, receiver):
+    """The cluster's pipeline of one step, by KFP: once without the variable of KFP's MLflow plugin, then with it."""
     train, _ = squad_corpus(tmp_path / "corpus", passages=6)
-    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    uri = new_database(tmp_path)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
-    if plugin:
-        client = MlflowClient(uri)
-        theirs = client.create_run(client.create_experiment("kfp"), run_name="split").info.run_id
-        monkeypatch.setenv("MLFLOW_RUN_ID", theirs)
     local.init(local.SubprocessRunner(use_venv=False), pipeline_root=str(tmp_path / "kfp"))
     plan, config = split_plan(tmp_path, str(train))
     config = config.model_copy(update={"notify": config.notify.model_copy(update={"url": receiver.url})})
@@ -356,14 +351,16 @@ def test_pods_ship_their_own_events_and_the_run_ends_without_a_driver(
     assert set(found.steps["split"].outputs) == {names.PASSAGES, names.TRAIN_QUESTIONS, names.DEV_QUESTIONS}
     parent = MlflowClient(uri).get_run(found.mlflow_id)
     assert parent.info.status == "FINISHED" and receiver.notices == []
-    if plugin:
-        assert MlflowClient(uri).get_run(theirs).data.tags[names.TAG_STEP_OF] == "training-1"
 
+    client = MlflowClient(uri)
+    theirs = client.create_run(client.create_experiment("kfp"), run_name="split").info.run_id
+    monkeypatch.setenv("MLFLOW_RUN_ID", theirs)
     broken, config = split_plan(tmp_path, str(tmp_path / "nothing.json"))
     config = config.model_copy(update={"notify": config.notify.model_copy(update={"url": receiver.url})})
     run = described(id="training-2", steps=["split"])
     with pytest.raises(RuntimeError):
         cluster_pipeline(broken, config)(store=str(tmp_path / "store"), described=run)
+    assert client.get_run(theirs).data.tags[names.TAG_STEP_OF] == "training-2"
     (notice,) = receiver.notices
     assert notice["run"] == "training-2" and "nothing.json" in notice["failed"][0]["error"]
     assert MlflowClient(uri).get_run(tracking.find_run(uri, "training-2").mlflow_id).info.status == "FAILED"

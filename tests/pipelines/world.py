@@ -16,6 +16,7 @@ from multiview import forks
 from multiview.artifacts.store import open_store
 from multiview.runs import StepState, read_states
 from tests.corpus import squad_corpus
+from tests.servers import new_database
 from tests.tiny import tiny_bert
 
 ROOT = Path(__file__).parents[2]
@@ -67,6 +68,7 @@ class World:
             "comparison": {"systems": {"mvr": {"model": {"architecture": "mvr"}}}},
         }
         (folder / "tiny.yaml").write_text(yaml.safe_dump(settings))
+        new_database(folder)
         return cls(folder, store or str(folder / "store"), environment)
 
     def command(self, *words: str) -> list[str]:

@@ -17,6 +17,7 @@ from multiview.overrides import Overrides, merge, resolve
 from pipelines.plan import Plan
 from pipelines.refresh import refresh
 from tests.pipelines.inprocess import Records, run_plan
+from tests.servers import new_database
 from tests.serving.world import write_corpus
 from tests.tiny import tiny_bert
 
@@ -37,6 +38,7 @@ class World:
     def make(cls, folder: Path, **settings: Any) -> World:
         passages, questions = write_corpus(folder)
         base = tiny_bert(folder / "base")
+        new_database(folder)
         world = cls(folder, LocalStore(folder / "store"), base, pq.read_table(passages).to_pylist())
         world.settings = {
             "corpus": {"source": str(folder / "now.parquet"), "shards": 2},

@@ -18,6 +18,7 @@ from multiview.runs import Run, StepState, write_run, write_state
 from multiview.serving.indexes import newest_index
 from multiview.serving.listing import SHOWN, as_json, print_hits
 from multiview.serving.retriever import Hit, ScoredView
+from tests.servers import new_database
 
 QUESTION = "Where was Tesla born?"
 
@@ -165,7 +166,7 @@ def test_a_run_s_index_is_found_in_the_store(world, tmp_path, multiview_search):
 
 
 def test_a_registered_model_s_alias_leads_to_its_index(world, tmp_path, multiview_search):
-    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    uri = new_database(tmp_path)
     client = MlflowClient(uri)
     client.create_registered_model("camvr")
     tagged = client.create_model_version(
