@@ -1,5 +1,6 @@
 """Real servers and databases that tests talk to."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -35,7 +36,11 @@ def mlflow_server(words: list[str], folder: Path) -> Iterator[str]:
     """MLflow's server, by the words after `mlflow`, with one worker, on a port of its own; its address once it answers."""
     port = free_port()
     command = [sys.executable, "-m", "mlflow", *words, "--port", str(port), "--workers", "1"]
-    server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=folder)
+    # Without the processes that would run jobs, which nobody asks for.
+    environment = {**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+    server = subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=folder
+    )
     assert server.stdout is not None
     try:
         seen = b""

@@ -280,6 +280,7 @@ def test_lineages_and_versions_are_of_that_index(line, trained, tmp_path, monkey
 
 @pytest.mark.parametrize("line", these("mlflow ui "))
 def test_mlflow_serves_the_runs(line, tmp_path):
+    new_database(tmp_path)
     words = shlex.split(line.replace("sqlite:///store", f"sqlite:///{tmp_path}"))
     with mlflow_server(words[1:], tmp_path) as address:
         assert urllib.request.urlopen(f"{address}/health").read() == b"OK"

@@ -68,7 +68,7 @@ def test_so_has_every_task_that_queries_are_generated_by(tmp_path):
 def check_tasks(ir: dict, platform: dict) -> set[str]:
     """The tasks' names."""
     tasks = tasks_of(ir)
-    assert len(tasks) >= 13 and {"open-run", "close-run", "split"} <= set(tasks)
+    assert len(tasks) >= 12 and {"open-run", "close-run", "split"} <= set(tasks)
     for task_name, task in tasks.items():
         assert not task.get("cachingOptions", {}).get("enableCache", False), task_name
         assert task["retryPolicy"]["maxRetryCount"] == 2, task_name
