@@ -10,6 +10,7 @@ import torch
 from multiview.artifacts.staged import Staged
 from multiview.config import Encode, Train
 from multiview.data.passages import Passage
+from multiview.embeddings import Embeddings
 from multiview.encoding import Encoder, encode
 from multiview.errors import InputError
 from multiview.generation.gather import gather_queries
@@ -198,3 +199,19 @@ def test_questions_may_be_longer_in_evaluation_than_in_training(model: Staged) -
         assert encoder.question_vectors([long]).shape == (1, encoder.dim)
     with pytest.raises(InputError, match=r"question_length: 4000 tokens, but the base model has"):
         Encoder(model.path, Encode(device="cpu", question_length=4000))
+
+
+def test_a_shard_without_passages_has_the_columns_of_the_others(model: Staged, tmp_path: Path):
+    """As where nothing of a corpus changed; the width is known without loading the model."""
+    (tmp_path / "embeddings").mkdir()
+    inputs = {
+        "model": model,
+        "passages": material.write_shard(tmp_path / "shard", []),
+        "queries": Staged(tmp_path / "unread", "queries"),
+    }
+    settings = SimpleNamespace(encode=Encode(device="cpu"))
+    encode(settings, inputs, {"embeddings": tmp_path / "embeddings"}, Recorder())
+    embeddings = Embeddings(tmp_path / "embeddings")
+    assert (embeddings.rows, embeddings.passages, embeddings.blocks) == (0, 0, 0)
+    assert embeddings.dim == BiEncoder.load(model.path).dim
+    assert "queries" in embeddings.table.column_names

@@ -19,4 +19,4 @@ class Refresh(Section):
     retrain_added: Annotated[float, Field(ge=0, le=1)] = 0.3
     """Train an index anew when more than this share of its views was added since it was trained."""
     retrain_error: Annotated[float, Field(ge=0)] = 1.2
-    """Train it anew when it stores the views added since with more than this many times the squared error of those before."""
+    """Train it anew when it stores the views added since with more than this many times the squared error of those before, beyond chance."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,8 @@ class Drift:
 
     added: float
     error: float | None = None
+    deviation: float = 0.0
+    """Standard error of `error`, by the views that were added: of few of them it says little."""
 
 
 def drift(index: Any, views: GatheredViews, added: np.ndarray, seed: int) -> Drift:
@@ -30,20 +33,21 @@ def drift(index: Any, views: GatheredViews, added: np.ndarray, seed: int) -> Dri
     share = float(added.mean()) if len(added) else 0.0
     if not 0 < share < 1:
         return Drift(share)
-    came, were = (squared_error(index, _drawn(views, of, seed)) for of in (added, ~added))
-    if came is None or not were:  # views that are stored as they are have no error to compare
+    came, were = (squared_errors(index, _drawn(views, of, seed)) for of in (added, ~added))
+    if came is None or were is None or not were.any():  # views that are stored as they are have no error
         return Drift(share)
-    return Drift(share, came / were)
+    deviation = came.std(ddof=1) / math.sqrt(len(came)) if len(came) > 1 else math.inf
+    return Drift(share, float(came.mean() / were.mean()), float(deviation / were.mean()))
 
 
-def squared_error(index: Any, views: np.ndarray) -> float | None:
-    """Mean over `views` [n, dim] float32 of the squared distance to what `index` stores of them; none for a kind
-    that cannot be decoded."""
+def squared_errors(index: Any, views: np.ndarray) -> np.ndarray | None:
+    """The squared distance of each of `views` [n, dim] float32 to what `index` stores of it [n] float64; none for a
+    kind that cannot be decoded."""
     try:
         stored = index.sa_decode(index.sa_encode(views))
     except RuntimeError:
         return None
-    return float(np.square(stored.astype(np.float64) - views).sum(axis=1).mean())
+    return np.square(stored.astype(np.float64) - views).sum(axis=1)
 
 
 def why_retrain(found: Drift, settings: Refresh) -> str:
@@ -53,7 +57,7 @@ def why_retrain(found: Drift, settings: Refresh) -> str:
             f"{found.added:.1%} of the views were added since the index was trained "
             f"(refresh.retrain_added={settings.retrain_added:g})"
         )
-    if found.error is not None and found.error > settings.retrain_error:
+    if found.error is not None and found.error - 2 * found.deviation > settings.retrain_error:
         return (
             f"views added since the index was trained have {found.error:.2f} times the squared error of the others "
             f"(refresh.retrain_error={settings.retrain_error:g})"
