@@ -6,21 +6,20 @@ from multiview import names
 from multiview.config import Config
 from multiview.errors import InputError
 from multiview.generation.sources import published
-from multiview.overrides import Overrides, resolve
+from multiview.overrides import Overrides, merge, resolve
 from pipelines.plan import Output, Plan, Source, first_output
 from pipelines.training import reads_queries
+
+OWN: Overrides = {"evaluation": {"analyses": []}, "questions": {"max_missing_gold": 1.0}}
+"""What a refresh sets unless it is told otherwise."""
 
 
 def refresh(overrides: Overrides) -> Plan:
     """What has changed is encoded, put into the champion's index, measured, and promoted if the gate lets it pass.
 
-    Both are measured for the gate alone: without analyses, unless some are asked for.
+    Both sides are measured for the gate alone, and what is wrong with the corpus is for the gate to say: see `OWN`.
     """
-    config = resolve(overrides)
-    if "analyses" not in overrides.get("evaluation", {}):
-        config = config.model_copy(
-            update={"evaluation": config.evaluation.model_copy(update={"analyses": ()})}
-        )
+    config = resolve(merge(OWN, overrides))
     _check_gate(config)
     plan = Plan("refresh")
     plan.add("split", "split", config)
@@ -87,13 +86,13 @@ def _check_gate(config: Config) -> None:
     measured, depth = config.evaluation.at, config.evaluation.depth
     for setting in ("drops", "least"):
         for name in getattr(config.gate, setting):
-            stem, _, k = name.rpartition("_at_")
-            known = stem in names.SHORT and k.isdigit() and int(k) <= depth
-            if not known or (stem in ("accuracy", "recall") and int(k) not in measured):
+            at = [k for k in measured if k <= depth]
+            known = [metric(k) for metric in (names.accuracy_at, names.recall_at) for k in at]
+            known += [metric(names.TOP) for metric in (names.mrr_at, names.ndcg_at) if depth >= names.TOP]
+            if name not in known:
                 raise InputError(
-                    f"gate.{setting}: {name} is not measured: evaluation.at={list(measured)} and "
-                    f"evaluation.depth={depth} decide which k accuracy_at_k and recall_at_k have, beside mrr_at_10 and "
-                    "ndcg_at_10; leave it out, or measure it"
+                    f"gate.{setting}: {name} is not measured: with evaluation.at={list(measured)} and "
+                    f"evaluation.depth={depth} there are {', '.join(known)}"
                 )
 
 

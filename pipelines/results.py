@@ -45,7 +45,10 @@ def show(console: Console, states: list[StepState], tracking_uri: str | None) ->
     if promotion:
         number = promotion["champion"]["number"] if promotion["champion"] else "none"
         outcome = f"{TITLES[promotion['decision']]} ({promotion['says']})"
-        console.print(f"Verdict:      {outcome}; the champion is {number}\n", markup=False)
+        console.print(f"Verdict:      {outcome}; the champion is {number}", markup=False)
+        if promotion["decision"] == "refuse":
+            console.print(f"Challenger:   {promotion['challenger']} can be asked with --index", markup=False)
+        console.print()
     evaluated = [state for state in states if state.step == "evaluate"]
     indexes = index_outputs({state.path: state for state in states})
     question = _show_example(console, evaluated[-1]) if evaluated else None
@@ -107,13 +110,17 @@ def as_table(metrics: Mapping[str, Mapping[str, float]], marked: Collection[tupl
 
 def _metrics(states: list[StepState]) -> dict[str, dict[str, float]] | None:
     """System to metric to value, of the last comparison, of both sides of a refresh, or of the last evaluation."""
-    if any(names.PROMOTION in state.outputs for state in states):
+    if promotion := _promotion(states):
+        champion = promotion["champion"]
+        first = (
+            champion is None or champion["why"] == "first"
+        )  # which was measured against an index of nothing
         return {
             state.path.split("/")[0]: json.loads(
                 (_folder(state, names.EVALUATION) / METRICS_FILE).read_text()
             )
             for state in states
-            if names.EVALUATION in state.outputs
+            if names.EVALUATION in state.outputs and not (first and state.path.startswith("champion/"))
         }
     for state in reversed(states):
         for kind in (names.COMPARISON, names.EVALUATION):

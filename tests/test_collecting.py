@@ -12,7 +12,7 @@ from multiview import collecting, names
 from multiview.artifacts.attempt import Attempt
 from multiview.artifacts.record import Reference, read_record
 from multiview.artifacts.store import LocalStore, Store
-from multiview.refresh.champions import crown
+from multiview.refresh.champions import crown, rollback
 from multiview.runs import Run, StepState, write_run, write_state
 from tests.refresh.test_champions import artifact, champion
 
@@ -87,6 +87,8 @@ def test_champions_keep_what_they_answer_with(store: LocalStore) -> None:
     aged(store)
     assert collected(store) == {"index/of-1", "index/refused"}
     assert collected(store, champions=1) == {"index/of-1", "index/of-2", "index/of-3", "index/refused"}
+    rollback(store)
+    assert collected(store) == {"index/of-1", "index/refused"}, "the same indexes, named by one more"
 
 
 def test_aliases_keep_their_indexes(store: LocalStore) -> None:
@@ -143,3 +145,31 @@ def test_the_summary_counts_and_adds_up(store: LocalStore) -> None:
     found = list(collecting.garbage(store, set(), DAYS))
     assert sum(one.bytes for one in found) == sum(entry.bytes for entry in store.entries("index"))
     assert collecting.summary(found).startswith("2 index (")
+
+
+def test_what_a_run_that_is_going_uses_stays_whatever_the_days(store: LocalStore) -> None:
+    index = artifact(store, names.INDEX, "found")
+    aged(store)
+    write_run(store, Run(id="going", pipeline="refresh", config={}, steps=["champion", "index"]))
+    now = time.time()
+    done = StepState(
+        path="champion", step="champion", status="found", started=now, ended=now, outputs={"index": index}
+    )
+    write_state(store, "going", done)
+    growing = Attempt(store, names.INDEX, "growing")
+    (growing.path / "views.f16").write_bytes(b"1")
+    keep = collecting.kept(store, 0, 3)
+    assert list(collecting.garbage(store, keep, 0)) == []
+    write_state(store, "going", done.model_copy(update={"path": "index", "status": "failed"}))
+    keep = collecting.kept(store, 0, 3)
+    assert [one.path for one in collecting.garbage(store, keep, 0)] == ["index/found"]
+
+
+def test_another_attempt_outlives_the_artifact(store: LocalStore) -> None:
+    artifact(store, names.INDEX, "old")
+    aged(store)
+    (one,) = collecting.garbage(store, set(), DAYS)
+    again = Attempt(store, names.INDEX, "old")
+    (again.path / "views.f16").write_bytes(b"1")
+    collecting.remove(store, one)
+    assert store.files("index/old/attempts") == [f"{again.data}/views.f16"]

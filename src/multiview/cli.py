@@ -95,7 +95,7 @@ def lineage(
     if flaws:
         raise InputError(flaws[0] + (f" (and {len(flaws) - 1} more)" if len(flaws) > 1 else ""))
     if verify and not json:
-        console.print(f"verified: {len(found.nodes)} artifacts, every byte as it was written")
+        console.print(lineage_text.verified(found))
 
 
 @app.command()

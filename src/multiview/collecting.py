@@ -13,11 +13,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from multiview import names
-from multiview.artifacts.record import Record, read_record, split_address
+from multiview.artifacts.record import Record, parse_record, read_record, split_address
 from multiview.artifacts.store import Entry, Store
 from multiview.errors import InputError
 from multiview.refresh.champions import numbers, read_champion
-from multiview.runs import read_states
+from multiview.runs import StepState, read_run, read_states
 
 COLLECTED = (names.CHECKPOINT, names.EMBEDDINGS, names.CHANGES, names.INDEX)
 """Kinds that can be made again from what is kept."""
@@ -25,6 +25,8 @@ OTHERS = (names.RUNS, names.CHAMPIONS)
 """Folders of a store that hold no artifacts."""
 ATTEMPTS = "attempts"
 DAY = 86_400.0
+LIVE_DAYS = 7.0
+"""So long may a step be at work, or a run between two steps, and still be alive."""
 
 Named = tuple[str, str]
 """Kind and key."""
@@ -44,22 +46,38 @@ class Garbage:
 
 
 def kept(store: Store, days: float, champions: int, indexes: Iterable[str] = ()) -> set[Named]:
-    """What is referred to: by the newest `champions` champions, by aliases of the addresses `indexes`, and by runs of
-    which a step was at work in the last `days`."""
+    """What is referred to: by the champions with the newest `champions` indexes, by aliases of the addresses `indexes`,
+    by runs of which a step was at work in the last `days`, and by those that may be going."""
     found: set[Named] = set()
-    for number in numbers(store)[-champions:]:
-        found |= {
-            _named(reference.address) for reference in read_champion(store, number).references().values()
-        }
+    answered: set[Named] = set()
+    for number in reversed(numbers(store)):
+        champion = read_champion(store, number)
+        answered.add(_named(champion.index.address))
+        if len(answered) > champions:
+            break
+        found |= {_named(reference.address) for reference in champion.references().values()}
     found |= {_named(address) for address in indexes}
     since = time.time() - days * DAY
     for run in store.folders(names.RUNS):
         states = list(read_states(store, run))
-        if any((state.ended or state.started) >= since for state in states):
+        if any((state.ended or state.started) >= since for state in states) or _may_be_going(
+            store, run, states
+        ):
             for state in states:
                 references = [*state.outputs.values(), *(one for of in state.inputs.values() for one in of)]
                 found |= {_named(reference.address) for reference in references}
     return found
+
+
+def _may_be_going(store: Store, run: str, states: list[StepState]) -> bool:
+    """Whether a run has steps to come, and one of them was at work not long ago."""
+    if store.read(f"{names.RUNS}/{run}/run.json") is None:
+        return False
+    ended = {state.path for state in states if state.status in ("done", "found")}
+    failed = any(state.status == "failed" for state in states)
+    last = max((state.ended or state.started for state in states), default=0.0)
+    unfinished = not failed and not set(read_run(store, run).steps) <= ended
+    return unfinished and last >= time.time() - LIVE_DAYS * DAY
 
 
 def garbage(store: Store, keep: set[Named], days: float) -> Iterator[Garbage]:
@@ -85,7 +103,7 @@ def _of(store: Store, kind: str, key: str, keep: set[Named], since: float) -> It
         if entry.path.startswith(f"{folder}/{ATTEMPTS}/"):
             attempts.setdefault(entry.path.split("/")[3].partition(".")[0], []).append(entry)
     for attempt, files in attempts.items():
-        if not _is_of(record, attempt) and not _young(files, since):
+        if not _is_of(record, attempt) and not _young(files, min(since, time.time() - DAY)):
             path = f"{folder}/{ATTEMPTS}/{attempt}"
             yield Garbage("attempt", path, sum(entry.bytes for entry in files), False)
 
@@ -111,7 +129,8 @@ def remove(store: Store, one: Garbage) -> None:
     if data := store.read(record):
         store.replace(f"{one.path}/{names.COLLECTED_FILE}", data)
         store.remove(record)
-    store.remove(f"{one.path}/{ATTEMPTS}")
+        # Another attempt, which may be alive, is not of this record.
+        store.remove(parse_record(data, one.path).data)
 
 
 def summary(found: Iterable[Garbage]) -> str:

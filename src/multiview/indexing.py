@@ -112,6 +112,7 @@ def write_index(folder: Path, content: Content, chosen: Index, fill: Fill, tell:
     for name in (names.DRIFT_ADDED, names.DRIFT_ERROR):
         if header.get(name) is not None:
             tell.metric(name, header[name])
+            tell.fact(name, header[name])
     tell.metric("views_per_passage", header["views"] / passages.num_rows)
     tell.metric(names.BYTES_PER_PASSAGE, (folder / INDEX_FILE).stat().st_size / passages.num_rows)
 

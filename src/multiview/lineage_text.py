@@ -152,6 +152,13 @@ def _named(one: Input) -> dict[str, Any]:
     return {"address": address, "digest": one.reference.digest, **file}
 
 
+def verified(lineage: Lineage) -> str:
+    """What was read, and what is not there to be read."""
+    collected = sum(node.collected for node in lineage.nodes)
+    more = f"; the files of {collected} more were collected" if collected else ""
+    return f"verified: {len(lineage.nodes) - collected} artifacts, every byte as it was written{more}"
+
+
 def verify(console: Console, lineage: Lineage) -> list[str]:
     """Read all bytes under a progress bar: the lines of what is broken."""
     columns = TextColumn("verifying"), BarColumn(), DownloadColumn(), TimeRemainingColumn()

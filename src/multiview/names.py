@@ -88,6 +88,10 @@ IMAGE_VARIABLES = {False: "MULTIVIEW_CPU_IMAGE", True: "MULTIVIEW_GPU_IMAGE"}
 """The environment variable that names an image of steps, by whether it is that for GPUs."""
 
 
+TOP = 10
+"""Rank down to which reciprocal rank and nDCG look."""
+
+
 def accuracy_at(k: int) -> str:
     """Metric: share of questions with an answer-holding passage among the top k (DPR; R@k in the papers)."""
     return f"accuracy_at_{k}"

@@ -13,7 +13,7 @@ from typing import Any
 
 from multiview import forks
 from multiview.artifacts.checkpoints import Checkpoints
-from multiview.artifacts.record import Record, Reference, load_record, read_record
+from multiview.artifacts.record import Record, Reference, load_record, load_reference, read_record
 from multiview.artifacts.staging import scratch
 from multiview.artifacts.store import Store, open_store
 from multiview.errors import InputError
@@ -155,7 +155,11 @@ def run_step(step: Step, told: StepTeller, config: str, inputs: Inputs) -> dict[
 def _handed_on(store: Store, step: Step, record: Record) -> dict[str, Reference]:
     """What a step hands on, by output. Raises InputError where its file is gone."""
     named = json.loads(_read(store, record, HANDED_ON_FILE))
-    return {output: Reference.model_validate(named[output]) for output in step.hands_on}
+    found = {
+        output: load_reference(Reference.model_validate(named[output]), f"{step.name} {output}", store)
+        for output in step.hands_on
+    }
+    return {output: _output(*of) for output, of in found.items()}
 
 
 def run_on_node(step: Step, told: StepTeller, config: str, inputs: Inputs, first: bool) -> None:

@@ -99,6 +99,12 @@ def write_state(store: Store, run: str, state: StepState) -> None:
     store.replace(path, state.model_dump_json().encode())
 
 
+def read_state(store: Store, run: str, path: str) -> StepState | None:
+    """The state of one step of a run; none where it has not begun."""
+    data = store.read(f"{names.RUNS}/{run}/steps/{path}.json")
+    return StepState.model_validate(json.loads(data)) if data else None
+
+
 def read_states(store: Store, run: str, but: Container[str] = ()) -> Iterator[StepState]:
     """States of all steps of a run that have begun, in order of their paths; not of the paths `but`."""
     folder = f"{names.RUNS}/{run}/steps/"

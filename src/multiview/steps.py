@@ -233,6 +233,7 @@ STEPS: dict[str, Step] = {
             inputs=("champion", "index", "champion_evaluation", "challenger_evaluation"),
             named=("index",),
             outputs=(names.VERDICT,),
+            store=True,
         ),
         Step(
             name="promote",

@@ -16,7 +16,7 @@ from mlflow import MlflowClient
 
 from multiview import cli, tracking
 from multiview.artifacts.store import LocalStore
-from multiview.refresh.champions import champion_file, current
+from multiview.refresh.champions import champion_file, current, rollback
 from multiview.runs import Run, write_run
 from tests.pipelines.inprocess import command, run_plan
 from tests.refresh.pipeline import World
@@ -128,15 +128,27 @@ def test_aliases_follow_the_champions_and_are_repaired(world: World) -> None:
     assert {name: after[name] for name in before} == before and after["challenger"] not in before.values()
     client = MlflowClient(uri(world))
     (model,) = client.search_registered_models()
-    client.set_registered_model_alias(model.name, "champion", "2")
+    client.set_registered_model_alias(
+        model.name, "champion", after_version(client, model.name, after["challenger"])
+    )
+    client.delete_registered_model_alias(model.name, "challenger")
     client.delete_registered_model_alias(model.name, "previous")
     tracking.sync(world.store, uri(world))
-    assert aliases(world) == before
-    (parent,) = client.search_runs(
-        [client.get_experiment_by_name("multiview").experiment_id], "tags.decision = 'refuse'"
-    )
+    assert aliases(world) == after
+    rollback(world.store)
+    tracking.sync(world.store, uri(world))
+    assert set(aliases(world)) == {"champion", "previous"}, "it was measured against another champion"
+    experiment = client.get_experiment_by_name("multiview")
+    assert experiment is not None
+    (parent,) = client.search_runs([experiment.experiment_id], "tags.decision = 'refuse'")
     assert parent.data.tags["multiview.run"] == refused
     assert parent.data.tags["mlflow.note.content"].count("largest_shrinkage") == 2
+
+
+def after_version(client: MlflowClient, name: str, digest: str) -> str:
+    """The version of an index."""
+    (found,) = client.search_model_versions(f"name = '{name}' and tags.sha256 = '{digest}'")
+    return str(found.version)
 
 
 def test_rollback_says_what_answers(world: World, monkeypatch: Any, capsys: Any) -> None:

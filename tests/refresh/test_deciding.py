@@ -17,11 +17,11 @@ METRIC = "accuracy_at_5"
 LENIENT = Gate(drops={METRIC: 1.0}, largest_shrinkage=1.0)
 
 
-def measured(right: int, *, digest: str = "challenger", passages: int = 1000, **more: object) -> Measured:
+def measured(right: int, *, name: str = "challenger", passages: int = 1000, **more: object) -> Measured:
     """An index that finds the answers of the first `right` questions, at rank 3."""
     found = np.arange(QUESTIONS) < right
     of = Measured(
-        digest=digest,
+        digests=(name, "model", "corpus"),
         passages=passages,
         bytes=10_000,
         seconds_per_question=0.002,
@@ -31,7 +31,7 @@ def measured(right: int, *, digest: str = "challenger", passages: int = 1000, **
     return replace(of, **more)  # type: ignore[arg-type]
 
 
-CHAMPION = measured(30, digest="champion")
+CHAMPION = measured(30, name="champion")
 
 
 def verdict(policy: Gate, challenger: Measured, champion: Measured | None = CHAMPION) -> Verdict:
@@ -126,7 +126,7 @@ def test_the_first_champion_is_measured_against_no_one() -> None:
 
 
 def test_the_champions_own_index_stays_whatever_the_policy_says() -> None:
-    found = verdict(Gate(smallest_corpus=5000), measured(30, digest="champion"))
+    found = verdict(Gate(smallest_corpus=5000), measured(30, name="champion"))
     assert (found.decision, found.checks) == ("keep", [])
 
 
@@ -141,3 +141,9 @@ def test_a_looser_policy_never_refuses_what_a_stricter_one_lets_pass() -> None:
 
 def test_a_decision_repeats_itself() -> None:
     assert verdict(Gate(), measured(29)) == verdict(Gate(), measured(29))
+
+
+def test_another_corpus_with_the_same_index_is_another_one() -> None:
+    """Columns that are not encoded, such as a url, come from the corpus."""
+    other = replace(CHAMPION, digests=("champion", "model", "other"))
+    assert verdict(Gate(drops={METRIC: 0.0}), other).decision == "promote"

@@ -210,3 +210,43 @@ def test_what_is_collected_is_missed_by_nobody(world: World) -> None:
     records = world.refresh()
     assert records["challenger/changes"][names.CHANGES].facts["to_encode"] == 1
     assert decision(world, records) == "promote"
+
+
+def test_columns_that_are_not_encoded_arrive_too(world: World) -> None:
+    world.rows = [{**row, "url": f"https://example.org/new/{row['id']}"} for row in world.rows]
+    before = current(world.store)
+    records = world.refresh()
+    assert records["challenger/changes"][names.CHANGES].facts["to_encode"] == 0
+    assert decision(world, records) == "promote"
+    champion = current(world.store)
+    assert before is not None and champion is not None and champion.index.digest == before.index.digest
+    hits = load(champion.index.address).search(["What ran past the old castle?"], 3)[0]
+    assert all("/new/" in hit.columns["url"] for hit in hits)
+
+
+def test_a_store_that_was_moved_is_refreshed(world: World) -> None:
+    world.add("new-1")
+    moved = world.folder / "moved"
+    (world.folder / "store").rename(moved)
+    world.store = LocalStore(moved)
+    assert decision(world, world.refresh()) == "promote"
+    champion = current(world.store)
+    assert champion is not None and champion.index.address.startswith(str(moved))
+
+
+@pytest.mark.parametrize("name", ["mrr_at_5", "accuracy_at_20", "accuracy", "nonsense_at_5"])
+def test_a_metric_of_the_gate_that_is_not_measured_is_named_before_anything(world: World, name: str) -> None:
+    with pytest.raises(
+        InputError, match=rf"gate.least: {name} is not measured: .* there are accuracy_at_1, "
+    ):
+        world.plan(gate={"drops": {}, "least": {name: 0.5}})
+
+
+def test_a_trained_index_says_how_far_it_has_drifted(world: World) -> None:
+    settings = {"index": {"kind": "IVF2,SQ8"}, "refresh": {"retrain_error": 1e9}}
+    world.refresh(**settings)
+    world.add("new-1")
+    records = world.refresh(**settings)
+    assert records["challenger/index"][names.INDEX].facts["drift_added"] > 0
+    page = (world.files(records["report"][names.REPORT]) / "report.html").read_text()
+    assert "of its views were added since it was trained" in page

@@ -105,7 +105,7 @@ def test_drift_is_the_error_of_what_came_since_over_that_of_the_rest(world):
     added = pq.read_table(world.files(again) / "added.parquet")["added"].to_pylist()
     assert [id_ for id_, since in zip(corpus, added, strict=True) if since] == list(far)
     anew = world.refresh(again, model, world.passages(dict(reversed(corpus.items()))))
-    assert "times the squared error of the others (refresh.retrain_error=1.2)" in facts(anew)["rebuilt"]
+    assert "times the squared error of the others (refresh.retrain_error=2)" in facts(anew)["rebuilt"]
     assert (header(world, anew)["drift_added"], header(world, anew)["drift_error"]) == (0, None)
 
 

@@ -127,9 +127,11 @@ def _parts(index: Any) -> list[_Lists | _Codes]:
         return [*_parts(outer.base_index), *_parts(outer.refine_index)]
     while isinstance(inner, faiss.IndexPreTransform):
         inner = faiss.downcast_index(inner.index)
-    if isinstance(inner, faiss.IndexFlatCodes):
+    # Local search draws at random: the codes of a view are not the same twice.
+    searched = "LocalSearch" in type(inner).__name__
+    if isinstance(inner, faiss.IndexFlatCodes) and not searched:
         return [_Codes(outer, inner)]
-    if isinstance(inner, faiss.IndexIVF) and _has_plain_lists(inner):
+    if isinstance(inner, faiss.IndexIVF) and not searched and _has_plain_lists(inner):
         return [_Lists(outer, inner)]
     raise ValueError(f"the views of {type(inner).__name__} cannot be edited")
 

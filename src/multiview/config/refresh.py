@@ -18,5 +18,5 @@ class Refresh(Section):
     """Encode every passage and build the index from nothing, whatever could be kept."""
     retrain_added: Annotated[float, Field(ge=0, le=1)] = 0.3
     """Train an index anew when more than this share of its views was added since it was trained."""
-    retrain_error: Annotated[float, Field(ge=0)] = 1.2
+    retrain_error: Annotated[float, Field(ge=0)] = 2.0
     """Train it anew when it stores the views added since with more than this many times the squared error of those before, beyond chance."""

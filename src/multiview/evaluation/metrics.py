@@ -11,9 +11,8 @@ import ir_measures
 import numpy as np
 from ir_measures import RR, R, nDCG
 
-from multiview.names import accuracy_at, mrr_at, ndcg_at, recall_at
+from multiview.names import TOP, accuracy_at, mrr_at, ndcg_at, recall_at
 
-TOP = 10
 """k of MRR and nDCG (MS MARCO and TREC DL; Dual Cross Encoder 4)."""
 
 DEEP = 1000

@@ -21,8 +21,8 @@ NEARLY = 1e-9
 class Measured:
     """What is known of an index that answers the dev questions."""
 
-    digest: str
-    """Of the index: equal digests are equal bytes."""
+    digests: tuple[str, ...]
+    """Of the index, its model and its corpus: what is equal in all of them answers the same, to the last column."""
     passages: int
     bytes: int
     seconds_per_question: float
@@ -83,7 +83,7 @@ def decide(
     reaches, it counts. With one question, which has no interval, the drop itself counts. A metric that the policy
     names and that was not measured is a refusal: nothing passes unmeasured.
     """
-    if champion is not None and champion.digest == challenger.digest:
+    if champion is not None and champion.digests == challenger.digests:
         return Verdict("keep", "the index is the champion's own: nothing has changed")
     metrics = differences(champion, challenger, resamples, seed)
     checks = [
@@ -131,7 +131,7 @@ def _sizes(policy: Gate, champion: Measured | None, challenger: Measured) -> Ite
         yield Check(
             "largest_shrinkage",
             lost <= policy.largest_shrinkage + NEARLY,
-            f"{champion.passages:,} passages became {passages:,} ({-lost:+.1%}), "
+            f"{champion.passages:,} passages became {passages:,} ({passages / champion.passages - 1:+.1%}), "
             f"down to {-policy.largest_shrinkage:.1%} is allowed",
         )
     if policy.seconds_per_question is not None:

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from multiview import names
 from multiview.artifacts.record import Record, load_record
 from multiview.artifacts.staged import Staged
+from multiview.artifacts.store import Store
 from multiview.errors import InputError
 from multiview.evaluation.evaluate import METRICS_FILE, QUESTIONS_FILE, ranks_of, values_of
 from multiview.refresh.deciding import Check, Difference, Measured, Verdict, decide
@@ -23,7 +24,7 @@ TITLES = {"promote": "promoted", "refuse": "refused", "keep": "kept"}
 """What becomes of a challenger, by decision."""
 
 
-def gate(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any) -> None:
+def gate(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any, store: Store) -> None:
     """Step: decide whether `index` becomes the champion (`deciding.decide`).
 
     Inputs `champion` (as the step of that name found it), `index` (the challenger), and the evaluations of both on
@@ -39,7 +40,7 @@ def gate(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: A
         )
     verdict = decide(
         settings.gate,
-        measured(load_record(champion.index.address)[1], theirs) if champion else None,
+        measured(champion.load(store)[names.INDEX][1], theirs) if champion else None,
         measured(load_record(inputs["index"].address)[1], ours),
         qids,
         settings.comparison.resamples,
@@ -63,7 +64,7 @@ def measured(index: Record, evaluation: Staged) -> Measured:
     metrics = json.loads((evaluation.path / METRICS_FILE).read_text())
     seconds = load_record(evaluation.address)[1].facts["search_seconds_per_question"]
     return Measured(
-        digest=index.digest,
+        digests=(index.digest, *(index.inputs[name][0].digest for name in (names.MODEL, names.PASSAGES))),
         passages=index.facts["passages"],
         bytes=sum(file.bytes for file in index.files),
         seconds_per_question=seconds,

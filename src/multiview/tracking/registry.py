@@ -16,7 +16,8 @@ from multiview.artifacts.record import Record, Reference, load_reference, read_r
 from multiview.artifacts.store import Store
 from multiview.errors import InputError
 from multiview.lineage import corpus_name, corpus_of, trace
-from multiview.refresh.champions import current, numbers, read_champion
+from multiview.refresh.champions import Champion, current, numbers, read_champion
+from multiview.runs import read_state
 from multiview.tracking.client import connect, database, explained
 
 SCHEME = "models:/"
@@ -74,10 +75,10 @@ def champions_name(store: Store) -> str:
     return _name_of(corpus_name(passages))
 
 
-def mirror(store: Store, uri: str, refused: Reference | None = None) -> dict[str, str]:
+def mirror(store: Store, uri: str) -> dict[str, str]:
     """Make the aliases in MLflow those of the store's champions; the version that each stands for, by alias.
 
-    `champion` is the index that answers, `previous` that of its predecessor, `challenger` one that was `refused`.
+    `champion` is the index that answers, `previous` that of its predecessor, `challenger` the last one that it held its place against.
     Nothing happens where there is no champion. Raises InputError as `repair` does.
     """
     now = current(store)
@@ -86,7 +87,7 @@ def mirror(store: Store, uri: str, refused: Reference | None = None) -> dict[str
     indexes = {names.CHAMPION: now.index}
     if now.predecessor is not None:
         indexes[names.PREVIOUS] = read_champion(store, now.predecessor).index
-    if refused is not None:
+    if (refused := _refused(store, now)) is not None:
         indexes[names.CHALLENGER] = refused
     # An index that was collected stands for nothing any more.
     there = {
@@ -94,7 +95,22 @@ def mirror(store: Store, uri: str, refused: Reference | None = None) -> dict[str
         for alias, index in indexes.items()
         if read_record(store, *split_address(index.address)[1:])
     }
-    return repair(uri, champions_name(store), there)
+    return repair(uri, champions_name(store), there, store)
+
+
+def _refused(store: Store, now: Champion) -> Reference | None:
+    """The last challenger that was refused against the champion that stands."""
+    found: list[tuple[float, Reference]] = []
+    for run in store.folders(names.RUNS):
+        state = read_state(store, run, "promote")
+        record = read_record(store, names.PROMOTION, state.key) if state and state.ended else None
+        if (
+            state
+            and record
+            and (record.facts["decision"], record.facts["champion"]) == ("refuse", now.number)
+        ):
+            found.append((state.ended or 0.0, state.inputs[names.INDEX][0]))
+    return max(found, key=lambda one: one[0], default=(0.0, None))[1]
 
 
 def aliased_indexes(uri: str) -> list[str]:
@@ -116,14 +132,16 @@ def aliased_indexes(uri: str) -> list[str]:
                 return [address for address in found if address]
 
 
-def register(uri: str, index: Reference, name: str, aliases: Iterable[str] = ()) -> str:
+def register(
+    uri: str, index: Reference, name: str, aliases: Iterable[str] = (), near: Store | None = None
+) -> str:
     """The version of the registered model `name` that stands for an index, made if there is none; the aliases
     then stand for it. Doing so again changes nothing.
 
     Its source is the MLflow run of the step that built the index, where MLflow knows it. Raises InputError if
     there is no such index, or MLflow refuses a name or cannot be reached.
     """
-    store, record = load_reference(index, "register")
+    store, record = load_reference(index, "register", near)
     if record.kind != names.INDEX:
         raise InputError(f"{index.address} is the address of {record.kind}: only an index can be registered")
     address = f"{store.url}/{record.folder}"
@@ -137,13 +155,15 @@ def register(uri: str, index: Reference, name: str, aliases: Iterable[str] = ())
         return version
 
 
-def repair(uri: str, name: str, indexes: Mapping[str, Reference]) -> dict[str, str]:
+def repair(
+    uri: str, name: str, indexes: Mapping[str, Reference], near: Store | None = None
+) -> dict[str, str]:
     """Make the aliases `champion`, `challenger` and `previous` of a registered model those of a mapping from
     alias to index; one that the mapping leaves out goes. The version that each alias of the mapping stands for.
 
     Raises InputError as `register` does.
     """
-    versions = {alias: register(uri, index, name) for alias, index in indexes.items()}
+    versions = {alias: register(uri, index, name, near=near) for alias, index in indexes.items()}
     with explained(uri):
         client = connect(uri)
         _set_aliases(client, name, versions)

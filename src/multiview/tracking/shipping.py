@@ -13,11 +13,10 @@ from typing import Any
 from filelock import FileLock
 
 from multiview import names
-from multiview.artifacts.record import Reference, read_record
+from multiview.artifacts.record import read_record
 from multiview.artifacts.store import LocalStore, Store
 from multiview.errors import InputError
 from multiview.events import read_events
-from multiview.refresh.champions import current
 from multiview.runs import Run, StepState, read_run, read_states
 from multiview.tracking import notes
 from multiview.tracking.client import RUN_FILE, children_of, connect, database, explained
@@ -63,12 +62,11 @@ def ship(
             return True
         marker = f"{names.RUNS}/{run_id}/mlflow/shipped"
         if store.read(marker) == _fingerprint(store, states, uri) and not failed:
+            _mirror(store, uri, states)
             return False
         shipper = _Shipper(store, run, uri, states)
         shipper.end(shipper.ship(states), states, failed)
-        for state in states:
-            if state.step == "promote" and names.PROMOTION in state.outputs:
-                mirror(store, uri, _refused(store, state))
+        _mirror(store, uri, states)
         store.replace(marker, _fingerprint(store, states, uri))
         return True
 
@@ -282,13 +280,10 @@ class _Shipper:
             self.client.set_terminated(run, wanted, round(ended * 1000))
 
 
-def _refused(store: Store, promote: StepState) -> Reference | None:
-    """The challenger that a step `promote` left alone, while the champion is still the one it was measured against."""
-    record = read_record(store, names.PROMOTION, promote.key)
-    now = current(store)
-    if record is None or record.facts["decision"] != "refuse" or now is None:
-        return None
-    return promote.inputs["index"][0] if record.facts["champion"] == now.number else None
+def _mirror(store: Store, uri: str, states: Iterable[StepState]) -> None:
+    """After a refresh, make MLflow's aliases those of the champions."""
+    if any(state.step == "promote" and names.PROMOTION in state.outputs for state in states):
+        mirror(store, uri)
 
 
 def _short_digest(text: str) -> str:
