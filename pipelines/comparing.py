@@ -33,7 +33,7 @@ def rows_of_runs(runs: Sequence[TrackedRun]) -> dict[str, Reference]:
                 found[system, run.run.id] = reference
     times = Counter(system for system, _ in found)
     rows = {
-        system if times[system] == 1 else f"{system}@{run.rpartition('-')[2]}": reference
+        system if times[system] == 1 else f"{system}:{run.rpartition('-')[2]}": reference
         for (system, run), reference in found.items()
     }
     if len(rows) < 2:
@@ -45,7 +45,9 @@ def rows_of_runs(runs: Sequence[TrackedRun]) -> dict[str, Reference]:
 def evaluations_of(run: TrackedRun) -> dict[str, Reference]:
     """Each system's evaluation after its last round."""
     last: dict[str, tuple[int, Reference]] = {}
-    for path, step in run.steps.items():
+    places = {path: place for place, path in enumerate(run.run.steps)}
+    # In the order of the run, not in MLflow's.
+    for path, step in sorted(run.steps.items(), key=lambda one: places.get(one[0], len(places))):
         if names.EVALUATION in step.outputs:
             number = re.search(r"/round-(\d+)/", path)
             candidate = int(number[1]) if number else 0, step.outputs[names.EVALUATION]

@@ -89,6 +89,7 @@ def _check_gate(config: Config) -> None:
             at = [k for k in measured if k <= depth]
             known = [metric(k) for metric in (names.accuracy_at, names.recall_at) for k in at]
             known += [metric(names.TOP) for metric in (names.mrr_at, names.ndcg_at) if depth >= names.TOP]
+            known += [names.recall_at(1000)] if depth >= 1000 and 1000 not in at else []
             if name not in known:
                 raise InputError(
                     f"gate.{setting}: {name} is not measured: with evaluation.at={list(measured)} and "

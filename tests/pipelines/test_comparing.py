@@ -115,10 +115,13 @@ def test_runs_are_compared_by_their_systems(world, run, say):
     )
 
 
-def test_systems_of_one_name_are_told_apart_and_what_is_shared_is_one_row(run, say):
+def test_systems_of_one_name_are_told_apart_and_what_is_shared_is_one_row(world, run, say):
     one, other = run(), run("model.views=2")
-    table = rows(say("compare", one, other, one))
-    assert table == [f"camvr@{name.rpartition('-')[2]}" for name in (one, other)]
+    output = say("compare", one, other, one)
+    assert rows(output) == [f"camvr:{name.rpartition('-')[2]}" for name in (one, other)]
+    compared = output.split(":")[0]
+    tracking.ship(open_store(world.store), compared, world.tracking)  # whose metrics may have such names
+    assert set(tracking.find_run(world.tracking, compared).steps) == {"compare", "report"}
     assert "a comparison needs two systems" in say("compare", one, one, status=2)
     assert "comparison.baseline: dpr is no row" in say("compare", one, other, "--baseline", "dpr", status=2)
 
@@ -127,7 +130,9 @@ def test_runs_on_other_questions_or_another_corpus_are_refused(run, say):
     one = run()
     other = run("questions.dev_limit=5", "model.architecture=dpr")
     line = say("compare", one, other, status=2)
-    assert line.startswith("error: dpr was not evaluated on the questions of camvr (digests "), line
+    assert line.startswith("error: dpr was not evaluated on the questions of camvr (digests: questions "), (
+        line
+    )
     assert len(line.splitlines()) == 1
     other = run("corpus.keep=gold", "questions.limit=5", "model.architecture=dpr")
     assert "was not evaluated on the corpus of camvr" in say("compare", one, other, status=2)

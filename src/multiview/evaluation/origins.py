@@ -42,13 +42,18 @@ def check_alike(evaluations: Mapping[str, str]) -> None:
     """Raise InputError unless all evaluations, system to address, are of the same questions over the same corpus."""
     first, *others = [(system, load_record(address)[1]) for system, address in evaluations.items()]
     for system, record in others:
-        for name, called in MEASURED_ON.items():
-            mine, theirs = _digest(record, name), _digest(first[1], name)
-            if mine != theirs:
-                raise InputError(
-                    f"{system} was not evaluated on the {called} of {first[0]} (digests {mine[:12]}… and "
-                    f"{theirs[:12]}…): evaluate both on the same, with `rerun` or in one comparison"
-                )
+        digests = {
+            called: (_digest(record, name), _digest(first[1], name)) for name, called in MEASURED_ON.items()
+        }
+        differ = {called: of for called, of in digests.items() if of[0] != of[1]}
+        if differ:
+            told = "; ".join(
+                f"{called} {mine[:12]}… and {theirs[:12]}…" for called, (mine, theirs) in differ.items()
+            )
+            raise InputError(
+                f"{system} was not evaluated on the {' and the '.join(differ)} of {first[0]} (digests: {told}): "
+                "evaluate both on the same, with `rerun` or in one comparison"
+            )
 
 
 def _digest(record: Record, name: str) -> str:
