@@ -279,11 +279,11 @@ def test_production_survives_a_node():
 def test_the_schedule_submits_what_this_library_has():
     (schedule,) = of_kind("argo", "CronWorkflow")
     (container,) = pod_of_workflow(schedule)["spec"]["containers"]
-    assert container["command"] == ["python", "-m", "pipelines", "submit", "training"]
+    assert container["command"] == ["python", "-m", "pipelines", "submit", "refresh"]
     options = [tuple(argument.removeprefix("--").split("=", 1)) for argument in container["args"]]
     named = dict(option for option in options if len(option) == 2 and option[0] != "set")
     settings = [option[1] for option in options if option[0] == "set"]
-    validate(gather(named["preset"], settings))
+    validate(gather(named.get("preset"), settings))
     assert schedule["spec"]["concurrencyPolicy"] == "Forbid"
     token = {m["name"]: m["mountPath"] for m in container["volumeMounts"]}["kubeflow-token"]
     (settings_of_runner,) = of_kind("argo", "ConfigMap")
@@ -306,7 +306,7 @@ def test_the_schedule_submits_with_the_overlay_s_profile(monkeypatch, tmp_path):
     monkeypatch.setenv("MULTIVIEW_PROFILES", str(tmp_path / file))
     profile = resolve_profile(None, {"host": environment["KF_PIPELINES_ENDPOINT"]})
     options = [argument.removeprefix("--set=") for argument in container["args"] if "--set=" in argument]
-    found = validate(below(profile, gather("paper-camvr", options)))
+    found = validate(below(profile, gather(None, options)))
     (own,) = profiles("overlays/gke-prod").values()
     assert found.kubeflow == validate(own["settings"]).kubeflow
     assert found.kubeflow.gpu.retries == 5 and found.kubeflow.mlflow_uri and found.kubeflow.gpu.node_selector
