@@ -29,7 +29,8 @@ def describe(
 ) -> Run:
     """The run of a plan. Raises InputError for sources that are not there.
 
-    That of a schedule is named without its sources' content, which each of its starts finds anew.
+    That of a schedule is named without its sources' content and what stands in the store, which each of its starts finds
+    anew.
     """
     identity: dict[str, Any] = {"rerun_of": rerun_of, "steps": plan.paths()} if rerun_of else {}
     if plan.name not in PIPELINES:
@@ -39,7 +40,7 @@ def describe(
             for _, s in n.sources()
             if isinstance(s, Reference)
         ]
-    sources = plan.fingerprints(store)
+    sources = plan.fingerprints(None if schedule else store)
     identity |= {"schedule": schedule} if schedule else {"sources": sources}
     versions = {node.step.name: node.step.version for node in plan.nodes.values()}
     return Run(

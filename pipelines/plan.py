@@ -85,8 +85,8 @@ class Plan:
     def paths(self) -> list[str]:
         return [path for node in self.nodes.values() for path in node.paths()]
 
-    def fingerprints(self, store: Store) -> dict[str, object]:
-        """What is read beside settings and inputs: sources by content, and what stands in the store.
+    def fingerprints(self, store: Store | None) -> dict[str, object]:
+        """What is read beside settings and inputs: sources by content, and what stands in the store, if one is given.
 
         Raises InputError for what is not there.
         """

@@ -10,7 +10,10 @@ from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 
+import requests
 from filelock import FileLock
+from requests.adapters import HTTPAdapter
+from urllib3.util import Retry
 
 from tests.bucket import free_port
 
@@ -50,6 +53,11 @@ def mlflow_server(words: list[str], folder: Path) -> Iterator[str]:
                 break
         else:
             raise AssertionError(seen.decode())
+        with requests.Session() as session:  # it may say so before it listens
+            session.mount(
+                "http://", HTTPAdapter(max_retries=Retry(connect=30, backoff_factor=0.1, backoff_max=1))
+            )
+            session.get(f"http://127.0.0.1:{port}/health", timeout=60).raise_for_status()
         yield f"http://127.0.0.1:{port}"
     finally:
         server.terminate()

@@ -88,10 +88,11 @@ class Step:
     def function(self) -> Any:
         return load_function(self.run)
 
-    def fingerprint(self, settings: SimpleNamespace, store: Store) -> Any:
-        """What decides its outputs beside settings and inputs: sources by content, and what stands in the store."""
+    def fingerprint(self, settings: SimpleNamespace, store: Store | None) -> Any:
+        """What decides its outputs beside settings and inputs: sources by content, and what stands in the store, if
+        that is looked at."""
         if self.standing:
-            return load_function(self.standing)(store, settings)
+            return load_function(self.standing)(store, settings) if store else {}
         return load_function(self.sources)(settings) if self.sources else {}
 
 

@@ -41,8 +41,8 @@ def test_images_of_steps_install_what_the_project_needs(image, faiss):
 def test_images_of_steps_carry_the_base_model_of_the_demo_and_of_the_schedule():
     """They are read from the package's files: what it needs in turn is not in the image."""
     carried = {name(model).replace("-", "_") for model in models(PROJECT)}
-    (schedule,) = read_schedules(ROOT / "manifests" / "schedules" / "refresh.yaml").schedules
-    for preset in ("demo", schedule.preset):
+    found = read_schedules(ROOT / "manifests" / "schedules" / "refresh.yaml").schedules
+    for preset in {"demo", *(schedule.preset for schedule in found)}:
         base = validate(gather(preset, [])).model.base
         assert base.removeprefix("package:") in carried
         assert base_fingerprint(base)
