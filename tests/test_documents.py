@@ -37,7 +37,7 @@ NAMING = [*DOCUMENTS, ROOT / "manifests" / "README.md"]
 PROGRAMS = {"python -m pipelines": pipelines.app, "multiview": cli.app}
 ELSEWHERE = {
     "make demo": ("tests/demo/test_demo.py", '["make", "--no-print-directory", "demo"'),
-    "make test": (".ci/run", "make lint test"),
+    "make test": (".ci/run", "lint test"),
     "make images": ("tests/containers/engine.py", '"make", "--no-print-directory", f"image-{name}"'),
     "make containers": ("Makefile", "-m pytest -m acceptance -s tests/containers"),
     "make bench-index": ("Makefile", "-m benchmarks.index_kinds $(BENCH)"),
