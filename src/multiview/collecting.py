@@ -1,8 +1,8 @@
 """What a store may lose: attempts that nobody finished, checkpoints, embeddings and indexes that nobody refers to.
 
 An artifact is kept while it is young, or a champion, an alias in MLflow or a recent run names it. Models, passages,
-questions, evaluations and all other kinds are never collected. Its record goes first, into
-another file: what is half removed does not exist, and the same command goes on with the rest.
+questions, evaluations and all other kinds are never collected. A record goes first, into another file: what is half
+removed does not exist, and the same command goes on with the rest.
 """
 
 from __future__ import annotations
@@ -71,12 +71,14 @@ def kept(store: Store, days: float, champions: int, indexes: Iterable[str] = ())
 
 def _may_be_going(store: Store, run: str, states: list[StepState]) -> bool:
     """Whether a run has steps to come, and one of them was at work not long ago."""
-    if store.read(f"{names.RUNS}/{run}/run.json") is None:
+    try:
+        steps = read_run(store, run).steps
+    except InputError:  # nobody has said what it is
         return False
     ended = {state.path for state in states if state.status in ("done", "found")}
     failed = any(state.status == "failed" for state in states)
     last = max((state.ended or state.started for state in states), default=0.0)
-    unfinished = not failed and not set(read_run(store, run).steps) <= ended
+    unfinished = not failed and not set(steps) <= ended
     return unfinished and last >= time.time() - LIVE_DAYS * DAY
 
 

@@ -97,8 +97,7 @@ class Lineage:
 
 def reference_of(address: str) -> Reference:
     """The artifact at an address, as it is now. Raises InputError if there is none."""
-    _, record = load_record(address)
-    return Reference(address=address, digest=record.digest)
+    return Reference.to(*load_record(address))
 
 
 def trace(references: Iterable[Reference]) -> Lineage:

@@ -140,7 +140,7 @@ def run_step(step: Step, told: StepTeller, config: str, inputs: Inputs) -> dict[
         outputs = _make_on_nodes(work, told, config) or _make_in_fork(work, told) or make(work, told)
     if step.checkpoints:
         Checkpoints(store, work.key, scratch()).clear()
-    references = {kind: _output(store, record) for kind, record in outputs.items()}
+    references = {kind: Reference.to(store, record) for kind, record in outputs.items()}
     if step.hands_on:
         references |= _handed_on(store, step, outputs[step.outputs[0]])
     told.tell(
@@ -159,7 +159,7 @@ def _handed_on(store: Store, step: Step, record: Record) -> dict[str, Reference]
         output: load_reference(Reference.model_validate(named[output]), f"{step.name} {output}", store)
         for output in step.hands_on
     }
-    return {output: _output(*of) for output, of in found.items()}
+    return {output: Reference.to(*of) for output, of in found.items()}
 
 
 def run_on_node(step: Step, told: StepTeller, config: str, inputs: Inputs, first: bool) -> None:
@@ -231,7 +231,3 @@ def _reference(value: Any, file: str | None) -> Reference:
     if "address" not in metadata:
         raise InputError(f"input artifact {value.name} carries no address: its step did not publish one")
     return Reference(address=metadata["address"], digest=metadata["digest"], file=file)
-
-
-def _output(store: Store, record: Record) -> Reference:
-    return Reference(address=f"{store.url}/{record.folder}", digest=record.digest)

@@ -45,7 +45,7 @@ class Step:
     named: tuple[str, ...] = ()
     """Inputs that its record names and that are not staged."""
     standing: str | None = None
-    """A function (store, settings) -> JSON that tells what it reads of the store beside its inputs, for its key."""
+    """A function (store) -> JSON that tells what it reads of the store beside its inputs, for its key."""
     store: bool = False
     """Whether its function takes the `store`."""
     hands_on: tuple[str, ...] = ()
@@ -92,7 +92,7 @@ class Step:
         """What decides its outputs beside settings and inputs: sources by content, and what stands in the store, if
         that is looked at."""
         if self.standing:
-            return load_function(self.standing)(store, settings) if store else {}
+            return load_function(self.standing)(store) if store else {}
         return load_function(self.sources)(settings) if self.sources else {}
 
 

@@ -47,6 +47,11 @@ class Reference(_Frozen):
     digest: str
     file: str | None = None
 
+    @classmethod
+    def to(cls, store: Store, record: Record) -> Reference:
+        """The whole artifact of a record, in the store where it was found."""
+        return cls(address=f"{store.url}/{record.folder}", digest=record.digest)
+
 
 class Record(_Frozen):
     """What an artifact is, where its files are, and all that it was made from."""

@@ -117,7 +117,7 @@ def crown(store: Store, champion: Champion) -> Champion:
     )
 
 
-def standing(store: Store, settings: Any) -> dict[str, Any]:
+def standing(store: Store) -> dict[str, Any]:
     """What the step `champion` reads beside its settings: which champion there is, for its key."""
     champion = current(store)
     return {"champion": champion and champion.number}

@@ -44,7 +44,7 @@ def champion(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tel
         found |= _nothing(store, found[names.MODEL])
     folder = output[names.CHAMPION]
     (folder / CHAMPION_FILE).write_text(json.dumps(now and now.model_dump(mode="json"), indent=1) + "\n")
-    handed = {kind: _reference(*of).model_dump(mode="json") for kind, of in found.items()}
+    handed = {kind: Reference.to(*of).model_dump(mode="json") for kind, of in found.items()}
     (folder / HANDED_ON_FILE).write_text(json.dumps(handed, indent=1) + "\n")
     tell.fact("champion", now.number if now else 0)
 
@@ -53,10 +53,6 @@ def read(folder: Path) -> Champion | None:
     """The champion that the step found; none where there was none."""
     told = json.loads((folder / CHAMPION_FILE).read_text())
     return told and Champion.model_validate(told)
-
-
-def _reference(store: Store, record: Record) -> Reference:
-    return Reference(address=f"{store.url}/{record.folder}", digest=record.digest)
 
 
 def _model(address: str) -> tuple[Store, Record]:
@@ -82,7 +78,7 @@ def _known_models(store: Store) -> str:
 def _nothing(store: Store, model: tuple[Store, Record]) -> dict[str, tuple[Store, Record]]:
     """An index of nothing, its corpus, and the model that its questions are encoded with."""
     corpus = empty_corpus(store)
-    index = empty_index(store, _reference(*model), _reference(store, corpus), _width(model))
+    index = empty_index(store, Reference.to(*model), Reference.to(store, corpus), _width(model))
     return {names.INDEX: (store, index), names.PASSAGES: (store, corpus), names.CHAMPION_MODEL: model}
 
 

@@ -203,7 +203,8 @@ def cost_text(value: float, name: str) -> str:
     return size(value) if name.endswith("_bytes") else f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
 
 
-def _environment(contents: Contents) -> jinja2.Environment:
+def environment_of_pages() -> jinja2.Environment:
+    """What fills the templates: everything is escaped, and a name that is not given is an error."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("multiview.report"),
         autoescape=True,
@@ -211,7 +212,13 @@ def _environment(contents: Contents) -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"short": names.short, "shortened": shortened, "figure": figure, "cost": cost_text}
+    environment.filters |= {"short": names.short, "shortened": shortened}
+    return environment
+
+
+def _environment(contents: Contents) -> jinja2.Environment:
+    environment = environment_of_pages()
+    environment.filters |= {"figure": figure, "cost": cost_text}
     looks = [Look.of(system.place, contents.base) for system in contents.systems]
     environment.globals |= {
         "looks": looks, "pieces": pieces, "bars": bars, "counted": counted, "LONGEST": LONGEST,

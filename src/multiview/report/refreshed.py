@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import jinja2
 from markupsafe import Markup
 
 from multiview import names
@@ -16,8 +15,7 @@ from multiview.evaluation.tables import metric_names
 from multiview.refresh.deciding import Verdict
 from multiview.refresh.gate import TITLES, read_verdict
 from multiview.refresh.promote import PROMOTION_FILE
-from multiview.report.page import own
-from multiview.report.passages import shortened
+from multiview.report.page import environment_of_pages, own
 from multiview.report.summary import size
 
 COUNTS = {
@@ -45,26 +43,26 @@ def refresh_report(settings: Any, inputs: dict[str, Any], output: dict[str, Path
 
 def render(promotion: dict[str, Any], verdict: Verdict, changes: Record, index: Record) -> str:
     """The page. What a record does not tell is left out."""
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("multiview.report"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"short": names.short, "shortened": shortened}
     metrics = {"challenger": {name: found.challenger for name, found in verdict.metrics.items()}}
-    return environment.get_template("refresh.html").render(
-        style=Markup(own("report.css")),
-        outcome=TITLES[verdict.decision],
-        verdict=verdict,
-        promotion=promotion,
-        metrics={name: verdict.metrics[name] for name in metric_names(metrics)},
-        confidence=CONFIDENCE,
-        counts={called: changes.facts[name] for name, called in COUNTS.items() if name in changes.facts},
-        whole=changes.facts.get("full"),
-        rebuilt=index.facts.get("rebuilt"),
-        drift={name: index.facts[name] for name in ("drift_added", "drift_error") if name in index.facts},
-        index=f"{index.facts['passages']:,} passages, {index.facts['views']:,} views, "
-        f"{size(sum(file.bytes for file in index.files))}",
+    return (
+        environment_of_pages()
+        .get_template("refresh.html")
+        .render(
+            style=Markup(own("report.css")),
+            outcome=TITLES[verdict.decision],
+            verdict=verdict,
+            promotion=promotion,
+            metrics={name: verdict.metrics[name] for name in metric_names(metrics)},
+            confidence=CONFIDENCE,
+            counts={called: changes.facts[name] for name, called in COUNTS.items() if name in changes.facts},
+            whole=changes.facts.get("full"),
+            rebuilt=index.facts.get("rebuilt"),
+            drift={
+                name: index.facts[name]
+                for name in (names.DRIFT_ADDED, names.DRIFT_ERROR)
+                if name in index.facts
+            },
+            index=f"{index.facts['passages']:,} passages, {index.facts['views']:,} views, "
+            f"{size(sum(file.bytes for file in index.files))}",
+        )
     )
