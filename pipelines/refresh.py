@@ -5,6 +5,7 @@ from __future__ import annotations
 from multiview import names
 from multiview.config import Config
 from multiview.errors import InputError
+from multiview.evaluation.measured import measured
 from multiview.generation.sources import published
 from multiview.overrides import Overrides, merge, resolve
 from pipelines.plan import Output, Plan, Source, first_output
@@ -83,16 +84,13 @@ def refresh(overrides: Overrides) -> Plan:
 
 def _check_gate(config: Config) -> None:
     """Raises InputError for a metric of the gate that these settings do not measure."""
-    measured, depth = config.evaluation.at, config.evaluation.depth
+    at, depth = config.evaluation.at, config.evaluation.depth
+    known = measured(at, depth)
     for setting in ("drops", "least"):
         for name in getattr(config.gate, setting):
-            at = [k for k in measured if k <= depth]
-            known = [metric(k) for metric in (names.accuracy_at, names.recall_at) for k in at]
-            known += [metric(names.TOP) for metric in (names.mrr_at, names.ndcg_at) if depth >= names.TOP]
-            known += [names.recall_at(1000)] if depth >= 1000 and 1000 not in at else []
             if name not in known:
                 raise InputError(
-                    f"gate.{setting}: {name} is not measured: with evaluation.at={list(measured)} and "
+                    f"gate.{setting}: {name} is not measured: with evaluation.at={list(at)} and "
                     f"evaluation.depth={depth} there are {', '.join(known)}"
                 )
 

@@ -16,7 +16,6 @@ EVALUATION = "evaluation"
 COMPARISON = "comparison"
 REPORT = "report"
 CHECKPOINT = "checkpoint"
-CHANGES = "changes"
 VERDICT = "verdict"
 PROMOTION = "promotion"
 CHAMPION_MODEL = "champion_model"
@@ -86,10 +85,6 @@ EXPERIMENT = "multiview"
 
 IMAGE_VARIABLES = {False: "MULTIVIEW_CPU_IMAGE", True: "MULTIVIEW_GPU_IMAGE"}
 """The environment variable that names an image of steps, by whether it is that for GPUs."""
-
-
-TOP = 10
-"""Rank down to which reciprocal rank and nDCG look."""
 
 
 def accuracy_at(k: int) -> str:

@@ -18,6 +18,7 @@ from multiview.data.passages import read_passages
 from multiview.data.questions import Question, read_questions
 from multiview.errors import InputError
 from multiview.evaluation.best import BEST_FILE, FindViews, IndexViews, Span, write_best
+from multiview.evaluation.measured import accuracy_cuts
 from multiview.evaluation.metrics import Values, first_rank, gold_metrics, means, top_k_accuracy
 from multiview.evaluation.runs import write_qrels, write_run
 from multiview.negatives.filtering import answer_holding, positive_hits
@@ -142,7 +143,7 @@ def write_evaluation(
     first_gold = first_rank(gold_hits)
     rankings = {question.qid: _ranking(top, ids, row) for row, question in enumerate(questions)}
     gold = {question.qid: question.grades for question in questions}
-    at = sorted({k for k in settings.at if k <= settings.depth})
+    at = accuracy_cuts(settings.at, settings.depth)
     names = {qid: [name for name, _ in ranking] for qid, ranking in rankings.items()}
     answered = np.array([bool(question.answers) for question in questions])
     values = top_k_accuracy(first_answer, answered, at) | gold_metrics(names, gold, at, settings.depth)

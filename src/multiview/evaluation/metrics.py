@@ -11,12 +11,8 @@ import ir_measures
 import numpy as np
 from ir_measures import RR, R, nDCG
 
-from multiview.names import TOP, accuracy_at, mrr_at, ndcg_at, recall_at
-
-"""k of MRR and nDCG (MS MARCO and TREC DL; Dual Cross Encoder 4)."""
-
-DEEP = 1000
-"""k of the recall that is measured wherever the depth allows it (Dual Cross Encoder 4)."""
+from multiview.evaluation.measured import TOP, recall_cuts
+from multiview.names import accuracy_at, mrr_at, ndcg_at, recall_at
 
 Values = dict[str, np.ndarray]
 """Metric to the value of each question [q] float64, nan of those that it does not judge."""
@@ -63,8 +59,7 @@ def gold_metrics(
     run = {
         qid: {name: float(depth - rank) for rank, name in enumerate(rankings.get(qid, ()))} for qid in qrels
     }
-    at = sorted({*at, DEEP} if depth >= DEEP else set(at))
-    recalls = {R @ k: recall_at(k) for k in at}
+    recalls = {R @ k: recall_at(k) for k in recall_cuts(at, depth)}
     values = _by_question(recalls, qrels, run, list(gold))
     if depth >= TOP:
         # pytrec_eval knows no cut-off for the reciprocal rank: cut the run instead.

@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from multiview.evaluation.analyses.each_view import gold_recall, search_views
 from multiview.evaluation.analyses.subject import Findings, Subject
-from multiview.evaluation.metrics import TOP, accuracy, first_rank
+from multiview.evaluation.measured import TOP
+from multiview.evaluation.metrics import accuracy, first_rank
 from multiview.generation.metrics import diversity_levels, rouge_l_by_number, self_bleu
 from multiview.names import ROUGE_L, mrr_at, of_group, rouge_l_at
 from multiview.negatives.filtering import positive_hits

@@ -15,6 +15,7 @@ from multiview.config import Encode, Evaluation
 from multiview.data.answers import Mode
 from multiview.data.passages import Passage, PassageLookup
 from multiview.data.questions import Question
+from multiview.evaluation.measured import accuracy_cuts
 from multiview.model.layouts import Layout, TokenSequence, View, numbered_views
 from multiview.negatives.filtering import answer_holding, positive_numbers
 from multiview.search import TopPassages, rank_of
@@ -99,7 +100,7 @@ class Subject:
     @cached_property
     def at(self) -> list[int]:
         """The k of top-k accuracy that the retrieved depth allows."""
-        return sorted({k for k in self.settings.at if k <= self.settings.depth})
+        return accuracy_cuts(self.settings.at, self.settings.depth)
 
     @cached_property
     def answered(self) -> np.ndarray:
