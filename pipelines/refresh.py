@@ -23,9 +23,9 @@ def refresh(overrides: Overrides) -> Plan:
     config = resolve(merge(OWN, overrides))
     _check_gate(config)
     plan = Plan("refresh")
-    plan.add("split", "split", config)
-    passages = Output("split", names.PASSAGES)
     plan.add("champion", "champion", config)
+    plan.add("split", "split-again", config, known=Output("champion", names.PASSAGES))
+    passages = Output("split", names.PASSAGES)
     old, model = Output("champion", names.INDEX), Output("champion", names.MODEL)
     changes = first_output(
         plan.add("challenger/changes", "changes", config, index=old, model=model, passages=passages)

@@ -5,13 +5,17 @@ import sys
 import zipfile
 from itertools import pairwise
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nltk.tokenize import sent_tokenize
 
 from multiview.data import punkt
-from multiview.data.sentences import iterate_sentence_ends, sentence_ends
+from multiview.data.passages import SCHEMA, content_hash
+from multiview.data.sentences import KnownSentences, SplitSentences, iterate_sentence_ends, sentence_ends
+from multiview.data.shards import finished
 from multiview.errors import InputError
 
 pieces = st.sampled_from(
@@ -109,3 +113,34 @@ def test_the_step_is_imported_without_what_it_does_not_need():
         "print([m for m in ('torch', 'transformers', 'mlflow', 'nltk', 'faiss') if m in sys.modules])"
     )
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
+
+
+def kept(folder, texts: list[str]) -> None:
+    """A shard of passages with these texts."""
+    table = pa.table(
+        {"id": texts, "title": [""] * len(texts), "text": texts}, schema=pa.schema(list(SCHEMA)[:3])
+    )
+    finished_table, _ = finished(table, SplitSentences("english"))
+    pq.write_table(finished_table, folder / "shard-00.parquet")
+
+
+TEXTS = st.lists(st.lists(pieces, max_size=6).map("".join), max_size=8)
+
+
+@settings(max_examples=60, deadline=None)
+@given(before=TEXTS, now=TEXTS)
+def test_known_sentences_are_those_that_splitting_gives_and_only_the_others_are_split(
+    tmp_path_factory, before, now
+):
+    folder, asked = tmp_path_factory.mktemp("known"), []
+
+    def split(texts, hashes):
+        asked.extend(texts)
+        return SplitSentences("english")(texts, hashes)
+
+    kept(folder, before)
+    hashes = [content_hash("", text) for text in now]
+    assert KnownSentences(folder, split)(now, hashes).to_pylist() == [
+        list(sentence_ends(text)) for text in now
+    ]
+    assert asked == [text for text in now if text not in before]

@@ -11,10 +11,13 @@ import pytest
 from multiview import collecting, load, names
 from multiview.artifacts.record import read_record
 from multiview.artifacts.store import LocalStore
+from multiview.data import sentences
 from multiview.errors import InputError
 from multiview.lineage import flaws, trace
+from multiview.overrides import merge, resolve
 from multiview.refresh.champions import champion_file, current, numbers, rollback
-from tests.pipelines.inprocess import Records
+from pipelines.plan import Plan
+from tests.pipelines.inprocess import Records, run_plan
 from tests.refresh.pipeline import World
 from tests.tiny import tiny_bert
 
@@ -82,6 +85,31 @@ def test_what_changed_is_encoded_and_the_index_is_that_of_a_rebuild(world: World
     champion = current(world.store)
     assert champion is not None and (champion.number, champion.predecessor) == (2, 1)
     assert decision(world, rebuilt) == "keep", "the rebuild changed nothing"
+
+
+def test_the_corpus_is_cut_as_split_cuts_it_and_only_what_changed_is_split_into_sentences(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts: list[str] = []
+    split = sentences.SplitSentences.__call__
+    monkeypatch.setattr(
+        sentences.SplitSentences,
+        "__call__",
+        lambda self, given, hashes: texts.extend(given) or split(self, given, hashes),
+    )
+    world.change(2, words="It was changed. Twice.")
+    world.add("new-1")
+    before = current(world.store)
+    assert before is not None
+    again = world.refresh()["split"]
+    assert texts == [world.rows[2]["text"], world.rows[-1]["text"]]
+    assert again[names.PASSAGES].inputs["known"][0].address == before.passages.address
+    plan = Plan("split")
+    plan.add("split", "split", resolve(merge(world.settings, {"questions": {"max_missing_gold": 1.0}})))
+    anew = run_plan(plan, world.store, "split")["split"]
+    assert {kind: record.digest for kind, record in again.items()} == {
+        kind: record.digest for kind, record in anew.items()
+    }
 
 
 def test_nothing_changed_nothing_is_promoted(world: World) -> None:
@@ -203,8 +231,9 @@ def test_what_is_collected_is_missed_by_nobody(world: World) -> None:
     lineage = trace([champion.index])
     assert {node.record.kind for node in lineage.nodes if node.collected} == gone
     assert list(flaws(lineage)) == []
-    (old,) = (node for node in lineage.nodes if node.last)
-    assert old.record.kind == names.INDEX and old.inputs == {}
+    last = [node for node in lineage.nodes if node.last]
+    assert {node.record.kind for node in last} == {names.INDEX, names.PASSAGES}
+    assert all(node.inputs == {} for node in last), "or it would grow with every refresh"
 
     world.add("new-2")
     records = world.refresh()

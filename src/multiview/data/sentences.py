@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from multiview.data import punkt
+from multiview.data.passages import shard_files
+
+ENDS = pa.list_(pa.int32())
+"""Sentence ends of a passage, in shards."""
+
+SentencesOf = Callable[[Sequence[str], Sequence[str]], pa.Array]
+"""From texts and their content hashes to their sentence ends [texts] of `ENDS`."""
 
 
 def sentence_ends(text: str, language: str = "english") -> tuple[int, ...]:
@@ -24,3 +36,39 @@ def iterate_sentence_ends(texts: Iterable[str], language: str = "english") -> It
     for text in texts:
         starts = [start for start, _ in tokenizer.span_tokenize(text)]
         yield (*starts[1:], len(text)) if text else ()
+
+
+class SplitSentences:
+    """Sentence ends by NLTK's tokenizer for a language."""
+
+    def __init__(self, language: str) -> None:
+        self._language = language
+
+    def __call__(self, texts: Sequence[str], hashes: Sequence[str]) -> pa.Array:
+        return pa.array(map(list, iterate_sentence_ends(texts, self._language)), ENDS)
+
+
+class KnownSentences:
+    """Sentence ends of the passages in the shards of `folder`, by content hash; `otherwise` is asked for the others.
+
+    In memory are the hashes and ends of the folder's passages.
+    """
+
+    def __init__(self, folder: Path, otherwise: SentencesOf) -> None:
+        columns = ["content_hash", "sentence_ends"]
+        known = pa.concat_tables(pq.read_table(file, columns=columns) for file in shard_files(folder))
+        hashes = known["content_hash"].to_numpy().astype("S32")
+        order = np.argsort(hashes)
+        self._hashes, self._otherwise = hashes[order], otherwise
+        self._ends = known["sentence_ends"].cast(ENDS).take(pa.array(order)).combine_chunks()
+
+    def __call__(self, texts: Sequence[str], hashes: Sequence[str]) -> pa.Array:
+        if not len(self._hashes):
+            return self._otherwise(texts, hashes)
+        wanted = np.array(hashes, "S32")
+        at = np.searchsorted(self._hashes, wanted).clip(max=len(self._hashes) - 1)
+        known = self._hashes[at] == wanted
+        new = np.flatnonzero(~known)
+        fresh = self._otherwise([texts[row] for row in new], [hashes[row] for row in new])
+        ends = pa.concat_arrays([self._ends.take(pa.array(at[known])), fresh])
+        return ends.take(pa.array(np.argsort(np.concatenate([np.flatnonzero(known), new]))))

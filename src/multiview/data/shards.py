@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from multiview.data.passages import ROW_GROUP, SCHEMA, content_hash, shard_name
-from multiview.data.sentences import iterate_sentence_ends
+from multiview.data.sentences import SentencesOf
 from multiview.errors import InputError
 
 
@@ -29,7 +29,7 @@ def write_shards(
     count: int,
     shards: int,
     folder: Path,
-    language: str,
+    sentences_of: SentencesOf,
     progress: Callable[[int, int, str], None],
 ) -> int:
     """Write the `count` passages of `tables` as shards, and say how many sentences they have.
@@ -43,7 +43,7 @@ def write_shards(
             writer = None
             for first in range(0, size, ROW_GROUP):
                 group = rows.take(min(ROW_GROUP, size - first))
-                table, found = finished(group, language)
+                table, found = finished(group, sentences_of)
                 if writer is None:
                     file = Path(folder) / shard_name(number)
                     writer = stack.enter_context(pq.ParquetWriter(file, table.schema, compression="zstd"))
@@ -72,11 +72,11 @@ class Rows:
         return rows.slice(0, number).combine_chunks()
 
 
-def finished(table: pa.Table, language: str) -> tuple[pa.Table, int]:
+def finished(table: pa.Table, sentences_of: SentencesOf) -> tuple[pa.Table, int]:
     """The table with sentence ends and content hashes, and how many sentences it has."""
     titles, texts = table.column("title").to_pylist(), table.column("text").to_pylist()
-    ends = pa.array(map(list, iterate_sentence_ends(texts, language)), pa.list_(pa.int32()))
-    hashes = pa.array(map(content_hash, titles, texts), pa.string())
+    hashes = list(map(content_hash, titles, texts))
+    ends = sentences_of(texts, hashes)
     table = table.add_column(3, SCHEMA.field("sentence_ends"), ends)
-    table = table.add_column(4, SCHEMA.field("content_hash"), hashes)
+    table = table.add_column(4, SCHEMA.field("content_hash"), pa.array(hashes, pa.string()))
     return table, pc.sum(pc.list_value_length(ends)).as_py()

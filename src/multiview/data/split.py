@@ -9,17 +9,21 @@ from typing import Any
 
 import pyarrow as pa
 
+from multiview.artifacts.record import load_record
 from multiview.data import checking, passages, punkt, questions, shards
 from multiview.data.corpus import Corpus
 from multiview.data.questions import Question
 from multiview.data.reading import sources
 from multiview.data.reading.problems import Problems
 from multiview.data.reading.readers import PASSAGE_COLUMNS, UNKNOWN_JUDGED
+from multiview.data.sentences import KnownSentences, SentencesOf, SplitSentences
 from multiview.errors import InputError
 
 
 def split(settings: Any, inputs: Mapping[str, Any], output: Mapping[str, Path], tell: Any) -> None:
     """Read, check and cut the corpus and the questions (`settings.corpus`, `settings.questions`).
+
+    Input `known`, if there is one, is an earlier corpus: sentences of passages that it holds are not split again.
 
     Writes the passages' shards into `output["passages"]`, `questions.parquet` into
     `output["train_questions"]` and `output["dev_questions"]`. The files are read twice, first to
@@ -51,9 +55,8 @@ def split(settings: Any, inputs: Mapping[str, Any], output: Mapping[str, Path], 
 
     count = len(wanted)
     tables = _wanted_tables(corpus, wanted, seen.extra)
-    sentences = shards.write_shards(
-        tables, count, number, output["passages"], settings.corpus.language, tell.progress
-    )
+    sentences_of = _sentences_of(settings.corpus, inputs.get("known"))
+    sentences = shards.write_shards(tables, count, number, output["passages"], sentences_of, tell.progress)
     questions.write_questions(chosen.train, output["train_questions"])
     questions.write_questions(chosen.dev, output["dev_questions"])
 
@@ -151,6 +154,17 @@ def _choose(section: Any, train: list[Question], dev: list[Question], seen: chec
 
 
 # --- passages ----------------------------------------------------------------------------------
+
+
+def _sentences_of(section: Any, known: Any) -> SentencesOf:
+    """What splits sentences, or finds those of passages that were split for this language before."""
+    split = SplitSentences(section.language)
+    if known is None:
+        return split
+    _, record = load_record(known.address)
+    before = record.config.get("corpus", {}).get("language")  # not told where it is the default
+    same = before == section.key_settings().get("language")
+    return KnownSentences(known.path, split) if same else split
 
 
 def _wanted_tables(corpus: Corpus, wanted: Collection[str], extra: pa.Schema) -> Iterator[pa.Table]:
