@@ -36,6 +36,7 @@ ENCODE = "challenger/encode"
 @dataclass(frozen=True)
 class Cost:
     encoded: int
+    split_seconds: float
     encode_seconds: float
     """Of the shards, one after another."""
     index_seconds: float
@@ -50,6 +51,7 @@ class Cost:
         index = by_path["challenger/index"]
         return cls(
             sum(load_record(s.outputs[names.EMBEDDINGS].address)[1].facts["passages"] for s in shards),
+            _seconds(by_path["split"]),
             sum(_seconds(state) for state in shards),
             _seconds(index),
             wall,
@@ -132,10 +134,13 @@ def main(
             "refresh": Cost.of(*run(refresh(first), first, store)),
             "rebuild": Cost.of(*run(refresh(whole), whole, rebuilt)),
         }
-    print("\n|  | passages encoded | encoding, s | index, s | whole run, s |\n|---|---|---|---|---|")
+    print(
+        "\n|  | passages encoded | split, s | encoding, s | index, s | whole run, s |\n|---|---|---|---|---|---|"
+    )
     for name, cost in costs.items():
         print(
-            f"| {name} | {cost.encoded:,} | {cost.encode_seconds:.1f} | {cost.index_seconds:.1f} | {cost.wall_seconds:.1f} |"
+            f"| {name} | {cost.encoded:,} | {cost.split_seconds:.1f} | {cost.encode_seconds:.1f} | "
+            f"{cost.index_seconds:.1f} | {cost.wall_seconds:.1f} |"
         )
     ours, whole_cost = costs["refresh"], costs["rebuild"]
     same = "the same to the byte" if ours.digest == whole_cost.digest else "NOT the same bytes"

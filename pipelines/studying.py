@@ -104,14 +104,16 @@ def summary(prospects: Mapping[str, list[Prospect]]) -> Iterator[str]:
 
 
 def rows_of(row: str, plan: Plan) -> dict[str, str]:
-    """The paths of a plan's evaluations by the names of their rows: `row`, or `row/SYSTEM` where there are several.
+    """The paths of a plan's evaluations, after the last round, by the names of their rows: `row`, or `row/SYSTEM` where there are several.
 
     Raises InputError for a pipeline without one.
     """
-    paths = [path for path, node in plan.nodes.items() if names.EVALUATION in node.step.outputs]
-    if not paths:
+    last = {
+        path.split("/")[0]: path for path, node in plan.nodes.items() if names.EVALUATION in node.step.outputs
+    }
+    if not last:
         raise InputError(f"{row}: its pipeline evaluates nothing, so there is nothing to compare")
-    return {row if len(paths) == 1 else f"{row}/{path.split('/')[0]}": path for path in paths}
+    return {row if len(last) == 1 else f"{row}/{system}": path for system, path in last.items()}
 
 
 def evaluations_of(rows: Mapping[str, str], states: Sequence[StepState]) -> dict[str, Reference]:

@@ -172,10 +172,20 @@ def add_system(plan: Plan, system: str, config: Config, data: Data) -> Output:
             )
         )
         index = add_index(plan, f"{system}/round-{number}", config, model, data)
+        if config.evaluation.each_round and number < config.train.rounds:
+            between = config.evaluation.model_copy(update={"analyses": ()})
+            measured = config.model_copy(update={"evaluation": between})
+            add_evaluation(plan, f"{system}/round-{number}", measured, model, index, data)
     if index is None:
         index = add_index(plan, f"{system}/round-0", config, model, data)
+    return add_evaluation(plan, f"{system}/round-{config.train.rounds}", config, model, index, data)
+
+
+def add_evaluation(
+    plan: Plan, place: str, config: Config, model: Source, index: Output, data: Data
+) -> Output:
     evaluation = plan.add(
-        f"{system}/round-{config.train.rounds}/evaluate",
+        f"{place}/evaluate",
         "evaluate",
         config,
         model=model,

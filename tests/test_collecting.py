@@ -14,7 +14,7 @@ from multiview.artifacts.record import Reference, read_record
 from multiview.artifacts.store import LocalStore, Store
 from multiview.refresh.champions import crown, rollback
 from multiview.runs import Run, StepState, write_run, write_state
-from tests.refresh.test_champions import artifact, champion
+from tests.refresh.crowned import artifact, champion
 
 DAYS = 7.0
 

@@ -25,8 +25,8 @@ from multiview.runner import StepTeller, run_step
 from pipelines import __main__ as pipelines
 from pipelines.factories import PIPELINES
 from pipelines.training import training
+from tests.data.reading import beir, biencoder, marco, put
 from tests.data.small import passage_rows, question_rows, write
-from tests.data.test_formats import beir, biencoder, marco, put
 from tests.pipelines.inprocess import run_plan
 from tests.pipelines.world import ROOT, World
 from tests.servers import mlflow_server, new_database

@@ -57,7 +57,8 @@ TAG_IMAGE = "image"
 TAG_ERROR = "error"
 TAG_DECISION = "decision"
 """Of a refresh: promote, refuse or keep."""
-OUTPUT_TAG = "output."
+ADDRESS_TAG = "output."
+"""How the tags begin that have the addresses of a step's outputs."""
 WARNING_TAG = "warning."
 
 # Tags that programs read and persons need not see: MLflow's pages hide what begins with `mlflow.`.
@@ -68,6 +69,7 @@ TAG_FILES = "mlflow.multiview.files"
 TAG_SHIPPED = "mlflow.multiview.shipped"
 TAG_NOTED = "mlflow.multiview.noted"
 INPUT_TAG = "mlflow.multiview.input."
+OUTPUT_TAG = "mlflow.multiview.output."
 
 # Tag of a registered model's version: the address of the index that it answers from.
 TAG_INDEX = "multiview.index"

@@ -12,8 +12,8 @@ from multiview.cli import app, run_app
 from multiview.config import Config
 from multiview.data.inspection import Lengths, inspect, uses_of
 from multiview.overrides import gather, validate
+from tests.data.reading import beir, biencoder, marco, put
 from tests.data.small import Done, passage_rows, question_rows, settings, small_files, write
-from tests.data.test_formats import beir, biencoder, marco, put
 
 
 def inspected(*words: str, capsys, monkeypatch, status: int = 0) -> str:

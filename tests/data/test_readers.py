@@ -274,3 +274,30 @@ def test_of_a_large_parquet_file_a_piece_is_held(tmp_path, group):
     held += tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert rows == 20_000 and held < 15 << 20
+
+
+@pytest.mark.parametrize("column", ["text", "title"])
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ([1, 2], "int64"),
+        ([1.5, None], "double"),
+        ([True, False], "bool"),
+        ([["a"], []], "list<element: string>"),
+    ],
+)
+def test_a_text_is_text_and_numbers_may_be_titles(tmp_path, column, values, kind):
+    columns = {"id": [7, 8], "title": ["", ""], "text": ["one", "two"], column: values}
+    file = parquet(tmp_path / "p.parquet", **columns)
+    if column == "title" and kind.isalnum():
+        assert [row["title"] for row in passages(file)] == [
+            "" if value is None else str(value).lower() for value in values
+        ]
+        return
+    with pytest.raises(InputError, match=rf"p\.parquet: column '{column}' is {kind}, not text"):
+        passages(file)
+
+
+def test_a_column_of_nulls_is_text_that_is_missing(tmp_path):
+    file = parquet(tmp_path / "p.parquet", id=["a"], text=pa.nulls(1))
+    assert passages(file) == [{"id": "a", "title": "", "text": ""}]

@@ -23,8 +23,8 @@ from multiview.data.sentences import sentence_ends
 from multiview.data.shards import shard_sizes
 from multiview.data.split import fingerprint
 from multiview.errors import InputError
+from tests.data.reading import put
 from tests.data.small import Done, passage_rows, question_rows, settings, small_files, write
-from tests.data.test_formats import put
 
 
 @pytest.fixture

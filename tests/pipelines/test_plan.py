@@ -19,6 +19,7 @@ from pipelines.factories import PIPELINES
 from pipelines.kubeflow import compile_plan
 from pipelines.plan import Output, Plan
 from pipelines.rerun import cut
+from pipelines.studying import rows_of
 from pipelines.training import comparison, training
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -64,6 +65,21 @@ def test_rounds_shape_the_dag(rounds, steps):
     plan = training({"train": {"rounds": rounds}})
     assert len(plan.nodes) == steps
     assert list(plan.nodes)[-1] == f"camvr/round-{rounds}/evaluate"
+
+
+def test_every_round_is_measured_where_that_is_asked_for():
+    plan, usual = training({"evaluation": {"each_round": True}}), training({})
+    first, last = (plan.nodes[f"camvr/round-{number}/evaluate"] for number in (1, 2))
+    assert set(plan.nodes) - set(usual.nodes) == {first.path}
+    assert first.inputs["index"] == plan.nodes["camvr/round-2/mine"].inputs["index"], (
+        "no other index is built"
+    )
+    assert json.loads(first.config)["evaluation"]["analyses"] == []
+    settings = [
+        node.step.key_settings(node.step.parse(node.config)) for node in (last, usual.nodes[last.path])
+    ]
+    assert settings[0] == settings[1], "the last evaluation is found again"
+    assert rows_of("seed-1", plan) == {"seed-1": last.path}
 
 
 def test_round_two_may_have_settings_of_its_own():

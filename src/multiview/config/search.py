@@ -75,6 +75,8 @@ class Evaluation(Section):
     """Retrieved passages a question; metrics at a k beyond it are left out."""
     at: tuple[Annotated[int, Field(ge=1)], ...] = (1, 5, 20, 100)
     """Values of k for top-k accuracy and gold-passage recall."""
+    each_round: Annotated[bool, HOW] = False
+    """Measure the model of every round, on the index that the next one's negatives are mined with; analyses are the last one's alone. *Ours.*"""
     analyses: tuple[Analysis, ...] = get_args(Analysis)
     """Analyses of a model (docs/analyses.md); one that does not suit the model is left out, and the step says why."""
     divergence_passages: Annotated[int, Field(ge=1)] = 1000

@@ -68,7 +68,7 @@ class KnownSentences:
         wanted = np.array(hashes, "S32")
         at = np.searchsorted(self._hashes, wanted).clip(max=len(self._hashes) - 1)
         known = self._hashes[at] == wanted
-        new = np.flatnonzero(~known)
+        new = np.flatnonzero(~known).tolist()
         fresh = self._otherwise([texts[row] for row in new], [hashes[row] for row in new])
         ends = pa.concat_arrays([self._ends.take(pa.array(at[known])), fresh])
         return ends.take(pa.array(np.argsort(np.concatenate([np.flatnonzero(known), new]))))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -16,6 +15,7 @@ from multiview.events import read_events
 from multiview.runs import Run, StepState
 from multiview.steps import STEPS
 from multiview.tracking import notes
+from multiview.tracking.headlines import headlines_of
 
 DIGEST_LENGTH = 32
 """MLflow takes dataset digests of at most 36 characters; the whole one is in a tag."""
@@ -29,12 +29,6 @@ READ = (
     names.PROMOTION,
 )
 """Kinds of artifacts with files that a person reads."""
-
-HEADLINES = (*names.SHORT, names.ROUGE_L, names.SELF_BLEU)
-"""How the metrics of an evaluation begin that also stand in the parent; those of analyses would drown them."""
-
-BY_ROUND = ("loss", "in_batch_accuracy", "fallback_share", "temperature")
-"""Metrics of a training of which the last value of each round also stands in the parent."""
 
 
 class Contents:
@@ -66,6 +60,7 @@ class Contents:
                 wanted[f"{names.INPUT_TAG}{name}.{number:03d}"] = reference.model_dump_json()
         for kind, reference in state.outputs.items():
             wanted[f"{names.OUTPUT_TAG}{kind}"] = reference.model_dump_json()
+            wanted[f"{names.ADDRESS_TAG}{kind}"] = reference.address
         for number, event in enumerate(event for event in events if event["event"] == "warning"):
             wanted[f"{names.WARNING_TAG}{number}"] = event["text"]
         wanted[names.TAG_SHIPPED] = str(len(events))
@@ -83,11 +78,8 @@ class Contents:
             self.client.log_batch(run, params=[Param(n, v[:6000]) for n, v in part])
         for part in parts(metrics, 1000):
             self.client.log_batch(run, metrics=part)
-        if summary := _summary(state, [metric for _, metric in told]):
-            prefix = "" if len(self.run.architectures) == 1 else f"{state.path.split('/')[0]}/"
-            step = round_of(state.path, self.run.steps)
-            named = [Metric(f"{prefix}{m.key}", m.value, m.timestamp, step) for m in summary]
-            self.client.log_batch(parent, metrics=named)
+        if headlines := headlines_of(self.run, state, [metric for _, metric in told]):
+            self.client.log_batch(parent, metrics=headlines)
         for part in parts(list(new.items()), 100):
             self.client.log_batch(run, tags=[RunTag(k, v) for k, v in part])
         if names.TAG_ERROR in tags and not state.error:
@@ -219,27 +211,6 @@ class Contents:
                         for told in (run, parent) if kind == names.REPORT else (run,):
                             self.client.log_artifact(told, str(folder / file.path), place)
         self.client.set_tag(run, names.TAG_FILES, len(state.outputs))
-
-
-def _summary(state: StepState, metrics: list[Any]) -> list[Any]:
-    """What the parent is told of a step's metrics when it has ended: an evaluation's but for those of its analyses,
-    the last ones of a training."""
-    if state.status not in ("done", "found"):
-        return []
-    if state.step.startswith("evaluate"):
-        return [metric for metric in metrics if metric.key.startswith(HEADLINES)]
-    if state.step == "train":
-        return list({metric.key: metric for metric in metrics if metric.key in BY_ROUND}.values())
-    return []
-
-
-def round_of(path: str, steps: Iterable[str]) -> int:
-    """The round of a step that its system does in several: 2 of `camvr/round-2/train` where `steps` has a
-    `camvr/round-1/train`. Else 0, of which MLflow draws a bar and no chart with one point."""
-    form = r"/round-(\d+)/"
-    same = [step for step in steps if re.sub(form, "/", step) == re.sub(form, "/", path)]
-    found = re.search(form, path)
-    return int(found[1]) if found and len(same) > 1 else 0
 
 
 def _kind(reference: Reference) -> str:

@@ -150,6 +150,16 @@ def _needed(
 # --- passages ----------------------------------------------------------------------------------
 
 
+def _as_strings(column: pa.ChunkedArray, numbers: bool) -> pa.ChunkedArray | None:
+    """None for lists and the like, and for numbers unless they may stand for themselves, as in ids."""
+    if pa.types.is_primitive(column.type) and not numbers:
+        return None
+    try:
+        return column.cast(pa.string())
+    except pa.ArrowException:
+        return None
+
+
 def _as_passages(table: pa.Table, columns: Mapping[str, str], file: str) -> pa.Table:
     """Our three columns as strings, then the rest."""
     present = table.column_names
@@ -163,13 +173,12 @@ def _as_passages(table: pa.Table, columns: Mapping[str, str], file: str) -> pa.T
             ours[name] = pa.array([""] * table.num_rows, pa.string())
             continue
         column = table.column(found[name])
-        try:
-            ours[name] = column.cast(pa.string())
-        except pa.ArrowException:
+        strings = _as_strings(column, numbers=name != "text")
+        if strings is None:
             raise InputError(
                 f"{base_name(file)}: column {found[name]!r} is {column.type}, not text; see corpus.columns"
-            ) from None
-        ours[name] = ours[name].fill_null("")
+            )
+        ours[name] = strings.fill_null("")
     if len(set(present)) < len(present):
         raise InputError(f"{base_name(file)}: two columns of one name among {', '.join(present)}")
     taken = {*found.values(), *PASSAGE_COLUMNS, *DERIVED_COLUMNS}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -41,6 +42,8 @@ ANALYSES: dict[Analysis, Callable[[Subject], Findings]] = {
     "speed": speed,
 }
 
+SHOWN = 5
+"""Largest k of the figures of views and groups that MLflow is told."""
 
 CAPTIONS = {
     "query_diversity": "Gold passages in five levels of their queries' self-BLEU-4: ROUGE-L, and the whole index's MRR@10."
@@ -48,10 +51,20 @@ CAPTIONS = {
 """Of tables that their analysis's first line does not speak of."""
 
 
+def told(metrics: Mapping[str, float], at: Sequence[int]) -> dict[str, float]:
+    """All but figures at other k than `SHOWN`, or the largest below it that is measured.
+
+    The tables have every k: MLflow's hundreds of charts would hide the few that are looked at.
+    """
+    k = max((k for k in at if k <= SHOWN), default=min(at, default=SHOWN))
+    cuts = {name: re.search(r"\b(?:accuracy|recall|padding_overlap)_at_(\d+)$", name) for name in metrics}
+    return {name: value for name, value in metrics.items() if not (cut := cuts[name]) or int(cut[1]) == k}
+
+
 def analyse(folder: Path, subject: Subject) -> None:
     """Run `settings.analyses` and write `analyses/metrics.json`, `tables.md` and `<table>.parquet` into `folder`.
 
-    Metrics are told; so are, as facts, times and `analyses_left_out`: name to reason. No analysis asked for, no folder.
+    Metrics are told (see `told`); so are, as facts, times and `analyses_left_out`: name to reason. No analysis asked for, no folder.
     """
     if not subject.settings.analyses:
         return
@@ -76,7 +89,7 @@ def analyse(folder: Path, subject: Subject) -> None:
             subject.tell.fact(fact, value)
     (place / METRICS_FILE).write_text(json.dumps(metrics, indent=1, sort_keys=True) + "\n")
     (place / TABLES_FILE).write_text(page(tables))
-    for name, value in metrics.items():
+    for name, value in told(metrics, subject.at).items():
         subject.tell.metric(name, value)
     if left_out:
         subject.tell.fact("analyses_left_out", left_out)

@@ -1,99 +1,18 @@
 """What made an artifact, and that it is all still there: over a small run of steps that need no model."""
 
-import io
 import json
-import shutil
-import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from mlflow import MlflowClient
-from rich.console import Console
 
-from multiview import cli, tracking
 from multiview.artifacts.attempt import Attempt
 from multiview.artifacts.record import Record, Reference, parse_record
 from multiview.artifacts.store import LocalStore
 from multiview.errors import InputError
-from multiview.lineage import Lineage, corpus_name, corpus_of, flaws, reference_of, trace
-from multiview.lineage_text import as_json, print_lineage
-from multiview.named import artifacts_named
-from multiview.overrides import resolve
-from multiview.runs import Run, write_run
-from pipelines.plan import Output, Plan, Source
-from tests.corpus import squad_corpus
-from tests.pipelines.inprocess import run_plan
-from tests.servers import new_database
-
-RUN = "bm25-1"
-PATHS = ["split", "bm25-negatives", "one/evaluate", "two/evaluate", "compare"]
-
-
-@dataclass
-class World:
-    store: LocalStore
-    records: dict[str, dict[str, Record]]
-
-    def address(self, path: str, kind: str) -> str:
-        return f"{self.store.url}/{self.records[path][kind].folder}"
-
-    @property
-    def comparison(self) -> str:
-        return self.address("compare", "comparison")
-
-    def traced(self) -> Lineage:
-        return trace([reference_of(self.comparison)])
-
-    def file(self, path: str, kind: str) -> Path:
-        """An artifact's record."""
-        return self.store.root / self.records[path][kind].folder / "artifact.json"
-
-    def rewrite(self, path: str, kind: str, **changes) -> None:
-        """Another record in its place, with a seal of its own."""
-        record = self.records[path][kind].model_copy(update=changes)
-        self.file(path, kind).write_bytes(record.to_json())
-
-
-def make(folder: Path) -> World:
-    """Two BM25 evaluations with other settings, and their comparison, made by the real steps."""
-    train, dev = squad_corpus(folder, passages=12)
-    given = {
-        "corpus": {"source": [str(train), str(dev)]},
-        "questions": {"source": str(train), "dev_source": str(dev)},
-        "evaluation": {"depth": 5},
-        "bm25": {"depth": 5},
-        "comparison": {"rows": ("one", "two"), "resamples": 100},
-    }
-    config, other = resolve(given), resolve(given | {"bm25": {"k1": 0.5}})
-    plan, passages, asked = Plan("bm25"), Output("split", "passages"), Output("split", "dev_questions")
-    plan.add("split", "split", config)
-    questions = Output("split", "train_questions")
-    plan.add("bm25-negatives", "bm25-negatives", config, passages=passages, questions=questions)
-    for row, own in (("one", config), ("two", other)):
-        plan.add(f"{row}/evaluate", "evaluate-bm25", own, passages=passages, questions=asked)
-    rows: list[Source] = [Output(f"{row}/evaluate", "evaluation") for row in ("one", "two")]
-    plan.add("compare", "compare", config, evaluations=rows)
-    store = LocalStore(folder / "store")
-    write_run(store, Run(id=RUN, pipeline="bm25", config=given, steps=PATHS))
-    return World(store, run_plan(plan, store, RUN))
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory) -> World:
-    return make(tmp_path_factory.mktemp("made"))
-
-
-@pytest.fixture
-def world(made, tmp_path) -> Iterator[World]:
-    """A copy in another place, to be damaged; where records say that inputs are, there is nothing any more."""
-    shutil.copytree(made.store.root, tmp_path / "store")
-    away = made.store.root.rename(made.store.root.with_name("away"))
-    yield World(LocalStore(tmp_path / "store"), made.records)
-    away.rename(made.store.root)
+from multiview.lineage import corpus_name, corpus_of, flaws, reference_of, trace
+from multiview.lineage_text import as_json
+from tests.lineage.world import World, remove_record, shorten_file
 
 
 def test_all_that_made_an_artifact_is_there_once(made):
@@ -187,15 +106,6 @@ def remove_file(world: World) -> None:
 
 def add_file(world: World) -> None:
     (world.store.root / world.records["split"]["passages"].data / "shard-99.parquet").write_bytes(b"more")
-
-
-def shorten_file(world: World) -> None:
-    file = world.store.root / world.records["one/evaluate"]["evaluation"].data / "run.trec"
-    file.write_bytes(file.read_bytes()[:-1])
-
-
-def remove_record(world: World) -> None:
-    world.file("two/evaluate", "evaluation").unlink()
 
 
 def replace_input(world: World) -> None:
@@ -300,112 +210,3 @@ def test_one_file_of_an_artifact_may_be_what_was_read(tmp_path):
 
 
 # What is printed.
-
-
-def printed(lineage: Lineage) -> str:
-    console = Console(file=io.StringIO(), width=80, highlight=False)
-    print_lineage(console, lineage)
-    assert isinstance(console.file, io.StringIO)
-    return console.file.getvalue()
-
-
-def test_the_tree_shows_settings_sources_and_what_is_shared(made):
-    text = printed(made.traced())
-    lines = text.splitlines()
-    for path, kind in (("compare", "comparison"), ("two/evaluate", "evaluation"), ("split", "passages")):
-        record = made.records[path][kind]
-        line = next(line for line in lines if f"{kind}/{record.key}" in line)
-        assert record.digest[:12] in line
-    assert "bm25.k1=0.5" in text and text.count("evaluation.depth=5") == 2
-    train = made.records["split"]["passages"].sources["corpus"][0]["sha256"]
-    assert f"corpus: train.json {train[:12]}, dev.json" in text
-    passages = made.records["split"]["passages"]
-    whole = [line for line in lines if f"passages: passages/{passages.key}" in line]
-    assert len(whole) == 2 and "rows" in whole[0] and whole[1].endswith("(above)")
-    assert text.rstrip().splitlines()[-1].startswith("5 artifacts, ")
-
-
-def test_json_has_every_record_and_can_be_walked(made):
-    found = json.loads(as_json(made.traced(), []))
-    artifacts = {artifact["address"]: artifact for artifact in found["artifacts"]}
-    (root,) = found["roots"]
-    read = artifacts[root["address"]]["inputs"]["evaluations"]
-    assert [artifacts[one["address"]]["config"]["bm25"] for one in read] == [{"depth": 5}, {"k1": 0.5}]
-    assert found["flaws"] == []
-
-
-# What is meant, on the command line.
-
-
-@pytest.fixture
-def lineage_command(monkeypatch, capsys):
-    """Runs `multiview lineage`: (status, standard output, standard error)."""
-
-    def run(*words: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["multiview", "lineage", *words])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        captured = capsys.readouterr()
-        status = ended.value.code or 0
-        assert isinstance(status, int)
-        return status, captured.out, captured.err
-
-    for name in ("MULTIVIEW_STORE", "MLFLOW_TRACKING_URI"):
-        monkeypatch.delenv(name, raising=False)
-    return run
-
-
-def test_a_run_is_what_it_ends_with(made, lineage_command):
-    status, out, _ = lineage_command(RUN, "--store", made.store.url)
-    assert status == 0
-    roots = [line for line in out.splitlines() if line.startswith(("negatives/", "comparison/"))]
-    assert len(roots) == 2
-    assert made.records["split"]["train_questions"].folder in out, "which made the negatives"
-
-
-def test_a_verification_ends_with_one_line(world, lineage_command):
-    address = world.comparison
-    status, out, _ = lineage_command(address, "--verify")
-    assert status == 0 and out.splitlines()[-1] == "verified: 5 artifacts, every byte as it was written"
-    shorten_file(world)
-    status, out, err = lineage_command(address, "--verify")
-    assert status == 2 and "verified" not in out
-    assert err.startswith("error: ") and "run.trec has" in err and err.count("\n") == 1
-    assert lineage_command(address)[0] == 0, "records alone say nothing of files"
-    remove_record(world)
-    status, out, _ = lineage_command(address, "--json", "--verify")
-    assert status == 2 and len(json.loads(out)["flaws"]) == 2
-
-
-@pytest.mark.parametrize(
-    ("name", "says"),
-    [
-        ("no/such/artifact", "there is no artifact at no/such/artifact"),
-        ("it's", "is no run id"),
-        ("nothing-1", "has no run nothing-1"),
-        ("m-0123456789abcdef0123456789abcdef", "m-0123456789abcdef0123456789abcdef"),
-        ("models:/camvr@champion", "camvr"),
-    ],
-)
-def test_what_is_not_there_is_one_line(name, says, shipped, lineage_command):
-    status, out, err = lineage_command(name, "--tracking-uri", shipped)
-    assert (status, out) == (2, "") and says in err and err.count("\n") == 1
-
-
-@pytest.fixture(scope="module")
-def shipped(made, tmp_path_factory) -> str:
-    """MLflow with the run in it."""
-    uri = new_database(tmp_path_factory.mktemp("mlflow"))
-    tracking.ship(made.store, RUN, uri)
-    return uri
-
-
-def test_runs_and_their_steps_are_found_by_mlflow_s_ids(made, shipped, tmp_path):
-    found = tracking.find_run(shipped, RUN)
-    elsewhere = str(tmp_path)
-    kinds = [one.address.split("/")[-2] for one in artifacts_named(found.mlflow_id, elsewhere, shipped)]
-    assert sorted(kinds) == ["comparison", "negatives"]
-    client = MlflowClient(shipped)
-    (step,) = client.search_runs(["1"], "tags.`multiview.path` = 'two/evaluate'")
-    (one,) = artifacts_named(step.info.run_id, elsewhere, shipped)
-    assert one.address == made.address("two/evaluate", "evaluation")

@@ -1,0 +1,48 @@
+"""What the MLflow run of a whole run is told of its steps' metrics: what one looks for in a table of runs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from multiview import names
+from multiview.runs import Run, StepState
+
+HEADLINES = (*names.SHORT, names.ROUGE_L, names.SELF_BLEU)
+"""How the metrics of an evaluation begin that are headlines; those of analyses would drown them."""
+
+BY_ROUND = ("loss", "in_batch_accuracy", "fallback_share", "temperature")
+"""Metrics of a training of which the last value of each round is a headline."""
+
+
+def headlines_of(run: Run, state: StepState, metrics: Sequence[Any]) -> list[Any]:
+    """Metrics of the parent by round, of a step that has ended: an evaluation's but for those of its analyses, where a
+    training ended, and all of a comparison of other runs' evaluations.
+
+    They begin with the system's name where the run has several. `metrics` are MLflow's, in order.
+    """
+    from mlflow.entities import Metric
+
+    if state.status not in ("done", "found"):
+        return []
+    prefix = "" if len(run.architectures) == 1 else f"{state.path.split('/')[0]}/"
+    if state.step.startswith("evaluate"):
+        found = [metric for metric in metrics if metric.key.startswith(HEADLINES)]
+    elif state.step == "train":
+        found = list({metric.key: metric for metric in metrics if metric.key in BY_ROUND}.values())
+    elif state.step == "compare" and not any(path.endswith("/evaluate") for path in run.steps):
+        found, prefix = metrics, ""
+    else:
+        return []
+    step = round_of(state.path, run.steps)
+    return [Metric(f"{prefix}{metric.key}", metric.value, metric.timestamp, step) for metric in found]
+
+
+def round_of(path: str, steps: Iterable[str]) -> int:
+    """The round of a step that its system does in several: 2 of `camvr/round-2/train` where `steps` has a
+    `camvr/round-1/train`. Else 0, of which MLflow draws a bar and no chart with one point."""
+    form = r"/round-(\d+)/"
+    same = [step for step in steps if re.sub(form, "/", step) == re.sub(form, "/", path)]
+    found = re.search(form, path)
+    return int(found[1]) if found and len(same) > 1 else 0

@@ -1,0 +1,74 @@
+"""A store with a run that was evaluated, whose artifacts name what they were made from."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from multiview.artifacts.record import Record
+from multiview.artifacts.store import LocalStore
+from multiview.lineage import Lineage, reference_of, trace
+from multiview.overrides import resolve
+from multiview.runs import Run, write_run
+from pipelines.plan import Output, Plan, Source
+from tests.corpus import squad_corpus
+from tests.pipelines.inprocess import run_plan
+
+RUN = "bm25-1"
+PATHS = ["split", "bm25-negatives", "one/evaluate", "two/evaluate", "compare"]
+
+
+@dataclass
+class World:
+    store: LocalStore
+    records: dict[str, dict[str, Record]]
+
+    def address(self, path: str, kind: str) -> str:
+        return f"{self.store.url}/{self.records[path][kind].folder}"
+
+    @property
+    def comparison(self) -> str:
+        return self.address("compare", "comparison")
+
+    def traced(self) -> Lineage:
+        return trace([reference_of(self.comparison)])
+
+    def file(self, path: str, kind: str) -> Path:
+        """An artifact's record."""
+        return self.store.root / self.records[path][kind].folder / "artifact.json"
+
+    def rewrite(self, path: str, kind: str, **changes) -> None:
+        """Another record in its place, with a seal of its own."""
+        record = self.records[path][kind].model_copy(update=changes)
+        self.file(path, kind).write_bytes(record.to_json())
+
+
+def make(folder: Path) -> World:
+    """Two BM25 evaluations with other settings, and their comparison, made by the real steps."""
+    train, dev = squad_corpus(folder, passages=12)
+    given = {
+        "corpus": {"source": [str(train), str(dev)]},
+        "questions": {"source": str(train), "dev_source": str(dev)},
+        "evaluation": {"depth": 5},
+        "bm25": {"depth": 5},
+        "comparison": {"rows": ("one", "two"), "resamples": 100},
+    }
+    config, other = resolve(given), resolve(given | {"bm25": {"k1": 0.5}})
+    plan, passages, asked = Plan("bm25"), Output("split", "passages"), Output("split", "dev_questions")
+    plan.add("split", "split", config)
+    questions = Output("split", "train_questions")
+    plan.add("bm25-negatives", "bm25-negatives", config, passages=passages, questions=questions)
+    for row, own in (("one", config), ("two", other)):
+        plan.add(f"{row}/evaluate", "evaluate-bm25", own, passages=passages, questions=asked)
+    rows: list[Source] = [Output(f"{row}/evaluate", "evaluation") for row in ("one", "two")]
+    plan.add("compare", "compare", config, evaluations=rows)
+    store = LocalStore(folder / "store")
+    write_run(store, Run(id=RUN, pipeline="bm25", config=given, steps=PATHS))
+    return World(store, run_plan(plan, store, RUN))
+
+
+def shorten_file(world: World) -> None:
+    file = world.store.root / world.records["one/evaluate"]["evaluation"].data / "run.trec"
+    file.write_bytes(file.read_bytes()[:-1])
+
+
+def remove_record(world: World) -> None:
+    world.file("two/evaluate", "evaluation").unlink()

@@ -1,0 +1,21 @@
+"""An MLflow database, and what it holds after one uninterrupted shipping."""
+
+import pytest
+
+from multiview import tracking
+from tests.servers import new_database
+from tests.tracking.world import World
+
+
+@pytest.fixture(scope="session")
+def uri(tmp_path_factory) -> str:
+    return new_database(tmp_path_factory.mktemp("mlflow"))
+
+
+@pytest.fixture(scope="session")
+def expected(tmp_path_factory, uri) -> dict:
+    """What MLflow holds after one uninterrupted shipping."""
+    world = World(tmp_path_factory.mktemp("expected"), uri, "expected")
+    world.tell_all()
+    assert tracking.ship(world.store, world.run.id, uri)
+    return world.seen()

@@ -1,0 +1,45 @@
+"""What the MLflow run of a whole run is told of its steps' metrics."""
+
+import pytest
+from mlflow.entities import Metric
+
+from multiview.runs import Run, StepState
+from multiview.tracking.headlines import headlines_of, round_of
+
+ROUNDS = ["camvr/round-1/train", "camvr/round-1/evaluate", "camvr/round-2/train", "camvr/round-2/evaluate"]
+
+
+def test_a_parent_s_metrics_are_by_round_where_there_are_several():
+    steps = ["camvr/round-1/train", "camvr/round-2/train", "camvr/round-2/evaluate", "mvr/round-1/train"]
+    assert [round_of(step, steps) for step in steps] == [1, 2, 0, 0]
+    assert round_of("bm25/evaluate", steps) == 0
+
+
+@pytest.mark.parametrize(
+    ("steps", "systems", "path", "told", "seen"),
+    [
+        (
+            ROUNDS,
+            ["camvr"],
+            "camvr/round-1/evaluate",
+            [("accuracy_at_5", 0.5), ("view_1/accuracy_at_5", 0.4), ("view_cosine", 0.9)],
+            [("accuracy_at_5", 0.5, 1)],
+        ),
+        (
+            ROUNDS,
+            ["camvr", "mvr"],
+            "camvr/round-2/train",
+            [("loss", 3.0), ("grad_norm", 1.0), ("loss", 2.0), ("in_batch_accuracy", 0.7)],
+            [("camvr/loss", 2.0, 2), ("camvr/in_batch_accuracy", 0.7, 2)],
+        ),
+        (["compare", "report"], [], "compare", [("mvr/mrr_at_10", 0.3)], [("mvr/mrr_at_10", 0.3, 0)]),
+        (["mvr/round-1/evaluate", "compare"], ["mvr"], "compare", [("mvr/mrr_at_10", 0.3)], []),
+    ],
+)
+def test_headlines_are_what_a_table_of_runs_is_read_for(steps, systems, path, told, seen):
+    run = Run(id="r", pipeline="p", config={}, steps=steps, architectures=dict.fromkeys(systems, "a"))
+    state = StepState(path=path, step=path.rpartition("/")[2], status="done", started=1.0)
+    found = headlines_of(run, state, [Metric(name, value, 7, 0) for name, value in told])
+    assert [(metric.key, metric.value, metric.step) for metric in found] == seen
+    running = state.model_copy(update={"status": "running"})
+    assert headlines_of(run, running, [Metric(name, value, 7, 0) for name, value in told]) == []
