@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 from mlflow import MlflowClient
 
-from multiview import cli, tracking
+from multiview import cli, names, tracking
 from multiview.artifacts.attempt import Attempt
 from multiview.artifacts.record import Reference
 from multiview.artifacts.store import LocalStore
 from multiview.errors import InputError
 from multiview.runs import Run, StepState, write_run, write_state
+from multiview.serving import asking
 from tests.servers import new_database
 
 
@@ -122,6 +123,14 @@ def test_what_is_no_index_is_not_registered(indexes, uri, store):
 
 
 def test_the_command_registers_and_says_what_to_ask(indexes, uri, store, monkeypatch, capsys):
+    client = MlflowClient(uri)
+    (experiment,) = client.search_experiments(filter_string="name = 'multiview'")
+    tracking.ship(store, "two", uri)
+    (step,) = client.search_runs(
+        [experiment.experiment_id],
+        f"tags.`{names.ADDRESS_TAG}index` = '{indexes[1].address}'",
+    )
+    assert asking.index_address(step.info.run_id, store.url, uri) == indexes[1].address
     for words, said in (
         (["register", indexes[2].address, "--alias", "champion", "--name", "by-hand"], ["1", "@champion"]),
         (["register", "three", "--store", store.url, "--name", "by-hand"], ["1"]),

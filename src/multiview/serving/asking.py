@@ -61,8 +61,8 @@ def _decoded(lines: Iterable[bytes], file: Path) -> Iterator[str]:
 
 
 def index_address(index: str | None, store: str, tracking_uri: str | None) -> str:
-    """The address that `--index` stands for: itself, a registered model's, a run's, or that of the store's champion;
-    without any, the champion's too, and where there is none the store's newest."""
+    """The address that `--index` stands for: itself, a registered model's, that of a run or of a step in MLflow, or
+    that of the store's champion; without any, the champion's too, and where there is none the store's newest."""
     if index is None or index == names.CHAMPION:
         opened = open_store(store)
         if (now := current(opened)) is not None:
@@ -80,8 +80,12 @@ def index_address(index: str | None, store: str, tracking_uri: str | None) -> st
     uri = tracking_uri or tracking.tracking_uri(opened)
     if index.startswith("models:"):
         return tracking.registered_index(uri, index)
-    steps = tracking.find_run(uri, index).steps
-    outputs = {path: step.outputs[names.INDEX] for path, step in steps.items() if names.INDEX in step.outputs}
+    found = tracking.find_run(uri, index)
+    if found.step is not None and (own := found.steps[found.step].index):
+        return own.address
+    outputs = {
+        path: step.outputs[names.INDEX] for path, step in found.steps.items() if names.INDEX in step.outputs
+    }
     return choose(index, {path: reference.address for path, reference in outputs.items()})
 
 

@@ -22,6 +22,11 @@ class TrackedStep:
     inputs: dict[str, list[Reference]] = field(default_factory=dict)
     outputs: dict[str, Reference] = field(default_factory=dict)
 
+    @property
+    def index(self) -> Reference | None:
+        """The index that it built, or searched."""
+        return self.outputs.get(names.INDEX) or next(iter(self.inputs.get(names.INDEX, [])), None)
+
 
 @dataclass
 class TrackedRun:
