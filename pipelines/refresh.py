@@ -27,10 +27,20 @@ def refresh(overrides: Overrides) -> Plan:
     plan.add("split", "split-again", config, known=Output("champion", names.PASSAGES))
     passages = Output("split", names.PASSAGES)
     old, model = Output("champion", names.INDEX), Output("champion", names.MODEL)
+    generator = _generator(plan, config) if reads_queries(config) else None
     changes = first_output(
-        plan.add("challenger/changes", "changes", config, index=old, model=model, passages=passages)
+        plan.add(
+            "challenger/changes",
+            "changes-with-queries" if generator else "changes",
+            config,
+            (),
+            index=old,
+            model=model,
+            passages=passages,
+            **({"generator": generator} if generator else {}),
+        )
     )
-    embeddings = _encode(plan, config, model, changes)
+    embeddings = _encode(plan, config, model, changes, generator)
     index = first_output(
         plan.add(
             "challenger/index",
@@ -95,21 +105,25 @@ def _check_gate(config: Config) -> None:
                 )
 
 
-def _encode(plan: Plan, config: Config, model: Source, changes: Output) -> Output:
-    """The views of what has changed, read with queries generated for it where the architecture does that."""
-    shards = tuple(f"shard-{number:02d}" for number in range(config.corpus.shards))
-    if not reads_queries(config):
-        return first_output(
-            plan.add("challenger/encode", "encode", config, shards, model=model, passages=changes)
-        )
-    generator: Source | None = published(config.generation.model)
-    if generator is None and config.generation.fine_tune:
+def _generator(plan: Plan, config: Config) -> Source:
+    """What writes queries. Raises InputError where it would have to be trained."""
+    if generator := published(config.generation.model):
+        return generator
+    if config.generation.fine_tune:
         raise InputError(
             "generation.fine_tune: a refresh trains no generator: set generation.model=ADDRESS to that which wrote "
             "the champion's queries, and generation.fine_tune=false"
         )
+    return first_output(plan.add("initial-generator", "initial-generator", config))
+
+
+def _encode(plan: Plan, config: Config, model: Source, changes: Output, generator: Source | None) -> Output:
+    """The views of what has changed, read with queries generated for it where there is a generator."""
+    shards = tuple(f"shard-{number:02d}" for number in range(config.corpus.shards))
     if generator is None:
-        generator = first_output(plan.add("initial-generator", "initial-generator", config))
+        return first_output(
+            plan.add("challenger/encode", "encode", config, shards, model=model, passages=changes)
+        )
     made = plan.add(
         "challenger/generate-queries",
         "generate-queries",

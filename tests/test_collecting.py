@@ -160,6 +160,10 @@ def test_what_a_run_that_is_going_uses_stays_whatever_the_days(store: LocalStore
     (growing.path / "views.f16").write_bytes(b"1")
     keep = collecting.kept(store, 0, 3)
     assert list(collecting.garbage(store, keep, 0)) == []
+    for status in ("done", "failed"):  # of yesterday's run of the same name
+        before = {"path": "index", "status": status, "started": now - 86_400, "ended": now - 86_300}
+        write_state(store, "going", done.model_copy(update=before))
+        assert list(collecting.garbage(store, collecting.kept(store, 0, 3), 0)) == []
     write_state(store, "going", done.model_copy(update={"path": "index", "status": "failed"}))
     keep = collecting.kept(store, 0, 3)
     assert [one.path for one in collecting.garbage(store, keep, 0)] == ["index/found"]

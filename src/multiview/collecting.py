@@ -26,6 +26,8 @@ OTHERS = (names.RUNS, names.CHAMPIONS)
 ATTEMPTS = "attempts"
 DAY = 86_400.0
 LIVE_DAYS = 7.0
+TOGETHER = 60.0
+"""Seconds within which the first steps of a run begin."""
 """So long may a step be at work, or a run between two steps, and still be alive."""
 
 Named = tuple[str, str]
@@ -75,8 +77,11 @@ def _may_be_going(store: Store, run: str, states: list[StepState]) -> bool:
         steps = read_run(store, run).steps
     except InputError:  # nobody has said what it is
         return False
-    ended = {state.path for state in states if state.status in ("done", "found")}
-    failed = any(state.status == "failed" for state in states)
+    # A command that is given again writes over the states of the same run: those from before it began are not its own.
+    begun = next((state.started for path in steps for state in states if state.path == path), 0.0) - TOGETHER
+    own = [state for state in states if state.started >= begun]
+    ended = {state.path for state in own if state.status in ("done", "found")}
+    failed = any(state.status == "failed" for state in own)
     last = max((state.ended or state.started for state in states), default=0.0)
     unfinished = not failed and not set(steps) <= ended
     return unfinished and last >= time.time() - LIVE_DAYS * DAY

@@ -200,6 +200,8 @@ def _key(node: Node) -> str | None:
         return None
     digests = {}
     for name, inputs in node.inputs.items():
+        if name in step.hints:
+            continue
         parts = []
         for one in inputs:
             if one.node is None or one.flaw:

@@ -19,7 +19,7 @@ from multiview.artifacts.store import Store, open_store
 from multiview.errors import InputError
 from multiview.events import Silent
 from multiview.runs import Context
-from multiview.step import HANDED_ON_FILE, Step
+from multiview.step import HANDED_ON_FILE, Step, load_function
 from multiview.steps import step
 from multiview.training.trainjob import NODES
 from multiview.work import Inputs, StepTeller, Work, make
@@ -135,7 +135,7 @@ def run_step(step: Step, told: StepTeller, config: str, inputs: Inputs) -> dict[
     )
     found = {kind: read_record(store, kind, work.key) for kind in step.outputs}
     outputs = {kind: record for kind, record in found.items() if record}
-    complete = len(outputs) == len(found)
+    complete = len(outputs) == len(found) and _stands(store, step, outputs)
     if not complete:
         outputs = _make_on_nodes(work, told, config) or _make_in_fork(work, told) or make(work, told)
     if step.checkpoints:
@@ -150,6 +150,10 @@ def run_step(step: Step, told: StepTeller, config: str, inputs: Inputs) -> dict[
         outputs=references,
     )
     return outputs
+
+
+def _stands(store: Store, step: Step, outputs: dict[str, Record]) -> bool:
+    return not step.stands or load_function(step.stands)(store, outputs[step.outputs[0]])
 
 
 def _handed_on(store: Store, step: Step, record: Record) -> dict[str, Reference]:

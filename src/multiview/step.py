@@ -42,12 +42,16 @@ class Step:
     """Whether several nodes can do it together."""
     torch: bool = False
     """Whether it imports torch, which takes seconds."""
+    hints: tuple[str, ...] = ()
+    """Inputs that save work and change no byte of its outputs: no part of its key."""
     named: tuple[str, ...] = ()
     """Inputs that its record names and that are not staged."""
     standing: str | None = None
     """A function (store) -> JSON that tells what it reads of the store beside its inputs, for its key."""
     store: bool = False
     """Whether its function takes the `store`."""
+    stands: str | None = None
+    """A function (store, record of its first output) -> bool: whether what it did beside its outputs is still there."""
     hands_on: tuple[str, ...] = ()
     """Further outputs: artifacts that are there already, which the first output names in `HANDED_ON_FILE`."""
     renews: str | None = None

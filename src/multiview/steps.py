@@ -33,6 +33,7 @@ STEPS: dict[str, Step] = {
             run="multiview.data.split:split",
             settings=("corpus", "questions"),
             inputs=("known",),
+            hints=("known",),
             renews="known",
             outputs=(names.PASSAGES, names.TRAIN_QUESTIONS, names.DEV_QUESTIONS),
             sources="multiview.data.split:fingerprint",
@@ -168,6 +169,16 @@ STEPS: dict[str, Step] = {
             outputs=(names.CHANGES,),
         ),
         Step(
+            name="changes-with-queries",
+            version=1,
+            run="multiview.refresh.changes:find_changes",
+            settings=("corpus.shards", "encode", "refresh.full", *_SAMPLING, *_PAIRS),
+            inputs=("index", "model", "passages", "generator"),
+            named=("index", "model", "generator"),
+            renews="index",
+            outputs=(names.CHANGES,),
+        ),
+        Step(
             name="refresh-index",
             version=1,
             run="multiview.refresh.indexing:refresh_index",
@@ -253,6 +264,7 @@ STEPS: dict[str, Step] = {
             inputs=("champion", "verdict", "index", "model", "passages"),
             named=("index", "model", "passages"),
             outputs=(names.PROMOTION,),
+            stands="multiview.refresh.promote:stands",
             store=True,
         ),
         Step(

@@ -80,6 +80,8 @@ class Work:
         records = {name: [load_reference(r, name) for r in refs] for name, refs in references.items()}
         digests: dict[str, Any] = {}
         for name, refs in references.items():
+            if name in step.hints:
+                continue
             parts = [
                 record.file(ref.file).sha256 if ref.file else record.digest
                 for ref, (_, record) in zip(refs, records[name], strict=True)

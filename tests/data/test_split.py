@@ -2,6 +2,7 @@
 
 import json
 import os
+from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -63,6 +64,7 @@ def test_questions_are_written_in_order_and_counts_told(tmp_path, files):
     done = Done(tmp_path / "out", *settings(files))
     assert [q.qid for q in done.train] == [f"t{i}" for i in range(40)]
     assert [q.qid for q in done.dev] == [f"d{i}" for i in range(10)]
+    assert done.tell.facts.pop("nltk") == version("nltk"), "sentences are split as it does"
     assert done.tell.facts == {
         "passages": 25,
         "train_questions": 40,

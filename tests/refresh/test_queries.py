@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from multiview import names
+from multiview import collecting, names
 from multiview.errors import InputError
 from multiview.overrides import merge
 from multiview.refresh.champions import current
@@ -49,6 +49,31 @@ def test_queries_are_generated_for_what_changed_and_the_index_is_that_of_a_rebui
     nothing = world.refresh()
     assert nothing["challenger/changes"][names.CHANGES].facts["to_encode"] == 0
     assert nothing["challenger/index"][names.INDEX].facts["passages"] == len(world.rows)
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"generation": {"queries": 2}}, "other settings of generation"),
+        ({"generation": {"model": "another"}}, "queries of another generator"),
+    ],
+)
+def test_queries_of_two_kinds_are_never_mixed(world: World, changes: dict, why: str) -> None:
+    world.refresh(refresh={"model": world.with_model()})
+    if "model" in changes["generation"]:
+        changes = {"generation": {"model": str(tiny_t5(world.folder / "another", seed=1))}}
+    collecting_of_embeddings(world)
+    world.add("new-1")
+    facts = world.refresh(**changes)["challenger/changes"][names.CHANGES].facts
+    assert (facts["full"], facts["to_encode"]) == (why, len(world.rows))
+
+
+def collecting_of_embeddings(world: World) -> None:
+    """What the champion's queries were made with is known without the embeddings."""
+    found = list(collecting.garbage(world.store, collecting.kept(world.store, 0, champions=1), 0))
+    for one in found:
+        collecting.remove(world.store, one)
+    assert names.EMBEDDINGS in {one.what for one in found}
 
 
 def test_a_refresh_trains_no_generator(world: World) -> None:

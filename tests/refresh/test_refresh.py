@@ -143,6 +143,36 @@ def test_another_model_is_a_rebuild_and_the_champion_is_asked_with_its_own(world
     )
 
 
+def test_a_promotion_whose_champion_was_removed_is_done_again(world: World) -> None:
+    world.add("new-1")
+    world.refresh()
+    world.store.remove(champion_file(2))
+    assert decision(world, world.refresh()) == "promote"
+    champion = current(world.store)
+    assert champion is not None and champion.number == 2, "nothing was found that is not there"
+
+
+def test_a_number_that_comes_again_is_another_champion(world: World) -> None:
+    world.add("new-1")
+    world.refresh()
+    world.refresh()  # which knows champion 2
+    world.store.remove(champion_file(2))
+    world.add("new-2")
+    world.refresh()
+    second = current(world.store)
+    assert second is not None and second.number == 2
+    world.add("new-3")
+    records = world.refresh()
+    assert records["challenger/changes"][names.CHANGES].facts["to_encode"] == 1
+    assert records["challenger/index"][names.INDEX].inputs["old"][0].digest == second.index.digest
+
+
+def test_a_corpus_that_did_not_change_is_not_cut_again_after_a_promotion(world: World) -> None:
+    world.add("new-1")
+    keys = [world.refresh()["split"][names.PASSAGES].key for _ in range(2)]
+    assert keys[0] == keys[1]
+
+
 def test_a_rollback_is_refreshed_from_where_it_went(world: World) -> None:
     world.add("new-1")
     world.refresh()

@@ -9,7 +9,7 @@ from mlflow import MlflowClient
 
 from multiview import cli, names, tracking
 from multiview.artifacts.attempt import Attempt
-from multiview.artifacts.record import Reference
+from multiview.artifacts.record import Reference, load_record
 from multiview.artifacts.store import LocalStore
 from multiview.errors import InputError
 from multiview.runs import Run, StepState, write_run, write_state
@@ -102,6 +102,21 @@ def test_aliases_are_repaired_from_a_mapping_and_others_left_alone(indexes, uri)
         assert aliases(uri, "mirror") == {"champion": "2", "previous": "1", "mine": "1"}
     tracking.repair(uri, "mirror", {})
     assert aliases(uri, "mirror") == {"mine": "1"}
+
+
+def test_indexes_of_the_same_bytes_over_other_passages_are_two_versions(indexes, uri, store):
+    attempt = Attempt(store, "index", "i-twin")
+    (attempt.path / "data").write_bytes(
+        (store.root / load_record(indexes[0].address)[1].data / "data").read_bytes()
+    )
+    facts = {"passages": 1200, "views": 4000, "dim": 8}
+    attempt.publish(step="index", step_version=0, config={}, inputs={}, facts=facts)
+    same = indexes[0].model_copy(update={"address": f"{store.url}/index/i-twin"})
+    for _ in range(2):
+        versions = tracking.repair(uri, "twins", {"champion": same, "previous": indexes[0]})
+        assert len(set(versions.values())) == 2
+        assert tracking.registered_index(uri, "models:/twins@champion") == same.address
+        assert tracking.registered_index(uri, "models:/twins@previous") == indexes[0].address
 
 
 def test_a_store_that_was_moved_is_followed(indexes, uri, store, tmp_path):

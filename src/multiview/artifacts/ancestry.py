@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from multiview.artifacts.record import Record, load_record, load_reference
+from multiview.artifacts.record import Record, load_record, load_reference, read_collected
 from multiview.artifacts.staged import Named, Staged
 from multiview.artifacts.staging import stage
 from multiview.artifacts.store import Store
+from multiview.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,17 @@ class Ancestor:
         if not references:
             return None
         return Ancestor(*load_reference(references[0], f"{self.record.folder}: {name}", near=self.store))
+
+    def told(self, name: str) -> Ancestor | None:
+        """The same for its record alone: one that was collected is told of too, and None stands for one that is gone."""
+        references = self.record.inputs.get(name)
+        if not references:
+            return None
+        try:
+            return self.input(name)
+        except InputError:
+            collected = read_collected(references[0], self.store)
+            return collected and Ancestor(*collected)
 
     def folder(self) -> Path:
         """Its files on local disk."""

@@ -57,7 +57,8 @@ class KnownSentences:
     def __init__(self, folder: Path, otherwise: SentencesOf) -> None:
         columns = ["content_hash", "sentence_ends"]
         known = pa.concat_tables(pq.read_table(file, columns=columns) for file in shard_files(folder))
-        hashes = known["content_hash"].to_numpy().astype("S32")
+        chunks = known["content_hash"].chunks
+        hashes = np.concatenate([chunk.to_numpy(zero_copy_only=False).astype("S32") for chunk in chunks])
         order = np.argsort(hashes)
         self._hashes, self._otherwise = hashes[order], otherwise
         self._ends = known["sentence_ends"].cast(ENDS).take(pa.array(order)).combine_chunks()

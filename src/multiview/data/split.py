@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from multiview.data.reading.problems import Problems
 from multiview.data.reading.readers import PASSAGE_COLUMNS, UNKNOWN_JUDGED
 from multiview.data.sentences import KnownSentences, SentencesOf, SplitSentences
 from multiview.errors import InputError
+from multiview.steps import STEPS
 
 
 def split(settings: Any, inputs: Mapping[str, Any], output: Mapping[str, Path], tell: Any) -> None:
@@ -90,6 +92,7 @@ def split(settings: Any, inputs: Mapping[str, Any], output: Mapping[str, Path], 
         "avq": questions.questions_per_passage(chosen.train),
         "sentences_per_passage": sentences / count,
     }
+    tell.fact("nltk", version("nltk"))
     for name, value in facts.items():
         tell.fact(name, value)
         tell.metric(name, float(value))
@@ -157,14 +160,14 @@ def _choose(section: Any, train: list[Question], dev: list[Question], seen: chec
 
 
 def _sentences_of(section: Any, known: Any) -> SentencesOf:
-    """What splits sentences, or finds those of passages that were split for this language before."""
+    """What splits sentences, or finds those of passages that were split in the same way before."""
     split = SplitSentences(section.language)
     if known is None:
         return split
     _, record = load_record(known.address)
-    before = record.config.get("corpus", {}).get("language")  # not told where it is the default
-    same = before == section.key_settings().get("language")
-    return KnownSentences(known.path, split) if same else split
+    before = (record.step_version, record.facts.get("nltk"), record.config.get("corpus", {}).get("language"))
+    now = (STEPS["split-again"].version, version("nltk"), section.key_settings().get("language"))
+    return KnownSentences(known.path, split) if before == now else split
 
 
 def _wanted_tables(corpus: Corpus, wanted: Collection[str], extra: pa.Schema) -> Iterator[pa.Table]:

@@ -7,6 +7,7 @@ the next number with an earlier one's index.
 
 from __future__ import annotations
 
+import hashlib
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -15,6 +16,7 @@ from pydantic import BaseModel, ConfigDict
 from multiview import names
 from multiview.artifacts.record import Record, Reference, load_reference
 from multiview.artifacts.store import Store
+from multiview.config import canonical_json
 from multiview.errors import InputError
 
 WHOLE = "restore it from a copy, or remove it if none of its successors is there"
@@ -118,9 +120,15 @@ def crown(store: Store, champion: Champion) -> Champion:
 
 
 def standing(store: Store) -> dict[str, Any]:
-    """What the step `champion` reads beside its settings: which champion there is, for its key."""
+    """What the step `champion` reads beside its settings: which champion there is, for its key.
+
+    By content too: a number comes again where somebody removed its file.
+    """
     champion = current(store)
-    return {"champion": champion and champion.number}
+    if champion is None:
+        return {"champion": None}
+    content = canonical_json(champion.model_dump(mode="json"))
+    return {"champion": champion.number, "sha256": hashlib.sha256(content.encode()).hexdigest()}
 
 
 def rollback(store: Store, to: int | None = None) -> Champion:

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from multiview import names
 from multiview.artifacts.ancestry import Ancestor
+from multiview.artifacts.record import Record
 from multiview.artifacts.staged import Named
 from multiview.config import Encode
 from multiview.data.passages import ROW_GROUP, PassageRows, shard_files, shard_name
@@ -33,8 +34,9 @@ def find_changes(settings: Any, inputs: dict[str, Any], output: dict[str, Path],
     """Step: which passages of a new corpus (`passages`) an `index` holds already, as `model` would encode them.
 
     A passage is kept if the index has its id with the same content, of the same model, encoded with the same
-    settings, sentences split for the same language, and `settings.refresh.full` is not set. Writes the others into `corpus.shards` files `shard-00.parquet`
-    …, in corpus order, as even as can be, in the schema of passages; files of passages as they are where all of them
+    settings, sentences split for the same language, read with queries of the same `generator` (where that is an
+    input) and settings of generation, and `settings.refresh.full` is not set. Writes the others into
+    `corpus.shards` files `shard-00.parquet` …, in corpus order, as even as can be, in the schema of passages; files of passages as they are where all of them
     must be encoded, so that embeddings of them are found. `changes.parquet` has a row for each passage of the new
     corpus, in order: `old`, its number in the index, or -1 where it must be encoded.
 
@@ -110,7 +112,21 @@ def _why_full(known: pa.Table, index: Ancestor, inputs: dict[str, Any], settings
         return "other settings of encode"
     if _language(index.input("passages")) != _language(Ancestor.of(inputs["passages"])):
         return "another corpus.language"
+    if "generator" in inputs:
+        queries = _made_queries(index)
+        if queries is None or queries.inputs["generator"][0].digest != inputs["generator"].digest:
+            return "queries of another generator"
+        if queries.config.get("generation", {}) != settings.generation.key_settings():
+            return "other settings of generation"
     return ""
+
+
+def _made_queries(index: Ancestor) -> Record | None:
+    """What the queries were made with that an index's passages were read with; None where nothing tells it."""
+    found: Ancestor | None = index
+    for name in ("embeddings", names.QUERIES, "parts"):
+        found = found and found.told(name)
+    return found and found.record
 
 
 def _language(passages: Ancestor | None) -> str | None:

@@ -159,11 +159,12 @@ def _drops(policy: Gate, champion: Measured | None, metrics: Mapping[str, Differ
             continue
         lowest = found.difference if found.low is None else found.low
         interval = "" if found.low is None else f" ({CONFIDENCE:.0%}: {found.low:+.3f} to {found.high:+.3f})"
+        unsure = lowest < -allowed - NEARLY <= found.difference
         yield Check(
             f"drops.{name}",
             lowest >= -allowed - NEARLY,
             f"{found.champion:.3f} became {found.challenger:.3f}, {found.difference:+.3f}{interval}; "
-            f"down to {-allowed:+.3f} is allowed",
+            f"down to {-allowed:+.3f} is allowed{', which so few questions cannot show' if unsure else ''}",
         )
 
 

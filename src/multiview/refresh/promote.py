@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from multiview import names, notice
-from multiview.artifacts.record import Reference
+from multiview.artifacts.record import Record, Reference
 from multiview.artifacts.staged import Staged
+from multiview.artifacts.staging import stage
 from multiview.artifacts.store import Store
 from multiview.errors import one_line
-from multiview.refresh.champions import Champion, crown
+from multiview.refresh.champions import Champion, crown, numbers, read_champion
 from multiview.refresh.gate import TITLES, read_verdict
 from multiview.refresh.standing import read as read_standing
 
@@ -58,6 +59,17 @@ def promote(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell
             notice.post(url, {"status": f"refresh {TITLES[verdict.decision]}", "store": store.url, **told})
         except OSError as error:  # requests' errors are OSErrors
             tell.warning(f"notify.url: {url} was not told: {one_line(error)}")
+
+
+def stands(store: Store, record: Record) -> bool:
+    """Whether the champion that a promotion made, if it made one, is still there."""
+    told = json.loads((stage(store, record).path / PROMOTION_FILE).read_bytes())
+    if told["decision"] != "promote":
+        return True
+    made = Champion.model_validate(told["champion"])
+    return (
+        made.number in numbers(store) and read_champion(store, made.number).references() == made.references()
+    )
 
 
 def _reference(staged: Staged) -> Reference:

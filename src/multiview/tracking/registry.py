@@ -176,9 +176,13 @@ def repair(
 
 
 def _version(client: Any, name: str, record: Record) -> Any:
-    """The oldest version of an index, so that of two that raced to make one both take the same; None without."""
+    """The oldest version of an index, so that of two that raced to make one both take the same; None without.
+
+    By digest and key: two indexes of the same views may answer from passages that differ elsewhere.
+    """
     found = client.search_model_versions(f"name = '{name}' and tags.{names.TAG_SHA256} = '{record.digest}'")
-    return min(found, key=lambda version: int(version.version), default=None)
+    same = [version for version in found if split_address(version.tags[names.TAG_INDEX])[2] == record.key]
+    return min(same, key=lambda version: int(version.version), default=None)
 
 
 def _new_version(client: Any, name: str, address: str, record: Record) -> Any:
