@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -159,8 +159,11 @@ def compare(
     changes: Overrides = {"comparison": {"rows": list(rows), "baseline": baseline}}
     settings = validate(changes).comparison
     baseline_of(baseline, settings.rows)
-    plan = comparing.comparison_of("compare", rows, settings)
-    _run(plan, changes, None, open_store(store or found[0].store), uri, debug)
+    plan = comparing.comparison_of("compare", {row: of.evaluation for row, of in rows.items()}, settings)
+    architectures = {row: of.architecture for row, of in rows.items() if of.architecture}
+    compares = [run.run.id for run in found]
+    opened = open_store(store or found[0].store)
+    _run(plan, changes, None, opened, uri, debug, architectures=architectures, compares=compares)
 
 
 @app.command()
@@ -233,16 +236,15 @@ def _run(
     store: Store,
     uri: str | None,
     debug: bool,
-    rerun_of: str | None = None,
-    architectures: dict[str, str] | None = None,
-    study: str | None = None,
     show: bool = True,
+    **about: Any,
 ) -> list[StepState]:
+    """States of all steps; `about` is more of what `describe` takes."""
     from pipelines import results
     from pipelines.local import run_here
 
     uri = uri or tracking.tracking_uri(store)
-    described = describe(plan, overrides, store, preset, rerun_of, architectures, study)
+    described = describe(plan, overrides, store, preset, **about)
     started = time.time()
     states = run_here(plan, described, store, uri, debug)
     done = sum(state.status != "found" for state in states)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from multiview import names
 from multiview.artifacts.record import Reference
@@ -17,28 +18,34 @@ from pipelines.plan import Plan
 from pipelines.training import add_comparison
 
 
-def rows_of_runs(runs: Sequence[TrackedRun]) -> dict[str, Reference]:
-    """The evaluations of some runs by the names of their rows: the system, with its run's where two have one name.
+@dataclass(frozen=True)
+class Row:
+    evaluation: Reference
+    architecture: str | None
+
+
+def rows_of_runs(runs: Sequence[TrackedRun]) -> dict[str, Row]:
+    """The rows of a comparison of some runs by name: the system, with its run's where two have one name.
 
     An evaluation that several runs share is one row. Raises InputError for a run without one, for a single row,
     and unless all are of the same questions over the same corpus.
     """
-    found: dict[tuple[str, str], Reference] = {}
+    found: dict[tuple[str, str], Row] = {}
     for run in runs:
         evaluations = evaluations_of(run)
         if not evaluations:
             raise InputError(f"run {run.run.id} has no finished evaluation: let it finish, then compare")
         for system, reference in evaluations.items():
-            if reference not in found.values():
-                found[system, run.run.id] = reference
+            if reference not in [row.evaluation for row in found.values()]:
+                found[system, run.run.id] = Row(reference, run.run.architectures.get(system))
     times = Counter(system for system, _ in found)
     rows = {
-        system if times[system] == 1 else f"{system}:{run.rpartition('-')[2]}": reference
-        for (system, run), reference in found.items()
+        system if times[system] == 1 else f"{system}:{run.rpartition('-')[2]}": row
+        for (system, run), row in found.items()
     }
     if len(rows) < 2:
         raise InputError(f"{', '.join(rows)}: a comparison needs two systems; name another run")
-    check_alike({row: reference.address for row, reference in rows.items()})
+    check_alike({name: row.evaluation.address for name, row in rows.items()})
     return rows
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ def describe(
     architectures: dict[str, str] | None = None,
     study: str | None = None,
     schedule: str | None = None,
+    compares: Sequence[str] = (),
 ) -> Run:
     """The run of a plan. Raises InputError for sources that are not there.
 
@@ -51,6 +53,7 @@ def describe(
         git_sha=_git_sha(),
         rerun_of=rerun_of,
         study=study,
+        compares=list(compares),
         steps=plan.paths(),
         architectures=architectures or plan.architectures(),
         each_time=schedule is not None,

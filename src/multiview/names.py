@@ -51,6 +51,8 @@ TAG_ARCHITECTURE = "architecture"
 TAG_SYSTEM = "system"
 TAG_PRESET = "preset"
 TAG_STUDY = "study"
+TAG_COMPARES = "compares"
+"""Of a comparison of earlier runs: their ids."""
 TAG_CORPUS = "corpus"
 TAG_GIT = "git_sha"
 TAG_IMAGE = "image"
@@ -125,13 +127,14 @@ BYTES_PER_PASSAGE = "bytes_per_passage"
 
 
 def of_view(view: int, metric: str) -> str:
-    """Metric: `metric` of one view, which is counted from 0 and named from 1: `view_1/accuracy_at_5` (CAMVR Tables 2, 7)."""
-    return f"view_{view + 1}/{metric}"
+    """Metric: `metric` of one view, which is counted from 0 and named from 1: `accuracy_at_5/view_1` (CAMVR Tables 2, 7)."""
+    return of_group(f"view_{view + 1}", metric)
 
 
 def of_group(group: str, metric: str) -> str:
-    """Metric: `metric` of some of the questions or of another ranking: `answer_view/accuracy_at_5`, `title_merged/…`."""
-    return f"{group}/{metric}"
+    """Metric: `metric` of one of several: of a system (`accuracy_at_5/camvr`), of some of the questions or of another
+    ranking (`accuracy_at_5/title_merged`, `…/answer_view`). MLflow draws those of one metric side by side."""
+    return f"{metric}/{group}"
 
 
 ANSWER_VIEW = "answer_view"

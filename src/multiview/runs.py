@@ -42,6 +42,8 @@ class Run(BaseModel, frozen=True):
     rerun_of: str | None = None
     study: str | None = None
     """The study that this is a row of."""
+    compares: list[str] = []
+    """The earlier runs that this one compares."""
     steps: list[str] = []
     """Paths of all steps, in order."""
     architectures: dict[str, str] = {}

@@ -201,7 +201,7 @@ STEPS: dict[str, Step] = {
         ),
         Step(
             name="evaluate",
-            version=5,
+            version=6,
             run="multiview.evaluation.evaluate:evaluate",
             settings=("evaluation", "encode", "questions.answer_matching"),
             inputs=("model", "index", "passages", "questions", "train_questions"),
@@ -269,7 +269,7 @@ STEPS: dict[str, Step] = {
         ),
         Step(
             name="compare",
-            version=5,
+            version=6,
             run="multiview.evaluation.compare:compare",
             settings=(
                 "comparison.rows",

@@ -63,10 +63,10 @@ def test_answer_views_by_hand(tmp_path):
     # Bert by his snippet at rank 2; by Anna's; by the title; an answer across two snippets.
     assert hits.tolist() == [[False, True], [False, False], [False, False], [False, False]]
     assert answer_view(subject).metrics == {
-        "answer_view/accuracy_at_1": 0,
-        "other_views/accuracy_at_1": 0.5,
-        "answer_view/accuracy_at_2": 0.25,
-        "other_views/accuracy_at_2": 0.5,
+        "accuracy_at_1/answer_view": 0,
+        "accuracy_at_1/other_views": 0.5,
+        "accuracy_at_2/answer_view": 0.25,
+        "accuracy_at_2/other_views": 0.5,
     }
 
 
@@ -179,10 +179,10 @@ def test_accuracy_by_group_by_hand():
         np.array([1, 3, 0, 2]), {("title", "merged"): [0, 1], ("title", "alone"): [2, 3]}, [1, 2]
     )
     assert findings.metrics == {
-        "title_alone/accuracy_at_1": 0,
-        "title_alone/accuracy_at_2": 0.5,
-        "title_merged/accuracy_at_1": 0.5,
-        "title_merged/accuracy_at_2": 0.5,
+        "accuracy_at_1/title_alone": 0,
+        "accuracy_at_2/title_alone": 0.5,
+        "accuracy_at_1/title_merged": 0.5,
+        "accuracy_at_2/title_merged": 0.5,
     }
     assert findings.tables["groups"]["questions"].to_pylist() == [2, 2]
 

@@ -56,7 +56,7 @@ def test_padding_views_of_a_model(request, indexed):
                 any(has_answer(texts[id_], world.questions[q].answers) for id_ in rankings[q][:k])
                 for q in answered
             ]
-            assert row[name] == findings.metrics[f"{name}/accuracy_at_{k}"] == pytest.approx(np.mean(found))
+            assert row[name] == findings.metrics[f"accuracy_at_{k}/{name}"] == pytest.approx(np.mean(found))
     assert findings.metrics["padding_overlap_at_1"] < 1
 
 

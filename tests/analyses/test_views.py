@@ -137,7 +137,7 @@ def test_accuracy_of_each_view(unpadded):
             expected = sum(found) / sum(bool(question.answers) for question in camvr.questions)
             assert row[f"accuracy_at_{k}"] == pytest.approx(expected)
             if view < most:
-                assert findings.metrics[f"view_{view + 1}/accuracy_at_{k}"] == row[f"accuracy_at_{k}"]
+                assert findings.metrics[f"accuracy_at_{k}/view_{view + 1}"] == row[f"accuracy_at_{k}"]
     whole = retrieved_gold(camvr, views, subject.queries)
     alone = {id_: held[2:3] for id_, held in views.items() if len(held) > 2}
     for k in (1, 3, 5):
@@ -163,8 +163,8 @@ def test_usage_counts_the_winners_of_the_first_and_of_the_gold_passage(camvr):
     assert (table["view"], table["top_1"], table["gold"]) == ([1, 2, 3, 4], first.tolist(), gold.tolist())
     assert len(camvr.questions) == first.sum() and not np.array_equal(first, gold)
     metrics = usage(subject).metrics
-    assert metrics["view_2/share_of_top_1"] == first[1] / first.sum()
-    assert metrics["view_1/share_of_gold"] == gold[0] / gold.sum()
+    assert metrics["share_of_top_1/view_2"] == first[1] / first.sum()
+    assert metrics["share_of_gold/view_1"] == gold[0] / gold.sum()
     assert histogram(np.array([2, 0, 2]), 4).tolist() == [1, 0, 2, 0]
 
 

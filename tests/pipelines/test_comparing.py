@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from mlflow import MlflowClient
 
 from multiview import tracking
 from multiview.artifacts.record import load_record
@@ -96,8 +97,20 @@ def test_runs_are_compared_by_their_systems(world, run, say):
         json.loads(line) for line in next(folder.parent.glob("*.events.jsonl")).read_text().splitlines()
     ]
     told = {event["name"]: event["value"] for event in events if event["event"] == "metric"}
-    assert {f"camvr/{name}" for name in ("compute_seconds", "wall_seconds", "index_bytes")} <= set(told)
-    assert told["camvr/index_bytes"] > told["dpr/index_bytes"] > 0, "four views are more than one"
+    assert {f"{name}/camvr" for name in ("compute_seconds", "wall_seconds", "index_bytes")} <= set(told)
+    assert told["index_bytes/camvr"] > told["index_bytes/dpr"] > 0, "four views are more than one"
+
+    tracking.ship(open_store(world.store), output.split(":")[0], world.tracking)
+    client = MlflowClient(world.tracking)
+    (experiment,) = client.search_experiments(filter_string="name = 'multiview'")
+    (theirs,) = client.search_runs([experiment.experiment_id], f"tags.compares = '{camvr} {dpr}'")
+    assert theirs.data.tags["architecture"] == "camvr, dpr" and theirs.data.tags["corpus"]
+    assert theirs.data.metrics["index_bytes/camvr"] == told["index_bytes/camvr"]
+    assert theirs.inputs is not None
+    names = {entry.dataset.name.partition("-")[0] for entry in theirs.inputs.dataset_inputs}
+    assert names == {"passages", "dev_questions", "train_questions"}
+    (step,) = client.search_runs([experiment.experiment_id], "tags.`multiview.path` = 'compare'")
+    assert "| reads evaluations of camvr |" in step.data.tags["mlflow.note.content"]
 
     (file,) = (line.split()[1] for line in output.splitlines() if line.startswith("Report:"))
     page = read(Path(file).read_text(encoding="utf-8"))

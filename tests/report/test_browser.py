@@ -6,7 +6,7 @@ from multiview.data.questions import Question
 from tests.report.browser import Browser, program, started
 from tests.report.hostile import HOSTILE, hostile_world
 from tests.report.reading import read
-from tests.report.world import BM25, CAMVR, MVR, PASSAGES, QUESTIONS, World
+from tests.report.world import BM25, CAMVR, MVR, PASSAGES, QUESTIONS, System, World
 
 pytestmark = pytest.mark.skipif(program() is None, reason="no Chromium here: apt-get install chromium")
 
@@ -77,6 +77,19 @@ def test_phones_see_charts_that_can_be_read(browser, file):
         )
         <= PHONE
     )
+
+
+@pytest.mark.parametrize("systems", [1, 5, 11])
+def test_a_question_has_room_beside_or_above_the_ranks(browser, tmp_path, systems):
+    plain = (System(MVR.found), System(CAMVR.found))
+    World(tmp_path, {f"a system of a long name {n}": plain[n % 2] for n in range(systems)}).page()
+    for width in (PHONE, 700, 1024, 1920):
+        browser.open(tmp_path / "report" / "report.html", width)
+        widths = browser.ask(
+            "[...document.querySelectorAll('.asked')].map(a => a.getBoundingClientRect().width)"
+        )
+        assert min(widths) >= min(width, 400) * 0.8, width
+        assert browser.ask("document.scrollingElement.scrollWidth") <= width
 
 
 def test_what_users_wrote_is_text_in_the_browser_too(browser, hostile):

@@ -225,9 +225,9 @@ class World:
 
     def _costs(self) -> dict[str, float]:
         costs = {"compute_seconds": 125.0, "wall_seconds": 61.0, "questions_per_second": 812.0}
-        told = {f"{name}/{cost}": value for name in self.systems for cost, value in costs.items()}
+        told = {f"{cost}/{name}": value for name in self.systems for cost, value in costs.items()}
         return told | {
-            f"{name}/index_bytes": 4096.0 * of.views for name, of in self.systems.items() if of.views
+            f"index_bytes/{name}": 4096.0 * of.views for name, of in self.systems.items() if of.views
         }
 
 

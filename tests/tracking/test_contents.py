@@ -48,7 +48,7 @@ def test_a_model_has_the_metrics_of_each_evaluation_once(tmp_path):
         told = metrics_of_model(uri, world)
         assert {metric.key: metric.value for metric in told} == {
             "accuracy_at_5": 0.75,
-            "view_1/accuracy_at_5": 0.5,
+            "accuracy_at_5/view_1": 0.5,
         }
         (digest,) = {metric.dataset_digest for metric in told}
         assert world.reference("dev_questions", "split").digest.startswith(digest)

@@ -22,7 +22,7 @@ def test_a_parent_s_metrics_are_by_round_where_there_are_several():
             ROUNDS,
             ["camvr"],
             "camvr/round-1/evaluate",
-            [("accuracy_at_5", 0.5), ("view_1/accuracy_at_5", 0.4), ("view_cosine", 0.9)],
+            [("accuracy_at_5", 0.5), ("accuracy_at_5/view_1", 0.4), ("view_cosine", 0.9)],
             [("accuracy_at_5", 0.5, 1)],
         ),
         (
@@ -30,10 +30,10 @@ def test_a_parent_s_metrics_are_by_round_where_there_are_several():
             ["camvr", "mvr"],
             "camvr/round-2/train",
             [("loss", 3.0), ("grad_norm", 1.0), ("loss", 2.0), ("in_batch_accuracy", 0.7)],
-            [("camvr/loss", 2.0, 2), ("camvr/in_batch_accuracy", 0.7, 2)],
+            [("loss/camvr", 2.0, 2), ("in_batch_accuracy/camvr", 0.7, 2)],
         ),
-        (["compare", "report"], [], "compare", [("mvr/mrr_at_10", 0.3)], [("mvr/mrr_at_10", 0.3, 0)]),
-        (["mvr/round-1/evaluate", "compare"], ["mvr"], "compare", [("mvr/mrr_at_10", 0.3)], []),
+        (["compare", "report"], [], "compare", [("mrr_at_10/mvr", 0.3)], [("mrr_at_10/mvr", 0.3, 0)]),
+        (["mvr/round-1/evaluate", "compare"], ["mvr"], "compare", [("mrr_at_10/mvr", 0.3)], []),
     ],
 )
 def test_headlines_are_what_a_table_of_runs_is_read_for(steps, systems, path, told, seen):

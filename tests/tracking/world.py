@@ -41,7 +41,7 @@ class World:
             log.metric("grad_norm", 1.0, number + 1)
         if step == "evaluate":
             log.metric("accuracy_at_5", 0.75)
-            log.metric("view_1/accuracy_at_5", 0.5)
+            log.metric("accuracy_at_5/view_1", 0.5)
         outputs = (
             {} if status in ("failed", "running") else {kind: self.reference(kind, path.replace("/", "-"))}
         )

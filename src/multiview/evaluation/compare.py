@@ -87,10 +87,10 @@ def compare(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell
     )
     for system, figures in metrics.items():
         for name, value in figures.items():
-            tell.metric(f"{system}/{name}", value)
+            tell.metric(names.of_group(system, name), value)
     for system, address in addresses.items():
         for name, value in figures_of(cost_of(address)).items():
-            tell.metric(f"{system}/{name}", value)
+            tell.metric(names.of_group(system, name), value)
     tell.fact("baseline", significance["baseline"])
 
 

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from multiview.errors import InputError, nearest
+from multiview.names import short
 
 if TYPE_CHECKING:  # scipy takes a second, and a table that is shown needs none of it
     from multiview.evaluation.significance import SeedsFigure
@@ -52,6 +53,7 @@ def _cell(value: float, best: bool, marked: bool) -> str:
 
 
 def _markdown(columns: list[str], rows: Mapping[str, list[str]]) -> str:
+    columns = [short(name) for name in columns]
     width = max(len("system"), *(len(system) for system in rows))
     widths = [max(len(name), *(len(cells[i]) for cells in rows.values())) for i, name in enumerate(columns)]
     head = " | ".join(f"{name:>{width}}" for name, width in zip(columns, widths, strict=True))

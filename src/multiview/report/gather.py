@@ -109,7 +109,10 @@ def _costs(rows: Sequence[str], comparison: Ancestor | None) -> dict[str, dict[s
     if comparison is not None:
         events = read_events(comparison.store, comparison.record.data)
         told = {event["name"]: event["value"] for event in events if event["event"] == "metric"}
-    costs = {row: {n: told[f"{row}/{n}"] for n in COSTS if f"{row}/{n}" in told} for row in rows}
+    costs = {
+        row: {n: told[names.of_group(row, n)] for n in COSTS if names.of_group(row, n) in told}
+        for row in rows
+    }
     return {row: of for row, of in costs.items() if of}
 
 

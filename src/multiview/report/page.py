@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
@@ -194,7 +195,9 @@ def _settings(settings: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, dict
 
 
 def _text(value: Any) -> str:
-    return shortened(value if isinstance(value, str) else str(value), LONGEST["setting"])
+    return shortened(
+        value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), LONGEST["setting"]
+    )
 
 
 def cost_text(value: float, name: str) -> str:

@@ -113,7 +113,9 @@ def _winner(contents: Contents, metric: str, ranked: Sequence[System]) -> str:
     if base is None:
         return f"{named} {verb} best with {100 * value:.1f} %."
     above = f"{points(value - base.metrics[metric])} above {base.name}"
-    return f"{named} {verb} best with {100 * value:.1f} %, {above}{_significant(contents, first[0].name, metric)}."
+    tested = {_significant(contents, system.name, metric) for system in first}
+    significant = tested.pop() if len(tested) == 1 else ""  # equal means may have other p: the table tells
+    return f"{named} {verb} best with {100 * value:.1f} %, {above}{significant}."
 
 
 def _significant(contents: Contents, system: str, metric: str) -> str:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from multiview import names
-from multiview.artifacts.record import Record, Reference, read_record, split_address
+from multiview.artifacts.record import Record, Reference, load_reference, read_record, split_address
 from multiview.artifacts.staging import stage
 from multiview.artifacts.store import Store
+from multiview.errors import InputError
 from multiview.events import read_events
 from multiview.runs import Run, StepState
 from multiview.steps import STEPS
@@ -111,13 +113,18 @@ class Contents:
         return {"model_id": model, "dataset_name": _dataset_name(questions[0]), "dataset_digest": digest}
 
     def tell_data(self, parent: str, states: list[StepState]) -> None:
-        """Passages and questions of a run, which its steps make or read, as the datasets of its parent."""
+        """Passages and questions of a run, which its steps make or read, as the datasets of its parent: of a comparison
+        of finished evaluations, those of the first."""
         kinds = (names.PASSAGES, names.TRAIN_QUESTIONS, names.DEV_QUESTIONS)
         used: dict[str, list[Reference]] = {}
-        for state in states:
-            for reference in (*state.outputs.values(), *(r for of in state.inputs.values() for r in of)):
-                if (kind := _kind(reference)) in kinds:
-                    used.setdefault(kind, [reference.model_copy(update={"file": None})])
+        told = [r for state in states for r in (*state.outputs.values(), *_read(state.inputs))]
+        evaluations = [reference for reference in told if _kind(reference) == names.EVALUATION]
+        if not any(_kind(reference) in kinds for reference in told) and evaluations:
+            with contextlib.suppress(InputError):  # it is gone
+                told = _read(load_reference(evaluations[0], "MLflow", self.store)[1].inputs)
+        for reference in told:
+            if (kind := _kind(reference)) in kinds:
+                used.setdefault(kind, [reference.model_copy(update={"file": None})])
         if used:
             self._log_datasets(self.client.get_run(parent), used)
 
@@ -211,6 +218,10 @@ class Contents:
                         for told in (run, parent) if kind == names.REPORT else (run,):
                             self.client.log_artifact(told, str(folder / file.path), place)
         self.client.set_tag(run, names.TAG_FILES, len(state.outputs))
+
+
+def _read(inputs: Mapping[str, list[Reference]]) -> list[Reference]:
+    return [reference for of in inputs.values() for reference in of]
 
 
 def _kind(reference: Reference) -> str:

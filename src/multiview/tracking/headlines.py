@@ -20,23 +20,26 @@ def headlines_of(run: Run, state: StepState, metrics: Sequence[Any]) -> list[Any
     """Metrics of the parent by round, of a step that has ended: an evaluation's but for those of its analyses, where a
     training ended, and all of a comparison of other runs' evaluations.
 
-    They begin with the system's name where the run has several. `metrics` are MLflow's, in order.
+    They end with the system's name where the run has several. `metrics` are MLflow's, in order.
     """
     from mlflow.entities import Metric
 
     if state.status not in ("done", "found"):
         return []
-    prefix = "" if len(run.architectures) == 1 else f"{state.path.split('/')[0]}/"
+    system = state.path.split("/")[0] if len(run.architectures) != 1 else ""
     if state.step.startswith("evaluate"):
-        found = [metric for metric in metrics if metric.key.startswith(HEADLINES)]
+        found = [metric for metric in metrics if metric.key.startswith(HEADLINES) and "/" not in metric.key]
     elif state.step == "train":
         found = list({metric.key: metric for metric in metrics if metric.key in BY_ROUND}.values())
     elif state.step == "compare" and not any(path.endswith("/evaluate") for path in run.steps):
-        found, prefix = metrics, ""
+        found, system = metrics, ""
     else:
         return []
     step = round_of(state.path, run.steps)
-    return [Metric(f"{prefix}{metric.key}", metric.value, metric.timestamp, step) for metric in found]
+    named = [names.of_group(system, metric.key) if system else metric.key for metric in found]
+    return [
+        Metric(name, metric.value, metric.timestamp, step) for name, metric in zip(named, found, strict=True)
+    ]
 
 
 def round_of(path: str, steps: Iterable[str]) -> int:

@@ -31,7 +31,12 @@ def of_run(store: Store, run: Run, states: Iterable[StepState], corpus: str | No
 
 def of_step(run: Run, state: StepState) -> str:
     """What a step read and made."""
-    read = [(name, reference) for name, of in state.inputs.items() for reference in of]
+    rows = state.config.get("comparison", {}).get("rows", [])
+    read = [
+        (f"{name} of {row}" if row else name, reference)
+        for name, of in state.inputs.items()
+        for row, reference in zip(rows if len(rows) == len(of) else [None] * len(of), of, strict=True)
+    ]
     lines = [f"| reads {name} | {_address(reference)} |" for name, reference in read[:INPUTS]]
     if len(read) > INPUTS:
         lines.append(f"| reads | {len(read) - INPUTS} more |")

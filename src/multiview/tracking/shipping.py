@@ -168,6 +168,7 @@ class _Shipper:
             names.TAG_STORE: self.store.url,
             names.TAG_PRESET: self.run.preset,
             names.TAG_STUDY: self.run.study,
+            names.TAG_COMPARES: " ".join(self.run.compares),
             names.TAG_GIT: self.run.git_sha,
             names.TAG_RERUN_OF: self.run.rerun_of,
             names.TAG_ARCHITECTURE: ", ".join(dict.fromkeys(self.run.architectures.values())),

@@ -24,7 +24,7 @@ def each_view(subject: Subject) -> Findings:
     """Accuracy of each view alone, and recall of the gold passages. Passages without such a view are not retrieved.
 
     Table `each_view`: view (from 1), the passages that have it, whether padding views are among them, and the
-    figures; the last row, view null, is the whole index. Metrics `view_1/accuracy_at_5`, `view_1/recall_at_5`.
+    figures; the last row, view null, is the whole index. Metrics `accuracy_at_5/view_1`, `recall_at_5/view_1`.
     """
     indexed, depth = subject.check_views(), subject.settings.depth
     tops: list[np.ndarray] = []

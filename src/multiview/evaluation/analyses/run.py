@@ -57,7 +57,7 @@ def told(metrics: Mapping[str, float], at: Sequence[int]) -> dict[str, float]:
     The tables have every k: MLflow's hundreds of charts would hide the few that are looked at.
     """
     k = max((k for k in at if k <= SHOWN), default=min(at, default=SHOWN))
-    cuts = {name: re.search(r"\b(?:accuracy|recall|padding_overlap)_at_(\d+)$", name) for name in metrics}
+    cuts = {name: re.match(r"(?:accuracy|recall|padding_overlap)_at_(\d+)(?:/|$)", name) for name in metrics}
     return {name: value for name, value in metrics.items() if not (cut := cuts[name]) or int(cut[1]) == k}
 
 
