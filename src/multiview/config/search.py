@@ -98,7 +98,7 @@ class Comparison(Section):
         "mvr": {"model": {"architecture": "mvr"}},
         "camvr": {"model": {"architecture": "camvr"}},
     }
-    """System name to what it overrides, as in {camvr: {model: {architecture: camvr}}}."""
+    """System name to what it overrides, as in {camvr: {model: {architecture: camvr}}}; those of a preset stay beside what is added."""
     bm25: bool = True
     """Also a row for BM25."""
     fusion: Annotated[tuple[str, ...], HOW] = ()

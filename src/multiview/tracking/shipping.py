@@ -27,7 +27,7 @@ from multiview.tracking.registry import mirror
 NO_ATTEMPT = "none"
 
 PAGES = {
-    # Else its pages are those for applications of language models.
+    # So that lists of experiments know it for one of trainings; whoever clicks it still chooses "Model training".
     "mlflow.experimentKind": "custom_model_development",
     "mlflow.note.content": """A run of a pipeline is a parent; its steps are its children.
 
