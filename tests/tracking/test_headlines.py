@@ -34,6 +34,13 @@ def test_a_parent_s_metrics_are_by_round_where_there_are_several():
         ),
         (["compare", "report"], [], "compare", [("mrr_at_10/mvr", 0.3)], [("mrr_at_10/mvr", 0.3, 0)]),
         (["mvr/round-1/evaluate", "compare"], ["mvr"], "compare", [("mrr_at_10/mvr", 0.3)], []),
+        (
+            ["mvr/round-1/evaluate", "compare"],
+            ["mvr"],
+            "compare",
+            [("mrr_at_10/mvr", 0.3), ("index_bytes/mvr", 9.0)],
+            [("index_bytes/mvr", 9.0, 0)],
+        ),
     ],
 )
 def test_headlines_are_what_a_table_of_runs_is_read_for(steps, systems, path, told, seen):

@@ -18,7 +18,7 @@ BY_ROUND = ("loss", "in_batch_accuracy", "fallback_share", "temperature")
 
 def headlines_of(run: Run, state: StepState, metrics: Sequence[Any]) -> list[Any]:
     """Metrics of the parent by round, of a step that has ended: an evaluation's but for those of its analyses, where a
-    training ended, and all of a comparison of other runs' evaluations.
+    training ended, and of a comparison the costs, or all where it is one of other runs' evaluations.
 
     They end with the system's name where the run has several. `metrics` are MLflow's, in order.
     """
@@ -31,8 +31,9 @@ def headlines_of(run: Run, state: StepState, metrics: Sequence[Any]) -> list[Any
         found = [metric for metric in metrics if metric.key.startswith(HEADLINES) and "/" not in metric.key]
     elif state.step == "train":
         found = list({metric.key: metric for metric in metrics if metric.key in BY_ROUND}.values())
-    elif state.step == "compare" and not any(path.endswith("/evaluate") for path in run.steps):
-        found, system = metrics, ""
+    elif state.step == "compare":
+        alone = not any(path.endswith("/evaluate") for path in run.steps)
+        found, system = [m for m in metrics if alone or not m.key.startswith(HEADLINES)], ""
     else:
         return []
     step = round_of(state.path, run.steps)
