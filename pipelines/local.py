@@ -5,6 +5,7 @@ The driver holds a lock while it lives, so that a step whose driver was killed e
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import getpass
 import os
@@ -87,6 +88,8 @@ def _execute(plan: Plan, context: Context, log: Path, debug: bool) -> Exception 
             file = stack.enter_context(log.open("a", encoding="utf-8", buffering=1))
             stack.enter_context(contextlib.redirect_stdout(file))
             stack.enter_context(contextlib.redirect_stderr(file))
+        # KFP indents what its tasks print by another `print`, and of two tasks the later may not put ours back.
+        stack.callback(setattr, builtins, "print", builtins.print)
         local.init(
             runner=step_runner(root),
             pipeline_root=root,
