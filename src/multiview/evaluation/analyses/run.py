@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -43,7 +42,7 @@ ANALYSES: dict[Analysis, Callable[[Subject], Findings]] = {
 }
 
 SHOWN = 5
-"""Largest k of the figures of views and groups that MLflow is told."""
+"""Largest k of the figures that MLflow is told."""
 
 CAPTIONS = {
     "query_diversity": "Gold passages in five levels of their queries' self-BLEU-4: ROUGE-L, and the whole index's MRR@10."
@@ -52,13 +51,14 @@ CAPTIONS = {
 
 
 def told(metrics: Mapping[str, float], at: Sequence[int]) -> dict[str, float]:
-    """All but figures at other k than `SHOWN`, or the largest below it that is measured.
+    """Figures of the whole model, one k of each: `SHOWN`, or the largest below it that is measured.
 
-    The tables have every k: MLflow's hundreds of charts would hide the few that are looked at.
+    The tables have every k, view and group: MLflow's hundreds of charts would hide the few that are looked at.
     """
     k = max((k for k in at if k <= SHOWN), default=min(at, default=SHOWN))
-    cuts = {name: re.match(r"(?:accuracy|recall|padding_overlap)_at_(\d+)(?:/|$)", name) for name in metrics}
-    return {name: value for name, value in metrics.items() if not (cut := cuts[name]) or int(cut[1]) == k}
+    whole = {name: value for name, value in metrics.items() if "/" not in name}
+    others = {names.padding_overlap_at(other) for other in at if other != k}
+    return {name: value for name, value in whole.items() if name not in others}
 
 
 def analyse(folder: Path, subject: Subject) -> None:
