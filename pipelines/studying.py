@@ -104,7 +104,8 @@ def summary(prospects: Mapping[str, list[Prospect]]) -> Iterator[str]:
 
 
 def rows_of(row: str, plan: Plan) -> dict[str, str]:
-    """The paths of a plan's evaluations, after the last round, by the names of their rows: `row`, or `row/SYSTEM` where there are several.
+    """The paths of a plan's evaluations, after the last round, by the names of their rows: `row`, or `row/SYSTEM`
+    where there are several systems.
 
     Raises InputError for a pipeline without one.
     """

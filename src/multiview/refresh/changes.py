@@ -36,9 +36,10 @@ def find_changes(settings: Any, inputs: dict[str, Any], output: dict[str, Path],
     A passage is kept if the index has its id with the same content, of the same model, encoded with the same
     settings, sentences split for the same language, read with queries of the same `generator` (where that is an
     input) and settings of generation, and `settings.refresh.full` is not set. Writes the others into
-    `corpus.shards` files `shard-00.parquet` …, in corpus order, as even as can be, in the schema of passages; files of passages as they are where all of them
-    must be encoded, so that embeddings of them are found. `changes.parquet` has a row for each passage of the new
-    corpus, in order: `old`, its number in the index, or -1 where it must be encoded.
+    `corpus.shards` files `shard-00.parquet` …, in corpus order, as even as can be, in the schema of passages; files
+    of passages as they are where all of them must be encoded, so that embeddings of them are found.
+    `changes.parquet` has a row for each passage of the new corpus, in order: `old`, its number in the index, or -1
+    where it must be encoded.
 
     In memory are the ids and hashes of both corpora, and a row group of texts. Raises InputError for an index of an
     earlier version, or whose own passages are gone.
