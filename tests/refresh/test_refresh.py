@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,7 @@ from multiview.refresh.champions import champion_file, current, numbers, rollbac
 from pipelines.plan import Plan
 from tests.pipelines.inprocess import Records, run_plan
 from tests.refresh.pipeline import World
+from tests.report.reading import read
 from tests.tiny import tiny_bert
 
 
@@ -128,6 +130,30 @@ def test_a_halved_corpus_is_refused_and_the_champion_stays(world: World) -> None
     assert "<h1>Refused</h1>" in page and "largest_shrinkage" in page
     assert decision(world, world.refresh(gate={"drops": {}, "largest_shrinkage": 0.6})) == "promote"
     assert numbers(world.store) == [1, 2]
+
+
+def test_the_page_says_what_the_gate_found(world: World) -> None:
+    world.change(2, 7)
+    world.rows = world.rows[: len(world.rows) // 2]
+    records = world.refresh()
+    found = verdict(world, records)
+    page = read((world.files(records["report"][names.REPORT]) / names.REPORT_FILE).read_text())
+    assert page.one("h1").text == "Refused"
+    assert found["says"] in page.one("section", id="summary").text
+    checks = [[cell.text for cell in (*row.all("th"), *row.all("td"))] for row in rows(page, "checks")]
+    assert checks == [
+        [check["name"], "passed" if check["passed"] else "refused", check["says"]]
+        for check in found["checks"]
+    ]
+    metrics = {row.one("th").text: [cell.text for cell in row.all("td")][:2] for row in rows(page, "metrics")}
+    assert metrics == {
+        names.short(name): [f"{100 * of[who]:.1f}" for who in ("champion", "challenger")]
+        for name, of in found["metrics"].items()
+    }
+
+
+def rows(page: Any, section: str) -> list[Any]:
+    return page.one("section", id=section).one("tbody").all("tr")
 
 
 def test_another_model_is_a_rebuild_and_the_champion_is_asked_with_its_own(world: World) -> None:
