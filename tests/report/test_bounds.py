@@ -117,7 +117,7 @@ def test_one_question(tmp_path):
     world = World(tmp_path, {"mvr": PLAIN[0], "camvr": PLAIN[1]}, questions=QUESTIONS[:1])
     page = read(world.page())
     assert "2 systems answered 1 question over 4 passages. So few questions" in page.text
-    assert "All 1 question." in page.one("section", id="questions").text
+    assert "The one question." in page.one("section", id="questions").text
     assert not page.all("span", class_="interval"), "one question has no interval"
 
 
