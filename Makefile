@@ -36,10 +36,10 @@ $(VENV)/tested: $(VENV)/ready
 demo: $(VENV)/ready
 	$(BIN)/python -m pipelines run comparison --preset demo $(DEMO)
 
-# One thread a process: the tests run three at a time, since they often wait, and their models are tiny. In this
-# order the files that take minutes do not come last.
+# One thread a process: the tests run two at a time, and their models are tiny. In this order the files that
+# take minutes do not come last.
 test: setup
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 # What takes too long for `test`; nothing else should run beside it.
 acceptance: setup

@@ -129,7 +129,9 @@ def test_outputs_change_only_with_the_version_of_their_step(made):
 
 
 def _artifacts(store: LocalStore) -> list[str]:
-    return [path for path in store.files("") if path.split("/")[0] not in (names.RUNS, names.CHAMPIONS)]
+    # The promotion is done again where its champion was removed, and leaves what it told.
+    others = (names.RUNS, names.CHAMPIONS, names.PROMOTION)
+    return [path for path in store.files("") if path.split("/")[0] not in others]
 
 
 def test_a_second_run_in_the_same_store_finds_every_record(made):
@@ -137,7 +139,9 @@ def test_a_second_run_in_the_same_store_finds_every_record(made):
     before = _artifacts(store)
     assert outputs(store.root.parent)[1] == records
     assert _artifacts(store) == before
-    assert {record.step for kinds in records.values() for record in kinds.values()} == set(STEPS)
+    assert {record.step for kinds in records.values() for record in kinds.values()} == set(STEPS) - {
+        "changes-with-queries"  # tests/refresh/test_queries.py
+    }
 
 
 def test_the_index_of_a_refresh_is_that_of_the_training(made):

@@ -54,7 +54,8 @@ def test_so_has_every_task_that_queries_are_generated_by(tmp_path):
 def check_tasks(ir: dict, platform: dict) -> set[str]:
     """The tasks' names."""
     tasks = tasks_of(ir)
-    assert len(tasks) >= 12 and {"open-run", "close-run", "split"} <= set(tasks)
+    assert len(tasks) >= 12 and {"open-run", "close-run"} <= set(tasks)
+    assert {"split", "split-again"} & set(tasks)
     for task_name, task in tasks.items():
         assert not task.get("cachingOptions", {}).get("enableCache", False), task_name
         assert task["retryPolicy"]["maxRetryCount"] == 2, task_name
@@ -173,7 +174,10 @@ def test_a_training_on_several_nodes_is_told_of_them_and_waits_in_a_small_pod(tm
     ("settings", "line"),
     [
         ({"steps": {"encode": {"nodes": 2}}}, "nodes=2 is for train and warm-up alone, not for encode"),
-        ({"steps": {"spilt": {}}}, "kubeflow.steps: there is no step 'spilt'; did you mean split?"),
+        (
+            {"steps": {"spilt": {}}},
+            "kubeflow.steps: there is no step 'spilt'; did you mean split or split-again?",
+        ),
         (
             {"steps": {"split": {"memroy": "1Gi"}}},
             "kubeflow.steps.split: there is no setting kubeflow.cpu.memroy",

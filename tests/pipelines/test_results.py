@@ -49,7 +49,7 @@ def test_what_differs_is_marked_on_a_terminal():
 def test_what_differs_is_marked_in_markdown():
     lines = shown(False, SIGNIFICANCE)
     cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line.startswith("|")]
-    assert cells[0] == ["system", "accuracy_at_5", "ndcg_at_10", "views"]
+    assert cells[0] == ["system", "acc@5", "nDCG@10", "views"]
     assert cells[2:] == [
         ["mvr", "50.0", "**25.0**", "**12.5**"],
         ["camvr", "**75.0**†", "**25.0**", ""],

@@ -175,7 +175,7 @@ def test_a_table_over_seeds():
     assert camvr.corrected_p == camvr.p < 1e-6, "BM25, with one seed, is not tested and costs nothing"
     assert figures["bm25"]["accuracy_at_5"].p is None
     table = seeds_table(figures, "mvr").splitlines()
-    assert [cell.strip() for cell in table[0].split("|")[1:-1]] == ["system", "accuracy_at_5", "mrr_at_10"]
+    assert [cell.strip() for cell in table[0].split("|")[1:-1]] == ["system", "acc@5", "MRR@10"]
     cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table[2:5]]
     assert cells == [
         ["mvr", "59.1 ± 0.2", "45.0 ± 5.0"],
