@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from multiview import names
 from multiview.errors import InputError
 from multiview.step import Step
@@ -15,29 +17,32 @@ _SAMPLING = tuple(
 
 _MATCHING = ("questions.answer_matching", "corpus.language")
 
+_SPLIT = Step(
+    name="split",
+    version=2,
+    run="multiview.data.split:split",
+    settings=("corpus", "questions"),
+    inputs=(),
+    outputs=(names.PASSAGES, names.TRAIN_QUESTIONS, names.DEV_QUESTIONS),
+    sources="multiview.data.split:fingerprint",
+)
+
+_CHANGES = Step(
+    name="changes",
+    version=1,
+    run="multiview.refresh.changes:find_changes",
+    settings=("corpus.shards", "encode", "refresh.full"),
+    inputs=("index", "model", "passages"),
+    named=("index", "model"),
+    renews="index",
+    outputs=(names.CHANGES,),
+)
+
 STEPS: dict[str, Step] = {
     step.name: step
     for step in (
-        Step(
-            name="split",
-            version=2,
-            run="multiview.data.split:split",
-            settings=("corpus", "questions"),
-            inputs=(),
-            outputs=(names.PASSAGES, names.TRAIN_QUESTIONS, names.DEV_QUESTIONS),
-            sources="multiview.data.split:fingerprint",
-        ),
-        Step(
-            name="split-again",
-            version=2,
-            run="multiview.data.split:split",
-            settings=("corpus", "questions"),
-            inputs=("known",),
-            hints=("known",),
-            renews="known",
-            outputs=(names.PASSAGES, names.TRAIN_QUESTIONS, names.DEV_QUESTIONS),
-            sources="multiview.data.split:fingerprint",
-        ),
+        _SPLIT,
+        replace(_SPLIT, name="split-again", inputs=("known",), hints=("known",), renews="known"),
         Step(
             name="bm25-negatives",
             version=1,
@@ -158,25 +163,13 @@ STEPS: dict[str, Step] = {
             lists=("embeddings",),
             outputs=(names.INDEX,),
         ),
-        Step(
-            name="changes",
-            version=1,
-            run="multiview.refresh.changes:find_changes",
-            settings=("corpus.shards", "encode", "refresh.full"),
-            inputs=("index", "model", "passages"),
-            named=("index", "model"),
-            renews="index",
-            outputs=(names.CHANGES,),
-        ),
-        Step(
+        _CHANGES,
+        replace(
+            _CHANGES,
             name="changes-with-queries",
-            version=1,
-            run="multiview.refresh.changes:find_changes",
-            settings=("corpus.shards", "encode", "refresh.full", *_SAMPLING, *_PAIRS),
-            inputs=("index", "model", "passages", "generator"),
-            named=("index", "model", "generator"),
-            renews="index",
-            outputs=(names.CHANGES,),
+            settings=(*_CHANGES.settings, *_SAMPLING, *_PAIRS),
+            inputs=(*_CHANGES.inputs, "generator"),
+            named=(*_CHANGES.named, "generator"),
         ),
         Step(
             name="refresh-index",
