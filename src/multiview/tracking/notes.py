@@ -33,9 +33,9 @@ def of_step(run: Run, state: StepState) -> str:
     """What a step read and made."""
     rows = state.config.get("comparison", {}).get("rows", [])
     read = [
-        (f"{name} of {row}" if row else name, reference)
+        (f"{name} of {rows[place]}" if name == "evaluations" and place < len(rows) else name, reference)
         for name, of in state.inputs.items()
-        for row, reference in zip(rows if len(rows) == len(of) else [None] * len(of), of, strict=True)
+        for place, reference in enumerate(of)
     ]
     lines = [f"| reads {name} | {_address(reference)} |" for name, reference in read[:INPUTS]]
     if len(read) > INPUTS:
