@@ -21,12 +21,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import typer
 
-from multiview.approximate.measuring import passage_recall
 from multiview.artifacts.staged import Named, Staged
 from multiview.config import Encode, Index
-from multiview.events import Silent
-from multiview.index import INDEX_FILE, ViewIndex
-from multiview.indexing import build_index
+from multiview.index.approximate.measuring import passage_recall
+from multiview.index.build import build_index
+from multiview.index.view_index import INDEX_FILE, ViewIndex
+from multiview.steps.events import Silent
 
 K = 100
 ROWS = 8192

@@ -23,12 +23,12 @@ import typer
 from multiview import names
 from multiview.artifacts.record import load_record
 from multiview.artifacts.store import LocalStore
-from multiview.overrides import Overrides, merge, resolve
-from multiview.runs import StepState
-from pipelines.describing import describe
-from pipelines.local import run_here
-from pipelines.plan import Plan
-from pipelines.refresh import refresh
+from multiview.config.overrides import Overrides, merge, resolve
+from multiview.steps.runs import StepState
+from pipelines.plans.plan import Plan
+from pipelines.plans.refresh import refresh
+from pipelines.runs.description import describe
+from pipelines.runs.local import run_here
 
 ENCODE = "challenger/encode"
 

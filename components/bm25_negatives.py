@@ -15,7 +15,7 @@ def bm25_negatives(
     negatives: Output[Dataset],
 ) -> str:
     """BM25 negatives of the training questions."""
-    from multiview.runner import execute
+    from multiview.steps.execution import execute
 
     return execute(
         "bm25-negatives",

@@ -17,7 +17,7 @@ def champion(
     champion_model: Output[Model],
 ) -> str:
     """The index that answers now, with its passages, and the model to encode with."""
-    from multiview.runner import execute
+    from multiview.steps.execution import execute
 
     outputs = {
         "champion": champion,

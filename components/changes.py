@@ -16,7 +16,7 @@ def changes(
     changes: Output[Dataset],
 ) -> str:
     """What changed in the corpus since an index was built."""
-    from multiview.runner import execute
+    from multiview.steps.execution import execute
 
     inputs = {"index": index, "model": model, "passages": passages}
     return execute("changes", run, path, config, inputs, {"changes": changes})

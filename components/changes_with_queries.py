@@ -17,7 +17,7 @@ def changes_with_queries(
     changes: Output[Dataset],
 ) -> str:
     """What changed in the corpus since an index was built of passages with generated queries."""
-    from multiview.runner import execute
+    from multiview.steps.execution import execute
 
     inputs = {"index": index, "model": model, "passages": passages, "generator": generator}
     return execute("changes-with-queries", run, path, config, inputs, {"changes": changes})

@@ -14,6 +14,6 @@ def compare(
     comparison: Output[Artifact],
 ) -> str:
     """One table of all evaluations."""
-    from multiview.runner import execute
+    from multiview.steps.execution import execute
 
     return execute("compare", run, path, config, {"evaluations": evaluations}, {"comparison": comparison})

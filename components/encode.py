@@ -16,7 +16,7 @@ def encode(
     embeddings: Output[Artifact],
 ) -> str:
     """Views of the passages of one shard."""
-    from multiview.runner import execute
+    from multiview.steps.execution import execute
 
     return execute(
         "encode",

@@ -17,7 +17,7 @@ def encode_with_queries(
     embeddings: Output[Artifact],
 ) -> str:
     """Views of the passages of one shard, each read with its generated queries."""
-    from multiview.runner import execute
+    from multiview.steps.execution import execute
 
     return execute(
         "encode-with-queries",

@@ -18,7 +18,7 @@ def evaluate(
     evaluation: Output[Artifact],
 ) -> str:
     """Metrics of an index on the dev questions, and analyses of its model."""
-    from multiview.runner import execute
+    from multiview.steps.execution import execute
 
     return execute(
         "evaluate",

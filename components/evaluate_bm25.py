@@ -15,7 +15,7 @@ def evaluate_bm25(
     evaluation: Output[Artifact],
 ) -> str:
     """Metrics of BM25 on the dev questions."""
-    from multiview.runner import execute
+    from multiview.steps.execution import execute
 
     return execute(
         "evaluate-bm25",

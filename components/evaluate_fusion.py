@@ -16,7 +16,7 @@ def evaluate_fusion(
     evaluation: Output[Artifact],
 ) -> str:
     """Metrics of several rankings fused into one."""
-    from multiview.runner import execute
+    from multiview.steps.execution import execute
 
     return execute(
         "evaluate-fusion",

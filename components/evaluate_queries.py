@@ -15,7 +15,7 @@ def evaluate_queries(
     query_evaluation: Output[Artifact],
 ) -> str:
     """Metrics of the generated queries on the dev questions."""
-    from multiview.runner import execute
+    from multiview.steps.execution import execute
 
     return execute(
         "evaluate-queries",

@@ -17,7 +17,7 @@ def gate(
     verdict: Output[Artifact],
 ) -> str:
     """Whether the challenger may become the champion."""
-    from multiview.runner import execute
+    from multiview.steps.execution import execute
 
     inputs = {
         "champion": champion,

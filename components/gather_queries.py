@@ -14,6 +14,6 @@ def gather_queries(
     queries: Output[Dataset],
 ) -> str:
     """The generated queries of all shards in one artifact."""
-    from multiview.runner import execute
+    from multiview.steps.execution import execute
 
     return execute("gather-queries", run, path, config, {"parts": parts}, {"queries": queries})

@@ -16,7 +16,7 @@ def generate_queries(
     queries: Output[Dataset],
 ) -> str:
     """Queries of the passages of one shard."""
-    from multiview.runner import execute
+    from multiview.steps.execution import execute
 
     return execute(
         "generate-queries",

@@ -16,7 +16,7 @@ def index(
     index: Output[Artifact],
 ) -> str:
     """The search index over the views of all shards."""
-    from multiview.runner import execute
+    from multiview.steps.execution import execute
 
     inputs = {"model": model, "passages": passages, "embeddings": embeddings}
     return execute("index", run, path, config, inputs, {"index": index})

@@ -13,6 +13,6 @@ def initial_generator(
     generator: Output[Model],
 ) -> str:
     """The query generator as it was pretrained."""
-    from multiview.runner import execute
+    from multiview.steps.execution import execute
 
     return execute("initial-generator", run, path, config, {}, {"generator": generator})

@@ -13,6 +13,6 @@ def initial_model(
     model: Output[Model],
 ) -> str:
     """The pretrained encoder with its viewer tokens, untrained."""
-    from multiview.runner import execute
+    from multiview.steps.execution import execute
 
     return execute("initial-model", run, path, config, {}, {"model": model})

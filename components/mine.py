@@ -18,7 +18,7 @@ def mine(
     negatives: Output[Dataset],
 ) -> str:
     """Hard negatives mined with the index of round one."""
-    from multiview.runner import execute
+    from multiview.steps.execution import execute
 
     return execute(
         "mine",

@@ -18,7 +18,7 @@ def promote(
     promotion: Output[Artifact],
 ) -> str:
     """The challenger becomes the champion, where the verdict says so."""
-    from multiview.runner import execute
+    from multiview.steps.execution import execute
 
     inputs = {
         "champion": champion,

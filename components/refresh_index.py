@@ -18,7 +18,7 @@ def refresh_index(
     index: Output[Artifact],
 ) -> str:
     """The index of a corpus that changed, made of the old one."""
-    from multiview.runner import execute
+    from multiview.steps.execution import execute
 
     inputs = {
         "old": old,

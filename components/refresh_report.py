@@ -17,7 +17,7 @@ def refresh_report(
     report: Output[HTML],
 ) -> str:
     """One page about a refresh."""
-    from multiview.runner import execute
+    from multiview.steps.execution import execute
 
     inputs = {"promotion": promotion, "verdict": verdict, "changes": changes, "index": index}
     return execute("refresh-report", run, path, config, inputs, {"report": report})

@@ -15,7 +15,7 @@ def report(
     report: Output[HTML],
 ) -> str:
     """One page about a comparison."""
-    from multiview.runner import execute
+    from multiview.steps.execution import execute
 
     inputs = {"comparison": comparison, "evaluations": evaluations}
     return execute("report", run, path, config, inputs, {"report": report})

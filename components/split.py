@@ -15,7 +15,7 @@ def split(
     dev_questions: Output[Dataset],
 ) -> str:
     """Cut the corpus into Parquet shards, and choose the questions."""
-    from multiview.runner import execute
+    from multiview.steps.execution import execute
 
     return execute(
         "split",

@@ -16,7 +16,7 @@ def split_again(
     dev_questions: Output[Dataset],
 ) -> str:
     """Cut the corpus into Parquet shards once more, and choose the questions."""
-    from multiview.runner import execute
+    from multiview.steps.execution import execute
 
     return execute(
         "split-again",

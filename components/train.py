@@ -17,7 +17,7 @@ def train(
     model: Output[Model],
 ) -> str:
     """One round of training."""
-    from multiview.runner import execute
+    from multiview.steps.execution import execute
 
     return execute(
         "train",

@@ -16,7 +16,7 @@ def train_generator(
     generator: Output[Model],
 ) -> str:
     """The query generator fine-tuned on the training questions."""
-    from multiview.runner import execute
+    from multiview.steps.execution import execute
 
     return execute(
         "train-generator",

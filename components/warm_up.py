@@ -16,7 +16,7 @@ def warm_up(
     model: Output[Model],
 ) -> str:
     """The stage of training on generated queries, before the first round."""
-    from multiview.runner import execute
+    from multiview.steps.execution import execute
 
     return execute(
         "warm-up",

@@ -13,18 +13,18 @@ from rich.console import Console
 from multiview import tracking
 from multiview.artifacts.record import Reference
 from multiview.artifacts.store import Store, open_store
+from multiview.cli.options import Debug, Preset, Settings, StoreUrl, TrackingUri
+from multiview.config.overrides import Overrides, gather, parse_setting, validate
+from multiview.config.overrides import merge as merged
 from multiview.evaluation.tables import baseline_of
-from multiview.options import Debug, Preset, Settings, StoreUrl, TrackingUri
-from multiview.overrides import Overrides, gather, parse_setting, validate
-from multiview.overrides import merge as merged
-from multiview.runs import StepState
-from pipelines import submitting
-from pipelines.connection import Profile, below, connected
-from pipelines.describing import describe
-from pipelines.factories import PIPELINES, factory
-from pipelines.plan import Plan
-from pipelines.study import read_study, study_names
-from pipelines.submitting import PipelineName, Wait
+from multiview.steps.runs import StepState
+from pipelines.kubeflow import commands
+from pipelines.kubeflow.commands import PipelineName, Wait
+from pipelines.kubeflow.connection import Profile, below, connected
+from pipelines.plans.factories import PIPELINES, factory
+from pipelines.plans.plan import Plan
+from pipelines.plans.study import read_study, study_names
+from pipelines.runs.description import describe
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -34,8 +34,8 @@ app = typer.Typer(
 )
 console = Console(highlight=False, soft_wrap=True)
 
-app.command("submit")(submitting.submit)
-app.add_typer(submitting.schedule, name="schedule")
+app.command("submit")(commands.submit)
+app.add_typer(commands.schedule, name="schedule")
 
 
 @app.command()
@@ -66,8 +66,8 @@ def compile_(
     settings: Settings = None,
 ) -> None:
     """Write the IR of a pipeline, or of all, as YAML."""
-    from pipelines.kubeflow import compile_plan
-    from pipelines.resources import write_resources
+    from pipelines.kubeflow.compile import compile_plan
+    from pipelines.kubeflow.resources import write_resources
 
     write = write_resources if manifests else compile_plan
     overrides = gather(preset, settings or [])
@@ -99,7 +99,7 @@ def rerun(
     connection: Profile,
 ) -> None:
     """Run one step of an earlier run again, with its inputs from MLflow, verified."""
-    from pipelines.rerun import cut, verify
+    from pipelines.plans.rerun import cut, verify
 
     uri = tracking_uri or tracking.tracking_uri(open_store(store or "store"))
     found = tracking.find_run(uri, earlier, open_store(store).url if store else None)
@@ -112,7 +112,7 @@ def rerun(
     if dry_run:
         return
     if submit:
-        submitting.launch(
+        commands.launch(
             part.plan,
             below(connection, part.overrides),
             found.run.preset,
@@ -151,15 +151,15 @@ def compare(
     debug: Debug = False,
 ) -> None:
     """Compare the systems of earlier runs, found in MLflow, in one table and one report."""
-    from pipelines import comparing
+    from pipelines.plans import compare
 
     uri = tracking_uri or tracking.tracking_uri(open_store(store or "store"))
     found = [tracking.find_run(uri, run, open_store(store).url if store else None) for run in runs]
-    rows = comparing.rows_of_runs(found)
+    rows = compare.rows_of_runs(found)
     changes: Overrides = {"comparison": {"rows": list(rows), "baseline": baseline}}
     settings = validate(changes).comparison
     baseline_of(baseline, settings.rows)
-    plan = comparing.comparison_of("compare", {row: of.evaluation for row, of in rows.items()}, settings)
+    plan = compare.comparison_of("compare", {row: of.evaluation for row, of in rows.items()}, settings)
     architectures = {row: of.architecture for row, of in rows.items() if of.architecture}
     compares = [run.run.id for run in found]
     opened = open_store(store or found[0].store)
@@ -176,7 +176,7 @@ def rollback(
     debug: Debug = False,
 ) -> None:
     """Make an earlier champion's index answer again: as the next champion, so that nothing is lost."""
-    from multiview.refresh import champions
+    from multiview.artifacts import champions
 
     opened = open_store(store)
     now = champions.rollback(opened, to)
@@ -202,31 +202,30 @@ def study(
     debug: Debug = False,
 ) -> None:
     """Run one pipeline several times with the settings that a study varies, and table the rows."""
-    from pipelines import comparing, studying
+    from pipelines.plans import compare
+    from pipelines.runs import study
 
     found, base = read_study(name), gather(preset, settings or [])
     opened = open_store(store)
     plans = {row: factory(found.pipeline)(own) for row, own in found.overrides(base).items()}
-    rows = {row: studying.rows_of(row, plan) for row, plan in plans.items()}
-    settings_of_rows = studying.comparison_settings(
-        found, [name for of in rows.values() for name in of], base
-    )
+    rows = {row: study.rows_of(row, plan) for row, plan in plans.items()}
+    settings_of_rows = study.comparison_settings(found, [name for of in rows.values() for name in of], base)
     console.print(f"{found.name}: {found.about}", markup=False)
     if dry_run:
-        for line in studying.summary(studying.forecast(plans, opened)):
+        for line in study.summary(study.forecast(plans, opened)):
             console.print(line, markup=False)
         return
     evaluations: dict[str, Reference] = {}
     for row, own in found.overrides(base).items():
         console.print(f"\n{row}", style="bold", markup=False)
         states = _run(plans[row], own, preset, opened, tracking_uri, debug, study=found.name, show=False)
-        evaluations |= studying.evaluations_of(rows[row], states)
-    plan = comparing.comparison_of("study", evaluations, settings_of_rows)
+        evaluations |= study.evaluations_of(rows[row], states)
+    plan = compare.comparison_of("study", evaluations, settings_of_rows)
     console.print()
     compared: Overrides = {"comparison": {"rows": list(evaluations), "seeds_of": settings_of_rows.seeds_of}}
     states = _run(plan, merged(base, compared), preset, opened, tracking_uri, debug, study=found.name)
     if found.seeds:
-        console.print(studying.seeds_page(states), markup=False)
+        console.print(study.seeds_page(states), markup=False)
 
 
 def _run(
@@ -240,8 +239,8 @@ def _run(
     **about: Any,
 ) -> list[StepState]:
     """States of all steps; `about` is more of what `describe` takes."""
-    from pipelines import results
-    from pipelines.local import run_here
+    from pipelines.runs import results
+    from pipelines.runs.local import run_here
 
     uri = uri or tracking.tracking_uri(store)
     described = describe(plan, overrides, store, preset, **about)
@@ -258,7 +257,7 @@ def _run(
 
 def main() -> NoReturn:
     """Errors are one line; bad input exits with status 2."""
-    from multiview.cli import run_app
+    from multiview.cli.app import run_app
 
     run_app(app)
 

@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from multiview import cli
-from multiview.cli import run_app
+from multiview.cli import app as cli
+from multiview.cli.app import run_app
 from pipelines.__main__ import app
 from tests.corpus import squad_corpus
 

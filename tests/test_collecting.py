@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from multiview import collecting, names
+from multiview import names
 from multiview.artifacts.attempt import Attempt
+from multiview.artifacts.champions import crown, rollback
 from multiview.artifacts.record import Reference, read_record
 from multiview.artifacts.store import LocalStore, Store
-from multiview.refresh.champions import crown, rollback
-from multiview.runs import Run, StepState, write_run, write_state
+from multiview.lineage import garbage
+from multiview.steps.runs import Run, StepState, write_run, write_state
 from tests.refresh.crowned import artifact, champion
 
 DAYS = 7.0
@@ -25,14 +26,14 @@ def store(tmp_path: Path) -> LocalStore:
 
 
 def aged(store: LocalStore, folder: str = "", days: float = 30) -> None:
-    then = time.time() - days * collecting.DAY
+    then = time.time() - days * garbage.DAY
     for file in (store.root / folder).rglob("*"):
         os.utime(file, (then, then))
 
 
 def used(store: Store, run: str, days: float, inputs: list[Reference], outputs: list[Reference]) -> None:
     """A run that read and wrote some artifacts, so many days ago."""
-    then = time.time() - days * collecting.DAY
+    then = time.time() - days * garbage.DAY
     write_run(store, Run(id=run, pipeline="refresh", config={}))
     kinds = {reference.address.split("/")[-2]: reference for reference in outputs}
     state = StepState(
@@ -48,15 +49,15 @@ def used(store: Store, run: str, days: float, inputs: list[Reference], outputs: 
 
 
 def collected(store: Store, champions: int = 3, indexes: tuple[str, ...] = ()) -> set[str]:
-    keep = collecting.kept(store, DAYS, champions, indexes)
-    return {one.path for one in collecting.garbage(store, keep, DAYS)}
+    keep = garbage.kept(store, DAYS, champions, indexes)
+    return {one.path for one in garbage.garbage(store, keep, DAYS)}
 
 
 def test_what_nothing_refers_to_goes_and_all_other_kinds_stay(store: LocalStore) -> None:
-    for kind in (*collecting.COLLECTED, names.MODEL, names.PASSAGES, names.EVALUATION, names.NEGATIVES):
+    for kind in (*garbage.COLLECTED, names.MODEL, names.PASSAGES, names.EVALUATION, names.NEGATIVES):
         artifact(store, kind, "old")
     aged(store)
-    assert collected(store) == {f"{kind}/old" for kind in collecting.COLLECTED}
+    assert collected(store) == {f"{kind}/old" for kind in garbage.COLLECTED}
 
 
 def test_what_is_young_stays(store: LocalStore) -> None:
@@ -73,8 +74,8 @@ def test_attempts_that_became_nothing_go_whatever_their_kind(store: LocalStore) 
         store.replace(f"{attempt.data}.events.jsonl", b"{}\n")
     aged(store)
     assert collected(store) == {attempt.data for attempt in lost}
-    for one in collecting.garbage(store, set(), DAYS):
-        collecting.remove(store, one)
+    for one in garbage.garbage(store, set(), DAYS):
+        garbage.remove(store, one)
     assert [file for file in store.files("model") if "half" in file or "events" in file] == []
     record = read_record(store, names.MODEL, "made")
     assert record is not None and store.read(f"{record.data}/file") == b"model made"
@@ -109,21 +110,21 @@ def test_recent_runs_keep_what_they_read_and_wrote(store: LocalStore, days: floa
 def test_removal_that_was_interrupted_goes_on(store: LocalStore) -> None:
     artifact(store, names.INDEX, "old")
     aged(store)
-    (one,) = collecting.garbage(store, set(), DAYS)
+    (one,) = garbage.garbage(store, set(), DAYS)
     store.remove(f"{one.path}/{names.RECORD_FILE}")  # and then the power failed
     assert read_record(store, names.INDEX, "old") is None, "it is no artifact any more"
-    (rest,) = collecting.garbage(store, set(), DAYS)
-    collecting.remove(store, rest)
+    (rest,) = garbage.garbage(store, set(), DAYS)
+    garbage.remove(store, rest)
     assert store.files(names.INDEX) == []
-    collecting.remove(store, rest)
+    garbage.remove(store, rest)
 
 
 def test_what_was_collected_is_still_known_and_can_be_made_again(store: LocalStore) -> None:
     before = artifact(store, names.INDEX, "old")
     record = read_record(store, names.INDEX, "old")
     aged(store)
-    (one,) = collecting.garbage(store, set(), DAYS)
-    collecting.remove(store, one)
+    (one,) = garbage.garbage(store, set(), DAYS)
+    garbage.remove(store, one)
     assert read_record(store, names.INDEX, "old") is None
     assert record is not None and store.read(f"index/old/{names.COLLECTED_FILE}") == record.to_json()
     aged(store)
@@ -142,9 +143,9 @@ def test_the_summary_counts_and_adds_up(store: LocalStore) -> None:
     for key in "ab":
         artifact(store, names.INDEX, key)
     aged(store)
-    found = list(collecting.garbage(store, set(), DAYS))
+    found = list(garbage.garbage(store, set(), DAYS))
     assert sum(one.bytes for one in found) == sum(entry.bytes for entry in store.entries("index"))
-    assert collecting.summary(found).startswith("2 index (")
+    assert garbage.summary(found).startswith("2 index (")
 
 
 def test_what_a_run_that_is_going_uses_stays_whatever_the_days(store: LocalStore) -> None:
@@ -158,22 +159,22 @@ def test_what_a_run_that_is_going_uses_stays_whatever_the_days(store: LocalStore
     write_state(store, "going", done)
     growing = Attempt(store, names.INDEX, "growing")
     (growing.path / "views.f16").write_bytes(b"1")
-    keep = collecting.kept(store, 0, 3)
-    assert list(collecting.garbage(store, keep, 0)) == []
+    keep = garbage.kept(store, 0, 3)
+    assert list(garbage.garbage(store, keep, 0)) == []
     for status in ("done", "failed"):  # of yesterday's run of the same name
         before = {"path": "index", "status": status, "started": now - 86_400, "ended": now - 86_300}
         write_state(store, "going", done.model_copy(update=before))
-        assert list(collecting.garbage(store, collecting.kept(store, 0, 3), 0)) == []
+        assert list(garbage.garbage(store, garbage.kept(store, 0, 3), 0)) == []
     write_state(store, "going", done.model_copy(update={"path": "index", "status": "failed"}))
-    keep = collecting.kept(store, 0, 3)
-    assert [one.path for one in collecting.garbage(store, keep, 0)] == ["index/found"]
+    keep = garbage.kept(store, 0, 3)
+    assert [one.path for one in garbage.garbage(store, keep, 0)] == ["index/found"]
 
 
 def test_another_attempt_outlives_the_artifact(store: LocalStore) -> None:
     artifact(store, names.INDEX, "old")
     aged(store)
-    (one,) = collecting.garbage(store, set(), DAYS)
+    (one,) = garbage.garbage(store, set(), DAYS)
     again = Attempt(store, names.INDEX, "old")
     (again.path / "views.f16").write_bytes(b"1")
-    collecting.remove(store, one)
+    garbage.remove(store, one)
     assert store.files("index/old/attempts") == [f"{again.data}/views.f16"]

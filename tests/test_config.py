@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from multiview import settings_text
+from multiview.cli import settings as settings_text
 from multiview.config import Config, Section, canonical_json
-from multiview.errors import InputError
-from multiview.overrides import (
+from multiview.config.overrides import (
     gather,
     merge,
     parse_setting,
@@ -21,8 +20,9 @@ from multiview.overrides import (
     stage_settings,
     validate,
 )
-from multiview.steps import STEPS
-from pipelines.training import comparison
+from multiview.errors import InputError
+from multiview.steps.table import STEPS
+from pipelines.plans.training import comparison
 
 FIXTURE = Path(__file__).parent / "defaults.json"
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from multiview.cli import main
-from multiview.overrides import read_preset, resolve, stage_settings
-from multiview.settings_text import groups
-from pipelines.factories import PIPELINES
-from pipelines.kubeflow import compile_plan
+from multiview.cli.app import main
+from multiview.cli.settings import groups
+from multiview.config.overrides import read_preset, resolve, stage_settings
+from pipelines.kubeflow.compile import compile_plan
+from pipelines.plans.factories import PIPELINES
 
 DPR = {
     "model.base": "bert-base-uncased",

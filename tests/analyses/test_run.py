@@ -12,12 +12,12 @@ import pytest
 
 from multiview.artifacts.staged import Staged
 from multiview.config import Analysis, Evaluation
+from multiview.config.overrides import validate
 from multiview.errors import InputError
 from multiview.evaluation.analyses.run import ANALYSES
 from multiview.evaluation.analyses.tables import LONGEST, markdown, page
 from multiview.evaluation.evaluate import evaluate
 from multiview.model.layouts import LAYOUTS
-from multiview.overrides import validate
 from tests.analyses.world import World, fresh_views
 from tests.model.halves import Halves
 from tests.recording import Recorder

@@ -11,7 +11,7 @@ from multiview.evaluation.analyses.matrices import PairMeans, off_diagonal
 from multiview.evaluation.analyses.subject import NotApplicable
 from multiview.evaluation.analyses.usage import cosine, histogram, mean_cosines, usage
 from multiview.generation.metrics import rouge_l_by_number
-from multiview.search import rank_of
+from multiview.index.exact import rank_of
 from tests.analyses.world import DEPTH, hand_index
 
 

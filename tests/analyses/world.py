@@ -12,11 +12,11 @@ from multiview.artifacts.staged import Staged
 from multiview.config import Encode, Evaluation, Model, Questions
 from multiview.data.passages import Passage
 from multiview.data.questions import Question
-from multiview.encoding import Encoder, encode
+from multiview.encoding.encode import Encoder, encode
 from multiview.evaluation.analyses.subject import Subject
-from multiview.index import ViewIndex
+from multiview.index.exact import TopPassages
+from multiview.index.view_index import ViewIndex
 from multiview.model.encoder import BiEncoder
-from multiview.search import TopPassages
 from tests.recording import Recorder
 from tests.retrieval.corpora import questions_folder, write_index, write_passages
 from tests.tiny import tiny_bert

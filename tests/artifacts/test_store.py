@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from multiview.artifacts.attempt import Attempt
-from multiview.artifacts.checkpoints import Checkpoints
 from multiview.artifacts.record import Record, digest_of, load_record, read_record, split_address
 from multiview.artifacts.staging import stage, verify
 from multiview.artifacts.store import LocalStore, open_store
 from multiview.errors import InputError
-from multiview.events import EventLog, read_events
+from multiview.steps.checkpoints import Checkpoints
+from multiview.steps.events import EventLog, read_events
 
 DESCRIPTION = {"step": "split", "step_version": 1, "config": {}, "inputs": {}}
 
@@ -279,7 +279,7 @@ def test_a_resumed_log_tells_the_whole_training(tmp_path):
 
 ORPHAN = """
 import os, sys, time
-from multiview.runner import watch_driver
+from multiview.steps.execution import watch_driver
 watch_driver()
 print("working", flush=True)
 time.sleep(60)
@@ -287,7 +287,7 @@ time.sleep(60)
 
 DRIVER = """
 import os, subprocess, sys, time
-from pipelines.local import _driver_lock
+from pipelines.runs.local import _driver_lock
 with _driver_lock():
     step = subprocess.Popen([sys.executable, "-c", sys.argv[1]], stdout=subprocess.PIPE, text=True)
     print(step.pid, step.stdout.readline(), flush=True)

@@ -13,7 +13,7 @@ import docker.errors
 import docker.types
 from kfp import local
 
-import pipelines.local
+import pipelines.runs.local
 from pipelines.__main__ import main
 
 raise_plain = docker.errors.create_api_error_from_http_exception
@@ -46,5 +46,5 @@ if __name__ == "__main__":
     folder = sys.argv.pop(1)
     os.umask(0)  # the images' user writes beside what this process has written
     setattr(docker.api.client, "create_api_error_from_http_exception", raise_not_found)  # noqa: B010
-    pipelines.local.step_runner = in_containers(folder)
+    pipelines.runs.local.step_runner = in_containers(folder)
     main()

@@ -8,10 +8,10 @@ import sys
 
 import pytest
 
-from multiview.cli import app, run_app
+from multiview.cli.app import app, run_app
 from multiview.config import Config
+from multiview.config.overrides import gather, validate
 from multiview.data.inspection import Lengths, inspect, uses_of
-from multiview.overrides import gather, validate
 from tests.data.reading import beir, biencoder, marco, put
 from tests.data.small import Done, passage_rows, question_rows, settings, small_files, write
 
@@ -196,7 +196,7 @@ def test_lengths_are_counted(numbers):
 def test_nothing_heavy_is_imported(tmp_path):
     write(tmp_path / "p.jsonl", passage_rows(3))
     code = (
-        "import sys; from multiview.cli import main\n"
+        "import sys; from multiview.cli.app import main\n"
         f"sys.argv = ['multiview', 'inspect', {str(tmp_path)!r}]\n"
         "try: main()\n"
         "except SystemExit: print(sorted({'torch', 'transformers', 'mlflow', 'kfp'} & set(sys.modules)))"

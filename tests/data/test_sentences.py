@@ -109,7 +109,7 @@ def test_a_language_is_a_word():
 
 def test_the_step_is_imported_without_what_it_does_not_need():
     code = (
-        "import sys, multiview.data.split, multiview.data.answers, multiview.data.snippets;"
+        "import sys, multiview.data.split, multiview.data.answers, multiview.model.layouts.snippets;"
         "print([m for m in ('torch', 'transformers', 'mlflow', 'nltk', 'faiss') if m in sys.modules])"
     )
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from multiview.data.snippets import Snippet, split_snippets
+from multiview.model.layouts.snippets import Snippet, split_snippets
 
 
 def papers_loop(title: str, text: str, sentence_ends: list[int], n: int, merge_title: bool):

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 from multiview.artifacts.staged import Staged
 from multiview.config import Generation
 from multiview.data.passages import Passage
+from multiview.data.queries import iterate_queries, read_queries, with_queries
 from multiview.errors import InputError
 from multiview.generation import generate
 from multiview.generation.generate import QueryGenerator, generate_queries
 from multiview.generation.generators import check_lengths, load
-from multiview.generation.queries import iterate_queries, read_queries, with_queries
 from multiview.generation.sampling import candidates, uniforms
 from tests.kept import Kept
 from tests.model import material

@@ -13,9 +13,9 @@ import pytest
 
 from multiview.config import Train
 from multiview.data.passages import SCHEMA, Passage
+from multiview.data.queries import write_queries
 from multiview.data.questions import draw
 from multiview.errors import InputError
-from multiview.generation.queries import write_queries
 from multiview.training.mapped import MappedPassages
 from multiview.training.stream import QueryStream
 

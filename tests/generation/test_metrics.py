@@ -15,6 +15,7 @@ from rouge_score.tokenizers import DefaultTokenizer
 
 from multiview.artifacts.staged import Staged
 from multiview.config import Generation
+from multiview.data.queries import FILE, write_queries
 from multiview.data.questions import Question
 from multiview.generation.evaluate import evaluate_queries
 from multiview.generation.metrics import (
@@ -24,7 +25,6 @@ from multiview.generation.metrics import (
     rouge_l_by_number,
     self_bleu,
 )
-from multiview.generation.queries import FILE, write_queries
 from tests.model.material import write_training_data
 from tests.recording import Recorder
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from multiview.cli import run_app
+from multiview.cli.app import run_app
 from pipelines.__main__ import app
 from tests.bucket import ENVIRONMENT, emulated_bucket, free_port
 from tests.kubeflow.server import FakeKubeflow, serving

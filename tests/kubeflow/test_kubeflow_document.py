@@ -7,7 +7,7 @@ import fsspec
 import pytest
 import yaml
 
-from pipelines.schedules import read_schedules
+from pipelines.kubeflow.schedules import read_schedules
 from tests.data.small import passage_rows, question_rows, write
 from tests.pipelines.world import ROOT
 
@@ -24,7 +24,7 @@ def test_every_command_of_the_document_is_run(kubeflow, command, monkeypatch, tm
     (tmp_path / "profiles.yaml").write_text(yaml.safe_dump({"default": profile}))
     (tmp_path / "manifests").symlink_to(ROOT / "manifests")
     monkeypatch.setenv("MULTIVIEW_PROFILES", str(tmp_path / "profiles.yaml"))
-    monkeypatch.setattr("pipelines.following._readable", lambda store: False)
+    monkeypatch.setattr("pipelines.kubeflow.follow._readable", lambda store: False)
     kubeflow.namespaces = (profile["namespace"],)
     kubeflow.on_run = lambda run: setattr(run, "state", "SUCCEEDED")
     assert len(LINES) > 5
@@ -47,11 +47,11 @@ def test_the_first_runs_of_the_guide_start(place, line, kubeflow, command, monke
     }
     (tmp_path / "profiles.yaml").write_text(yaml.safe_dump({"default": profile}))
     monkeypatch.setenv("MULTIVIEW_PROFILES", str(tmp_path / "profiles.yaml"))
-    monkeypatch.setattr("pipelines.following._readable", lambda store: False)
+    monkeypatch.setattr("pipelines.kubeflow.follow._readable", lambda store: False)
     monkeypatch.setattr("multiview.model.bases._hub_commit", lambda name: "0" * 40)
     # Compiled earlier, which takes its time.
     monkeypatch.setattr(
-        "pipelines.kubeflow.compile_plan",
+        "pipelines.kubeflow.compile.compile_plan",
         lambda plan, *others: ROOT / "tests" / "pipelines" / "golden" / f"{plan.name}.yaml",
     )
     memory = fsspec.filesystem("memory")
@@ -73,7 +73,7 @@ def test_the_guide_has_a_first_run_for_each_way():
 
 
 def test_the_profiles_are_profiles(monkeypatch, tmp_path):
-    from pipelines.connection import resolve_profile
+    from pipelines.kubeflow.connection import resolve_profile
 
     (tmp_path / "profiles.yaml").write_text(yaml.safe_dump(PROFILES))
     monkeypatch.setenv("MULTIVIEW_PROFILES", str(tmp_path / "profiles.yaml"))

@@ -9,13 +9,13 @@ from multiview import names, tracking
 from multiview.artifacts.attempt import Attempt
 from multiview.artifacts.record import Reference
 from multiview.artifacts.store import open_store
+from multiview.config.overrides import gather
 from multiview.errors import InputError
-from multiview.lifecycle import open_run
-from multiview.overrides import gather
-from multiview.runs import Context, Run, StepState, write_state
-from pipelines.describing import describe
-from pipelines.rerun import cut
-from pipelines.training import training
+from multiview.kubeflow.run import open_run
+from multiview.steps.runs import Context, Run, StepState, write_state
+from pipelines.plans.rerun import cut
+from pipelines.plans.training import training
+from pipelines.runs.description import describe
 from tests.servers import new_database
 
 KFP_RUN = "6b6c1ad4-4f0d-4e3f-9f57-5d2cbd4f6a10"

@@ -7,9 +7,9 @@ import pytest
 import yaml
 
 from multiview.errors import InputError
-from multiview.runs import Run
-from pipelines.recurring import Entry, reconcile
-from pipelines.schedules import check_cron
+from multiview.steps.runs import Run
+from pipelines.kubeflow.recurring import Entry, reconcile
+from pipelines.kubeflow.schedules import check_cron
 from tests.kubeflow.server import Fault
 from tests.pipelines.world import ROOT
 

@@ -7,8 +7,8 @@ import pytest
 import yaml
 
 from multiview.errors import InputError
-from multiview.runs import Run
-from pipelines.images import check_images
+from multiview.steps.runs import Run
+from pipelines.kubeflow.images import check_images
 from tests.kubeflow.server import Fault
 
 SUBMIT = "submit training --preset small.yaml --store gs://bucket/store"

@@ -7,10 +7,10 @@ import pytest
 from urllib3 import HTTPResponse
 
 from multiview.artifacts.store import open_store
-from multiview.lifecycle import open_run
-from multiview.runs import Run, StepState, write_state
-from pipelines import following
-from pipelines.client import PATIENT
+from multiview.kubeflow.run import open_run
+from multiview.steps.runs import Run, StepState, write_state
+from pipelines.kubeflow import follow
+from pipelines.kubeflow.client import PATIENT
 from tests.kubeflow.server import Fault
 
 SUBMIT = "submit training --preset small.yaml --wait"
@@ -20,10 +20,10 @@ TIMES = int(PATIENT.total or 0)
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    monkeypatch.setattr(following, "POLL_SECONDS", 0.2)
-    monkeypatch.setattr(following, "PATIENT", PATIENT.new(backoff_factor=0))
+    monkeypatch.setattr(follow, "POLL_SECONDS", 0.2)
+    monkeypatch.setattr(follow, "PATIENT", PATIENT.new(backoff_factor=0))
     # Its steps have only said that they are done: there is no evaluation to show a question of.
-    monkeypatch.setattr("pipelines.results._show_example", lambda console, evaluation: None)
+    monkeypatch.setattr("pipelines.runs.results._show_example", lambda console, evaluation: None)
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ def task(name: str, state: str, message: str | None = None) -> api.V2beta1Pipeli
 
 
 def test_where_the_store_cannot_be_read_kfp_s_tasks_are_told(kubeflow, command, store, monkeypatch):
-    monkeypatch.setattr(following, "_readable", lambda store: False)
+    monkeypatch.setattr(follow, "_readable", lambda store: False)
     looks = iter(
         [
             ("RUNNING", [task("open-run", "RUNNING")]),
@@ -222,8 +222,8 @@ def test_patience_lasts_some_minutes():
 
 def test_the_table_is_shown_also_where_no_mlflow_is_known(kubeflow, command, store, monkeypatch):
     """What a run leaves is made up here."""
-    monkeypatch.setattr("pipelines.results._metrics", lambda states: {"camvr": {"ndcg_at_10": 0.25}})
-    monkeypatch.setattr("pipelines.results._significance", lambda states: None)
+    monkeypatch.setattr("pipelines.runs.results._metrics", lambda states: {"camvr": {"ndcg_at_10": 0.25}})
+    monkeypatch.setattr("pipelines.runs.results._significance", lambda states: None)
     kubeflow.on_run = Cluster()
     told = command(f"{SUBMIT} --host {kubeflow.url} --store {store}")
     assert "| camvr" in told and "Look at it" not in told

@@ -2,8 +2,8 @@
 
 import sys
 
-from multiview.training.following import run_train_job
-from multiview.training.trainjob import Nodes, Task
+from multiview.steps.backends.trainjob import Nodes, Task
+from multiview.steps.backends.trainjob_client import run_train_job
 
 if __name__ == "__main__":
     run_train_job(Task.model_validate_json(sys.argv[1]), Nodes.model_validate_json(sys.argv[2]))

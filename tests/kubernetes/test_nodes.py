@@ -11,13 +11,13 @@ from multiview.artifacts.attempt import Attempt
 from multiview.artifacts.record import Record, Reference
 from multiview.artifacts.store import LocalStore
 from multiview.config import Config, Pod
-from multiview.events import read_events
+from multiview.config.overrides import validate
 from multiview.model.encoder import BiEncoder
-from multiview.overrides import validate
-from multiview.runner import StepTeller, run_step
-from multiview.runs import read_states
-from multiview.steps import STEPS
-from multiview.training.trainjob import NODES, Nodes
+from multiview.steps.backends.trainjob import NODES, Nodes
+from multiview.steps.events import read_events
+from multiview.steps.execution import StepTeller, run_step
+from multiview.steps.runs import read_states
+from multiview.steps.table import STEPS
 from tests.kubernetes.cluster import Cluster
 from tests.model import material
 from tests.tiny import tiny_bert

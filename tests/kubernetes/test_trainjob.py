@@ -15,11 +15,11 @@ import pytest
 
 from multiview.config import Config, Pod
 from multiview.config.kubeflow import TOGETHER
+from multiview.config.overrides import validate
 from multiview.errors import InputError, ProcessFailed
-from multiview.overrides import validate
-from multiview.steps import STEPS
-from multiview.training.following import run_train_job
-from multiview.training.trainjob import NODES, Nodes, Task, job_name, nodes_here, train_job
+from multiview.steps.backends.trainjob import NODES, Nodes, Task, job_name, nodes_here, train_job
+from multiview.steps.backends.trainjob_client import run_train_job
+from multiview.steps.table import STEPS
 from tests.kubernetes.cluster import SCHEMA, Cluster
 
 TASK = Task(

@@ -8,10 +8,11 @@ import pytest
 from mlflow import MlflowClient
 from rich.console import Console
 
-from multiview import cli, tracking
-from multiview.lineage import Lineage
-from multiview.lineage_text import as_json, print_lineage
-from multiview.named import artifacts_named
+from multiview import tracking
+from multiview.cli import app
+from multiview.cli.lineage import as_json, print_lineage
+from multiview.cli.lookup import artifacts_named
+from multiview.lineage.trace import Lineage
 from tests.lineage.world import RUN, remove_record, shorten_file
 from tests.servers import new_database
 
@@ -58,7 +59,7 @@ def lineage_command(monkeypatch, capsys):
     def run(*words: str) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["multiview", "lineage", *words])
         with pytest.raises(SystemExit) as ended:
-            cli.main()
+            app.main()
         captured = capsys.readouterr()
         status = ended.value.code or 0
         assert isinstance(status, int)

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from multiview.artifacts.attempt import Attempt
 from multiview.artifacts.record import Record, Reference, parse_record
 from multiview.artifacts.store import LocalStore
+from multiview.cli.lineage import as_json
 from multiview.errors import InputError
-from multiview.lineage import corpus_name, corpus_of, flaws, reference_of, trace
-from multiview.lineage_text import as_json
+from multiview.lineage.trace import corpus_name, corpus_of, flaws, reference_of, trace
 from tests.lineage.world import World, remove_record, shorten_file
 
 

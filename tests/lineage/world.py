@@ -5,10 +5,10 @@ from pathlib import Path
 
 from multiview.artifacts.record import Record
 from multiview.artifacts.store import LocalStore
-from multiview.lineage import Lineage, reference_of, trace
-from multiview.overrides import resolve
-from multiview.runs import Run, write_run
-from pipelines.plan import Output, Plan, Source
+from multiview.config.overrides import resolve
+from multiview.lineage.trace import Lineage, reference_of, trace
+from multiview.steps.runs import Run, write_run
+from pipelines.plans.plan import Output, Plan, Source
 from tests.corpus import squad_corpus
 from tests.pipelines.inprocess import run_plan
 

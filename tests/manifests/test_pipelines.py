@@ -9,13 +9,13 @@ import yaml
 from typer.testing import CliRunner
 
 from multiview.config import Config
+from multiview.config.overrides import validate as checked
 from multiview.errors import InputError
-from multiview.overrides import validate as checked
 from pipelines import __main__ as pipelines
-from pipelines.kubeflow import compile_plan
-from pipelines.resources import write_resources
-from pipelines.submission import package
-from pipelines.training import training
+from pipelines.kubeflow.compile import compile_plan
+from pipelines.kubeflow.resources import write_resources
+from pipelines.kubeflow.submission import package
+from pipelines.plans.training import training
 from tests.manifests.schemas import validate
 
 

@@ -8,8 +8,8 @@ import pytest
 import yaml
 from mlflow.server.security_utils import is_allowed_host_header
 
-from multiview.overrides import gather, validate
-from pipelines.connection import below, resolve_profile
+from multiview.config.overrides import gather, validate
+from pipelines.kubeflow.connection import below, resolve_profile
 from tests.manifests.built import BUILT, MANIFESTS, ROOT, golden
 from tests.manifests.schemas import pod_of_workflow
 

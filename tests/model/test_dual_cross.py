@@ -10,12 +10,12 @@ import torch
 from multiview.artifacts.staged import Staged
 from multiview.config import Encode, Train
 from multiview.data.passages import Passage
-from multiview.embeddings import Embeddings
-from multiview.encoding import Encoder, encode
+from multiview.data.queries import write_queries
+from multiview.encoding.embeddings import Embeddings
+from multiview.encoding.encode import Encoder, encode
 from multiview.errors import InputError
 from multiview.generation.gather import gather_queries
-from multiview.generation.queries import write_queries
-from multiview.index import ViewIndex
+from multiview.index.view_index import ViewIndex
 from multiview.model.batch import make_batch
 from multiview.model.encoder import BiEncoder
 from multiview.training.batches import Collator

@@ -9,9 +9,9 @@ import torch
 
 from multiview.artifacts.staged import Staged
 from multiview.config import Train
+from multiview.data.queries import write_queries
 from multiview.errors import InputError
 from multiview.generation.gather import gather_queries
-from multiview.generation.queries import write_queries
 from multiview.model.encoder import BiEncoder
 from multiview.training.batches import Collator, passage_ids, passage_order, shares
 from multiview.training.processes import on_processes

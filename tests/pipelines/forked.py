@@ -8,10 +8,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from multiview import forks, names
+from multiview import names
 from multiview.errors import InputError
-from multiview.step import Step
-from multiview.steps import STEPS
+from multiview.steps.backends import fork_server
+from multiview.steps.step import Step
+from multiview.steps.table import STEPS
 
 STEP = Step(
     name="forked",
@@ -44,5 +45,5 @@ def work(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: A
 
 if __name__ == "__main__":
     STEPS[STEP.name] = STEP
-    forks.IMPORTED = ()
-    forks.serve(socket.socket(fileno=int(sys.argv[1])), sys.stdin.fileno())
+    fork_server.IMPORTED = ()
+    fork_server.serve(socket.socket(fileno=int(sys.argv[1])), sys.stdin.fileno())

@@ -6,12 +6,12 @@ import pytest
 
 from multiview.artifacts.record import Record, Reference
 from multiview.artifacts.store import Store
-from multiview.cli import run_app
-from multiview.runner import StepTeller, run_step
-from multiview.runs import Run, StepState, read_states, write_run
+from multiview.cli.app import run_app
+from multiview.steps.execution import StepTeller, run_step
+from multiview.steps.runs import Run, StepState, read_states, write_run
 from pipelines import __main__ as commands
-from pipelines import local
-from pipelines.plan import Output, Plan
+from pipelines.plans.plan import Output, Plan
+from pipelines.runs import local
 
 Records = dict[str, dict[str, Record]]
 

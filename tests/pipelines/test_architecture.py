@@ -8,10 +8,10 @@ import pytest
 
 import multiview
 from multiview.artifacts.store import LocalStore
+from multiview.config.overrides import gather
 from multiview.data.questions import read_questions
 from multiview.model.layouts import LAYOUTS
-from multiview.overrides import gather
-from pipelines.training import training
+from pipelines.plans.training import training
 from tests.model.halves import Halves
 from tests.pipelines.inprocess import run_plan
 from tests.pipelines.world import ROOT, World

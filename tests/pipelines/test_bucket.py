@@ -89,7 +89,7 @@ sibling = Attempt(store, "dev_questions", "k")
 sibling, _ = sibling.publish(step="split", step_version=1, config={}, inputs={})
 assert (stage(store, sibling).path / "deep" / "b.txt").read_text() == "of the sibling"
 # A lineage reads files in pieces, without copies.
-from multiview.lineage import flaws, reference_of, trace
+from multiview.lineage.trace import flaws, reference_of, trace
 whole = trace([reference_of("gs://bucket/store/passages/k")])
 read = []
 found = list(flaws(whole, read.append))
@@ -237,7 +237,7 @@ def test_credentials_that_are_missing_are_one_line(bucket):
 DAG = """
 import sys
 from multiview.artifacts.store import open_store
-from multiview.overrides import gather
+from multiview.config.overrides import gather
 from pipelines.training import training
 from tests.pipelines.inprocess import run_plan
 records = run_plan(training(gather(sys.argv[1], [])), open_store(sys.argv[2]))

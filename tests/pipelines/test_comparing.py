@@ -10,7 +10,7 @@ from mlflow import MlflowClient
 from multiview import tracking
 from multiview.artifacts.record import load_record
 from multiview.artifacts.store import open_store
-from multiview.evaluation.origins import cost_of, differing_settings
+from multiview.evaluation.costs import cost_of, differing_settings
 from tests.pipelines.inprocess import command
 from tests.pipelines.world import World
 from tests.report.reading import read

@@ -15,7 +15,7 @@ import pytest
 from multiview import tracking
 from multiview.artifacts.record import load_record
 from multiview.artifacts.store import open_store
-from multiview.events import read_events
+from multiview.steps.events import read_events
 from tests.pipelines.world import World
 
 ROUND_ONE = [

@@ -11,13 +11,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-from multiview import forks, names
+from multiview import names
 from multiview.artifacts.record import read_record
 from multiview.artifacts.store import LocalStore
 from multiview.config import Config
 from multiview.errors import InputError, ProcessFailed
-from multiview.runner import StepTeller, run_step
-from multiview.steps import STEPS
+from multiview.steps.backends import fork_server
+from multiview.steps.execution import StepTeller, run_step
+from multiview.steps.table import STEPS
 from tests.pipelines.forked import DO, STEP
 
 ROOT = Path(__file__).parents[2]
@@ -26,8 +27,8 @@ ASKER = """
 from multiview.artifacts.record import read_record
 from multiview.artifacts.store import LocalStore
 from multiview.config import Config
-from multiview.runner import StepTeller, run_step
-from multiview.steps import STEPS
+from multiview.steps.execution import StepTeller, run_step
+from multiview.steps.table import STEPS
 from tests.pipelines.forked import STEP
 from pathlib import Path
 STEPS[STEP.name] = STEP
@@ -37,7 +38,7 @@ run_step(STEP, StepTeller(store, "run", "forked", "forked"), STEP.configure(Conf
 
 
 def start(folder: str) -> subprocess.Popen:
-    with forks.listen(folder) as listener:
+    with fork_server.listen(folder) as listener:
         return subprocess.Popen(
             [sys.executable, "-m", "tests.pipelines.forked", str(listener.fileno())],
             stdin=subprocess.PIPE,
@@ -50,7 +51,7 @@ def start(folder: str) -> subprocess.Popen:
 def server(tmp_path_factory) -> Iterator[tuple[str, subprocess.Popen]]:
     folder = str(tmp_path_factory.mktemp("forks"))
     process = start(folder)
-    yield f"{folder}/{forks.SOCKET}", process
+    yield f"{folder}/{fork_server.SOCKET}", process
     assert process.stdin is not None
     process.stdin.close()
     assert process.wait(timeout=60) == 0, "it ends with its driver"
@@ -59,7 +60,7 @@ def server(tmp_path_factory) -> Iterator[tuple[str, subprocess.Popen]]:
 @pytest.fixture
 def told(server, tmp_path, monkeypatch) -> StepTeller:
     monkeypatch.setitem(STEPS, STEP.name, STEP)
-    monkeypatch.setenv(forks.FORKS, server[0])
+    monkeypatch.setenv(fork_server.FORKS, server[0])
     monkeypatch.chdir(tmp_path)
     return StepTeller(LocalStore(tmp_path / "store"), "run", "forked", STEP.name)
 
@@ -113,7 +114,7 @@ def test_where_nobody_forks_any_more_a_step_fails_and_does_not_wait(told, tmp_pa
     gone = start(str(tmp_path))
     gone.kill()
     gone.communicate()
-    monkeypatch.setenv(forks.FORKS, str(tmp_path / forks.SOCKET))
+    monkeypatch.setenv(fork_server.FORKS, str(tmp_path / fork_server.SOCKET))
     with pytest.raises(ProcessFailed, match="ended without a word"):
         run(told)
 

@@ -14,12 +14,12 @@ from mlflow import MlflowClient
 from multiview import names, tracking
 from multiview.artifacts.store import LocalStore
 from multiview.config import Config
+from multiview.config.overrides import validate
 from multiview.errors import InputError
-from multiview.lifecycle import close_run, open_run
-from multiview.overrides import validate
-from multiview.runs import Context, Run, StepState, read_run, write_state
-from pipelines.kubeflow import cluster_pipeline
-from pipelines.plan import Plan
+from multiview.kubeflow.run import close_run, open_run
+from multiview.steps.runs import Context, Run, StepState, read_run, write_state
+from pipelines.kubeflow.compile import cluster_pipeline
+from pipelines.plans.plan import Plan
 from tests.corpus import squad_corpus
 from tests.servers import new_database
 

@@ -11,9 +11,9 @@ import pytest
 from multiview import tracking
 from multiview.artifacts.record import load_record
 from multiview.artifacts.store import LocalStore, open_store
-from multiview.lineage import flaws, trace
-from multiview.named import artifacts_named
-from pipelines.rerun import cut, verify
+from multiview.cli.lookup import artifacts_named
+from multiview.lineage.trace import flaws, trace
+from pipelines.plans.rerun import cut, verify
 from tests.pipelines.world import ROOT, World
 
 PATHS = [

@@ -16,13 +16,13 @@ from safetensors.numpy import load_file
 from multiview import load, names
 from multiview.artifacts.record import Record
 from multiview.artifacts.store import LocalStore
+from multiview.config.overrides import gather, merge
 from multiview.data.questions import read_questions
-from multiview.embeddings import Embeddings
+from multiview.encoding.embeddings import Embeddings
 from multiview.negatives.pool import read_table
-from multiview.overrides import gather, merge
-from multiview.steps import STEPS
-from pipelines.refresh import refresh
-from pipelines.training import comparison
+from multiview.steps.table import STEPS
+from pipelines.plans.refresh import refresh
+from pipelines.plans.training import comparison
 from tests.pipelines.inprocess import Records, run_plan
 from tests.pipelines.world import World
 from tests.tiny import tiny_t5

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from multiview.artifacts.store import LocalStore
-from multiview.overrides import gather, merge
-from pipelines.training import comparison
+from multiview.config.overrides import gather, merge
+from pipelines.plans.training import comparison
 from tests.pipelines.inprocess import run_plan
 from tests.pipelines.world import World
 

@@ -12,15 +12,15 @@ from multiview.artifacts.record import Reference
 from multiview.artifacts.store import LocalStore
 from multiview.config import Config
 from multiview.errors import InputError
-from multiview.runs import Run
-from multiview.steps import STEPS
+from multiview.steps.runs import Run
+from multiview.steps.table import STEPS
 from multiview.tracking import TrackedRun, TrackedStep
-from pipelines.factories import PIPELINES
-from pipelines.kubeflow import compile_plan
-from pipelines.plan import Output, Plan
-from pipelines.rerun import cut
-from pipelines.studying import rows_of
-from pipelines.training import comparison, training
+from pipelines.kubeflow.compile import compile_plan
+from pipelines.plans.factories import PIPELINES
+from pipelines.plans.plan import Output, Plan
+from pipelines.plans.rerun import cut
+from pipelines.plans.training import comparison, training
+from pipelines.runs.study import rows_of
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -7,14 +7,14 @@ import pytest
 import yaml
 
 from components import CPU_IMAGE, GPU_IMAGE
+from multiview.config.overrides import Overrides, gather, validate
 from multiview.errors import InputError
-from multiview.overrides import Overrides, gather, validate
-from multiview.training.trainjob import NODES, Nodes
-from multiview.work import IMAGE
-from pipelines.factories import PIPELINES
-from pipelines.kubeflow import compile_plan
-from pipelines.pods import Pods
-from pipelines.training import training
+from multiview.steps.backends.trainjob import NODES, Nodes
+from multiview.steps.work import IMAGE
+from pipelines.kubeflow.compile import compile_plan
+from pipelines.kubeflow.pods import Pods
+from pipelines.plans.factories import PIPELINES
+from pipelines.plans.training import training
 
 GOLDEN = Path(__file__).parent / "golden"
 ON_GPU = {"train", "encode", "mine", "evaluate"}

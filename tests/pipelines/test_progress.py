@@ -6,9 +6,9 @@ import time
 from rich.console import Console
 
 from multiview.artifacts.store import LocalStore
-from multiview.events import PROGRESS_SECONDS, EventLog
-from multiview.runs import StepState, write_state
-from pipelines.progress import Progress
+from multiview.steps.events import PROGRESS_SECONDS, EventLog
+from multiview.steps.runs import StepState, write_state
+from pipelines.runs.progress import Progress
 
 PATHS = [
     "split",

@@ -5,10 +5,10 @@ from pathlib import Path
 
 from multiview import names
 from multiview.artifacts.store import LocalStore
+from multiview.config.overrides import validate
+from multiview.data.queries import read_queries
 from multiview.data.questions import read_questions
-from multiview.generation.queries import read_queries
-from multiview.overrides import validate
-from pipelines.plan import Output, Plan, first_output
+from pipelines.plans.plan import Output, Plan, first_output
 from tests.corpus import squad_corpus
 from tests.pipelines.inprocess import Records, run_plan
 from tests.tiny import tiny_t5

@@ -4,7 +4,7 @@ import io
 
 from rich.console import Console
 
-from pipelines.results import show_table
+from pipelines.runs.results import show_table
 
 METRICS = {
     "mvr": {"accuracy_at_5": 0.5, "ndcg_at_10": 0.25, "views": 0.125},

@@ -10,16 +10,16 @@ import yaml
 
 from multiview import tracking
 from multiview.artifacts.store import LocalStore, open_store
-from multiview.cli import run_app
+from multiview.cli.app import run_app
+from multiview.config.overrides import gather, resolve
 from multiview.errors import InputError
-from multiview.overrides import gather, resolve
-from multiview.runs import read_run
+from multiview.steps.runs import read_run
 from pipelines import __main__ as commands
-from pipelines import local
-from pipelines.factories import PIPELINES
-from pipelines.study import read_study, study_names
-from pipelines.studying import forecast
-from pipelines.training import training
+from pipelines.plans.factories import PIPELINES
+from pipelines.plans.study import read_study, study_names
+from pipelines.plans.training import training
+from pipelines.runs import local
+from pipelines.runs.study import forecast
 from tests.pipelines.inprocess import command
 from tests.pipelines.world import World
 

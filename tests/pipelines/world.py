@@ -12,9 +12,9 @@ from pathlib import Path
 
 import yaml
 
-from multiview import forks
 from multiview.artifacts.store import open_store
-from multiview.runs import StepState, read_states
+from multiview.steps.backends import fork_server
+from multiview.steps.runs import StepState, read_states
 from tests.corpus import squad_corpus
 from tests.servers import new_database
 from tests.tiny import tiny_bert
@@ -28,9 +28,9 @@ def shared_forks() -> dict[str, str]:
     lasting = contextlib.ExitStack()
     atexit.register(lasting.close)
     log = Path(lasting.enter_context(tempfile.TemporaryDirectory())) / "forks.log"
-    lasting.enter_context(forks.offer(log))
-    address = os.environ.pop(forks.FORKS, None)
-    return {forks.FORKS: address} if address else {}
+    lasting.enter_context(fork_server.offer(log))
+    address = os.environ.pop(fork_server.FORKS, None)
+    return {fork_server.FORKS: address} if address else {}
 
 
 @dataclass

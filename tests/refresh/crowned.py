@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from multiview.artifacts.attempt import Attempt
+from multiview.artifacts.champions import Champion
 from multiview.artifacts.record import Reference
 from multiview.artifacts.store import Store
-from multiview.refresh.champions import Champion
 
 
 def artifact(store: Store, kind: str, key: str) -> Reference:

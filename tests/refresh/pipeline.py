@@ -13,9 +13,9 @@ from multiview import names
 from multiview.artifacts.record import Record, load_record
 from multiview.artifacts.staging import stage
 from multiview.artifacts.store import LocalStore, Store
-from multiview.overrides import Overrides, merge, resolve
-from pipelines.plan import Plan
-from pipelines.refresh import refresh
+from multiview.config.overrides import Overrides, merge, resolve
+from pipelines.plans.plan import Plan
+from pipelines.plans.refresh import refresh
 from tests.pipelines.inprocess import Records, run_plan
 from tests.servers import new_database
 from tests.serving.world import write_corpus

@@ -9,9 +9,7 @@ from typing import Any
 import pytest
 
 from multiview import names
-from multiview.artifacts.store import LocalStore, Store
-from multiview.errors import InputError
-from multiview.refresh.champions import (
+from multiview.artifacts.champions import (
     Champion,
     champion_file,
     crown,
@@ -20,6 +18,8 @@ from multiview.refresh.champions import (
     read_champion,
     rollback,
 )
+from multiview.artifacts.store import LocalStore, Store
+from multiview.errors import InputError
 from tests.refresh.crowned import champion
 
 

@@ -13,10 +13,10 @@ from multiview.artifacts.record import load_record
 from multiview.config import Config
 from multiview.data import passages as data
 from multiview.errors import InputError
-from multiview.index import PASSAGES_FILE
-from multiview.lineage import corpus_of, trace
-from multiview.steps import STEPS
-from multiview.work import Work
+from multiview.index.view_index import PASSAGES_FILE
+from multiview.lineage.trace import corpus_of, trace
+from multiview.steps.table import STEPS
+from multiview.steps.work import Work
 from tests.refresh.world import World, edits, numbered, reference
 
 

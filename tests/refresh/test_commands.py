@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 from mlflow import MlflowClient
 
-from multiview import cli, tracking
+from multiview import tracking
+from multiview.artifacts.champions import champion_file, current, rollback
 from multiview.artifacts.store import LocalStore
-from multiview.refresh.champions import champion_file, current, rollback
-from multiview.runs import Run, write_run
+from multiview.cli import app
+from multiview.steps.runs import Run, write_run
 from tests.pipelines.inprocess import command, run_plan
 from tests.refresh.pipeline import World
 
@@ -168,7 +169,7 @@ def test_rollback_says_what_answers(world: World, monkeypatch: Any, capsys: Any)
 def say(monkeypatch: Any, capsys: Any, *words: str) -> str:
     monkeypatch.setattr(sys, "argv", ["multiview", *words])
     with pytest.raises(SystemExit) as ended:
-        cli.run_app(cli.app)
+        app.run_app(app.app)
     printed = capsys.readouterr()
     assert ended.value.code == 0, printed
     return printed.out

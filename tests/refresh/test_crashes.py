@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from multiview import names
+from multiview.artifacts.champions import current, numbers
 from multiview.artifacts.staging import verify
 from multiview.artifacts.store import LocalStore
-from multiview.refresh.champions import current, numbers
-from pipelines.plan import Plan
+from pipelines.plans.plan import Plan
 from tests.pipelines.inprocess import run_plan
 from tests.refresh.pipeline import World
 

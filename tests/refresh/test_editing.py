@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from multiview.approximate.editing import Editing, editable
+from multiview.index.approximate.editing import Editing, editable
 from tests.refresh.world import check_same, filled_afresh
 
 DIM = 16

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from multiview.artifacts.record import load_record
-from multiview.index import ViewIndex
+from multiview.index.view_index import ViewIndex
 from tests.refresh.world import DIM, World, check_same, edits, filled_afresh, numbered, stored
 
 FEW = settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -80,10 +80,10 @@ def test_a_trained_index_is_what_its_quantizers_make_of_the_corpus(tmp_path_fact
 
 
 def test_blocks_and_groups_of_rows_make_no_difference(tmp_path, monkeypatch):
-    from multiview.refresh import gathering, old
+    from multiview.refresh import merged_corpus, merged_views
 
-    monkeypatch.setattr(gathering.GatheredViews, "rows_per_block", 7)
-    monkeypatch.setattr(old, "ROW_GROUP", 3)
+    monkeypatch.setattr(merged_views.GatheredViews, "rows_per_block", 7)
+    monkeypatch.setattr(merged_corpus, "ROW_GROUP", 3)
     for kind in ("exact", "IVF2,SQ8"):
         world = World(tmp_path / kind, index={"kind": kind}, refresh=NEVER)
         model, rng = world.model(), np.random.default_rng(0)

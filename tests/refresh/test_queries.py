@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from multiview import collecting, names
+from multiview import names
+from multiview.artifacts.champions import current
+from multiview.config.overrides import merge
 from multiview.errors import InputError
-from multiview.overrides import merge
-from multiview.refresh.champions import current
+from multiview.lineage import garbage
 from tests.refresh.pipeline import World
 from tests.tiny import tiny_t5
 
@@ -70,9 +71,9 @@ def test_queries_of_two_kinds_are_never_mixed(world: World, changes: dict, why: 
 
 def collecting_of_embeddings(world: World) -> None:
     """What the champion's queries were made with is known without the embeddings."""
-    found = list(collecting.garbage(world.store, collecting.kept(world.store, 0, champions=1), 0))
+    found = list(garbage.garbage(world.store, garbage.kept(world.store, 0, champions=1), 0))
     for one in found:
-        collecting.remove(world.store, one)
+        garbage.remove(world.store, one)
     assert names.EMBEDDINGS in {one.what for one in found}
 
 

@@ -9,15 +9,16 @@ from typing import Any
 
 import pytest
 
-from multiview import collecting, load, names
+from multiview import load, names
+from multiview.artifacts.champions import champion_file, current, numbers, rollback
 from multiview.artifacts.record import read_record
 from multiview.artifacts.store import LocalStore
+from multiview.config.overrides import merge, resolve
 from multiview.data import sentences
 from multiview.errors import InputError
-from multiview.lineage import flaws, trace
-from multiview.overrides import merge, resolve
-from multiview.refresh.champions import champion_file, current, numbers, rollback
-from pipelines.plan import Plan
+from multiview.lineage import garbage
+from multiview.lineage.trace import flaws, trace
+from pipelines.plans.plan import Plan
 from tests.pipelines.inprocess import Records, run_plan
 from tests.refresh.pipeline import World
 from tests.report.reading import read
@@ -273,9 +274,9 @@ def test_what_is_collected_is_missed_by_nobody(world: World) -> None:
     world.refresh()
     champion = current(world.store)
     assert champion is not None
-    found = list(collecting.garbage(world.store, collecting.kept(world.store, 0, champions=1), 0))
+    found = list(garbage.garbage(world.store, garbage.kept(world.store, 0, champions=1), 0))
     for one in found:
-        collecting.remove(world.store, one)
+        garbage.remove(world.store, one)
     gone = {one.what for one in found}
     assert gone == {names.CHANGES, names.EMBEDDINGS, names.INDEX}
     assert world.store.folders(names.INDEX) == sorted(

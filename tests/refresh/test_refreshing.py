@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from multiview.approximate.kinds import make, train
 from multiview.artifacts.record import Reference, load_record
 from multiview.config import Index, Refresh
 from multiview.errors import InputError
+from multiview.index.approximate.kinds import make, train
 from multiview.refresh.drift import Drift, why_retrain
 from tests.refresh.world import World, numbered, reference, stored, views_of
 

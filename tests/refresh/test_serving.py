@@ -9,8 +9,8 @@ import pytest
 import multiview
 from multiview.artifacts.record import Record, Reference
 from multiview.artifacts.store import LocalStore
-from multiview.overrides import resolve
-from pipelines.plan import Output, Plan, first_output
+from multiview.config.overrides import resolve
+from pipelines.plans.plan import Output, Plan, first_output
 from tests.pipelines.inprocess import Records, run_plan
 from tests.refresh.world import reference
 from tests.serving.world import write_corpus

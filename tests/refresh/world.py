@@ -12,18 +12,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from multiview.approximate.kinds import lists_of
-from multiview.approximate.searching import parameters
 from multiview.artifacts.attempt import Attempt
 from multiview.artifacts.record import Record, Reference, describe_files, digest_of, load_record
 from multiview.artifacts.store import LocalStore
 from multiview.config import Config, canonical_json
+from multiview.config.overrides import Overrides, merge
 from multiview.data.passages import content_hash
-from multiview.embeddings import QUERIES_FIELD
-from multiview.events import read_events
-from multiview.overrides import Overrides, merge
-from multiview.runner import StepTeller, run_step
-from multiview.steps import STEPS
+from multiview.encoding.embeddings import QUERIES_FIELD
+from multiview.index.approximate.kinds import lists_of
+from multiview.index.approximate.searching import parameters
+from multiview.steps.events import read_events
+from multiview.steps.execution import StepTeller, run_step
+from multiview.steps.table import STEPS
 from tests.retrieval.corpora import passage, write_embeddings, write_passages
 
 Corpus = dict[str, str]

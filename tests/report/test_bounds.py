@@ -8,7 +8,7 @@ import pytest
 from multiview.artifacts.record import Reference
 from multiview.data.passages import Passage
 from multiview.data.questions import SCHEMA, Question
-from multiview.evaluation.best import SCHEMA as BEST
+from multiview.evaluation.top_hits import SCHEMA as BEST
 from multiview.report.contents import Asked, Contents, Hit, View
 from multiview.report.contents import System as Row
 from multiview.report.page import LIMIT, render

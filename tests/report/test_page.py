@@ -11,8 +11,8 @@ import pytest
 
 from multiview import names
 from multiview.errors import InputError
-from multiview.evaluation.runs import read_qrels, read_run
-from multiview.runner import execute
+from multiview.evaluation.trec import read_qrels, read_run
+from multiview.steps.execution import execute
 from tests.report.hostile import HOSTILE, hostile_world
 from tests.report.reading import Element, read
 from tests.report.world import AT, PASSAGES, QUESTIONS, World

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markupsafe import Markup
 
-from multiview.artifacts.ancestry import Ancestor
+from multiview.lineage.ancestry import Ancestor
 from multiview.report.choosing import _in_turns, all_wrong, outcome
 from multiview.report.contents import Contents, Hit, System, View
 from multiview.report.drawing import MARKERS, Chart, Look

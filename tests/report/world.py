@@ -23,12 +23,12 @@ from multiview.config import Comparison, Evaluation
 from multiview.data.passages import Passage
 from multiview.data.questions import Question, write_questions
 from multiview.evaluation.analyses.matrices import table_of
-from multiview.evaluation.best import BEST_FILE, SCHEMA
 from multiview.evaluation.compare import compare
 from multiview.evaluation.evaluate import write_evaluation
-from multiview.events import EventLog
+from multiview.evaluation.top_hits import BEST_FILE, SCHEMA
+from multiview.index.exact import TopPassages
 from multiview.report.page import report
-from multiview.search import TopPassages
+from multiview.steps.events import EventLog
 from tests.recording import Recorder
 from tests.retrieval.corpora import write_passages
 

@@ -14,7 +14,7 @@ from multiview.artifacts.staged import Named, Staged
 from multiview.config import Encode, Index
 from multiview.data.passages import SCHEMA, Passage, content_hash
 from multiview.data.questions import Question, write_questions
-from multiview.indexing import build_index
+from multiview.index.build import build_index
 from tests.recording import Recorder
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from multiview.config import Encode, Mining, Questions
 from multiview.data.passages import Passage
 from multiview.data.questions import Question
-from multiview.index import ViewIndex
+from multiview.index.view_index import ViewIndex
 from multiview.negatives.mined import Mined, mine_hits
 from tests.recording import Recorder
 from tests.retrieval.corpora import passage, question, write_embeddings, write_index, write_passages

@@ -9,10 +9,10 @@ import pytest
 
 from multiview.config import Config
 from multiview.data.passages import content_hash
-from multiview.embeddings import Embeddings
+from multiview.encoding.embeddings import Embeddings
 from multiview.errors import InputError
-from multiview.index import ViewIndex
-from multiview.steps import STEPS
+from multiview.index.view_index import ViewIndex
+from multiview.steps.table import STEPS
 from tests.retrieval.corpora import write_embeddings, write_index
 
 A = [np.array([[1, 0], [0, 1]]), np.array([[2, 0]])]

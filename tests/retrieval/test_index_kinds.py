@@ -11,16 +11,21 @@ import numpy as np
 import pytest
 
 from benchmarks import index_kinds
-from multiview.approximate import building
-from multiview.approximate.building import sample_views
-from multiview.approximate.kinds import default_lists
-from multiview.approximate.measuring import exact_passages, measure_questions, passage_recall, without
-from multiview.embeddings import Embeddings
+from multiview.encoding.embeddings import Embeddings
 from multiview.errors import InputError
 from multiview.evaluation.analyses.each_view import search_views
 from multiview.evaluation.analyses.usage import mean_cosines
-from multiview.index import ViewIndex
-from multiview.search import rank_of
+from multiview.index.approximate import building
+from multiview.index.approximate.building import sample_views
+from multiview.index.approximate.kinds import default_lists
+from multiview.index.approximate.measuring import (
+    exact_passages,
+    measure_questions,
+    passage_recall,
+    without,
+)
+from multiview.index.exact import rank_of
+from multiview.index.view_index import ViewIndex
 from tests.recording import Recorder
 from tests.retrieval.corpora import write_embeddings, write_index
 

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from multiview.config import Evaluation
 from multiview.data.questions import Question, relevance
 from multiview.errors import InputError
-from multiview.evaluation.best import Views
 from multiview.evaluation.evaluate import write_evaluation
 from multiview.evaluation.metrics import first_rank, gold_metrics, means, top_k_accuracy
-from multiview.evaluation.runs import quoted, read_qrels, read_run, write_qrels, write_run
-from multiview.search import TopPassages
+from multiview.evaluation.top_hits import Views
+from multiview.evaluation.trec import quoted, read_qrels, read_run, write_qrels, write_run
+from multiview.index.exact import TopPassages
 from tests.recording import Recorder
 from tests.retrieval.corpora import passage, question, write_passages
 

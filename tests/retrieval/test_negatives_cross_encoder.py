@@ -16,7 +16,7 @@ from multiview.config import Config, Encode, Mining, Questions
 from multiview.errors import InputError
 from multiview.negatives.cross_encoder import CrossEncoder
 from multiview.negatives.mined import fingerprint, mine_hits
-from multiview.steps import STEPS
+from multiview.steps.table import STEPS
 from tests.recording import Recorder
 from tests.retrieval.corpora import passage, question
 from tests.retrieval.mining import ONE, World, world

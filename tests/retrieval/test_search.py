@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import multiview.index  # noqa: F401  sets faiss's BLAS threshold
-from multiview.search import TopPassages, rank_of, top_passages
+import multiview.index.view_index  # noqa: F401  sets faiss's BLAS threshold
+from multiview.index.exact import TopPassages, rank_of, top_passages
 
 
 def flat(views: np.ndarray) -> faiss.IndexFlatIP:

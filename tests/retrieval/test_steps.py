@@ -15,10 +15,10 @@ from multiview.config import Bm25, Corpus, Encode, Evaluation, Mining, Model, Qu
 from multiview.data.answers import has_answer
 from multiview.data.passages import Passage
 from multiview.data.questions import Question
-from multiview.encoding import encode, encode_questions
+from multiview.encoding.encode import encode, encode_questions
 from multiview.errors import InputError
 from multiview.evaluation.evaluate import evaluate, evaluate_bm25
-from multiview.evaluation.runs import read_run
+from multiview.evaluation.trec import read_run
 from multiview.model.encoder import initial_model
 from multiview.negatives.bm25 import bm25_negatives
 from multiview.negatives.mined import mine

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 import multiview
 from multiview.config import Encode
 from multiview.data.passages import Passage, read_passages
-from multiview.data.snippets import split_snippets
-from multiview.embeddings import Embeddings
-from multiview.encoding import ViewRows, encode_questions
+from multiview.encoding.embeddings import Embeddings
+from multiview.encoding.encode import ViewRows, encode_questions
 from multiview.errors import InputError
 from multiview.model.layouts import TokenSequence, View, kept_views, numbered_views
+from multiview.model.layouts.snippets import split_snippets
 from multiview.serving import retriever as retrieving
 from tests.recording import Recorder
 from tests.serving.world import SYSTEMS, World

@@ -10,14 +10,14 @@ from mlflow import MlflowClient
 from rich.console import Console
 
 import multiview
-from multiview import cli
 from multiview.artifacts.record import Reference
 from multiview.artifacts.store import LocalStore
+from multiview.cli import app
+from multiview.cli.hits import SHOWN, as_json, print_hits
+from multiview.cli.run_indexes import newest_index
 from multiview.errors import InputError
-from multiview.runs import Run, StepState, write_run, write_state
-from multiview.serving.indexes import newest_index
-from multiview.serving.listing import SHOWN, as_json, print_hits
 from multiview.serving.retriever import Hit, ScoredView
+from multiview.steps.runs import Run, StepState, write_run, write_state
 from tests.servers import new_database
 
 QUESTION = "Where was Tesla born?"
@@ -31,7 +31,7 @@ def multiview_search(monkeypatch, capsys):
         monkeypatch.setattr(sys, "argv", ["multiview", "search", *words])
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
         with pytest.raises(SystemExit) as ended:
-            cli.main()
+            app.main()
         captured = capsys.readouterr()
         status = ended.value.code or 0
         assert isinstance(status, int)

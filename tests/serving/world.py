@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 from multiview.artifacts.record import Record
 from multiview.artifacts.store import LocalStore
 from multiview.data.questions import read_questions
-from multiview.runs import Run, write_run
-from pipelines.training import comparison
+from multiview.steps.runs import Run, write_run
+from pipelines.plans.training import comparison
 from tests.corpus import squad_corpus
 from tests.pipelines.inprocess import Records, run_plan
 from tests.tiny import tiny_bert

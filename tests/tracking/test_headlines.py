@@ -3,7 +3,7 @@
 import pytest
 from mlflow.entities import Metric
 
-from multiview.runs import Run, StepState
+from multiview.steps.runs import Run, StepState
 from multiview.tracking.headlines import headlines_of, round_of
 
 ROUNDS = ["camvr/round-1/train", "camvr/round-1/evaluate", "camvr/round-2/train", "camvr/round-2/evaluate"]

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from mlflow import MlflowClient
 
-from multiview import cli, names, tracking
+from multiview import names, tracking
 from multiview.artifacts.attempt import Attempt
 from multiview.artifacts.record import Reference, load_record
 from multiview.artifacts.store import LocalStore
+from multiview.cli import app, search
 from multiview.errors import InputError
-from multiview.runs import Run, StepState, write_run, write_state
-from multiview.serving import asking
+from multiview.steps.runs import Run, StepState, write_run, write_state
 from tests.servers import new_database
 
 
@@ -145,14 +145,14 @@ def test_the_command_registers_and_says_what_to_ask(indexes, uri, store, monkeyp
         [experiment.experiment_id],
         f"tags.`{names.ADDRESS_TAG}index` = '{indexes[1].address}'",
     )
-    assert asking.index_address(step.info.run_id, store.url, uri) == indexes[1].address
+    assert search.index_address(step.info.run_id, store.url, uri) == indexes[1].address
     for words, said in (
         (["register", indexes[2].address, "--alias", "champion", "--name", "by-hand"], ["1", "@champion"]),
         (["register", "three", "--store", store.url, "--name", "by-hand"], ["1"]),
     ):
         monkeypatch.setattr(sys, "argv", ["multiview", *words, "--tracking-uri", uri])
         with pytest.raises(SystemExit) as ended:
-            cli.main()
+            app.main()
         assert not ended.value.code
         expected = [f"models:/by-hand{'' if of.startswith('@') else '/'}{of}" for of in said]
         assert capsys.readouterr().out.splitlines() == expected

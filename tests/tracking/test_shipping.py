@@ -9,7 +9,7 @@ from mlflow import MlflowClient
 from multiview import names, tracking
 from multiview.artifacts.store import LocalStore
 from multiview.errors import InputError
-from multiview.events import EventLog
+from multiview.steps.events import EventLog
 from multiview.tracking import shipping
 from tests.servers import mlflow_server, new_database
 from tests.tracking.test_registry import tell_index

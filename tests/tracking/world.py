@@ -7,8 +7,8 @@ from mlflow import MlflowClient
 from multiview import names
 from multiview.artifacts.record import Reference
 from multiview.artifacts.store import LocalStore
-from multiview.events import EventLog
-from multiview.runs import Run, StepState, write_run, write_state
+from multiview.steps.events import EventLog
+from multiview.steps.runs import Run, StepState, write_run, write_state
 
 
 class World:

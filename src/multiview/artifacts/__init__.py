@@ -1,0 +1,1 @@
+"""The store: artifacts, their records, and the champions among them."""

@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 
 import fsspec
 
-from multiview.buckets import PROTOCOLS, credentials_told
+from multiview.artifacts.credentials import PROTOCOLS, credentials_told
 from multiview.errors import InputError
 
 NO_HARD_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.EXDEV, errno.ENOSYS)

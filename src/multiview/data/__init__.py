@@ -1,0 +1,1 @@
+"""People's data: reading, checking, and what `split` makes of them."""

@@ -19,7 +19,7 @@ from multiview.data.reading.problems import Problems
 from multiview.data.reading.readers import PASSAGE_COLUMNS, UNKNOWN_JUDGED
 from multiview.data.sentences import KnownSentences, SentencesOf, SplitSentences
 from multiview.errors import InputError
-from multiview.steps import STEPS
+from multiview.steps.table import STEPS
 
 
 def split(settings: Any, inputs: Mapping[str, Any], output: Mapping[str, Path], tell: Any) -> None:

@@ -1,0 +1,1 @@
+"""Metrics, rankings, comparisons and tests of significance."""

@@ -17,8 +17,8 @@ from multiview.artifacts.record import file_sha256
 from multiview.config import Comparison
 from multiview.errors import InputError
 from multiview.evaluation.analyses.tables import markdown
+from multiview.evaluation.costs import check_alike, cost_of, differing_settings, figures_of
 from multiview.evaluation.evaluate import METRICS_FILE, QRELS_FILE, QUESTIONS_FILE, ranks_of, values_of
-from multiview.evaluation.origins import check_alike, cost_of, differing_settings, figures_of
 from multiview.evaluation.significance import CONFIDENCE, paired_figures, seeds_figures
 from multiview.evaluation.tables import (
     ANALYSES_FILE,

@@ -17,12 +17,12 @@ from multiview.data.answers import Mode
 from multiview.data.passages import read_passages
 from multiview.data.questions import Question, read_questions
 from multiview.errors import InputError
-from multiview.evaluation.best import BEST_FILE, FindViews, IndexViews, Span, write_best
 from multiview.evaluation.measured import accuracy_cuts
 from multiview.evaluation.metrics import Values, first_rank, gold_metrics, means, top_k_accuracy
-from multiview.evaluation.runs import write_qrels, write_run
+from multiview.evaluation.top_hits import BEST_FILE, FindViews, IndexViews, Span, write_best
+from multiview.evaluation.trec import write_qrels, write_run
+from multiview.index.exact import TopPassages
 from multiview.negatives.filtering import answer_holding, positive_hits
-from multiview.search import TopPassages
 
 METRICS_FILE = "metrics.json"
 RUN_FILE = "run.trec"
@@ -38,11 +38,11 @@ def evaluate(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tel
     Of an approximate index it also tells how many of the true top passages it found.
     Raises InputError when the index holds views of another model.
     """
-    from multiview.approximate.measuring import measure_questions
-    from multiview.encoding import Encoder
+    from multiview.encoding.encode import Encoder
     from multiview.evaluation.analyses.run import analyse
     from multiview.evaluation.analyses.subject import Subject
-    from multiview.index import ViewIndex
+    from multiview.index.approximate.measuring import measure_questions
+    from multiview.index.view_index import ViewIndex
 
     index = ViewIndex.load(inputs["index"].path)
     index.check_model(inputs["model"].digest)

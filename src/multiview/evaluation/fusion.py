@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from multiview.data.questions import read_questions
 from multiview.evaluation.evaluate import RUN_FILE, write_evaluation
-from multiview.evaluation.runs import read_run
-from multiview.search import TopPassages
+from multiview.evaluation.trec import read_run
+from multiview.index.exact import TopPassages
 
 Ranking = Sequence[tuple[str, float]]
 """(passage id, score), best first."""

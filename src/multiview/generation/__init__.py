@@ -1,0 +1,1 @@
+"""Generated queries: models that write them, and what they are worth."""

@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from multiview.data.queries import iterate_queries
 from multiview.data.questions import Question, read_questions
 from multiview.generation.metrics import diversity_levels, queries_table, rouge_l_by_number, self_bleu
-from multiview.generation.queries import iterate_queries
 from multiview.names import ROUGE_L, SELF_BLEU, rouge_l_at
 
 METRICS_FILE = "metrics.json"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from multiview.data.passages import shard_name
-from multiview.generation.queries import FILE
+from multiview.data.queries import FILE
 
 
 def gather_queries(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any) -> None:

@@ -14,8 +14,8 @@ from transformers.modeling_outputs import BaseModelOutput
 
 from multiview.config import Generation
 from multiview.data.passages import COLUMNS, ROW_GROUP, Passage, count_passages, passages_of, read_tables
+from multiview.data.queries import FILE, iterate_queries, join, write_queries
 from multiview.generation.generators import check_lengths, input_text, load
-from multiview.generation.queries import FILE, iterate_queries, join, write_queries
 from multiview.generation.sampling import SeededSampler, uniforms
 from multiview.model.devices import device
 from multiview.training.trainer import Checkpoints

@@ -1,0 +1,1 @@
+"""The encoder, the layouts that say what its views are, and the losses."""

@@ -1,0 +1,1 @@
+"""Hard negatives: BM25's, mined ones, and the filters between."""

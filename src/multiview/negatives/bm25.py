@@ -17,9 +17,9 @@ from bm25s.tokenization import Tokenizer
 from multiview.config import Bm25
 from multiview.data.passages import Passage, read_passages
 from multiview.data.questions import Question, read_questions
+from multiview.index.exact import TopPassages, rank_of
 from multiview.negatives.filtering import answer_holding, positive_hits, sift
 from multiview.negatives.pool import BM25, negatives_table, write_negatives
-from multiview.search import TopPassages, rank_of
 
 
 class Bm25Index:

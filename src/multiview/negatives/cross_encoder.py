@@ -15,7 +15,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 from multiview.config import Encode
 from multiview.data.passages import Passage, read_passages
 from multiview.data.questions import Question
-from multiview.encoding import Buckets, arithmetic, weights_type
+from multiview.encoding.encode import Buckets, arithmetic, weights_type
 from multiview.errors import InputError
 from multiview.model.bases import staged_base
 from multiview.model.devices import device

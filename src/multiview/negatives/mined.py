@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from multiview.config import Mining
 from multiview.data.passages import read_passages
 from multiview.data.questions import Question, read_questions
+from multiview.index.exact import TopPassages
 from multiview.model.bases import base_fingerprint
 from multiview.negatives.filtering import (
     Sifted,
@@ -27,10 +28,9 @@ from multiview.negatives.filtering import (
     sift,
 )
 from multiview.negatives.pool import BM25, MINED, negatives_table, read_table, with_positives, write_negatives
-from multiview.search import TopPassages
 
 if TYPE_CHECKING:
-    from multiview.index import ViewIndex
+    from multiview.index.view_index import ViewIndex
 
 REPORT_FILE = "report.parquet"
 
@@ -64,8 +64,8 @@ def mine(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: A
     whose rows then come first. Output `negatives`, with a report: a row a question of what was left out
     and why. Raises InputError when the index holds views of another model.
     """
-    from multiview.encoding import encode_questions
-    from multiview.index import ViewIndex
+    from multiview.encoding.encode import encode_questions
+    from multiview.index.view_index import ViewIndex
 
     mining: Mining = settings.mining
     index = ViewIndex.load(inputs["index"].path)

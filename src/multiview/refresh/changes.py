@@ -16,14 +16,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from multiview import names
-from multiview.artifacts.ancestry import Ancestor
 from multiview.artifacts.record import Record
 from multiview.artifacts.staged import Named
 from multiview.config import Encode
 from multiview.data.passages import ROW_GROUP, PassageRows, shard_files, shard_name
 from multiview.data.shards import Rows, shard_sizes
 from multiview.errors import InputError
-from multiview.index import PASSAGES_FILE
+from multiview.index.view_index import PASSAGES_FILE
+from multiview.lineage.ancestry import Ancestor
 
 CHANGES_FILE = "changes.parquet"
 SCHEMA = pa.schema([("old", pa.int64())])

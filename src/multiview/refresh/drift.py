@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from multiview.config import Refresh
-from multiview.refresh.gathering import GatheredViews
-from multiview.views import drawn_rows
+from multiview.index.stored_views import drawn_rows
+from multiview.refresh.merged_views import GatheredViews
 
 SAMPLED = 4096
 """Most views whose error is looked at, of those added and of those trained on."""

@@ -15,8 +15,8 @@ from multiview.artifacts.staged import Staged
 from multiview.artifacts.store import Store
 from multiview.errors import InputError
 from multiview.evaluation.evaluate import METRICS_FILE, QUESTIONS_FILE, ranks_of, values_of
-from multiview.refresh.deciding import Check, Difference, Measured, Verdict, decide
-from multiview.refresh.standing import read as read_standing
+from multiview.refresh.champion import read as read_standing
+from multiview.refresh.policy import Check, Difference, Measured, Verdict, decide
 
 VERDICT_FILE = "verdict.json"
 TEXT_FILE = "verdict.md"

@@ -6,15 +6,16 @@ import json
 from pathlib import Path
 from typing import Any
 
-from multiview import names, notice
+from multiview import names
+from multiview.artifacts.champions import Champion, crown, numbers, read_champion
 from multiview.artifacts.record import Record, Reference
 from multiview.artifacts.staged import Staged
 from multiview.artifacts.staging import stage
 from multiview.artifacts.store import Store
 from multiview.errors import one_line
-from multiview.refresh.champions import Champion, crown, numbers, read_champion
+from multiview.refresh.champion import read as read_standing
 from multiview.refresh.gate import TITLES, read_verdict
-from multiview.refresh.standing import read as read_standing
+from multiview.steps import webhook
 
 PROMOTION_FILE = "promotion.json"
 
@@ -56,7 +57,7 @@ def promote(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell
     tell.fact("champion", now.number if now else 0)
     if url := settings.notify.url:
         try:
-            notice.post(url, {"status": f"refresh {TITLES[verdict.decision]}", "store": store.url, **told})
+            webhook.post(url, {"status": f"refresh {TITLES[verdict.decision]}", "store": store.url, **told})
         except OSError as error:  # requests' errors are OSErrors
             tell.warning(f"notify.url: {url} was not told: {one_line(error)}")
 

@@ -10,11 +10,11 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow.parquet as pq
 
-from multiview.artifacts.ancestry import Ancestor
 from multiview.data.passages import PassageLookup
 from multiview.data.questions import draw, iterate_questions
-from multiview.evaluation.best import BEST_FILE
 from multiview.evaluation.evaluate import QUESTIONS_FILE, ranks_of
+from multiview.evaluation.top_hits import BEST_FILE
+from multiview.lineage.ancestry import Ancestor
 from multiview.report.contents import Asked, Hit, View
 
 MOST = 240

@@ -13,12 +13,11 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from multiview import names
-from multiview.artifacts.ancestry import Ancestor
 from multiview.artifacts.staged import Staged
 from multiview.config import Model
 from multiview.errors import InputError
+from multiview.evaluation.costs import Cost
 from multiview.evaluation.evaluate import METRICS_FILE
-from multiview.evaluation.origins import Cost
 from multiview.evaluation.tables import (
     ANALYSES_FILE,
     SEEDS_FILE,
@@ -27,11 +26,12 @@ from multiview.evaluation.tables import (
     WON_FILE,
     metric_names,
 )
-from multiview.events import read_events
+from multiview.lineage.ancestry import Ancestor
 from multiview.model import bases
 from multiview.report.choosing import chosen_questions
 from multiview.report.contents import Contents, System
 from multiview.report.trainings import trainings
+from multiview.steps.events import read_events
 
 COSTS = tuple(field.name for field in fields(Cost))
 """Metrics of a comparison, `SYSTEM/NAME`: what differs from run to run is in no file."""

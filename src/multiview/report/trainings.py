@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from multiview.artifacts.ancestry import Ancestor
-from multiview.events import read_events
+from multiview.lineage.ancestry import Ancestor
 from multiview.report.contents import Training
+from multiview.steps.events import read_events
 
 CURVES = {"loss": "Training loss", "temperature": "Temperature", "fallback_share": "Share of fallbacks"}
 """Metrics of a training with a chart of their own, and its title."""

@@ -1,0 +1,1 @@
+"""Answering questions from an index."""

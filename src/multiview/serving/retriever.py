@@ -21,8 +21,8 @@ from multiview.errors import InputError
 from multiview.model.layouts import View, numbered_views
 
 if TYPE_CHECKING:
-    from multiview.encoding import Encoder
-    from multiview.index import ViewIndex
+    from multiview.encoding.encode import Encoder
+    from multiview.index.view_index import ViewIndex
 
 QUESTIONS_AT_ONCE = 256
 """Questions that are encoded, searched and looked up together. Memory goes with it; results do not."""
@@ -232,8 +232,8 @@ def load(address: str, *, device: str = "auto", verify: bool = False) -> Retriev
         )
     model, corpus = (load_reference(record.inputs[name][0], reader, store) for name in ("model", "passages"))
     # Only now, so that what is wrong so far is said at once: importing torch takes seconds.
-    from multiview.encoding import Encoder
-    from multiview.index import ViewIndex
+    from multiview.encoding.encode import Encoder
+    from multiview.index.view_index import ViewIndex
 
     with _undamaged([(store, record)]):
         index = ViewIndex.load(stage(store, record, verify=verify).path)

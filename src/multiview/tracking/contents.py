@@ -13,9 +13,9 @@ from multiview.artifacts.record import Record, Reference, load_reference, read_r
 from multiview.artifacts.staging import stage
 from multiview.artifacts.store import Store
 from multiview.errors import InputError
-from multiview.events import read_events
-from multiview.runs import Run, StepState
-from multiview.steps import STEPS
+from multiview.steps.events import read_events
+from multiview.steps.runs import Run, StepState
+from multiview.steps.table import STEPS
 from multiview.tracking import notes
 from multiview.tracking.headlines import headlines_of
 

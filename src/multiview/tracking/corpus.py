@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from multiview import names
 from multiview.artifacts.record import split_address
-from multiview.lineage import corpus_name, corpus_of, trace
-from multiview.runs import StepState
+from multiview.lineage.trace import corpus_name, corpus_of, trace
+from multiview.steps.runs import StepState
 
 DIGITS = 8
 """Digits of the passages' digest that are shown."""

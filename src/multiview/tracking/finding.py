@@ -11,7 +11,7 @@ from typing import Any
 from multiview import names
 from multiview.artifacts.record import Reference
 from multiview.errors import InputError
-from multiview.runs import Run
+from multiview.steps.runs import Run
 from multiview.tracking.client import RUN_FILE, children_of, connect, database, explained
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from multiview import names
-from multiview.runs import Run, StepState
+from multiview.steps.runs import Run, StepState
 
 HEADLINES = (*names.SHORT, names.ROUGE_L, names.SELF_BLEU)
 """How the metrics of an evaluation begin that are headlines; those of analyses would drown them."""

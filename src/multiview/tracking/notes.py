@@ -9,7 +9,7 @@ from multiview import names
 from multiview.artifacts.record import Reference, read_record, split_address
 from multiview.artifacts.store import Store
 from multiview.evaluation.tables import markdown_table
-from multiview.runs import Run, StepState
+from multiview.steps.runs import Run, StepState
 
 LONGEST = 5000
 """Characters of a description; MLflow takes 8000 and cuts what is longer without a word."""

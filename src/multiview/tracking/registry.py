@@ -1,7 +1,7 @@
 """The model registry: versions that stand for indexes, and the aliases by which they are asked.
 
 A registered model is what answers questions over a corpus, each of its versions an index, named by the tags
-`multiview.index` (address) and `sha256` (digest). Aliases are a mirror of what is decided elsewhere: MLflow
+`multiview.index.view_index` (address) and `sha256` (digest). Aliases are a mirror of what is decided elsewhere: MLflow
 sets them one by one and keeps no history, so they are only ever repaired from a mapping.
 """
 
@@ -12,12 +12,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from multiview import names
+from multiview.artifacts.champions import Champion, current, numbers, read_champion
 from multiview.artifacts.record import Record, Reference, load_reference, read_record, split_address
 from multiview.artifacts.store import Store
 from multiview.errors import InputError
-from multiview.lineage import corpus_name, corpus_of, trace
-from multiview.refresh.champions import Champion, current, numbers, read_champion
-from multiview.runs import read_state
+from multiview.lineage.trace import corpus_name, corpus_of, trace
+from multiview.steps.runs import read_state
 from multiview.tracking.client import connect, database, explained
 
 SCHEME = "models:/"
@@ -33,7 +33,7 @@ _REGISTERED = re.compile(r"models:/(?P<name>[^/@]+)(@(?P<alias>[^/@]+)|/(?P<vers
 
 def registered_index(uri: str, model: str) -> str:
     """The index's address of `models:/NAME@ALIAS` or `models:/NAME/VERSION`: the model version's tag
-    `multiview.index`, else its source. Raises InputError if MLflow at `uri` has no such model.
+    `multiview.index.view_index`, else its source. Raises InputError if MLflow at `uri` has no such model.
     """
     match = _REGISTERED.fullmatch(model)
     if match is None:

@@ -16,8 +16,8 @@ from multiview import names
 from multiview.artifacts.record import read_record
 from multiview.artifacts.store import LocalStore, Store
 from multiview.errors import InputError
-from multiview.events import read_events
-from multiview.runs import Run, StepState, read_run, read_states
+from multiview.steps.events import read_events
+from multiview.steps.runs import Run, StepState, read_run, read_states
 from multiview.tracking import notes
 from multiview.tracking.client import RUN_FILE, children_of, connect, database, explained
 from multiview.tracking.contents import Contents, flatten, parts

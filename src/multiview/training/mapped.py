@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from multiview.data.passages import COLUMNS, ROW_GROUP, SCHEMA, Passage, passages_of, read_passages
-from multiview.embeddings import QUERIES_FIELD
-from multiview.generation.queries import with_queries
+from multiview.data.queries import with_queries
+from multiview.encoding.embeddings import QUERIES_FIELD
 
 ROWS = pa.schema([*(SCHEMA.field(name) for name in COLUMNS), QUERIES_FIELD])
 

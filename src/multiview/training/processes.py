@@ -27,8 +27,8 @@ from torch.distributed.run import config_from_args, parse_args
 
 from multiview.config import Train
 from multiview.errors import InputError, ProcessFailed, one_line
-from multiview.events import Silent
-from multiview.training.calls import Remote, answering
+from multiview.steps.events import Silent
+from multiview.training.remote import Remote, answering
 
 if TYPE_CHECKING:
     from multiview.training.trainer import Checkpoints

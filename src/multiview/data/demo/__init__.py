@@ -1,0 +1,1 @@
+"""The demo's corpus, made here."""

@@ -18,7 +18,7 @@ import ijson
 import pyarrow as pa
 from fsspec.core import url_to_fs
 
-from multiview.buckets import PROTOCOLS, credentials_told
+from multiview.artifacts.credentials import PROTOCOLS, credentials_told
 from multiview.errors import InputError
 
 COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".xz": "xz", ".zst": "zstd"}

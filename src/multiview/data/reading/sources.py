@@ -13,7 +13,7 @@ import fsspec
 from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
-from multiview.buckets import credentials_told
+from multiview.artifacts.credentials import credentials_told
 from multiview.data.reading.files import base_name, is_web, plain_name
 from multiview.data.reading.formats import FORMATS, SUFFIXES, detect, suffix_of
 from multiview.data.reading.judged import CORPORA, Use, collection_files, names_beside, split_of

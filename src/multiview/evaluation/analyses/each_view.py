@@ -9,12 +9,12 @@ import pyarrow as pa
 
 from multiview.evaluation.analyses.subject import Findings, Subject
 from multiview.evaluation.metrics import accuracy, first_rank
+from multiview.index.exact import TopPassages, top_passages
 from multiview.names import of_view, recall_at
 from multiview.negatives.filtering import positive_hits
-from multiview.search import TopPassages, top_passages
 
 if TYPE_CHECKING:
-    from multiview.index import ViewIndex
+    from multiview.index.view_index import ViewIndex
 
 COPIED_AT_ONCE = 1 << 16
 """Views copied into the index of one view at once."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from multiview.encoding import Encoder
+from multiview.encoding.encode import Encoder
 from multiview.evaluation.analyses.subject import Findings, Subject
 from multiview.model.layouts import TokenSequence
 

@@ -16,13 +16,13 @@ from multiview.data.answers import Mode
 from multiview.data.passages import Passage, PassageLookup
 from multiview.data.questions import Question
 from multiview.evaluation.measured import accuracy_cuts
+from multiview.index.exact import TopPassages, rank_of
 from multiview.model.layouts import Layout, TokenSequence, View, numbered_views
 from multiview.negatives.filtering import answer_holding, positive_numbers
-from multiview.search import TopPassages, rank_of
 
 if TYPE_CHECKING:
-    from multiview.encoding import Encoder
-    from multiview.index import ViewIndex
+    from multiview.encoding.encode import Encoder
+    from multiview.index.view_index import ViewIndex
 
 PROBED = 1000
 """Passages that tell what the index holds."""
@@ -78,7 +78,7 @@ class Subject:
     @cached_property
     def encoder(self) -> Encoder:
         """The whole model in float32: what tells views apart is lost in half precision."""
-        from multiview.encoding import Encoder
+        from multiview.encoding.encode import Encoder
 
         return Encoder(self.model, self.encode.model_copy(update={"compute": "float32"}))
 

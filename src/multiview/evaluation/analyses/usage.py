@@ -12,7 +12,7 @@ from multiview.evaluation.analyses.matrices import PairMeans, off_diagonal, tabl
 from multiview.evaluation.analyses.subject import Findings, Subject
 
 if TYPE_CHECKING:
-    from multiview.index import ViewIndex
+    from multiview.index.view_index import ViewIndex
 
 PASSAGES_AT_ONCE = 1024
 """Passages whose views are held at once."""

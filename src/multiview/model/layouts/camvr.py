@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from multiview.config import Model
-from multiview.data.snippets import split_snippets
 from multiview.errors import InputError
 from multiview.model.layouts.base import Layout, TokenSequence, View
+from multiview.model.layouts.snippets import split_snippets
 
 if TYPE_CHECKING:
     from multiview.data.passages import Passage

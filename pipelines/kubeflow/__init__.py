@@ -1,0 +1,1 @@
+"""Pipelines on Kubeflow: compiled, submitted, followed, scheduled."""

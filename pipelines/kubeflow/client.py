@@ -1,0 +1,202 @@
+"""A kfp.Client for a connection: its own retries, and its errors as one line."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from urllib3.util import Retry
+
+from multiview.errors import InputError, nearest
+from pipelines.kubeflow.connection import PROFILES, Connection
+
+PAGE = 100
+"""Objects a page of a list; the server's own limit is 200."""
+
+SUCCEEDED = "SUCCEEDED"
+ENDED = {SUCCEEDED, "SKIPPED", "FAILED", "CANCELED"}
+"""States of KFP's runs that do not change; one that Kubeflow has not looked at yet has none."""
+
+
+class ApiRetry(Retry):
+    """Waits for a server that is busy or away, and never starts a thing twice.
+
+    A POST is repeated only where the answer says that it was not taken.
+    """
+
+    def is_retry(self, method: str, status_code: int, has_retry_after: bool = False) -> bool:
+        if method == "POST":
+            return status_code in (429, 503)
+        return super().is_retry(method, status_code, has_retry_after)
+
+
+RETRY = ApiRetry(
+    total=5,
+    connect=2,
+    read=2,
+    backoff_factor=0.5,
+    status_forcelist=(429, 500, 502, 503, 504),
+    allowed_methods={"GET", "DELETE"},
+    raise_on_status=False,
+)
+
+PATIENT = RETRY.new(total=10, connect=10, read=10, backoff_factor=1, backoff_max=60)
+"""For what goes on by itself meanwhile: waits five minutes for a server that is away."""
+
+
+class Away(InputError):
+    """Kubeflow does not answer, or is ill: nothing that the input says."""
+
+
+def connect(connection: Connection, retries: Retry = RETRY) -> Any:
+    """A client that has spoken to the server. Raises InputError for one that is not there, or refuses."""
+    check_connection(connection)
+    with explained(connection), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # KFP's advice on every start
+        from kfp import client as kfp_client
+
+        class Client(kfp_client.Client):
+            def _load_config(self, *given: Any, **more: Any) -> Any:
+                config: Any = super()._load_config(*given, **more)
+                config.retries = retries
+                if config.refresh_api_key_hook:
+                    config.refresh_api_key_hook = _keeping_host(config.refresh_api_key_hook, config.host)
+                return config
+
+            def get_kfp_healthz(self, sleep_duration: int = 0) -> Any:
+                # KFP's asks five times, five seconds apart, whatever the answer was.
+                return self._healthz_api.healthz_service_get_healthz()
+
+        file = connection.token_file
+        client = Client(
+            host=connection.host,
+            ui_host=connection.ui_host,
+            namespace=connection.namespace or "kubeflow",
+            existing_token=connection.token,
+            client_id=connection.iap_client_id,
+            other_client_id=connection.app_client_id,
+            other_client_secret=connection.app_client_secret,
+            credentials=kfp_client.ServiceAccountTokenVolumeCredentials(file) if file else None,
+            kube_context=connection.kube_context,
+            ssl_ca_cert=connection.ca_file,
+        )
+        if client.get_kfp_healthz().multi_user and not client.get_user_namespace():
+            raise InputError(
+                f"Kubeflow at {address(connection)} has several users: give --namespace (KFP_NAMESPACE)"
+            )
+        return client
+
+
+def _keeping_host(refresh: Callable[[Any], None], host: str) -> Callable[[Any], None]:
+    """`refresh`, after which the address is as before.
+
+    A kubeconfig's, of a user with a token, sets the Kubernetes API's own again, without the way to Kubeflow,
+    and itself as what refreshes next time.
+    """
+
+    def call(config: Any) -> None:
+        refresh(config)
+        config.host, config.refresh_api_key_hook = host, call
+
+    return call
+
+
+def check_connection(connection: Connection) -> None:
+    """Raises InputError for a connection that cannot be meant, before anything is sent."""
+    for name in ("token_file", "ca_file"):
+        file = getattr(connection, name)
+        if file and not Path(file).is_file():
+            raise InputError(f"{name}: there is no file {file}")
+    if connection.host:
+        return
+    if connection.kube_context:
+        _check_context(connection.kube_context)
+    elif "KUBERNETES_SERVICE_HOST" not in os.environ:
+        raise InputError(
+            "Kubeflow's address is not known: give --host (KF_PIPELINES_ENDPOINT), --kube-context, or a "
+            f"profile in {PROFILES}"
+        )
+
+
+def _check_context(name: str) -> None:
+    from kubernetes import config
+
+    try:
+        contexts: Any = config.list_kube_config_contexts()[0]
+    except config.ConfigException as error:
+        raise InputError(f"kube_context: {error}") from error
+    known = [context["name"] for context in contexts]
+    if name not in known:
+        raise InputError(f"the kubeconfig has no context {name!r}{nearest(name, known)}")
+
+
+def address(connection: Connection) -> str:
+    return connection.host or connection.kube_context or "this cluster"
+
+
+@contextlib.contextmanager
+def explained(connection: Connection) -> Iterator[None]:
+    """What KFP's client raises as an InputError of one line, an Away where it is Kubeflow that fails."""
+    import requests
+    from google.auth.exceptions import GoogleAuthError
+    from kfp_server_api import ApiException
+    from urllib3.exceptions import HTTPError
+
+    where = f"Kubeflow at {address(connection)}"
+    try:
+        yield
+    except ApiException as error:
+        raised = Away if (error.status or 0) >= 500 else InputError
+        raise raised(f"{where} {_answer(error, connection)}") from error
+    except (GoogleAuthError, requests.RequestException) as error:
+        raise InputError(f"{where}: signing in failed: {' '.join(str(error).split())}") from error
+    except HTTPError as error:
+        reason = getattr(error, "reason", None) or error
+        raise Away(f"{where} does not answer: {' '.join(str(reason).split())}") from error
+
+
+def _answer(error: Any, connection: Connection) -> str:
+    """What a refusal says, in words."""
+    said = reason_of(error)
+    if error.status == 401:
+        return f"refuses the credentials (401): {said}; give a fresh --token, --token-file or --iap-client-id"
+    if error.status == 403:
+        return f"does not allow this (403): {said}; is the namespace {connection.namespace or 'not given'} yours?"
+    return f"answers {error.status}: {said}"
+
+
+def reason_of(error: Any) -> str:
+    """The server's own words for a refusal, one line of them."""
+    body = error.body or ""
+    with contextlib.suppress(ValueError, AttributeError):
+        content = json.loads(body)
+        body = content.get("message") or content.get("error_message") or content.get("error") or body
+    return " ".join(str(body).split())[:300] or error.reason
+
+
+def pages(list_some: Callable[..., Any], of: str, **given: Any) -> list[Any]:
+    """All objects of a list: attribute `of` of every page that `list_some` gives."""
+    found, token = [], ""
+    while True:
+        page = list_some(page_token=token, page_size=PAGE, **given)
+        found += getattr(page, of) or []
+        token = page.next_page_token
+        if not token:
+            return found
+
+
+def named(name: str) -> str:
+    """KFP's filter for objects of a display name."""
+    return json.dumps({"predicates": [{"operation": "EQUALS", "key": "display_name", "stringValue": name}]})
+
+
+def run_address(client: Any, run_id: str) -> str:
+    """The page of a run, or its id where nothing says where pages are, as with a kube context alone."""
+    if not client._uihost:
+        return f"run {run_id} of Kubeflow; --ui-host (KF_PIPELINES_UI_ENDPOINT) gives its page"
+    return f"{client._get_url_prefix()}/#/runs/details/{run_id}"

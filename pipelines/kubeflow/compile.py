@@ -1,0 +1,127 @@
+"""A plan as a Kubeflow pipeline."""
+
+# No `from __future__ import annotations` here: KFP reads the annotations of a pipeline's function.
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from kfp import compiler, dsl
+
+from components.close_run import close_run
+from components.open_run import open_run
+from multiview import names
+from multiview.artifacts.record import Reference, split_address
+from multiview.config import Config
+from pipelines.kubeflow.pods import Pods
+from pipelines.plans.plan import Node, Output, Plan, Source
+
+ARTIFACT_TYPES = {
+    names.PASSAGES: dsl.Dataset,
+    names.TRAIN_QUESTIONS: dsl.Dataset,
+    names.DEV_QUESTIONS: dsl.Dataset,
+    names.NEGATIVES: dsl.Dataset,
+    names.MODEL: dsl.Model,
+    names.GENERATOR: dsl.Model,
+    names.QUERIES: dsl.Dataset,
+    names.CHANGES: dsl.Dataset,
+    names.REPORT: dsl.HTML,
+}
+"""Types for the UI's sake; every other kind is a plain Artifact."""
+
+
+def pipeline(plan: Plan) -> Any:
+    """The KFP pipeline of a plan, for the local runner. Its parameter `run` is the JSON of `runs.Context`."""
+
+    @dsl.pipeline(name=plan.name)
+    def graph(run: str):
+        _Builder(plan, run).add_all()
+
+    return graph
+
+
+def cluster_pipeline(plan: Plan, config: Config) -> Any:
+    """The same for a cluster: opened by a first step, closed by an exit handler, every step in its pod.
+
+    Its parameters are the store's address and `described`, the JSON of a `runs.Run`. Raises InputError for
+    settings of pods that cannot be had.
+    """
+    pods = Pods(config)
+
+    @dsl.pipeline(name=plan.name)
+    def graph(store: str, described: str):
+        started: dict[str, Any] = {
+            "store": store,
+            "described": described,
+            "job": dsl.PIPELINE_JOB_ID_PLACEHOLDER,
+        }
+        closed = pods.dress(close_run(**started, url=config.notify.url or ""), "close-run")
+        with dsl.ExitHandler(closed, name=plan.name):
+            opened = pods.dress(open_run(**started), "open-run")
+            _Builder(plan, opened.output, pods).add_all()
+
+    return graph
+
+
+def compile_plan(plan: Plan, target: Path, config: Config | None = None) -> Path:
+    """Write the IR of a plan's pipeline on a cluster as YAML, with the pods' settings in its second document."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    compiler.Compiler().compile(cluster_pipeline(plan, config or Config()), str(target))
+    return target
+
+
+class _Builder:
+    """Makes KFP tasks, and importers for what comes from outside the plan, while KFP traces."""
+
+    def __init__(self, plan: Plan, run: Any, pods: Pods | None = None):
+        self.plan, self.run, self.pods = plan, run, pods
+        self.tasks: dict[str, Any] = {}
+        self.imported: dict[str, Any] = {}
+
+    def add_all(self) -> None:
+        for node in self.plan.nodes.values():
+            self.add(node)
+
+    def add(self, node: Node) -> None:
+        module = node.step.name.replace("-", "_")
+        component = getattr(import_module(f"components.{module}"), module)
+        inputs = {
+            name: self._addresses(value) if isinstance(value, list) else self._artifact(value)
+            for name, value in node.inputs.items()
+        }
+
+        def call(**more: Any) -> Any:
+            task = component(run=self.run, path=node.path, config=node.config, **inputs, **more)
+            task.set_caching_options(False)
+            if self.pods:
+                self.pods.dress(task, node.step.name)
+            return task.set_display_name(node.path)
+
+        if node.shards:
+            with dsl.ParallelFor(list(node.shards), name=f"{node.path.replace('/', '-')}-shards") as shard:
+                self.tasks[node.path] = call(shard=shard)
+        else:
+            self.tasks[node.path] = call()
+
+    def _addresses(self, sources: list[Source]) -> Any:
+        # Lists flow as addresses: KFP compiles no list literal of artifacts.
+        first = sources[0]
+        if len(sources) == 1 and isinstance(first, Output) and self.plan.nodes[first.path].shards:
+            return dsl.Collected(self.tasks[first.path].outputs["Output"])
+        return [
+            s.address if isinstance(s, Reference) else self.tasks[s.path].outputs["Output"] for s in sources
+        ]
+
+    def _artifact(self, source: Source) -> Any:
+        if isinstance(source, Output):
+            return self.tasks[source.path].outputs[source.kind]
+        if source.address not in self.imported:
+            kind = split_address(source.address)[1]
+            # The record alone, because the launcher copies all that lies under the address into every reader's pod.
+            self.imported[source.address] = dsl.importer(
+                artifact_uri=f"{source.address}/{names.RECORD_FILE}",
+                artifact_class=ARTIFACT_TYPES.get(kind, dsl.Artifact),
+                reimport=False,
+                metadata={"address": source.address, "digest": source.digest},
+            )
+        return self.imported[source.address].output

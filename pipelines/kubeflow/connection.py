@@ -1,0 +1,151 @@
+"""How Kubeflow Pipelines is reached: declared once, given by flags, environment variables or a profile file."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from pydantic import AfterValidator, Field
+from pydantic_core import PydanticCustomError
+
+from multiview.config import Section
+from multiview.config.kubeflow import Address
+from multiview.config.overrides import PLACES, Overrides, merge
+from multiview.errors import InputError, nearest
+from pipelines.kubeflow.documents import checked, read_mapping
+
+PROFILES = "~/.config/multiview/kubeflow.yaml"
+PROFILES_VARIABLE = "MULTIVIEW_PROFILES"
+DEFAULT_PROFILE = "default"
+
+
+def variable(name: str) -> Any:
+    """The environment variable of a setting: KFP's own where it has one."""
+    return Field(json_schema_extra={"variable": name})
+
+
+def _check_root(value: str) -> str:
+    if not re.fullmatch(r"(gs|s3|minio)://[^\s/]+\S*", value):
+        raise PydanticCustomError(
+            "root", "expected a place in a bucket as in gs://BUCKET/PREFIX, s3:// or minio://"
+        )
+    return value
+
+
+Root = Annotated[str, AfterValidator(_check_root)]
+"""A place where KFP's launcher writes."""
+
+
+class Connection(Section):
+    """Where Kubeflow Pipelines is, and as whom to speak to it.
+
+    Of several ways to authenticate the first in this order counts: token, IAP, token file, kube context.
+    """
+
+    host: Annotated[Address | None, variable("KF_PIPELINES_ENDPOINT")] = None
+    """Address of Kubeflow Pipelines, as in https://kubeflow.example.org/pipeline."""
+    ui_host: Annotated[Address | None, variable("KF_PIPELINES_UI_ENDPOINT")] = None
+    """Address of its pages, where it differs."""
+    namespace: Annotated[str | None, variable("KFP_NAMESPACE")] = None
+    """Namespace of the runs, where Kubeflow has several users; with a kube context, where Kubeflow is."""
+    experiment: Annotated[str, variable("KF_PIPELINES_DEFAULT_EXPERIMENT_NAME")] = "multiview"
+    """Experiment of the runs; it is made if it is not there."""
+    token: Annotated[str | None, variable("KFP_EXISTING_TOKEN")] = None
+    """A bearer token; better in the environment than on the command line."""
+    iap_client_id: Annotated[str | None, variable("KF_PIPELINES_IAP_OAUTH2_CLIENT_ID")] = None
+    """OAuth client of Google's Identity-Aware Proxy in front of Kubeflow."""
+    app_client_id: Annotated[str | None, variable("KF_PIPELINES_APP_OAUTH2_CLIENT_ID")] = None
+    """With IAP, the desktop client that a person signs in through; none: the machine's service account."""
+    app_client_secret: Annotated[str | None, variable("KF_PIPELINES_APP_OAUTH2_CLIENT_SECRET")] = None
+    """The desktop client's secret."""
+    token_file: Annotated[str | None, variable("KF_PIPELINES_SA_TOKEN_PATH")] = None
+    """File with a service account's token, read anew for each request: a projected volume of a pod."""
+    kube_context: Annotated[str | None, variable("MULTIVIEW_KUBE_CONTEXT")] = None
+    """Context of the kubeconfig; Kubeflow is then reached through the Kubernetes API, without a host."""
+    ca_file: Annotated[str | None, variable("MULTIVIEW_KUBEFLOW_CA")] = None
+    """Certificate authority of the host, where it is your own."""
+    pipeline_root: Annotated[Root | None, variable("MULTIVIEW_PIPELINE_ROOT")] = None
+    """Where KFP keeps what flows between steps (records of some KB); none: its own default."""
+    time_zone: Annotated[str, variable("MULTIVIEW_CRON_TIME_ZONE")] = "UTC"
+    """Zone in which this Kubeflow reads every cron: cronScheduleTimezone of its pipeline-install-config."""
+
+
+class Profile(Connection):
+    """A cluster as a profile names it: its connection, and what else is the cluster's own."""
+
+    store: str | None = None
+    """Store of the runs, unless --store or MULTIVIEW_STORE names one."""
+    settings: dict[str, Any] = {}
+    """Settings of kubeflow and notify, under those of preset and --set."""
+
+
+ProfileName = Annotated[
+    str | None,
+    typer.Option(
+        "--profile",
+        envvar="MULTIVIEW_PROFILE",
+        help=f"Name of a profile in {PROFILES} ({PROFILES_VARIABLE}); default: `{DEFAULT_PROFILE}`, if there.",
+    ),
+]
+
+
+def connected(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command an option for each connection setting; it gets a Profile as `connection`."""
+    own = [p for p in inspect.signature(command, eval_str=True).parameters.values() if p.name != "connection"]
+    parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in [*own, *_options()]]
+
+    @functools.wraps(command)
+    def call(**given: Any) -> None:
+        flags = {name: given.pop(name) for name in Connection.model_fields}
+        profile = resolve_profile(given.pop("profile"), flags)
+        command(**given, connection=profile)
+
+    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return call
+
+
+def _options() -> list[inspect.Parameter]:
+    kind = inspect.Parameter.KEYWORD_ONLY
+    options = [inspect.Parameter("profile", kind, default=None, annotation=ProfileName)]
+    for name, field in Connection.model_fields.items():
+        extra: Any = field.json_schema_extra
+        option = typer.Option(
+            f"--{name.replace('_', '-')}",
+            envvar=extra["variable"],
+            help=field.description,
+            rich_help_panel="Kubeflow",
+        )
+        options.append(inspect.Parameter(name, kind, default=None, annotation=Annotated[str | None, option]))
+    return options
+
+
+def resolve_profile(name: str | None, flags: dict[str, str | None]) -> Profile:
+    """Flags and environment over a profile of the profile file. Raises InputError."""
+    path = Path(os.environ.get(PROFILES_VARIABLE) or PROFILES).expanduser()
+    profiles = read_mapping(path, "profiles") if name or path.exists() else {}
+    if name is not None and name not in profiles:
+        raise InputError(f"{path} has no profile {name!r}{nearest(name, profiles)}")
+    chosen = name or DEFAULT_PROFILE
+    where = f"profile {chosen} of {path}"
+    own = profiles.get(chosen, {})
+    if not isinstance(own, dict):
+        raise InputError(f"{where}: expected names with values")
+    given = {name: value or None for name, value in flags.items() if value is not None}  # "" unsets
+    profile = checked(Profile, own | given, where)
+    if unknown := set(profile.settings) - PLACES:
+        raise InputError(
+            f"{where}: settings.{min(unknown)} decides what a run does: a profile has {' and '.join(sorted(PLACES))} alone"
+        )
+    return profile
+
+
+def below(profile: Profile, overrides: Overrides) -> Overrides:
+    """A run's overrides over what its cluster's profile sets."""
+    return merge(profile.settings, overrides)

@@ -1,0 +1,38 @@
+"""Pipelines as Kubernetes objects, for a Kubeflow Pipelines that keeps its pipelines in Kubernetes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kfp import compiler
+from kfp.compiler.compiler_utils import KubernetesManifestOptions
+
+from multiview.config import Config
+from pipelines.kubeflow.compile import cluster_pipeline
+from pipelines.kubeflow.submission import check_devices, package
+from pipelines.plans.plan import Plan
+
+
+def write_resources(plan: Plan, target: Path, config: Config) -> Path:
+    """Write a plan's `Pipeline` and `PipelineVersion` as YAML, without a namespace.
+
+    They have the names that `submit` would give them, so that it finds what was applied. The version is named
+    by its content, because Kubeflow lets no version be changed: another plan is another version of the same
+    pipeline. Raises InputError for settings of pods that cannot be had, and for images that are not named: what
+    is applied has no submit after it that would see it.
+    """
+    check_devices(plan, config)
+    names = package(plan, config)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    compiler.Compiler().compile(
+        cluster_pipeline(plan, config),
+        str(target),
+        kubernetes_manifest_format=True,
+        kubernetes_manifest_options=KubernetesManifestOptions(
+            pipeline_name=names.pipeline,
+            pipeline_version_name=names.version,
+            pipeline_version_display_name=names.version,
+            include_pipeline_manifest=True,
+        ),
+    )
+    return target

@@ -1,0 +1,1 @@
+"""Pipelines as plain data: their steps and what flows between them."""

@@ -1,0 +1,182 @@
+"""Runs a plan here: KFP's local runner executes it, this process watches and ships.
+
+The driver holds a lock while it lives, so that a step whose driver was killed ends by itself.
+"""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import getpass
+import os
+import tempfile
+import threading
+import time
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock
+
+from multiview import tracking
+from multiview.artifacts.store import LocalStore, Store
+from multiview.errors import InputError, StepFailed, one_line
+from multiview.steps.backends import fork_server
+from multiview.steps.execution import DRIVER_LOCK, SHIP_SECONDS
+from multiview.steps.runs import Context, Run, StepState, write_run
+from multiview.steps.work import GIT_SHA, SHARD_THREADS
+from pipelines.plans.plan import Plan
+from pipelines.runs.progress import Progress
+
+
+def run_here(plan: Plan, run: Run, store: Store, tracking_uri: str, debug: bool = False) -> list[StepState]:
+    """Execute a plan through `kfp.local`; states of its steps, all done or found.
+
+    Raises StepFailed with a failing step's own line.
+    """
+    store.check_writable()
+    write_run(store, run)
+    log = _log_file(store, run)
+    started = time.time()
+    states: dict[str, StepState] = {}
+    with (
+        _driver_lock(),
+        _shard_threads(plan),
+        _code_of(run),
+        fork_server.offer(log),
+        Progress(store, run.id, plan.paths(), started) as progress,
+        _shipping(store, run, tracking_uri),
+    ):
+        error = _execute(plan, Context(store=store.url, run=run.id), log, debug)
+        states = {s.path: s for s in progress.finish()}
+    unshipped = _ship(store, run, tracking_uri)
+    if unshipped:
+        progress.console.print(unshipped, style="yellow", markup=False)
+    if error is None:
+        return [states[path] for path in plan.paths()]
+    if debug:
+        raise error
+    failed = [s for s in states.values() if s.status == "failed"]
+    if failed:
+        raise StepFailed(f"{failed[0].path}: {failed[0].error}", failed[0].bad_input) from error
+    unfinished = [s.path for s in states.values() if s.status == "running"]
+    if not unfinished:
+        raise StepFailed(f"{run.pipeline}: {one_line(error)}; its log is {log}", False) from error
+    raise StepFailed(
+        f"{unfinished[0]} ended without a word (killed, or out of memory?); its log is {log}", False
+    ) from error
+
+
+def step_runner(root: str) -> Any:
+    """What KFP's local runner runs each step in, with `root` for its outputs: a process here.
+
+    The tests of images put a container in its place.
+    """
+    from kfp import local
+
+    return local.SubprocessRunner(use_venv=False)
+
+
+def _execute(plan: Plan, context: Context, log: Path, debug: bool) -> Exception | None:
+    from kfp import local
+
+    from pipelines.kubeflow.compile import pipeline
+
+    with contextlib.ExitStack() as stack:
+        root = stack.enter_context(tempfile.TemporaryDirectory(prefix="multiview-kfp-"))
+        if not debug:
+            file = stack.enter_context(log.open("a", encoding="utf-8", buffering=1))
+            stack.enter_context(contextlib.redirect_stdout(file))
+            stack.enter_context(contextlib.redirect_stderr(file))
+        # KFP indents what its tasks print by another `print`, and of two tasks the later may not put ours back.
+        stack.callback(setattr, builtins, "print", builtins.print)
+        local.init(
+            runner=step_runner(root),
+            pipeline_root=root,
+            workspace_root=f"{root}/workspace",
+        )
+        try:
+            pipeline(plan)(run=context.model_dump_json())
+        except Exception as error:
+            traceback.print_exc()
+            return error
+    return None
+
+
+def _log_file(store: Store, run: Run) -> Path:
+    folder = (
+        store.root / "runs" / run.id
+        if isinstance(store, LocalStore)
+        else Path(tempfile.gettempdir()) / f"multiview-{getpass.getuser()}"
+    )
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / f"{run.id}.log"
+
+
+@contextlib.contextmanager
+def _driver_lock() -> Iterator[None]:
+    path = Path(tempfile.gettempdir()) / f"multiview-driver-{os.getpid()}-{time.time_ns()}.lock"
+    with FileLock(path):
+        os.environ[DRIVER_LOCK] = str(path)
+        try:
+            yield
+        finally:
+            del os.environ[DRIVER_LOCK]
+            path.unlink(missing_ok=True)
+
+
+def _ship(store: Store, run: Run, uri: str) -> str | None:
+    """Ship to MLflow; a line that says what to do if that fails. The run's results are safe."""
+    try:
+        tracking.ship(store, run.id, uri)
+    except Exception as error:
+        reason = str(error) if isinstance(error, InputError) else one_line(error)
+        return f"not all of this run is in MLflow. {reason}. Later: multiview sync --store {store.url}"
+    return None
+
+
+@contextlib.contextmanager
+def _shard_threads(plan: Plan) -> Iterator[None]:
+    """KFP's local runner works on two shards at once: let them share the cores, not fight for them
+    (a third faster on two cores; the embeddings are the same to the bit)."""
+    if any(len(node.shards) > 1 for node in plan.nodes.values()):
+        os.environ[SHARD_THREADS] = str(max(1, (os.cpu_count() or 1) // 2))
+    try:
+        yield
+    finally:
+        os.environ.pop(SHARD_THREADS, None)
+
+
+@contextlib.contextmanager
+def _code_of(run: Run) -> Iterator[None]:
+    """Steps record the commit of the code that runs them: this checkout's."""
+    before = os.environ.get(GIT_SHA)
+    if run.git_sha:
+        os.environ[GIT_SHA] = run.git_sha
+    try:
+        yield
+    finally:
+        os.environ.pop(GIT_SHA, None)
+        if before is not None:
+            os.environ[GIT_SHA] = before
+
+
+@contextlib.contextmanager
+def _shipping(store: Store, run: Run, uri: str) -> Iterator[None]:
+    """Ship to MLflow now and then while the block runs, so that its pages are live."""
+    done = threading.Event()
+
+    def work() -> None:
+        while not done.wait(SHIP_SECONDS):
+            # What cannot be shipped now is shipped at the end, where errors are reported.
+            with contextlib.suppress(Exception):
+                tracking.ship(store, run.id, uri)
+
+    thread = threading.Thread(target=work, daemon=True, name="shipping")
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join(timeout=60)

@@ -1,0 +1,157 @@
+"""What a person sees while a run goes on: on a terminal one screen, a row for each round of each
+system; elsewhere a plain line for each step's beginning and end.
+
+Reads the run's state files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+import threading
+import time
+from itertools import groupby
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
+
+from multiview.artifacts.store import LocalStore, Store
+from multiview.steps.events import progress_path, read_events
+from multiview.steps.runs import StepState, read_states
+
+MARKS = {"done": ("✓", "green"), "found": ("✓", "dim"), "failed": ("✗", "red"), "running": ("", "")}
+
+
+class Progress:
+    """Watches one run's states from a thread, from `__enter__` to `__exit__`."""
+
+    def __init__(self, store: Store, run: str, paths: list[str], started: float):
+        self.store, self.run, self.paths, self.started = store, run, paths, started
+        self.width = max(map(len, paths), default=0)
+        self.console = Console(file=sys.stdout, highlight=False, soft_wrap=True)
+        self.states: dict[str, StepState] = {}
+        self.details: dict[str, tuple[int, int, str]] = {}
+        self.screen = Screen(self)
+        self.live = Live(console=self.console, get_renderable=self.screen.render, refresh_per_second=4)
+        self.stop = threading.Event()
+        self.thread = threading.Thread(target=self._watch, daemon=True, name="progress")
+
+    def __enter__(self) -> Progress:
+        if self.console.is_terminal:
+            self.live.start()
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.finish()
+        self.live.stop()
+
+    def finish(self) -> list[StepState]:
+        """Stop watching; the last states of all steps that have begun, in the plan's order."""
+        if not self.stop.is_set():
+            self.stop.set()
+            self.thread.join()
+            with contextlib.suppress(Exception):
+                self._poll()
+        return [self.states[path] for path in self.paths if path in self.states]
+
+    def _watch(self) -> None:
+        pause = 0.3 if isinstance(self.store, LocalStore) else 3.0
+        while not self.stop.wait(pause):
+            # A file may be gone between listing and reading it, a bucket may hiccup; the next look
+            # sees the truth.
+            with contextlib.suppress(Exception):
+                self._poll()
+
+    def _poll(self) -> None:
+        ended = {path for path, state in self.states.items() if state.ended}
+        for state in read_states(self.store, self.run, but=ended):
+            if state.path not in self.paths or (state.ended or state.started) < self.started:
+                continue  # of an earlier driver
+            known = self.states.get(state.path)
+            self.states[state.path] = state
+            if known is None or known.status != state.status:
+                self._tell(state)
+            if state.status == "running" and (data := self.store.read(progress_path(state.attempt))):
+                at = json.loads(data)
+                self.details[state.path] = at["done"], at["total"], at["unit"]
+
+    def _tell(self, state: StepState) -> None:
+        """A line, where there is no screen; warnings are lines in either case."""
+        if not self.console.is_terminal:
+            number = f"{self.paths.index(state.path) + 1:>2}/{len(self.paths)}"
+            note = "started" if state.status == "running" else _duration(state)
+            mark = MARKS[state.status][0] or " "
+            self.console.print(f"{mark} {number} {state.path:<{self.width}} {note}", markup=False)
+        if state.attempt and state.status == "done":
+            for event in read_events(self.store, state.attempt):
+                if event["event"] == "warning":
+                    self.console.print(f"  {state.path}: {event['text']}", style="yellow", markup=False)
+
+
+class Screen:
+    """The rows of the screen: steps that follow one another in one place of the DAG share one."""
+
+    def __init__(self, progress: Progress):
+        self.progress = progress
+        self.spinner = Spinner("dots")
+        self.rows = [
+            (place, [(name, list(shards)) for name, shards in groupby(paths, key=_step)])
+            for place, paths in groupby(progress.paths, key=_place)
+        ]
+
+    def render(self) -> RenderableType:
+        """All rows, and the bar of the whole run."""
+        table = Table.grid(padding=(0, 2))
+        for place, steps in self.rows:
+            table.add_row(Text(place, "bold"), Text("   ").join(self._cell(*step) for step in steps))
+        states = self.progress.states.values()
+        ended, total = sum(state.ended is not None for state in states), len(self.progress.paths)
+        elapsed = f"{ended}/{total} steps  {_clock(time.time() - self.progress.started)}"
+        last = Table.grid(padding=(0, 2))
+        last.add_row(ProgressBar(total, ended, width=40), Text(elapsed))
+        return Group(table, Text(), last)
+
+    def _cell(self, name: str, paths: list[str]) -> Text:
+        """One step: its mark, name and time, or how far it is; the shards of a step are one."""
+        states = [self.progress.states[path] for path in paths if path in self.progress.states]
+        if not states:
+            return Text(f"· {name}", "dim")
+        running = [state for state in states if not state.ended]
+        if not running and len(states) == len(paths):
+            worst = next((s for s in states if s.status != "found"), states[0])
+            worst = next((s for s in states if s.status == "failed"), worst)
+            seconds = max((s.ended or 0) for s in states) - min(s.started for s in states)
+            mark, style = MARKS[worst.status]
+            told = "found" if worst.status == "found" else _seconds(seconds)
+            return Text(f"{mark} ", style) + Text(f"{name} ", "") + Text(told, "dim")
+        parts = [self.progress.details[s.path] for s in running if s.path in self.progress.details]
+        told = "  ".join(f"{done:,}/{total:,} {unit}" for done, total, unit in parts)
+        spinner = self.spinner.render(time.time())
+        return Text.assemble(f"{spinner} ", (name, "bold"), f" {told}", style="cyan")
+
+
+def _place(path: str) -> str:
+    """Where a step stands: its system and round, or nothing for what all systems share."""
+    return "/".join([part for part in path.split("/") if not part.startswith("shard-")][:-1])
+
+
+def _step(path: str) -> str:
+    return next(part for part in reversed(path.split("/")) if not part.startswith("shard-"))
+
+
+def _duration(state: StepState) -> str:
+    return "found" if state.status == "found" else _seconds((state.ended or state.started) - state.started)
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+
+
+def _clock(seconds: float) -> str:
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"

@@ -1,0 +1,1 @@
+"""The command line `multiview`: what one does with a store without running a pipeline."""

@@ -1,0 +1,1 @@
+"""Passages and questions to vectors, and the embeddings that hold them."""

@@ -1,0 +1,1 @@
+"""The index over views: exact, approximate, and the stored views behind both."""

@@ -1,0 +1,156 @@
+"""Building an approximate index: trained on a sample, filled shard by shard."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import faiss
+import numpy as np
+
+from multiview import names
+from multiview.config import Index
+from multiview.errors import InputError
+from multiview.index.approximate.kinds import (
+    can_merge,
+    default_probes,
+    default_sample,
+    factory_of,
+    lists_of,
+    make,
+    train,
+)
+from multiview.index.stored_views import ViewBlocks, drawn_rows
+
+
+def build(
+    shards: Sequence[ViewBlocks], settings: Index, keep: Callable[[np.ndarray], Any], tell: Any
+) -> tuple[Any, dict[str, Any]]:
+    """The faiss index over the views of all shards, whose ids are their rows; and what it was built by.
+
+    `keep` gets each block [n, dim] float16 as it is added, in order. In memory are the sample while it trains, then
+    the index and a shard of it. Raises InputError for a kind that faiss does not know, too few views, a device that
+    is not there, and a damaged block.
+    """
+    views, dim = sum(shard.rows for shard in shards), shards[0].dim
+    if not views:
+        raise InputError(f"index.kind={settings.kind}: there are no views to index; take index.kind=exact")
+    factory = factory_of(settings, views, dim)
+    index, gpu = make(settings, factory, dim), _gpu(settings.device)
+    sampled = 0
+    if not index.is_trained:
+        sample = sample_views(shards, settings.sample or default_sample(index), settings.seed)
+        sampled = len(sample)
+        with _clustering_on(gpu, index):
+            train(index, sample, settings, views)
+    with _threads(1 if settings.one_thread and not lists_of(index) and not can_merge(index) else None):
+        _fill(index, shards, keep, gpu, tell)
+    return index, description(index, settings, factory, sampled)
+
+
+def description(index: Any, settings: Index, factory: str, sampled: int) -> dict[str, Any]:
+    """What an approximate index is and how it is searched, for its header; and that it has not drifted from what
+    it was trained on, if it was."""
+    drifted = {names.DRIFT_ADDED: 0.0, names.DRIFT_ERROR: None} if sampled else {}
+    return {
+        "exact": False,
+        "factory": factory,
+        "sample": sampled,
+        "seed": settings.seed,
+        "lists": lists_of(index),
+        "probes": settings.probes or default_probes(index),
+        "ef_search": settings.ef_search,
+        "rerank": settings.rerank,
+        "on_disk": settings.on_disk,
+        **drifted,
+    }
+
+
+def sample_views(shards: Sequence[ViewBlocks], number: int, seed: int) -> np.ndarray:
+    """`number` random views of all shards, in order of their rows [number, dim] float32; all where there are no more.
+
+    The same whatever the shards. Blocks that hold none are not read.
+    """
+    total = sum(shard.rows for shard in shards)
+    rows = drawn_rows(total, number, seed)
+    sample = np.empty((len(rows), shards[0].dim), np.float32)
+    first = 0
+    for shard in shards:
+        for block in range(shard.blocks):
+            start = first + block * shard.rows_per_block
+            stop = min(start + shard.rows_per_block, first + shard.rows)
+            here = slice(*np.searchsorted(rows, [start, stop]))
+            if here.start < here.stop:
+                sample[here] = shard.read_block(block)[rows[here] - start]
+        first += shard.rows
+    return sample
+
+
+def _fill(
+    index: Any, shards: Sequence[ViewBlocks], keep: Callable[[np.ndarray], Any], gpu: bool, tell: Any
+) -> None:
+    """Add all views: an index a shard, merged, where the kind can; else one after another."""
+    total, done = sum(shard.rows for shard in shards), 0
+    # One shard is added as it is: a part of its own would only be merged whole.
+    empty = faiss.clone_index(index) if can_merge(index) and (gpu or len(shards) > 1) else None
+    lists = lists_of(index)
+    for shard in shards:
+        part: Any = index
+        if empty is not None:
+            part = _to_gpu(empty, tell) if gpu else faiss.clone_index(empty)
+        for block in shard.read_blocks():
+            keep(block)
+            part.add(block.astype(np.float32))
+            done += len(block)
+            tell.progress(done, total, "views")
+        if part is not index:
+            # Lists carry their views' ids, which must go on counting; other kinds count by themselves.
+            index.merge_from(faiss.index_gpu_to_cpu(part) if gpu else part, index.ntotal if lists else 0)
+
+
+def _gpu(device: str) -> bool:
+    """Whether faiss sees a GPU, and is to use it."""
+    found = faiss.get_num_gpus() > 0
+    if device == "cuda" and not found:
+        raise InputError(
+            "index.device=cuda: faiss sees no GPU; install faiss-gpu where one is, or set index.device=auto"
+        )
+    if device not in ("auto", "cpu", "cuda"):
+        raise InputError(f"index.device={device}: it is cpu, cuda or auto")
+    return found and device != "cpu"
+
+
+def _to_gpu(index: Any, tell: Any) -> Any:
+    """A copy of `index` on a GPU; one here, with a warning, where faiss has none of its kind there."""
+    on_gpu: Any = faiss  # what follows is in faiss-gpu alone
+    try:
+        return on_gpu.index_cpu_to_gpu(on_gpu.StandardGpuResources(), 0, index)
+    except RuntimeError:
+        tell.warning("faiss has no index of this kind on a GPU: views are added on the CPU")
+        return faiss.clone_index(index)
+
+
+@contextlib.contextmanager
+def _clustering_on(gpu: bool, index: Any) -> Iterator[None]:
+    """Have the k-means of the inverted lists of `index`, if it has some, look for centroids on a GPU."""
+    ivf: Any = faiss.try_extract_index_ivf(index)
+    if not gpu or ivf is None:
+        yield
+        return
+    on_gpu: Any = faiss
+    ivf.clustering_index = assigning = on_gpu.index_cpu_to_all_gpus(faiss.IndexFlatIP(ivf.d))
+    yield
+    ivf.clustering_index = None
+    del assigning  # it had to live until now: faiss holds no reference
+
+
+@contextlib.contextmanager
+def _threads(number: int | None) -> Iterator[None]:
+    """Have faiss use `number` threads; none: as many as before."""
+    before = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(number or before)
+    try:
+        yield
+    finally:
+        faiss.omp_set_num_threads(before)

@@ -1,0 +1,1 @@
+"""Where artifacts come from, and which of them nobody needs any more."""

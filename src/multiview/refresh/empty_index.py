@@ -1,0 +1,67 @@
+"""What the first refresh begins with: an index of no passages, and the corpus of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import faiss
+import pyarrow.parquet as pq
+
+from multiview import names
+from multiview.artifacts.attempt import Attempt
+from multiview.artifacts.record import Record, Reference, read_record
+from multiview.artifacts.store import Store
+from multiview.data import passages
+from multiview.index.approximate.kinds import EXACT
+from multiview.index.build import SCHEMA
+from multiview.index.view_index import HEADER_FILE, INDEX_FILE, PASSAGES_FILE
+from multiview.steps.step import key_of
+from multiview.steps.table import step
+
+
+def empty_corpus(store: Store) -> Record:
+    """Passages of which there are none."""
+
+    def fill(folder: Path) -> None:
+        pq.write_table(passages.SCHEMA.empty_table(), folder / passages.shard_name(0))
+
+    return _published(store, names.PASSAGES, {}, {"passages": 0}, fill)
+
+
+def empty_index(store: Store, model: Reference, corpus: Reference, dim: int) -> Record:
+    """The index of no passages, whose questions are encoded by `model` into `dim` numbers."""
+
+    def fill(folder: Path) -> None:
+        header = {"kind": EXACT, "model": model.digest, "dim": dim, "passages": 0, "views": 0}
+        faiss.write_index(faiss.IndexFlatIP(dim), str(folder / INDEX_FILE))
+        pq.write_table(SCHEMA.empty_table(), folder / PASSAGES_FILE)
+        (folder / HEADER_FILE).write_text(json.dumps(header, indent=1, sort_keys=True) + "\n")
+
+    inputs = {names.MODEL: model, names.PASSAGES: corpus}
+    return _published(store, names.INDEX, inputs, {"passages": 0, "views": 0, "dim": dim}, fill)
+
+
+def _published(
+    store: Store,
+    kind: str,
+    inputs: dict[str, Reference],
+    facts: dict[str, int],
+    fill: Callable[[Path], None],
+) -> Record:
+    """The artifact, made if it is not there."""
+    made_by = step("champion")
+    digests = {name: reference.digest for name, reference in inputs.items()}
+    key = key_of(made_by.name, made_by.version, {}, digests, {})
+    if record := read_record(store, kind, key):
+        return record
+    attempt = Attempt(store, kind, key)
+    fill(attempt.path)
+    return attempt.publish(
+        step=made_by.name,
+        step_version=made_by.version,
+        config={},
+        inputs={name: [reference] for name, reference in inputs.items()},
+        facts=facts,
+    )[0]

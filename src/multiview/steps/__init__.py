@@ -1,0 +1,1 @@
+"""What a step is, and how one is done."""

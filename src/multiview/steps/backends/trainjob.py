@@ -1,0 +1,172 @@
+"""A training on several nodes as a TrainJob of Kubeflow Trainer: what the object says.
+
+The step's own pod starts and follows it (`following`); its pods run `multiview.steps.backends.trainjob_node`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from typing import Any
+
+from pydantic import BaseModel
+
+from multiview.artifacts.record import Reference
+from multiview.config import Pod
+from multiview.errors import InputError
+
+NODES = "MULTIVIEW_NODES"
+"""Environment variable of a step's pod: the JSON of the `Nodes` that it trains on; without it, it trains itself."""
+
+GROUP, VERSION, PLURAL = "trainer.kubeflow.org", "v1alpha1", "trainjobs"
+MANAGER = "multiview.dev/step"
+"""Whose patches of the runtime ours are."""
+CONTAINER = "node"
+"""Kubeflow Trainer's name for the container of a training, and for its job."""
+
+
+class Nodes(BaseModel, frozen=True, extra="forbid"):
+    """The pods that train together, as the pipeline describes them to the step's own pod."""
+
+    image: str
+    """Their image, the GPU one or the CPU one."""
+    pod: Pod
+    """What each of the `pod.nodes` pods asks for."""
+    service_account: str | None = None
+    """Their Kubernetes service account; none: the namespace's default."""
+    environment: dict[str, str] = {}
+    """Their environment variables."""
+    secrets: dict[str, dict[str, str]] = {}
+    """Environment variables from secrets: of each secret its keys and the variable of each."""
+    runtime: str = "torch-distributed"
+    """The ClusterTrainingRuntime that Kubeflow Trainer makes them from."""
+    namespace: str | None = None
+    """Where they run; none: where the step's own pod does."""
+
+
+class Task(BaseModel, frozen=True):
+    """What each pod of a TrainJob is told: one step of one run."""
+
+    store: str
+    run: str
+    path: str
+    step: str
+    config: str
+    """The step's settings, as its component received them."""
+    inputs: dict[str, list[Reference]]
+    key: str
+
+
+def nodes_here() -> Nodes | None:
+    """What the environment says of the pods to train on; None on one node. InputError for what is no `Nodes`."""
+    text = os.environ.get(NODES)
+    if not text:
+        return None
+    try:
+        nodes = Nodes.model_validate_json(text)
+    except ValueError as error:
+        raise InputError(
+            f"{NODES}: not a description of nodes ({str(error).splitlines()[0]}); compile the pipeline again"
+        ) from error
+    return nodes if nodes.pod.nodes > 1 else None
+
+
+def job_name(task: Task) -> str:
+    """One name for one artifact of one store, so that a retry finds the job that runs; a DNS label."""
+    identity = hashlib.sha256(f"{task.store}\n{task.key}".encode()).hexdigest()
+    return f"{task.step}-{identity[:24]}"
+
+
+def train_job(task: Task, nodes: Nodes) -> dict[str, Any]:
+    """The TrainJob, as `trainer.kubeflow.org/v1alpha1` has it."""
+    pod = nodes.pod
+    return {
+        "apiVersion": f"{GROUP}/{VERSION}",
+        "kind": "TrainJob",
+        "metadata": {
+            "name": job_name(task),
+            "labels": {"app.kubernetes.io/name": "multiview", "app.kubernetes.io/component": task.step},
+            "annotations": {
+                "multiview.dev/store": task.store,
+                "multiview.dev/run": task.run,
+                "multiview.dev/path": task.path,
+                "multiview.dev/key": task.key,
+            },
+        },
+        "spec": {
+            "runtimeRef": {"apiGroup": GROUP, "kind": "ClusterTrainingRuntime", "name": nodes.runtime},
+            "trainer": {
+                "image": nodes.image,
+                "command": ["python", "-m", "multiview.steps.backends.trainjob_node"],
+                "args": [task.model_dump_json()],
+                "env": _environment(nodes),
+                "numNodes": pod.nodes,
+                "numProcPerNode": _processes(task, pod),
+                "resourcesPerNode": _resources(pod),
+            },
+            "runtimePatches": [
+                {
+                    "manager": MANAGER,
+                    "trainingRuntimeSpec": {
+                        "template": {
+                            "spec": {
+                                "replicatedJobs": [
+                                    {
+                                        "name": CONTAINER,
+                                        "template": {"spec": {"template": _template_patch(pod, nodes)}},
+                                    }
+                                ]
+                            }
+                        }
+                    },
+                }
+            ],
+            "activeDeadlineSeconds": round(pod.timeout_hours * 3600),
+        },
+    }
+
+
+def _processes(task: Task, pod: Pod) -> int:
+    """As the pods themselves will choose: as set, else one for each GPU, else one."""
+    return json.loads(task.config)["train"].get("processes") or max(pod.gpus, 1)
+
+
+def _environment(nodes: Nodes) -> list[dict[str, Any]]:
+    plain = [{"name": name, "value": value} for name, value in nodes.environment.items()]
+    return plain + [
+        {"name": variable, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}}
+        for secret, variables in nodes.secrets.items()
+        for key, variable in variables.items()
+    ]
+
+
+def _resources(pod: Pod) -> dict[str, dict[str, str]]:
+    accelerators = {pod.gpu_type: str(pod.gpus)} if pod.gpus else {}
+    return {
+        "requests": {"cpu": pod.cpu, "memory": pod.memory, **accelerators},
+        "limits": {"memory": pod.memory, **accelerators},
+    }
+
+
+def _template_patch(pod: Pod, nodes: Nodes) -> dict[str, Any]:
+    # A sidecar of Istio's, which a namespace of Kubeflow's gives pods, does not pass torchrun's connections on,
+    # and outlives the training.
+    return {"metadata": {"labels": {"sidecar.istio.io/inject": "false"}}, "spec": _pod_patch(pod, nodes)}
+
+
+def _pod_patch(pod: Pod, nodes: Nodes) -> dict[str, Any]:
+    patch: dict[str, Any] = {}
+    if nodes.service_account:
+        patch["serviceAccountName"] = nodes.service_account
+    if pod.node_selector:
+        patch["nodeSelector"] = dict(pod.node_selector)
+    if pod.tolerations:
+        given = [toleration.model_dump() for toleration in pod.tolerations]
+        patch["tolerations"] = [{name: value for name, value in t.items() if value} for t in given]
+    if pod.shared_memory:
+        memory = {"medium": "Memory", "sizeLimit": pod.shared_memory}
+        mount = {"name": "shared-memory", "mountPath": "/dev/shm"}
+        patch["volumes"] = [{"name": "shared-memory", "emptyDir": memory}]
+        patch["containers"] = [{"name": CONTAINER, "volumeMounts": [mount]}]
+    return patch

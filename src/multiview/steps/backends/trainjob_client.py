@@ -1,0 +1,281 @@
+"""Starting a TrainJob and following it to its end, from the pod of the step that it trains for."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from urllib3.util import Retry
+
+from multiview.artifacts.record import Record, Reference, read_record
+from multiview.errors import InputError, ProcessFailed
+from multiview.steps.backends.trainjob import (
+    CONTAINER,
+    GROUP,
+    PLURAL,
+    VERSION,
+    Nodes,
+    Task,
+    job_name,
+    nodes_here,
+    train_job,
+)
+from multiview.steps.step import Step
+
+if TYPE_CHECKING:
+    from multiview.steps.execution import StepTeller
+
+NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+WATCH_SECONDS = 300
+"""One watch lasts so long; then the job is read afresh, so that nothing is missed for longer."""
+RETRY = Retry(total=6, backoff_factor=1, status_forcelist=(429, 500, 502, 503, 504))
+BAD_INPUT = 2
+"""Exit status of a pod whose line is an InputError's."""
+
+
+def make_on_nodes(
+    step: Step, told: StepTeller, config: str, inputs: dict[str, list[Reference]], key: str
+) -> dict[str, Record] | None:
+    """Have a step's outputs made by the pods that the environment names: their records by kind.
+
+    None where it names one node only. Raises what `run_train_job` raises.
+    """
+    nodes = nodes_here()
+    if nodes is None:
+        return None
+    told.tell()  # the key; from here on the first node tells
+    store = told.store
+    task = Task(
+        store=store.url,
+        run=told.run,
+        path=told.state.path,
+        step=step.name,
+        config=config,
+        inputs=inputs,
+        key=key,
+    )
+    run_train_job(task, nodes)
+    records = {}
+    for kind in step.outputs:
+        record = read_record(store, kind, key)
+        if record is None:
+            raise ProcessFailed(f"TrainJob {job_name(task)} ended well and left no {kind} in {store.url}")
+        records[kind] = record
+    return records
+
+
+def run_train_job(task: Task, nodes: Nodes) -> None:
+    """Start the TrainJob of `task`, or find the one that runs, and follow it to its end.
+
+    It is deleted when it has ended, and when this process is told to end (SIGTERM); a process that is killed
+    leaves it running for the next try. InputError or ProcessFailed with the line of the pod that failed first;
+    InputError where the cluster refuses the job.
+    """
+    jobs = _Jobs(nodes.namespace or _namespace())
+    job = train_job(task, nodes)
+    name = job["metadata"]["name"]
+    with _ending(lambda: jobs.delete(name)):
+        jobs.start(job)
+        ended = jobs.follow(name)
+        if ended is None:
+            raise ProcessFailed(f"TrainJob {name} was deleted before it ended")
+        problem = None if ended["type"] == "Complete" else jobs.failure(name, ended)
+        jobs.delete(name)
+        if problem is not None:
+            raise problem
+
+
+class _Jobs:
+    """The TrainJobs of a namespace."""
+
+    def __init__(self, namespace: str) -> None:
+        try:
+            from kubernetes import client, config, watch
+        except ImportError as error:
+            raise InputError(
+                "training on several nodes needs the Kubernetes client: pip install 'multiview[kubeflow]'"
+            ) from error
+        configuration = client.Configuration()
+        try:
+            if "KUBERNETES_SERVICE_HOST" in os.environ:
+                config.load_incluster_config(client_configuration=configuration)
+            else:
+                config.load_kube_config(client_configuration=configuration)
+        except config.ConfigException as error:
+            raise InputError(
+                f"training on several nodes needs a cluster, and none is configured here: {error}"
+            ) from error
+        configuration.retries = RETRY  # pyright: ignore[reportAttributeAccessIssue]
+        api = client.ApiClient(configuration)
+        self._objects, self._core, self._watch = client.CustomObjectsApi(api), client.CoreV1Api(api), watch
+        self._refused = client.ApiException
+        self._where = (GROUP, VERSION, namespace, PLURAL)
+        self.namespace = namespace
+
+    def start(self, job: dict[str, Any]) -> None:
+        """Create a job, unless one of its name runs; one that has failed or is going makes room first."""
+        name = job["metadata"]["name"]
+        there = self._read(name)
+        if there is not None:
+            ended = _end_of(there)
+            if not _going(there) and (ended is None or ended["type"] == "Complete"):
+                return
+            self.delete(name)
+            self._await_gone(name)
+        try:
+            made: Any = self._objects.create_namespaced_custom_object(*self._where, body=job)
+        except self._refused as error:
+            # Another try of the step was faster: the job is there.
+            if error.status != 409:
+                raise _refusal(error, self.namespace) from error
+            return
+        if not made["spec"].get("runtimePatches"):  # an API server drops fields that a kind does not have
+            self.delete(name)
+            raise InputError(
+                f"TrainJob in namespace {self.namespace}: the cluster's Kubeflow Trainer knows no runtimePatches, so "
+                "its pods would be on any node, without their account: install 2.2 or later, or set nodes to 1"
+            )
+
+    def follow(self, name: str) -> dict[str, Any] | None:
+        """The condition with which a job ended; None if it was deleted."""
+        while True:
+            job = self._read(name)
+            if job is None:
+                return None
+            if ended := _end_of(job):
+                return ended
+            for event in self._events(name, job):
+                if event["type"] == "DELETED":
+                    return None
+                if ended := _end_of(event["object"]):
+                    return ended
+
+    def failure(self, name: str, ended: dict[str, Any]) -> Exception:
+        """What to raise for a job that failed: bad input, else the line of the pod that failed first."""
+        selector = f"jobset.sigs.k8s.io/jobset-name={name}"
+        pods = self._core.list_namespaced_pod(self.namespace, label_selector=selector).items
+        ends = sorted(
+            ((end.finished_at, pod.metadata.name, end) for pod in pods for end in _failed_ends(pod)),
+            key=lambda item: item[:2],
+        )
+        for _, _, end in ends:
+            if end.exit_code == BAD_INPUT and end.message:
+                return InputError(end.message.strip())
+        if not ends:
+            return ProcessFailed(f"TrainJob {name} failed: {ended.get('message') or ended.get('reason')}")
+        _, pod, end = ends[0]
+        line = (end.message or "").strip() or f"{end.reason} (exit status {end.exit_code})"
+        return ProcessFailed(f"pod {pod}: {line}")
+
+    def delete(self, name: str) -> None:
+        """Delete a job with its pods; nothing happens if it is gone."""
+        try:
+            self._objects.delete_namespaced_custom_object(*self._where, name, propagation_policy="Foreground")
+        except self._refused as error:
+            if error.status != 404:
+                raise
+
+    def _await_gone(self, name: str) -> None:
+        while (job := self._read(name)) is not None:
+            if any(event["type"] == "DELETED" for event in self._events(name, job)):
+                return
+
+    def _read(self, name: str) -> dict[str, Any] | None:
+        try:
+            job: Any = self._objects.get_namespaced_custom_object(*self._where, name)
+        except self._refused as error:
+            if error.status == 404 and _names_object(error):
+                return None
+            raise _refusal(error, self.namespace) from error
+        return job
+
+    def _events(self, name: str, since: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """What happens to a job, for some minutes at most."""
+        watched = self._watch.Watch().stream(
+            self._objects.list_namespaced_custom_object,
+            *self._where,
+            field_selector=f"metadata.name={name}",
+            resource_version=since["metadata"]["resourceVersion"],
+            timeout_seconds=WATCH_SECONDS,
+            # A connection that died silently would be waited on for ever.
+            _request_timeout=(30, WATCH_SECONDS + 30),
+        )
+        try:
+            yield from watched
+        except self._refused as error:
+            if error.status != 410:  # the version is forgotten: the job is read afresh
+                raise
+
+
+def _end_of(job: dict[str, Any]) -> dict[str, Any] | None:
+    """The condition with which a job has ended, if it has."""
+    for condition in job.get("status", {}).get("conditions", ()):
+        if condition["type"] in ("Complete", "Failed") and condition["status"] == "True":
+            return condition
+    return None
+
+
+def _going(job: dict[str, Any]) -> bool:
+    return "deletionTimestamp" in job["metadata"]
+
+
+def _failed_ends(pod: Any) -> list[Any]:
+    """How containers of a pod ended that failed, the last time or the one before."""
+    states = [
+        state.terminated
+        for container in pod.status.container_statuses or ()
+        if container.name == CONTAINER
+        for state in (container.state, container.last_state)
+        if state is not None and state.terminated is not None
+    ]
+    return [end for end in states if end.exit_code != 0]
+
+
+def _names_object(error: Any) -> bool:
+    """Whether a 404 says that the object is not there, and not that the cluster knows no such kind."""
+    return '"details"' in (error.body or "")
+
+
+def _refusal(error: Any, namespace: str) -> InputError:
+    """Why the cluster does not take a job, and the way out."""
+    hints = {
+        401: "the pod's service account is not known to the cluster",
+        403: f"let the step's service account get, list, watch, create and delete {PLURAL}.{GROUP} in it",
+        404: "install Kubeflow Trainer, or set nodes to 1",
+    }
+    hint = hints.get(error.status, str(error.body or error.reason).strip())
+    return InputError(f"TrainJob in namespace {namespace}: {error.status} {error.reason}: {hint}")
+
+
+def _namespace() -> str:
+    try:
+        return NAMESPACE_FILE.read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise InputError(
+            "training on several nodes needs a pod with a service account, or a namespace"
+        ) from error
+
+
+@contextlib.contextmanager
+def _ending(clean: Callable[[], None]) -> Iterator[None]:
+    """When this process is told to end, clean up first, then end as it would have."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(number: int, frame: Any) -> None:
+        signal.signal(signal.SIGTERM, before)
+        with contextlib.suppress(Exception):
+            clean()
+        signal.raise_signal(signal.SIGTERM)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

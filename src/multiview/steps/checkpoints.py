@@ -1,0 +1,94 @@
+"""Checkpoints of a training: artifacts of their own, so that two trainers of one model share them
+and cannot harm each other."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from pathlib import Path
+
+from multiview import names
+from multiview.artifacts.attempt import Attempt
+from multiview.artifacts.record import read_record
+from multiview.artifacts.staging import stage
+from multiview.artifacts.store import Store
+from multiview.errors import InputError
+from multiview.steps.events import EventLog
+
+EVENTS = "events.jsonl"
+"""A checkpoint's file with the events of its training so far."""
+
+
+class Checkpoints:
+    """The checkpoints of the model with `key`.
+
+    `log` is the training's: a checkpoint holds its events so far, and a resumed log begins with
+    them, so that each attempt's log tells the whole training.
+    """
+
+    def __init__(self, store: Store, key: str, scratch: Path, log: EventLog | None = None):
+        self.store, self.key, self.scratch, self.log = store, key, scratch, log
+
+    def latest(self) -> Path | None:
+        """A private local copy of the newest complete checkpoint, None if there is none."""
+        for step in reversed(self._steps()):
+            record = read_record(self.store, names.CHECKPOINT, self._key(step))
+            if record is None:
+                continue
+            folder = self.scratch / f"checkpoint-{step}"
+            try:
+                shutil.copytree(stage(self.store, record).path, folder, dirs_exist_ok=True)
+            except (
+                InputError,
+                OSError,
+                shutil.Error,
+            ):  # the other trainer has just dropped it for a later one
+                shutil.rmtree(folder, ignore_errors=True)
+                continue
+            if self.log and (folder / EVENTS).exists():
+                self.log.resume((folder / EVENTS).read_text(encoding="utf-8"))
+            return folder
+        return None
+
+    def publish(self, step: int, folder: Path) -> None:
+        """Keep a checkpoint folder as the one after `step` steps; older ones but one are dropped."""
+        if read_record(self.store, names.CHECKPOINT, self._key(step)) is None:
+            # Where the other trainer has finished and cleared, there is nothing left to keep.
+            with contextlib.suppress(FileNotFoundError):
+                self._keep(step, folder)
+        for older in [s for s in self._steps() if s < step][:-1]:
+            self._remove(older)
+
+    def clear(self) -> None:
+        """Drop all checkpoints: the model is published. What cannot be dropped is only garbage."""
+        with contextlib.suppress(Exception):
+            for step in self._steps():
+                self._remove(step)
+
+    def _keep(self, step: int, folder: Path) -> None:
+        attempt = Attempt(self.store, names.CHECKPOINT, self._key(step))
+        shutil.copytree(folder, attempt.path, dirs_exist_ok=True)
+        if self.log:
+            (attempt.path / EVENTS).write_text(self.log.text(), encoding="utf-8")
+        attempt.publish(
+            step="checkpoint", step_version=1, config={"model": self.key, "step": step}, inputs={}
+        )
+
+    def _steps(self) -> list[int]:
+        prefix = f"{self.key}-"
+        folders = self.store.folders(names.CHECKPOINT)
+        return sorted(int(name[len(prefix) :]) for name in folders if name.startswith(prefix))
+
+    def _key(self, step: int) -> str:
+        return f"{self.key}-{step:08d}"
+
+    def _remove(self, step: int) -> None:
+        # The record goes first: what is half removed must not look complete. The other trainer's
+        # attempt at the same checkpoint is left alone.
+        folder = f"{names.CHECKPOINT}/{self._key(step)}"
+        record = read_record(self.store, names.CHECKPOINT, self._key(step))
+        if record is not None:
+            self.store.remove(f"{folder}/{names.RECORD_FILE}")
+            self.store.remove(record.data)
+        if not self.store.folders(f"{folder}/attempts"):
+            self.store.remove(folder)

@@ -1,0 +1,297 @@
+"""The steps: what each reads, writes and runs. The one table that says so."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from multiview import names
+from multiview.errors import InputError
+from multiview.steps.step import Step
+
+_PAIRS = ("generation.input", "generation.input_length", "generation.max_length")
+"""What the query generator reads, and how long its queries are."""
+
+_SAMPLING = tuple(
+    f"generation.{name}" for name in ("queries", "top_k", "top_p", "batch_size", "bucket", "seed", "device")
+)
+
+_MATCHING = ("questions.answer_matching", "corpus.language")
+
+_SPLIT = Step(
+    name="split",
+    version=2,
+    run="multiview.data.split:split",
+    settings=("corpus", "questions"),
+    inputs=(),
+    outputs=(names.PASSAGES, names.TRAIN_QUESTIONS, names.DEV_QUESTIONS),
+    sources="multiview.data.split:fingerprint",
+)
+
+_CHANGES = Step(
+    name="changes",
+    version=1,
+    run="multiview.refresh.changes:find_changes",
+    settings=("corpus.shards", "encode", "refresh.full"),
+    inputs=("index", "model", "passages"),
+    named=("index", "model"),
+    renews="index",
+    outputs=(names.CHANGES,),
+)
+
+STEPS: dict[str, Step] = {
+    step.name: step
+    for step in (
+        _SPLIT,
+        replace(_SPLIT, name="split-again", inputs=("known",), hints=("known",), renews="known"),
+        Step(
+            name="bm25-negatives",
+            version=1,
+            run="multiview.negatives.bm25:bm25_negatives",
+            settings=("bm25", *_MATCHING),
+            inputs=("passages", "questions"),
+            outputs=(names.NEGATIVES,),
+        ),
+        Step(
+            name="initial-model",
+            version=1,
+            run="multiview.model.encoder:initial_model",
+            settings=("model",),
+            inputs=(),
+            outputs=(names.MODEL,),
+            sources="multiview.model.bases:fingerprint",
+            torch=True,
+        ),
+        Step(
+            name="train",
+            version=2,
+            run="multiview.training.train:train",
+            settings=("train", "questions.answer_matching"),
+            inputs=("start", "passages", "questions", "negatives"),
+            outputs=(names.MODEL,),
+            checkpoints=True,
+            together=True,
+            torch=True,
+        ),
+        Step(
+            name="initial-generator",
+            version=1,
+            run="multiview.generation.generators:initial_generator",
+            settings=("generation.model",),
+            inputs=(),
+            outputs=(names.GENERATOR,),
+            sources="multiview.generation.sources:fingerprint",
+            torch=True,
+        ),
+        Step(
+            name="train-generator",
+            version=1,
+            run="multiview.generation.train:train_generator",
+            settings=("generation.train", *_PAIRS),
+            inputs=("base", "passages", "questions"),
+            outputs=(names.GENERATOR,),
+            checkpoints=True,
+            torch=True,
+        ),
+        Step(
+            name="generate-queries",
+            version=1,
+            run="multiview.generation.generate:generate_queries",
+            settings=(*_SAMPLING, *_PAIRS),
+            inputs=("generator", "passages"),
+            outputs=(names.QUERIES,),
+            shards=True,
+            checkpoints=True,
+            torch=True,
+        ),
+        Step(
+            name="evaluate-queries",
+            version=1,
+            run="multiview.generation.evaluate:evaluate_queries",
+            settings=("generation.queries",),
+            inputs=("queries", "questions"),
+            lists=("queries",),
+            outputs=(names.QUERY_EVALUATION,),
+        ),
+        Step(
+            name="gather-queries",
+            version=1,
+            run="multiview.generation.gather:gather_queries",
+            settings=(),
+            inputs=("parts",),
+            lists=("parts",),
+            outputs=(names.QUERIES,),
+        ),
+        Step(
+            name="warm-up",
+            version=1,
+            run="multiview.training.warm_up:warm_up",
+            settings=("train",),
+            inputs=("start", "passages", "queries"),
+            outputs=(names.MODEL,),
+            checkpoints=True,
+            together=True,
+            torch=True,
+        ),
+        Step(
+            name="encode-with-queries",
+            version=1,
+            run="multiview.encoding.encode:encode",
+            settings=("encode",),
+            inputs=("model", "passages", "queries"),
+            outputs=(names.EMBEDDINGS,),
+            shards=True,
+            torch=True,
+        ),
+        Step(
+            name="encode",
+            version=1,
+            run="multiview.encoding.encode:encode",
+            settings=("encode",),
+            inputs=("model", "passages"),
+            outputs=(names.EMBEDDINGS,),
+            shards=True,
+            torch=True,
+        ),
+        Step(
+            name="index",
+            version=2,
+            run="multiview.index.build:build_index",
+            settings=("index", "encode"),
+            # What it answers with, said by its own record: embeddings are not kept for ever.
+            inputs=("model", "passages", "embeddings"),
+            named=("model", "passages"),
+            lists=("embeddings",),
+            outputs=(names.INDEX,),
+        ),
+        _CHANGES,
+        replace(
+            _CHANGES,
+            name="changes-with-queries",
+            settings=(*_CHANGES.settings, *_SAMPLING, *_PAIRS),
+            inputs=(*_CHANGES.inputs, "generator"),
+            named=(*_CHANGES.named, "generator"),
+        ),
+        Step(
+            name="refresh-index",
+            version=1,
+            run="multiview.refresh.index:refresh_index",
+            settings=("index", "encode", "refresh.retrain_added", "refresh.retrain_error"),
+            inputs=("old", "changes", "model", "passages", "embeddings"),
+            named=("model", "passages"),
+            lists=("embeddings",),
+            renews="old",
+            outputs=(names.INDEX,),
+        ),
+        Step(
+            name="mine",
+            version=2,
+            run="multiview.negatives.mined:mine",
+            settings=("mining", "encode", "questions.answer_matching"),
+            inputs=("model", "index", "passages", "questions", "bm25_negatives"),
+            outputs=(names.NEGATIVES,),
+            sources="multiview.negatives.mined:fingerprint",
+            torch=True,
+        ),
+        Step(
+            name="evaluate",
+            version=6,
+            run="multiview.evaluation.evaluate:evaluate",
+            settings=("evaluation", "encode", "questions.answer_matching"),
+            inputs=("model", "index", "passages", "questions", "train_questions"),
+            outputs=(names.EVALUATION,),
+            torch=True,
+        ),
+        Step(
+            name="evaluate-bm25",
+            version=5,
+            run="multiview.evaluation.evaluate:evaluate_bm25",
+            settings=("evaluation", "bm25", *_MATCHING),
+            inputs=("passages", "questions"),
+            outputs=(names.EVALUATION,),
+        ),
+        Step(
+            name="evaluate-fusion",
+            version=4,
+            run="multiview.evaluation.fusion:evaluate_fusion",
+            settings=("evaluation", "comparison.fusion_constant", "questions.answer_matching"),
+            inputs=("evaluations", "passages", "questions"),
+            lists=("evaluations",),
+            outputs=(names.EVALUATION,),
+        ),
+        Step(
+            name="champion",
+            version=1,
+            run="multiview.refresh.champion:champion",
+            settings=("refresh.model", "model.architecture"),
+            inputs=(),
+            outputs=(names.CHAMPION,),
+            hands_on=(names.INDEX, names.PASSAGES, names.MODEL, names.CHAMPION_MODEL),
+            standing="multiview.artifacts.champions:standing",
+            store=True,
+        ),
+        Step(
+            name="refresh-report",
+            version=1,
+            run="multiview.report.refreshed:refresh_report",
+            settings=(),
+            inputs=("promotion", "verdict", "changes", "index"),
+            named=("changes", "index"),
+            outputs=(names.REPORT,),
+            page=names.REPORT_FILE,
+        ),
+        Step(
+            name="gate",
+            version=1,
+            run="multiview.refresh.gate:gate",
+            settings=("gate", "comparison.resamples", "comparison.seed"),
+            inputs=("champion", "index", "champion_evaluation", "challenger_evaluation"),
+            named=("index",),
+            outputs=(names.VERDICT,),
+            store=True,
+        ),
+        Step(
+            name="promote",
+            version=1,
+            run="multiview.refresh.promote:promote",
+            settings=("notify",),
+            inputs=("champion", "verdict", "index", "model", "passages"),
+            named=("index", "model", "passages"),
+            outputs=(names.PROMOTION,),
+            stands="multiview.refresh.promote:stands",
+            store=True,
+        ),
+        Step(
+            name="compare",
+            version=6,
+            run="multiview.evaluation.compare:compare",
+            settings=(
+                "comparison.rows",
+                "comparison.seeds_of",
+                "comparison.baseline",
+                "comparison.resamples",
+                "comparison.seed",
+            ),
+            inputs=("evaluations",),
+            lists=("evaluations",),
+            outputs=(names.COMPARISON,),
+        ),
+        Step(
+            name="report",
+            version=1,
+            run="multiview.report.page:report",
+            settings=("comparison.rows",),
+            inputs=("comparison", "evaluations"),
+            lists=("evaluations",),
+            outputs=(names.REPORT,),
+            page=names.REPORT_FILE,
+        ),
+    )
+}
+
+
+def step(name: str) -> Step:
+    """Raises InputError for an unknown step."""
+    try:
+        return STEPS[name]
+    except KeyError:
+        raise InputError(f"there is no step {name!r}; steps are {', '.join(STEPS)}") from None
