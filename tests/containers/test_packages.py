@@ -25,7 +25,7 @@ class Missing:
 sys.meta_path.insert(0, Missing())
 sys.argv = ["pipelines", "compile", "--out", {out!r}]
 import runpy
-import multiview.tracking, pipelines.rerun
+import multiview.tracking, pipelines.plans.rerun
 runpy.run_module("pipelines", run_name="__main__")
 """
 
