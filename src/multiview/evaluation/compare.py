@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from multiview import names
+from multiview import metric_names, names
 from multiview.artifacts.record import file_sha256
 from multiview.config import Comparison
 from multiview.errors import InputError
@@ -87,10 +87,10 @@ def compare(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell
     )
     for system, figures in metrics.items():
         for name, value in figures.items():
-            tell.metric(names.of_group(system, name), value)
+            tell.metric(metric_names.of_group(system, name), value)
     for system, address in addresses.items():
         for name, value in figures_of(cost_of(address)).items():
-            tell.metric(names.of_group(system, name), value)
+            tell.metric(metric_names.of_group(system, name), value)
     tell.fact("baseline", significance["baseline"])
 
 

@@ -12,12 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from multiview import metric_names
 from multiview.config import Evaluation
 from multiview.data.answers import Mode
 from multiview.data.passages import read_passages
 from multiview.data.questions import Question, read_questions
 from multiview.errors import InputError
-from multiview.evaluation.measured import accuracy_cuts
 from multiview.evaluation.metrics import Values, first_rank, gold_metrics, means, top_k_accuracy
 from multiview.evaluation.top_hits import BEST_FILE, FindViews, IndexViews, Span, write_best
 from multiview.evaluation.trec import write_qrels, write_run
@@ -143,7 +143,7 @@ def write_evaluation(
     first_gold = first_rank(gold_hits)
     rankings = {question.qid: _ranking(top, ids, row) for row, question in enumerate(questions)}
     gold = {question.qid: question.grades for question in questions}
-    at = accuracy_cuts(settings.at, settings.depth)
+    at = metric_names.accuracy_cuts(settings.at, settings.depth)
     names = {qid: [name for name, _ in ranking] for qid, ranking in rankings.items()}
     answered = np.array([bool(question.answers) for question in questions])
     values = top_k_accuracy(first_answer, answered, at) | gold_metrics(names, gold, at, settings.depth)
@@ -167,7 +167,7 @@ def ranks_of(folder: Path) -> np.ndarray:
         table[f"rank_of_first_{kind}"].to_numpy(zero_copy_only=False).astype(np.float64)
         for kind in ("answer", "gold")
     )
-    accuracy = [name for name in table.column_names if name.startswith("accuracy_at_")]
+    accuracy = [name for name in table.column_names if name.startswith(metric_names.ACCURACY_PREFIX)]
     answered = table[accuracy[0]].is_valid().to_numpy() if accuracy else np.zeros(len(table), bool)
     return np.nan_to_num(np.where(answered, answer, gold), nan=np.inf)
 

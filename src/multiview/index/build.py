@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from multiview import names
+from multiview import metric_names
 from multiview.artifacts.record import load_record
 from multiview.artifacts.staged import Staged
 from multiview.config import Encode, Index
@@ -109,12 +109,12 @@ def write_index(folder: Path, content: Content, chosen: Index, fill: Fill, tell:
     (folder / HEADER_FILE).write_text(json.dumps(header, indent=1, sort_keys=True) + "\n")
     for name in ("passages", "views", "dim"):
         tell.fact(name, header[name])
-    for name in (names.DRIFT_ADDED, names.DRIFT_ERROR):
+    for name in (metric_names.DRIFT_ADDED, metric_names.DRIFT_ERROR):
         if header.get(name) is not None:
             tell.metric(name, header[name])
             tell.fact(name, header[name])
     tell.metric("views_per_passage", header["views"] / passages.num_rows)
-    tell.metric(names.BYTES_PER_PASSAGE, (folder / INDEX_FILE).stat().st_size / passages.num_rows)
+    tell.metric(metric_names.BYTES_PER_PASSAGE, (folder / INDEX_FILE).stat().st_size / passages.num_rows)
 
 
 def open_embeddings(staged: Sequence[Staged], model: str, encode: Encode) -> list[Embeddings]:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from multiview import names
+from multiview import metric_names
 from multiview.artifacts.record import load_record
 from multiview.config import Index
 from multiview.data.passages import shard_files
@@ -94,7 +94,7 @@ def _edited(index: Any, refreshed: Refreshed, header: dict[str, Any], found: Dri
         editing.finish()
         about = description(index, chosen, header["factory"], header["sample"])
         if found:
-            about |= {names.DRIFT_ADDED: found.added, names.DRIFT_ERROR: found.error}
+            about |= {metric_names.DRIFT_ADDED: found.added, metric_names.DRIFT_ERROR: found.error}
         return index, about
 
     return fill

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from multiview import names
+from multiview import metric_names
 from multiview.data.answers import Span, TokenizedText, find_answers
 from multiview.evaluation.analyses.subject import Findings, NotApplicable, Subject
 from multiview.evaluation.metrics import accuracy, first_rank
@@ -32,11 +32,11 @@ def answer_view(subject: Subject) -> Findings:
     metrics: dict[str, float] = {}
     rows = []
     for k in subject.at:
-        name = names.accuracy_at(k)
+        name = metric_names.accuracy_at(k)
         other = overall[name] - answer[name]
         metrics |= {
-            names.of_group(names.ANSWER_VIEW, name): answer[name],
-            names.of_group(names.OTHER_VIEWS, name): other,
+            metric_names.of_group(metric_names.ANSWER_VIEW, name): answer[name],
+            metric_names.of_group(metric_names.OTHER_VIEWS, name): other,
         }
         rows.append({"k": k, "overall": overall[name], "answer_view": answer[name], "other_views": other})
     return Findings(metrics, {"answer_view": pa.Table.from_pylist(rows)})

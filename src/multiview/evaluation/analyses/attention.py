@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 import torch
 
-from multiview import names
+from multiview import metric_names
 from multiview.evaluation.analyses.matrices import PairMeans, off_diagonal, table_of
 from multiview.evaluation.analyses.subject import Findings, NotApplicable, Subject
 from multiview.model.batch import Batch, make_batch
@@ -62,7 +62,7 @@ def attention(subject: Subject) -> Findings:
         padded = np.zeros((1, views, views))
         padded[there[:, :, None] & there[:, None, :]] = values.ravel()
         means.add(padded, there)
-    if not (metrics := off_diagonal(names.ATTENTION_DIVERGENCE, means.means())):
+    if not (metrics := off_diagonal(metric_names.ATTENTION_DIVERGENCE, means.means())):
         raise NotApplicable("no sequence has two views")
     return Findings(metrics, {"attention": table_of(means.means())})
 

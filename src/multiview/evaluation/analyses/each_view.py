@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from multiview import metric_names
 from multiview.evaluation.analyses.subject import Findings, Subject
 from multiview.evaluation.metrics import accuracy, first_rank
 from multiview.index.exact import TopPassages, top_passages
-from multiview.names import of_view, recall_at
 from multiview.negatives.filtering import positive_hits
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def each_view(subject: Subject) -> Findings:
         about = {"view": view + 1 if alone else None, "passages": int(has.sum())}
         rows.append({**about, "padding_views": indexed.padding_indexed, **figures})
         if alone:
-            metrics |= {of_view(view, name): value for name, value in figures.items()}
+            metrics |= {metric_names.of_view(view, name): value for name, value in figures.items()}
     return Findings(metrics, {"each_view": pa.Table.from_pylist(rows)})
 
 
@@ -57,7 +57,7 @@ def gold_recall(hits: np.ndarray, subject: Subject) -> dict[str, float]:
     if not asked.any():
         return {}
     found = hits[asked].cumsum(axis=1) / gold[asked, None]
-    return {recall_at(k): float(found[:, k - 1].mean()) for k in subject.at}
+    return {metric_names.recall_at(k): float(found[:, k - 1].mean()) for k in subject.at}
 
 
 def search_view(index: ViewIndex, rank: np.ndarray, view: int, queries: np.ndarray, k: int) -> TopPassages:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from multiview import names
+from multiview import metric_names
 from multiview.data.answers import Mode, find_answers
 from multiview.data.passages import Passage
 from multiview.data.questions import Question
@@ -57,7 +57,9 @@ def accuracy_by_group(
     for (grouping, group), questions in sorted(members.items()):
         of_group = accuracy(first_answer[np.asarray(questions)], at)
         table.append({"grouping": grouping, "group": group, "questions": len(questions)} | of_group)
-        metrics |= {names.of_group(f"{grouping}_{group}", name): value for name, value in of_group.items()}
+        metrics |= {
+            metric_names.of_group(f"{grouping}_{group}", name): value for name, value in of_group.items()
+        }
     return Findings(metrics, {"groups": pa.Table.from_pylist(table)})
 
 

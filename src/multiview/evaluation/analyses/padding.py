@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from multiview import names
+from multiview import metric_names
 from multiview.evaluation.analyses.subject import Findings, NotApplicable, Subject
 from multiview.evaluation.metrics import accuracy, first_rank
 from multiview.model.layouts import TokenSequence
@@ -34,7 +34,7 @@ def padding(subject: Subject) -> Findings:
     with_order, without_order = (ranking(numbers, scores, subject.rank) for scores in (every, real))
     first = with_order[:, :1]
     wins = np.take_along_axis(every, first, axis=1) > np.take_along_axis(real, first, axis=1)
-    metrics = {names.PADDING_WINS: float(wins.mean())}
+    metrics = {metric_names.PADDING_WINS: float(wins.mean())}
     answered = subject.answered[chosen]
     ranked = [np.take_along_axis(holds, order, axis=1) for order in (with_order, without_order)]
     accuracies = [accuracy(first_rank(holds)[answered], subject.at) for holds in ranked]
@@ -42,11 +42,14 @@ def padding(subject: Subject) -> Findings:
     for k in subject.at:
         same = overlap(with_order[:, :k], without_order[:, :k])
         row: dict[str, float | None] = {"k": k, "overlap": same}
-        metrics[names.padding_overlap_at(k)] = same
-        for which, found in zip((names.WITH_PADDING, names.WITHOUT_PADDING), accuracies, strict=True):
-            row[which] = found.get(names.accuracy_at(k))
+        metrics[metric_names.padding_overlap_at(k)] = same
+        accuracy_at_k = metric_names.accuracy_at(k)
+        for which, found in zip(
+            (metric_names.WITH_PADDING, metric_names.WITHOUT_PADDING), accuracies, strict=True
+        ):
+            row[which] = found.get(accuracy_at_k)
             if found:
-                metrics[names.of_group(which, names.accuracy_at(k))] = found[names.accuracy_at(k)]
+                metrics[metric_names.of_group(which, accuracy_at_k)] = found[accuracy_at_k]
         rows.append(row)
     return Findings(metrics, {"padding": pa.Table.from_pylist(rows)})
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from multiview import metric_names
 from multiview.config import Encode, Evaluation
 from multiview.data.answers import Mode
 from multiview.data.passages import Passage, PassageLookup
 from multiview.data.questions import Question
-from multiview.evaluation.measured import accuracy_cuts
 from multiview.index.exact import TopPassages, rank_of
 from multiview.model.layouts import Layout, TokenSequence, View, numbered_views
 from multiview.negatives.filtering import answer_holding, positive_numbers
@@ -100,7 +100,7 @@ class Subject:
     @cached_property
     def at(self) -> list[int]:
         """The k of top-k accuracy that the retrieved depth allows."""
-        return accuracy_cuts(self.settings.at, self.settings.depth)
+        return metric_names.accuracy_cuts(self.settings.at, self.settings.depth)
 
     @cached_property
     def answered(self) -> np.ndarray:

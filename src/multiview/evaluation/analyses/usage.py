@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from multiview import names
+from multiview import metric_names
 from multiview.evaluation.analyses.matrices import PairMeans, off_diagonal, table_of
 from multiview.evaluation.analyses.subject import Findings, Subject
 
@@ -31,10 +31,14 @@ def usage(subject: Subject) -> Findings:
     }
     columns: dict[str, np.ndarray] = {"view": np.arange(1, indexed.most + 1), **counts}
     metrics: dict[str, float] = {}
-    for name, count in zip((names.SHARE_OF_TOP_1, names.SHARE_OF_GOLD), counts.values(), strict=True):
+    for name, count in zip(
+        (metric_names.SHARE_OF_TOP_1, metric_names.SHARE_OF_GOLD), counts.values(), strict=True
+    ):
         if count.sum():
             columns[name] = count / count.sum()
-            metrics |= {names.of_view(view, name): float(share) for view, share in enumerate(columns[name])}
+            metrics |= {
+                metric_names.of_view(view, name): float(share) for view, share in enumerate(columns[name])
+            }
     return Findings(metrics, {"usage": pa.table(columns)})
 
 
@@ -57,7 +61,7 @@ def cosine(subject: Subject) -> Findings:
     """
     indexed = subject.check_views()
     means = mean_cosines(subject.index, indexed.most)
-    return Findings(off_diagonal(names.VIEW_COSINE, means), {"cosine": table_of(means)})
+    return Findings(off_diagonal(metric_names.VIEW_COSINE, means), {"cosine": table_of(means)})
 
 
 def mean_cosines(index: ViewIndex, views: int) -> np.ndarray:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import pyarrow as pa
 
-from multiview import names
+from multiview import metric_names
 from multiview.data.questions import draw
 from multiview.evaluation.analyses.subject import Findings, NotApplicable, Subject
 from multiview.model.layouts import TokenSequence
@@ -74,17 +74,19 @@ def variation(subject: Subject) -> Findings:
                     "passage_id": passage,
                     "views": len(views),
                     "view": view,
-                    names.LV_COSINE: local_variation(cosines(vectors[row], views)),
-                    names.LV_SOFTMAX: local_variation(softmax(scores)),
+                    metric_names.LV_COSINE: local_variation(cosines(vectors[row], views)),
+                    metric_names.LV_SOFTMAX: local_variation(softmax(scores)),
                 }
             )
     if not rows:
         raise NotApplicable("no gold passage has two views besides padding")
     rows.sort(key=lambda row: (row["passage_id"], row["qid"]))
-    metrics = {name: mean(row[name] for row in rows) for name in (names.LV_COSINE, names.LV_SOFTMAX)}
+    metrics = {
+        name: mean(row[name] for row in rows) for name in (metric_names.LV_COSINE, metric_names.LV_SOFTMAX)
+    }
     if several := [won for _, won in sorted(winners.items()) if len(won) > 1]:
-        metrics[names.VIEW_PPL] = mean(perplexity(won) for won in several)
-        metrics[names.PPL_QUESTIONS] = mean(len(won) for won in several)
+        metrics[metric_names.VIEW_PPL] = mean(perplexity(won) for won in several)
+        metrics[metric_names.PPL_QUESTIONS] = mean(len(won) for won in several)
     return Findings(metrics, {"variation": pa.Table.from_pylist(rows)})
 
 

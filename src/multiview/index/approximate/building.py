@@ -9,7 +9,7 @@ from typing import Any
 import faiss
 import numpy as np
 
-from multiview import names
+from multiview import metric_names
 from multiview.config import Index
 from multiview.errors import InputError
 from multiview.index.approximate.kinds import (
@@ -52,7 +52,7 @@ def build(
 def description(index: Any, settings: Index, factory: str, sampled: int) -> dict[str, Any]:
     """What an approximate index is and how it is searched, for its header; and that it has not drifted from what
     it was trained on, if it was."""
-    drifted = {names.DRIFT_ADDED: 0.0, names.DRIFT_ERROR: None} if sampled else {}
+    drifted = {metric_names.DRIFT_ADDED: 0.0, metric_names.DRIFT_ERROR: None} if sampled else {}
     return {
         "exact": False,
         "factory": factory,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from multiview import names
+from multiview import metric_names
 from multiview.index.stored_views import StoredViews, drawn_rows
 
 if TYPE_CHECKING:
@@ -53,7 +53,9 @@ def measure_questions(index: ViewIndex, queries: np.ndarray, found: np.ndarray, 
 
 def tell_recall(found: np.ndarray, exact: np.ndarray, tell: Any) -> dict[str, float]:
     """Tell passage recall at those of `AT` that the depth allows; by metric's name."""
-    recall = {names.index_recall_at(k): passage_recall(found, exact, k) for k in AT if k <= found.shape[1]}
+    recall = {
+        metric_names.index_recall_at(k): passage_recall(found, exact, k) for k in AT if k <= found.shape[1]
+    }
     for name, value in recall.items():
         tell.metric(name, value)
     return recall
