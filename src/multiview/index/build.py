@@ -25,18 +25,13 @@ from multiview.artifacts.staged import Staged
 from multiview.config import Encode, Index
 from multiview.data.passages import ROW_GROUP
 from multiview.data.shards import Rows
-from multiview.encoding.embeddings import QUERIES_FIELD, Embeddings
+from multiview.encoding.embeddings import QUERIES_FIELD, ROWS_SCHEMA, VIEWS_FILE, Embeddings
 from multiview.errors import InputError
 from multiview.index.approximate.building import build
 from multiview.index.approximate.kinds import EXACT
 from multiview.index.approximate.measuring import measure
-from multiview.index.stored_views import VIEWS_FILE, ViewBlocks
+from multiview.index.stored_views import ViewBlocks
 from multiview.index.view_index import HEADER_FILE, INDEX_FILE, PASSAGES_FILE, QUERIES_FILE, ViewIndex
-
-SCHEMA = pa.schema(
-    [("id", pa.string()), ("content_hash", pa.string()), ("offset", pa.int64()), ("views", pa.int32())]
-)
-"""The columns of an index's `passages.parquet`."""
 
 HASHED_AT_ONCE = 1 << 16
 
@@ -51,7 +46,7 @@ class Content:
     model: str
     """Digest of the model whose views these are."""
     passages: pa.Table
-    """A row of `SCHEMA` for each passage, in order."""
+    """A row of `ROWS_SCHEMA` for each passage, in order."""
     views: Sequence[ViewBlocks]
     """Theirs, one source after another."""
     queries: Iterable[pa.Table] | None = None
@@ -67,7 +62,7 @@ def build_index(settings: Any, inputs: dict[str, Any], output: dict[str, Path], 
     suit them.
     """
     shards = open_embeddings(inputs["embeddings"], inputs["model"].digest, settings.encode)
-    queries = queries_of(shards) if with_queries(shards) else None
+    queries = queries_of(shards) if all(shard.has_queries for shard in shards) else None
     content = Content(inputs["model"].digest, passages_of(shards), shards, queries)
     write_index(output["index"], content, settings.index, build, tell)
 
@@ -75,7 +70,7 @@ def build_index(settings: Any, inputs: dict[str, Any], output: dict[str, Path], 
 def write_index(folder: Path, content: Content, chosen: Index, fill: Fill, tell: Any) -> None:
     """Write an index into `folder`; an approximate one is made by `fill`.
 
-    Writes `index.faiss`, `passages.parquet` (`SCHEMA`), `index.json`, where passages were read with queries
+    Writes `index.faiss`, `passages.parquet` (`ROWS_SCHEMA`), `index.json`, where passages were read with queries
     `queries.parquet` (theirs, a row a passage), and beside an approximate index `views.f16`, all views in
     float16. Tells what it cost and, by random views that are asked for like questions, what it finds. Raises
     InputError for no passages, or one that comes twice.
@@ -146,21 +141,16 @@ def open_embeddings(staged: Sequence[Staged], model: str, encode: Encode) -> lis
 
 
 def passages_of(shards: Sequence[Embeddings]) -> pa.Table:
-    """The passages of all shards in the columns of `SCHEMA`, offsets counting on from shard to shard."""
+    """The passages of all shards in the columns of `ROWS_SCHEMA`, offsets counting on from shard to shard."""
     columns = ["id", "content_hash", "views"]
     return placed(pa.concat_tables([shard.table.select(columns) for shard in shards]))
 
 
 def placed(table: pa.Table) -> pa.Table:
-    """Rows of `id, content_hash, views` in the columns of `SCHEMA`: each with the row of its first view."""
+    """Rows of `id, content_hash, views` in the columns of `ROWS_SCHEMA`: each with the row of its first view."""
     views = table["views"].to_numpy().astype(np.int64)
     offsets = pa.array(np.cumsum(views) - views)
-    return table.add_column(2, "offset", offsets).cast(SCHEMA).combine_chunks()
-
-
-def with_queries(shards: Sequence[Embeddings]) -> bool:
-    """Whether the passages of these shards were read with queries."""
-    return all(QUERIES_FIELD.name in shard.table.column_names for shard in shards)
+    return table.add_column(2, "offset", offsets).cast(ROWS_SCHEMA).combine_chunks()
 
 
 def queries_of(shards: Sequence[Embeddings]) -> Iterator[pa.Table]:

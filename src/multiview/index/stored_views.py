@@ -8,9 +8,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from multiview.errors import InputError
+from multiview.encoding.embeddings import map_views
 
-VIEWS_FILE = "views.f16"
+REBUILD = "delete this artifact's folder and run `index` again"
 
 
 class StoredViews(Protocol):
@@ -66,15 +66,9 @@ class FileViews:
     """Those in the file beside an approximate index: a raw little-endian float16 matrix, memory-mapped."""
 
     def __init__(self, file: Path, rows: int, dim: int) -> None:
-        """Raises InputError where the file is not there or has another size."""
+        """Raises InputError where the file is missing or has another size."""
         self.dim = dim
-        size = file.stat().st_size if file.is_file() else 0
-        if size != rows * dim * 2:
-            raise InputError(
-                f"{file}: {size} bytes, but {rows} views of {dim} float16 values are {rows * dim * 2}; "
-                "delete this artifact's folder and run `index` again"
-            )
-        self._views = np.memmap(file, "<f2", "r", shape=(rows, dim))
+        self._views = map_views(file, rows, dim, REBUILD)
 
     def at(self, rows: np.ndarray, dtype: type[np.floating] = np.float32) -> np.ndarray:
         return self._views[rows].astype(dtype)

@@ -13,17 +13,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from multiview.data.passages import PassageRows
+from multiview.encoding.embeddings import VIEWS_FILE
 from multiview.errors import InputError
 from multiview.index.approximate.kinds import read
 from multiview.index.approximate.searching import Effort, approximate_top
 from multiview.index.exact import TopPassages, rank_of, top_passages
-from multiview.index.stored_views import VIEWS_FILE, FileViews, FlatViews, StoredViews, best_of
+from multiview.index.stored_views import REBUILD, FileViews, FlatViews, StoredViews, best_of
 
 INDEX_FILE = "index.faiss"
 PASSAGES_FILE = "passages.parquet"
 QUERIES_FILE = "queries.parquet"
 HEADER_FILE = "index.json"
-REBUILD = "delete this artifact's folder and run `index` again"
 
 # From this many questions on, faiss multiplies matrices; its own threshold is so high that a hundred
 # questions against a whole corpus go without BLAS, ten times slower.

@@ -14,8 +14,8 @@ from multiview.artifacts.attempt import Attempt
 from multiview.artifacts.record import Record, Reference, read_record
 from multiview.artifacts.store import Store
 from multiview.data import passages
+from multiview.encoding.embeddings import ROWS_SCHEMA
 from multiview.index.approximate.kinds import EXACT
-from multiview.index.build import SCHEMA
 from multiview.index.view_index import HEADER_FILE, INDEX_FILE, PASSAGES_FILE
 from multiview.steps.step import key_of
 from multiview.steps.table import step
@@ -36,7 +36,7 @@ def empty_index(store: Store, model: Reference, corpus: Reference, dim: int) -> 
     def fill(folder: Path) -> None:
         header = {"kind": EXACT, "model": model.digest, "dim": dim, "passages": 0, "views": 0}
         faiss.write_index(faiss.IndexFlatIP(dim), str(folder / INDEX_FILE))
-        pq.write_table(SCHEMA.empty_table(), folder / PASSAGES_FILE)
+        pq.write_table(ROWS_SCHEMA.empty_table(), folder / PASSAGES_FILE)
         (folder / HEADER_FILE).write_text(json.dumps(header, indent=1, sort_keys=True) + "\n")
 
     inputs = {names.MODEL: model, names.PASSAGES: corpus}

@@ -16,10 +16,10 @@ import pyarrow.parquet as pq
 
 from multiview.data.passages import ROW_GROUP, PassageRows
 from multiview.data.shards import Rows
-from multiview.encoding.embeddings import QUERIES_FIELD, Embeddings
+from multiview.encoding.embeddings import QUERIES_FIELD, ROWS_SCHEMA, Embeddings
 from multiview.errors import InputError
 from multiview.index.approximate.kinds import EXACT, read
-from multiview.index.build import SCHEMA, Content, placed, queries_of, with_queries
+from multiview.index.build import Content, placed, queries_of
 from multiview.index.stored_views import StoredViews
 from multiview.index.view_index import HEADER_FILE, INDEX_FILE, PASSAGES_FILE, QUERIES_FILE, stored_views
 from multiview.refresh.merged_views import CheckedViews, GatheredViews
@@ -98,7 +98,7 @@ class Refreshed:
     @cached_property
     def passages(self) -> pa.Table:
         """Rows of an index's `passages.parquet`."""
-        columns = [name for name in SCHEMA.names if name != "offset"]
+        columns = [name for name in ROWS_SCHEMA.names if name != "offset"]
         tables = [table.select(columns) for table in self._sources]
         return placed(pa.concat_tables(tables).take(pa.array(self._places)))
 
@@ -163,7 +163,7 @@ class Refreshed:
         return np.where(self.new, before + np.cumsum(self.new) - 1, self.numbers)
 
     def _queries(self) -> Iterator[pa.Table] | None:
-        asked = with_queries(self.shards)
+        asked = all(shard.has_queries for shard in self.shards)
         if self.old and self.old.with_queries != asked:
             one, other = ("with", "without") if asked else ("without", "with")
             raise InputError(

@@ -6,10 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from multiview.encoding.embeddings import Embeddings
+from multiview.encoding.embeddings import ROWS_PER_BLOCK, VIEW_DTYPE, Embeddings
 from multiview.index.stored_views import StoredViews
-
-ROWS_PER_BLOCK = 4096
 
 
 class CheckedViews:
@@ -89,7 +87,7 @@ class GatheredViews:
         """Views of rising `rows` [n, dim] float16."""
         passages = self._passages(rows)
         stored, new = self._firsts[passages] + rows - self._offsets[passages], self._new[passages]
-        views = np.empty((len(rows), self.dim), "<f2")
+        views = np.empty((len(rows), self.dim), VIEW_DTYPE)
         if new.any():
             views[new] = self._new_views.at(stored[new])
         if not new.all():
