@@ -19,8 +19,8 @@ from multiview.config import Config, canonical_json
 from multiview.config.overrides import Overrides, merge
 from multiview.data.passages import content_hash
 from multiview.encoding.embeddings import QUERIES_FIELD
-from multiview.index.approximate.kinds import lists_of
-from multiview.index.approximate.searching import parameters
+from multiview.index.approximate.kinds import list_count
+from multiview.index.approximate.searching import faiss_parameters
 from multiview.steps.events import read_events
 from multiview.steps.execution import StepTeller, run_step
 from multiview.steps.table import STEPS
@@ -173,7 +173,7 @@ def check_same(index: Any, expected: Any) -> None:
 def scores(index: Any) -> np.ndarray:
     """What some questions score with every view [questions, rows], whose ids are the rows."""
     queries = np.random.default_rng(1).normal(size=(5, index.d)).astype(np.float32)
-    found, rows = index.search(queries, index.ntotal, params=parameters(index, lists_of(index) or 0, 16))
+    found, rows = index.search(queries, index.ntotal, params=faiss_parameters(index, list_count(index) or 0, 16))
     assert (np.sort(rows, axis=1) == np.arange(index.ntotal)).all()
     return np.take_along_axis(found, np.argsort(rows, axis=1), axis=1)
 

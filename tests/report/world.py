@@ -25,7 +25,7 @@ from multiview.data.questions import Question, write_questions
 from multiview.evaluation.analyses.matrices import table_of
 from multiview.evaluation.compare import compare
 from multiview.evaluation.evaluate import write_evaluation
-from multiview.evaluation.top_hits import BEST_FILE, SCHEMA
+from multiview.evaluation.top_hits import SCHEMA, TOP_HITS_FILE
 from multiview.index.exact import TopPassages
 from multiview.report.page import report
 from multiview.steps.events import EventLog
@@ -165,13 +165,13 @@ class World:
         for row, question in enumerate(self.questions):
             for rank, passage in enumerate(system.found.get(question.qid, ())[:DEPTH]):
                 top.passages[row, rank], top.scores[row, rank] = ids[passage], 20.0 - rank
-                top.views[row, rank] = min(1, max(0, system.views - 1))
+                top.winning_views[row, rank] = min(1, max(0, system.views - 1))
         settings = Evaluation(depth=DEPTH, at=AT)
         shards = self.staged("passages").path
         write_evaluation(
             path, top, pa.array(list(ids)), shards, self.questions, settings, "string", Recorder()
         )
-        pq.write_table(pa.Table.from_pylist(self._best(system), SCHEMA), path / BEST_FILE)
+        pq.write_table(pa.Table.from_pylist(self._best(system), SCHEMA), path / TOP_HITS_FILE)
         if system.views and system.analyses:
             _analyse(path / "analyses", system.views)
 

@@ -98,13 +98,13 @@ class Encoder:
             yield from zip((i for _, i in members), vectors[: len(members)], strict=True)
 
     def question_vectors(
-        self, questions: Sequence[str], tell_done: Callable[[int], None] = lambda done: None
+        self, questions: Sequence[str], report_done: Callable[[int], None] = lambda done: None
     ) -> np.ndarray:
         """Vectors of `questions`, float32 [questions, D], times the model's scale, in their order."""
         vectors = np.empty((len(questions), self.dim), dtype=np.float32)
         for done, (i, vector) in enumerate(self.questions(questions), 1):
             vectors[i] = vector
-            tell_done(done)
+            report_done(done)
         return vectors
 
     def _batch(

@@ -20,7 +20,7 @@ def answer_view(subject: Subject) -> Findings:
     """
     if not subject.layout.has_spans:
         raise NotApplicable("views stand for no part of the text")
-    if subject.indexed.most < 2:
+    if subject.view_summary.most < 2:
         raise NotApplicable("the index holds one view a passage")
     if subject.layout.reads_queries:
         raise NotApplicable("every view stands for the whole text")
@@ -48,14 +48,14 @@ def answer_view_hits(subject: Subject) -> np.ndarray:
     flat = top.passages.ravel()
     order = np.argsort(flat, kind="stable")
     hits = np.zeros(top.passages.shape, bool)
-    for number, passage, sequences, _ in subject.sequences_of(top.passages):
-        places = order[slice(*np.searchsorted(flat, [number, number + 1], sorter=order))]
-        spans = [view.span for _, view in subject.rows_of(number, sequences)]
-        text = TokenizedText(passage.text)
-        for question, hit in zip(*np.unravel_index(places, hits.shape), strict=True):
-            if subject.holds[question, hit]:
+    for indexed in subject.read_passages(top.passages):
+        own_hits = order[slice(*np.searchsorted(flat, [indexed.row, indexed.row + 1], sorter=order))]
+        text = TokenizedText(indexed.passage.text)
+        for question, column in zip(*np.unravel_index(own_hits, hits.shape), strict=True):
+            if subject.holds[question, column]:
                 found = find_answers(text, subject.questions[question].answers, subject.matching)
-                hits[question, hit] = holds_match(spans[top.views[question, hit]], found)
+                winner = indexed.views[top.winning_views[question, column]]
+                hits[question, column] = holds_match(winner.span, found)
     return hits
 
 

@@ -15,7 +15,7 @@ from multiview.generation.metrics import diversity_levels, rouge_l_by_number, se
 from multiview.negatives.filtering import positive_hits
 
 MOST = 16
-"""Numbers of views that are searched one by one; each is a search of that many views a passage."""
+"""Most views whose numbers are searched one by one; each is a search of that many views per passage."""
 
 
 def first_views(subject: Subject) -> Findings:
@@ -25,18 +25,18 @@ def first_views(subject: Subject) -> Findings:
     queries, the best ROUGE-L of the first k stands beside them (Dual Cross Encoder, Figure 2), their Pearson
     correlation over k is a metric (Figure 3), and a table `query_diversity` has both by self-BLEU-4 (Figure 4).
     """
-    indexed, depth = subject.check_views(), subject.settings.depth
+    summary, depth = subject.check_views(), subject.settings.depth
     tops: list[np.ndarray] = []
-    numbers = [*range(1, min(indexed.most, MOST + 1)), indexed.most]
-    for k in numbers[:-1]:
-        tops.append(search_views(subject.index, subject.rank, 0, k, subject.queries, depth).passages)
-        subject.tell.progress(k, indexed.most, "first views")
+    view_counts = [*range(1, min(summary.most, MOST + 1)), summary.most]
+    for k in view_counts[:-1]:
+        tops.append(search_views(subject.index, 0, k, subject.queries, depth).passages)
+        subject.tell.progress(k, summary.most, "first views")
     tops.append(subject.top.passages)
     holds = np.split(subject.answers_in(np.concatenate(tops, axis=1)), len(tops), axis=1)
     queries = subject.index.queries(np.unique(subject.gold[subject.gold >= 0]).tolist())
-    rouge = best_rouge(subject, queries, indexed.most)
+    rouge = best_rouge(subject, queries, summary.most)
     rows: list[dict[str, Any]] = []
-    for k, top, held in zip(numbers, tops, holds, strict=True):
+    for k, top, held in zip(view_counts, tops, holds, strict=True):
         hits = positive_hits(top, subject.index.ids, subject.questions)
         figures = accuracy(first_rank(held)[subject.answered], subject.at)
         figures |= gold_recall(hits, subject) | mean_reciprocal_rank(hits, subject)
@@ -104,11 +104,11 @@ def by_diversity(
     """
     rows = queried(subject, queries)
     mrr = reciprocal_ranks(positive_hits(subject.top.passages, subject.index.ids, subject.questions))[rows]
-    alike = {number: self_bleu(found) for number, found in queries.items()}
-    known = [number for number, value in alike.items() if value is not None]
-    own = [subject.gold[rows] == number for number in known]
+    alike = {row: self_bleu(found) for row, found in queries.items()}
+    known = [row for row, value in alike.items() if value is not None]
+    own = [subject.gold[rows] == row for row in known]
     figures = {
         metric_names.ROUGE_L: [rouge[these].mean() for these in own],
         metric_names.MRR: [mrr[these].mean() for these in own],
     }
-    return diversity_levels([alike[number] for number in known], figures)  # type: ignore[misc]
+    return diversity_levels([alike[row] for row in known], figures)  # type: ignore[misc]

@@ -32,11 +32,12 @@ def groups(subject: Subject) -> Findings:
     by_passage: dict[int, list[int]] = {}
     for row in rows.tolist():
         by_passage.setdefault(int(subject.gold[row]), []).append(row)
-    for number, passage, _, views in subject.sequences_of(subject.gold[rows]):
+    for indexed in subject.read_passages(subject.gold[rows]):
+        passage, views = indexed.passage, indexed.all_views
         shared = [("sentences", sentences_group(len(passage.sentence_ends)))]
         if subject.layout.has_spans:
             shared.append(("title", title_group(passage.title, views)))
-        for row in by_passage[number]:
+        for row in by_passage[indexed.row]:
             answer = answer_span(subject.questions[row], passage, subject.matching)
             own = [("answer_third", third_group(answer, len(passage.text)))]
             if subject.layout.has_spans:

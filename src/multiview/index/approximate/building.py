@@ -16,12 +16,12 @@ from multiview.index.approximate.kinds import (
     can_merge,
     default_probes,
     default_sample,
-    factory_of,
-    lists_of,
-    make,
-    train,
+    factory_string,
+    list_count,
+    make_index,
+    train_index,
 )
-from multiview.index.stored_views import ViewBlocks, drawn_rows
+from multiview.index.stored_views import ViewBlocks, sampled_rows
 
 
 def build(
@@ -36,15 +36,15 @@ def build(
     views, dim = sum(shard.rows for shard in shards), shards[0].dim
     if not views:
         raise InputError(f"index.kind={settings.kind}: there are no views to index; take index.kind=exact")
-    factory = factory_of(settings, views, dim)
-    index, gpu = make(settings, factory, dim), _gpu(settings.device)
+    factory = factory_string(settings, views, dim)
+    index, gpu = make_index(settings, factory, dim), _gpu(settings.device)
     sampled = 0
     if not index.is_trained:
         sample = sample_views(shards, settings.sample or default_sample(index), settings.seed)
         sampled = len(sample)
         with _clustering_on(gpu, index):
-            train(index, sample, settings, views)
-    with _threads(1 if settings.one_thread and not lists_of(index) and not can_merge(index) else None):
+            train_index(index, sample, settings, views)
+    with _threads(1 if settings.one_thread and not list_count(index) and not can_merge(index) else None):
         _fill(index, shards, keep, gpu, tell)
     return index, description(index, settings, factory, sampled)
 
@@ -58,7 +58,7 @@ def description(index: Any, settings: Index, factory: str, sampled: int) -> dict
         "factory": factory,
         "sample": sampled,
         "seed": settings.seed,
-        "lists": lists_of(index),
+        "lists": list_count(index),
         "probes": settings.probes or default_probes(index),
         "ef_search": settings.ef_search,
         "rerank": settings.rerank,
@@ -73,16 +73,16 @@ def sample_views(shards: Sequence[ViewBlocks], number: int, seed: int) -> np.nda
     The same whatever the shards. Blocks that hold none are not read.
     """
     total = sum(shard.rows for shard in shards)
-    rows = drawn_rows(total, number, seed)
+    rows = sampled_rows(total, number, seed)
     sample = np.empty((len(rows), shards[0].dim), np.float32)
     first = 0
     for shard in shards:
         for block in range(shard.blocks):
             start = first + block * shard.rows_per_block
             stop = min(start + shard.rows_per_block, first + shard.rows)
-            here = slice(*np.searchsorted(rows, [start, stop]))
-            if here.start < here.stop:
-                sample[here] = shard.read_block(block)[rows[here] - start]
+            in_block = slice(*np.searchsorted(rows, [start, stop]))
+            if in_block.start < in_block.stop:
+                sample[in_block] = shard.read_block(block)[rows[in_block] - start]
         first += shard.rows
     return sample
 
@@ -94,7 +94,7 @@ def _fill(
     total, done = sum(shard.rows for shard in shards), 0
     # One shard is added as it is: a part of its own would only be merged whole.
     empty = faiss.clone_index(index) if can_merge(index) and (gpu or len(shards) > 1) else None
-    lists = lists_of(index)
+    lists = list_count(index)
     for shard in shards:
         part: Any = index
         if empty is not None:
