@@ -16,7 +16,7 @@ import typer
 from rich.console import Console
 
 from multiview.artifacts.store import LocalStore
-from multiview.cli import app
+from multiview.cli import app as cli
 from multiview.cli.inspection import print_inspection
 from multiview.config.overrides import gather, validate
 from multiview.data import inspection
@@ -34,7 +34,7 @@ from tests.servers import mlflow_server, new_database
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 NAMING = [*DOCUMENTS, ROOT / "manifests" / "README.md"]
 """Documents in whose text commands are named."""
-PROGRAMS = {"python -m pipelines": pipelines.app, "multiview": app.app}
+PROGRAMS = {"python -m pipelines": pipelines.app, "multiview": cli.app}
 ELSEWHERE = {
     "make demo": ("tests/demo/test_demo.py", '["make", "--no-print-directory", "demo"'),
     "make test": (".ci/run", "lint test"),
@@ -124,7 +124,7 @@ def these(program: str) -> list[str]:
 def call(app, line: str, monkeypatch) -> None:
     monkeypatch.setattr(sys, "argv", shlex.split(line.removeprefix("python -m ")))
     with pytest.raises(SystemExit) as ended:
-        app.run_app(app)
+        cli.run_app(app)
     assert ended.value.code == 0
 
 
@@ -227,7 +227,7 @@ def test_studies_say_what_they_will_do(line, files, monkeypatch, capsys):
 
 @pytest.mark.parametrize("line", these("multiview inspect "))
 def test_inspections_find_nothing_wrong(line, files, monkeypatch, website):
-    call(app.app, line.replace("https://example.org", website), monkeypatch)
+    call(cli.app, line.replace("https://example.org", website), monkeypatch)
 
 
 def test_the_inspection_shown_is_what_it_prints():
@@ -266,14 +266,14 @@ def trained(tmp_path_factory) -> tuple[LocalStore, str]:
 
 @pytest.mark.parametrize("line", these("multiview search "))
 def test_searches_print_passages(line, trained, monkeypatch, capsys):
-    call(app.app, re.sub(r"\S*store/index/\w+", trained[1], line), monkeypatch)
+    call(cli.app, re.sub(r"\S*store/index/\w+", trained[1], line), monkeypatch)
     assert re.search(r"^1   .*view \d", capsys.readouterr().out, re.M)
 
 
 @pytest.mark.parametrize("line", [*these("multiview lineage "), *these("multiview register ")])
 def test_lineages_and_versions_are_of_that_index(line, trained, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", new_database(tmp_path))
-    call(app.app, re.sub(r"store/index/\w+", trained[1], line), monkeypatch)
+    call(cli.app, re.sub(r"store/index/\w+", trained[1], line), monkeypatch)
     out = capsys.readouterr().out.splitlines()
     assert out[-1].startswith("verified: ") or out[-1] == "models:/multiview-train.json-dev.json@champion"
 
