@@ -106,7 +106,7 @@ def test_a_name_stands_for_one_artifact_of_one_store() -> None:
 
 
 def test_several_nodes_are_for_training_alone() -> None:
-    assert {name for name, step in STEPS.items() if step.together} == set(TOGETHER)
+    assert {name for name, step in STEPS.items() if step.multi_node} == set(TOGETHER)
     assert validate({"kubeflow": {"steps": {"train": {"nodes": 2}}}})
     with pytest.raises(InputError, match=r"kubeflow\.steps.*nodes=2 .*not for encode"):
         validate({"kubeflow": {"steps": {"encode": {"nodes": 2}}}})

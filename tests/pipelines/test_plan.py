@@ -229,9 +229,9 @@ def test_train_model_must_be_a_models_address(tmp_path):
 def test_every_step_has_a_component_with_its_inputs_and_outputs(name):
     step, module = STEPS[name], name.replace("-", "_")
     spec = getattr(import_module(f"components.{module}"), module).component_spec
-    shard = {"shard"} if step.shards else set()
+    shard = {"shard"} if step.sharded else set()
     assert set(spec.inputs) == {"run", "path", "config", *step.inputs, *shard}
-    assert set(spec.outputs) == {*step.outputs, *step.hands_on, "Output"}
+    assert set(spec.outputs) == {*step.outputs, *step.forwards, "Output"}
 
 
 def _dags(ir: dict) -> list[dict]:
