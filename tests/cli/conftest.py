@@ -1,0 +1,4 @@
+from tests.lineage.conftest import made
+from tests.serving.conftest import world
+
+__all__ = ["made", "world"]
