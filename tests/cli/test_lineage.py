@@ -78,16 +78,16 @@ def test_a_run_is_what_it_ends_with(made, lineage_command):
     assert made.records["split"]["train_questions"].folder in out, "which made the negatives"
 
 
-def test_a_verification_ends_with_one_line(world, lineage_command):
-    address = world.comparison
+def test_a_verification_ends_with_one_line(copied_run, lineage_command):
+    address = copied_run.comparison
     status, out, _ = lineage_command(address, "--verify")
     assert status == 0 and out.splitlines()[-1] == "verified: 5 artifacts, every byte as it was written"
-    shorten_file(world)
+    shorten_file(copied_run)
     status, out, err = lineage_command(address, "--verify")
     assert status == 2 and "verified" not in out
     assert err.startswith("error: ") and "run.trec has" in err and err.count("\n") == 1
     assert lineage_command(address)[0] == 0, "records alone say nothing of files"
-    remove_record(world)
+    remove_record(copied_run)
     status, out, _ = lineage_command(address, "--json", "--verify")
     assert status == 2 and len(json.loads(out)["flaws"]) == 2
 

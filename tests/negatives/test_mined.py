@@ -1,6 +1,6 @@
 """Mining: what each filter leaves out, what is counted, and that nothing else becomes a negative.
 
-The whole step, with a real model, runs in `test_steps`.
+The whole step, with a real model, runs in tests/evaluation/test_steps.py.
 """
 
 from pathlib import Path

@@ -50,8 +50,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from multiview.config import Train
 from multiview.training.processes import on_processes
-from tests.model.ending import says_its_ids
-from tests.recording import Recorder
+from tests.training.process_bodies import says_its_ids
+from tests.fixtures.events import Recorder
 
 if __name__ == "__main__":
     settings = SimpleNamespace(train=Train(processes=2))

@@ -76,9 +76,10 @@ def test_images_must_be_named(name, monkeypatch, tmp_path):
     for other, image in IMAGES.items():
         monkeypatch.setenv(other, image)
     monkeypatch.delenv(name)
+    (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match=f"is not named: set {name}"):
-        write_resources(training({}), tmp_path / "t.yaml", Config())
-    assert not list(tmp_path.iterdir())
+        write_resources(training({}), tmp_path / "empty" / "t.yaml", Config())
+    assert not list((tmp_path / "empty").iterdir())
 
 
 def test_another_setting_is_another_version(written, tmp_path, monkeypatch):

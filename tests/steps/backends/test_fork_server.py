@@ -29,7 +29,7 @@ from multiview.artifacts.store import LocalStore
 from multiview.config import Config
 from multiview.steps.execution import StepTeller, run_step
 from multiview.steps.table import STEPS
-from tests.pipelines.forked import STEP
+from tests.steps.backends.forked import STEP
 from pathlib import Path
 STEPS[STEP.name] = STEP
 store = LocalStore(Path("store"))
