@@ -24,8 +24,8 @@ from multiview.data.sentences import sentence_ends
 from multiview.data.shards import shard_sizes
 from multiview.data.split import fingerprint
 from multiview.errors import InputError
-from tests.data.reading import put
-from tests.data.small import Done, passage_rows, question_rows, settings, small_files, write
+from tests.fixtures.format_files import put
+from tests.fixtures.split_run import Done, passage_rows, question_rows, settings, small_files, write
 
 
 @pytest.fixture

@@ -23,13 +23,13 @@ from multiview.generation import generate
 from multiview.generation.generate import QueryGenerator, generate_queries
 from multiview.generation.generators import check_lengths, load
 from multiview.generation.sampling import candidates, uniforms
-from tests.kept import Kept
-from tests.model import material
-from tests.recording import Recorder
-from tests.tiny import tiny_t5
+from tests.fixtures import training_material
+from tests.fixtures.checkpoints import Kept
+from tests.fixtures.events import Recorder
+from tests.fixtures.tiny import tiny_t5
 
 SETTINGS = Generation(queries=3, max_length=8, batch_size=4, bucket=16, input_length=48, top_k=12)
-PASSAGES = [material.passage(number) for number in range(12)]
+PASSAGES = [training_material.passage(number) for number in range(12)]
 
 
 @pytest.fixture(scope="module")
@@ -154,7 +154,7 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_step_writes_the_queries_in_passage_order(
     generator: QueryGenerator, t5: Path, tmp_path: Path, small_parts: None
 ) -> None:
-    shard = material.write_shard(tmp_path / "passages", PASSAGES)
+    shard = training_material.write_shard(tmp_path / "passages", PASSAGES)
     tell, output = run(t5, shard, tmp_path / "out")
     assert [(name, list(queries)) for name, queries in iterate_queries(output)] == [
         (passage.id, _expected(generator)[passage.id]) for passage in PASSAGES
@@ -169,7 +169,7 @@ def test_the_step_writes_the_queries_in_passage_order(
 def test_a_killed_run_goes_on_and_writes_the_very_bytes_of_an_uninterrupted_one(
     t5: Path, tmp_path: Path, small_parts: None
 ) -> None:
-    shard = material.write_shard(tmp_path / "passages", PASSAGES)
+    shard = training_material.write_shard(tmp_path / "passages", PASSAGES)
     _, whole = run(t5, shard, tmp_path / "whole")
     kept = Kept(tmp_path / "checkpoints", stop_after=2)
     with pytest.raises(KeyboardInterrupt):
@@ -185,7 +185,9 @@ def test_empty_queries_are_left_out_and_counted(
 ) -> None:
     drawn = [["", "a", "a"], ["", "", ""], ["b", "c", "d"]]
     monkeypatch.setattr(QueryGenerator, "queries", lambda self, passages: reversed([*enumerate(drawn)]))
-    tell, output = run(t5, material.write_shard(tmp_path / "passages", PASSAGES[:3]), tmp_path / "out")
+    tell, output = run(
+        t5, training_material.write_shard(tmp_path / "passages", PASSAGES[:3]), tmp_path / "out"
+    )
     assert list(iterate_queries(output)) == [("p000", ("a", "a")), ("p001", ()), ("p002", ("b", "c", "d"))]
     assert read_queries([output]) == {"p000": ("a",), "p001": (), "p002": ("b", "c", "d")}
     counted = {name: value for name, value in tell.facts.items() if name != "passages"}
@@ -200,7 +202,7 @@ def test_empty_queries_are_left_out_and_counted(
 
 
 def test_queries_are_read_beside_their_passages(t5: Path, tmp_path: Path) -> None:
-    _, output = run(t5, material.write_shard(tmp_path / "passages", PASSAGES[:4]), tmp_path / "out")
+    _, output = run(t5, training_material.write_shard(tmp_path / "passages", PASSAGES[:4]), tmp_path / "out")
     of = read_queries([output])
     assert list(with_queries(PASSAGES[:4], output)) == [(p, of[p.id]) for p in PASSAGES[:4]]
     with pytest.raises(InputError, match="queries of 'p000' where passage 'p001' comes"):

@@ -18,9 +18,9 @@ from multiview.errors import InputError
 from multiview.generation.generators import initial_generator, load
 from multiview.generation.sources import fingerprint, published
 from multiview.model import bases
-from tests.model.material import SENTENCES
-from tests.recording import Recorder
-from tests.tiny import tiny_bert, tiny_t5
+from tests.fixtures.events import Recorder
+from tests.fixtures.tiny import tiny_bert, tiny_t5
+from tests.fixtures.training_material import SENTENCES
 
 
 @pytest.fixture(scope="module")

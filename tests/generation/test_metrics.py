@@ -25,8 +25,8 @@ from multiview.generation.metrics import (
     rouge_l_by_number,
     self_bleu,
 )
-from tests.model.material import write_training_data
-from tests.recording import Recorder
+from tests.fixtures.events import Recorder
+from tests.fixtures.training_material import write_training_data
 
 SENTENCES = st.lists(st.sampled_from("abcd"), min_size=1, max_size=7).map(" ".join)
 

@@ -17,7 +17,7 @@ from multiview.index.view_index import PASSAGES_FILE
 from multiview.lineage.trace import corpus_of, trace
 from multiview.steps.table import STEPS
 from multiview.steps.work import Work
-from tests.refresh.world import World, edits, numbered, reference
+from tests.fixtures.changing_vectors import World, edits, numbered, reference
 
 
 @pytest.fixture
