@@ -21,7 +21,8 @@ from multiview.cli.inspection import print_inspection
 from multiview.config.overrides import gather, validate
 from multiview.data import inspection
 from multiview.data.reading.formats import FORMATS
-from multiview.steps.execution import StepTeller, run_step
+from multiview.steps.execution import run_step
+from multiview.steps.reporter import StepReporter
 from pipelines import __main__ as pipelines
 from pipelines.plans.factories import PIPELINES
 from pipelines.plans.training import training
@@ -209,7 +210,7 @@ def test_runs_read_the_files_that_they_name(line, files, monkeypatch):
 
     def split(plan, overrides, preset, store, *others, **more):
         node = plan.nodes["split"]
-        run_step(node.step, StepTeller(store, "run", "split", "split"), node.config, {})
+        run_step(node.step, StepReporter(store, "run", "split", "split"), node.config, {})
 
     monkeypatch.setattr(pipelines, "_run", split)
     call(pipelines.app, line, monkeypatch)

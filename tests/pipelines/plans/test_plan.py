@@ -13,6 +13,7 @@ from multiview.artifacts.store import LocalStore
 from multiview.config import Config
 from multiview.errors import InputError
 from multiview.steps.runs import Run
+from multiview.steps.step import key_settings
 from multiview.steps.table import STEPS
 from multiview.tracking import TrackedRun, TrackedStep
 from pipelines.kubeflow.compile import compile_plan
@@ -75,9 +76,7 @@ def test_every_round_is_measured_where_that_is_asked_for():
         "no other index is built"
     )
     assert json.loads(first.config)["evaluation"]["analyses"] == []
-    settings = [
-        node.step.key_settings(node.step.parse(node.config)) for node in (last, usual.nodes[last.path])
-    ]
+    settings = [key_settings(node.step.parse(node.config)) for node in (last, usual.nodes[last.path])]
     assert settings[0] == settings[1], "the last evaluation is found again"
     assert rows_of("seed-1", plan) == {"seed-1": last.path}
 

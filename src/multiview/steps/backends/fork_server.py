@@ -18,7 +18,7 @@ import sys
 import tempfile
 import threading
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any
@@ -135,15 +135,15 @@ def listen(folder: str) -> socket.socket:
     return listener
 
 
-def serve(listener: socket.socket, driver: int) -> None:
-    """Fork for every connection until the file descriptor `driver` ends."""
+def serve(listener: socket.socket, driver: int, modules: Iterable[str]) -> None:
+    """Import `modules` at the first connection and fork for every one, until the file descriptor `driver` ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # steps and driver are told too, and end this one
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for forks: their connections tell
     imported = False
     while driver not in select.select([listener, driver], [], [])[0]:
         connection, _ = listener.accept()
         if not imported:
-            for module in preloaded():
+            for module in modules:
                 import_module(module)
             imported = True
         if os.fork() == 0:
@@ -202,4 +202,4 @@ def _end_with(connection: socket.socket) -> None:
 
 
 if __name__ == "__main__":
-    serve(socket.socket(fileno=int(sys.argv[1])), sys.stdin.fileno())
+    serve(socket.socket(fileno=int(sys.argv[1])), sys.stdin.fileno(), preloaded())
