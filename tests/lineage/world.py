@@ -5,8 +5,8 @@ from pathlib import Path
 
 from multiview.artifacts.record import Record
 from multiview.artifacts.store import LocalStore
-from multiview.config.overrides import resolve
 from multiview.lineage.trace import Lineage, reference_of, trace
+from multiview.model.systems import resolve
 from multiview.steps.runs import Run, write_run
 from pipelines.plans.plan import Output, Plan, Source
 from tests.corpus import squad_corpus

@@ -11,8 +11,9 @@ import yaml
 from multiview import tracking
 from multiview.artifacts.store import LocalStore, open_store
 from multiview.cli.app import run_app
-from multiview.config.overrides import gather, resolve
+from multiview.config.overrides import gather
 from multiview.errors import InputError
+from multiview.model.systems import resolve
 from multiview.steps.runs import read_run
 from pipelines import __main__ as commands
 from pipelines.plans.factories import PIPELINES

@@ -13,7 +13,8 @@ from multiview import names
 from multiview.artifacts.record import Record, load_record
 from multiview.artifacts.staging import stage
 from multiview.artifacts.store import LocalStore, Store
-from multiview.config.overrides import Overrides, merge, resolve
+from multiview.config.overrides import Overrides, merge
+from multiview.model.systems import resolve
 from pipelines.plans.plan import Plan
 from pipelines.plans.refresh import refresh
 from tests.pipelines.inprocess import Records, run_plan

@@ -12,12 +12,8 @@ from pydantic import BaseModel, ValidationError
 
 from multiview.config import Config
 from multiview.errors import InputError, nearest
-from multiview.model.layouts import architecture, check
 
 Overrides = dict[str, Any]
-
-SHARED = {"corpus", "questions", "bm25", "generation", "evaluation", "comparison"}
-"""Sections that the systems of a comparison cannot differ in."""
 
 
 def gather(preset: str | None, settings: Iterable[str]) -> Overrides:
@@ -83,41 +79,6 @@ def merge(*layers: Mapping[str, Any], depth: int = 0) -> Overrides:
     return merged
 
 
-def resolve(overrides: Overrides) -> Config:
-    """The config of one system: its architecture's defaults under the overrides.
-
-    Raises InputError naming the setting.
-    """
-    name = validate(overrides).model.architecture
-    config = validate(merge(architecture(name).defaults, overrides))
-    check(config.model, config.train)
-    return config
-
-
-def resolve_systems(overrides: Overrides) -> dict[str, Config]:
-    """The config of each of a comparison's systems. Raises InputError."""
-    shared = {name: value for name, value in overrides.items() if name != "comparison"}
-    config = validate(overrides)
-    architecture(config.model.architecture)
-    systems = config.comparison.systems
-    if not systems:
-        raise InputError("comparison.systems is empty: name at least one system")
-    resolved = {}
-    for name, system in systems.items():
-        if not name.replace("-", "").replace("_", "").isalnum() or name == "bm25":
-            raise InputError(f"comparison.systems.{name}: use letters, digits, - and _, and not bm25")
-        if shared_by_all := (SHARED | PLACES) & set(system):
-            raise InputError(
-                f"comparison.systems.{name}: {', '.join(sorted(shared_by_all))} is the same for all systems; "
-                "set it outside comparison.systems"
-            )
-        try:
-            resolved[name] = resolve(merge(shared, system))
-        except InputError as error:
-            raise InputError(f"comparison.systems.{name}: {error}") from error
-    return resolved
-
-
 PLACES = {"kubeflow", "notify"}
 """Sections that say where steps run and whom to tell, and nothing of what they do."""
 
@@ -125,34 +86,6 @@ PLACES = {"kubeflow", "notify"}
 def outcome(overrides: Overrides) -> Overrides:
     """The overrides that decide what a run does: the same wherever it runs."""
     return {name: value for name, value in overrides.items() if name not in PLACES}
-
-
-STAGES = ("warm_up", "round_two")
-"""Settings of section train that hold the differences of a stage of training."""
-
-
-SHAPE = {"rounds", "model", "start_from", *STAGES}
-"""Settings of section train that are one for all stages."""
-
-
-def stage_settings(config: Config, stage: str | None) -> Config:
-    """The config of one stage of training, its differences (`train.warm_up`, `train.round_two`) applied.
-
-    None is round one, which has none. Raises InputError.
-    """
-    overrides = config.model_dump(exclude_unset=True)
-    own = {name: overrides.get("train", {}).pop(name, {}) for name in STAGES}
-    changes = own[stage] if stage else {}
-    if of_all := SHAPE & set(changes):
-        raise InputError(
-            f"train.{stage}: {', '.join(sorted(of_all))} cannot differ in a stage; set train.{min(of_all)}"
-        )
-    try:
-        config = validate(merge(overrides, {"train": changes}))
-        check(config.model, config.train)
-    except InputError as error:
-        raise InputError(f"train.{stage}: {error}") from error
-    return config
 
 
 def validate(overrides: Overrides) -> Config:
