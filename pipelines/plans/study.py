@@ -2,28 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
+from typing import Annotated, Any
 
-import yaml
+from pydantic import Field, field_validator
 
+from multiview.config import Section
+from multiview.config.documents import document_names, find_document
 from multiview.config.overrides import Overrides, merge
-from multiview.errors import InputError, nearest
+
+Row = Annotated[str, Field(coerce_numbers_to_str=True)]
 
 
-@dataclass(frozen=True)
-class Study:
-    """A list of overrides over one pipeline."""
+class Study(Section):
+    """Overrides over one pipeline, a row of a table for each."""
 
     name: str
-    about: str
-    pipeline: str
-    runs: Mapping[str, Overrides]
-    """Name of a row to what it changes."""
+    """Its name; default: the name of its file."""
+    about: str = ""
+    """What it is about, in a line."""
+    pipeline: str = "training"
+    """The pipeline that its rows run."""
+    runs: dict[Row, dict[str, Any]]
+    """The settings that each row changes, by the row's name."""
     seeds: tuple[int, ...] = ()
-    """Every run once with each of these; none: once, with the seed that is set."""
+    """Seeds with each of which every row runs; none: every row runs once, with the seed that is set."""
+
+    @field_validator("runs")
+    @classmethod
+    def _several(cls, runs: dict[str, Overrides]) -> dict[str, Overrides]:
+        if len(runs) < 2:
+            raise ValueError("expected two or more rows, each with the settings that it changes")
+        return runs
+
+    @field_validator("seeds")
+    @classmethod
+    def _distinct(cls, seeds: tuple[int, ...]) -> tuple[int, ...]:
+        if len(set(seeds)) < len(seeds):
+            raise ValueError(f"has one twice, and a run with it would count twice: {list(seeds)}")
+        return seeds
 
     def of_seeds(self) -> dict[str, str]:
         """Row with a seed to the row without."""
@@ -41,38 +58,9 @@ class Study:
 
 
 def study_names() -> list[str]:
-    folder = files("multiview.config") / "studies"
-    return sorted(e.name.removesuffix(".yaml") for e in folder.iterdir() if e.name.endswith(".yaml"))
+    return document_names("study")
 
 
 def read_study(name: str) -> Study:
-    """A study by its name, or from a YAML file. Raises InputError for one that is not there or is none."""
-    if name.endswith((".yaml", ".yml")):
-        try:
-            text = Path(name).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"study {name}: {getattr(error, 'strerror', None) or error}") from error
-    elif name in study_names():
-        text = (files("multiview.config") / "studies" / f"{name}.yaml").read_text(encoding="utf-8")
-    else:
-        raise InputError(f"there is no study {name!r}{nearest(name, study_names())}")
-    try:
-        content = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise InputError(f"study {name} is not YAML: {' '.join(str(error).split())}") from error
-    runs = content.get("runs") if isinstance(content, dict) else None
-    if not isinstance(runs, dict) or not all(isinstance(own, dict) for own in runs.values()) or len(runs) < 2:
-        raise InputError(
-            f"study {name}: expected two or more rows under runs, each with the settings it changes"
-        )
-    if unknown := set(content) - {"about", "pipeline", "runs", "seeds"}:
-        raise InputError(
-            f"study {name}: {min(unknown)} is not known; there are about, pipeline, runs and seeds"
-        )
-    seeds = content.get("seeds") or []
-    if not isinstance(seeds, list) or not all(isinstance(seed, int) for seed in seeds):
-        raise InputError(f"study {name}: seeds is a list of whole numbers, not {seeds!r}")
-    if len(set(seeds)) < len(seeds):
-        raise InputError(f"study {name}: seeds has one twice, and a run with it would count twice: {seeds!r}")
-    about, pipeline = str(content.get("about", "")), str(content.get("pipeline", "training"))
-    return Study(Path(name).stem, about, pipeline, {str(row): own for row, own in runs.items()}, tuple(seeds))
+    """Reads a study by its name, or from a YAML file. Raises InputError for what is no study."""
+    return find_document(name, "study").checked(Study, name=Path(name).stem)

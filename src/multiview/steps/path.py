@@ -53,7 +53,9 @@ class StepPath:
         if parents and _SHARD.fullmatch(last):
             shard, last = last, parents.pop()
         if len(parents) > 2 or not all(parents):
-            raise ValueError(f"{text!r} is no path of a step: SYSTEM/STAGE/STEP/SHARD, as in camvr/round-2/encode")
+            raise ValueError(
+                f"{text!r} is no path of a step: SYSTEM/STAGE/STEP/SHARD, as in camvr/round-2/encode"
+            )
         system, stage = (*parents, "", "")[:2]
         return cls(last, system, stage, shard)
 
