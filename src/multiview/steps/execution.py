@@ -27,9 +27,6 @@ from multiview.steps.work import Inputs, StepTeller, Work, make
 DRIVER_LOCK = "MULTIVIEW_DRIVER_LOCK"
 """Environment variable: a file that the driver keeps locked while it lives."""
 
-SHIP_SECONDS = 20.0
-"""Between two shipments of a step that goes on."""
-
 
 def execute(
     name: str,
@@ -102,28 +99,9 @@ def _shipping(told: StepTeller) -> Iterator[None]:
         return
     from multiview import tracking
 
-    done = threading.Event()
-
-    def ship() -> None:
-        with contextlib.suppress(Exception):
-            tracking.ship(told.store, told.run, uri, only={told.state.path})
-
-    if theirs := os.environ.get("MLFLOW_RUN_ID"):
-        with contextlib.suppress(Exception):
-            tracking.link(uri, theirs, told.run, told.state.path)
-
-    def work() -> None:
-        while not done.wait(SHIP_SECONDS):
-            ship()
-
-    thread = threading.Thread(target=work, daemon=True, name="shipping")
-    thread.start()
-    try:
+    plugin_run = os.environ.get("MLFLOW_RUN_ID")
+    with tracking.ship_step_live(told.store, told.run, told.state.path, uri, plugin_run):
         yield
-    finally:
-        done.set()
-        thread.join(timeout=60)
-        ship()
 
 
 def run_step(step: Step, told: StepTeller, config: str, inputs: Inputs) -> dict[str, Record]:
