@@ -23,7 +23,7 @@ from multiview.data import inspection
 from multiview.data.reading.formats import FORMATS
 from multiview.steps.execution import StepTeller, run_step
 from pipelines import __main__ as pipelines
-from pipelines.plans.factories import PIPELINES
+from pipelines.plans import PIPELINES
 from pipelines.plans.training import training
 from tests.data.reading import beir, biencoder, marco, put
 from tests.data.small import passage_rows, question_rows, write

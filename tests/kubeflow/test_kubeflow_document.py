@@ -7,7 +7,7 @@ import fsspec
 import pytest
 import yaml
 
-from pipelines.kubeflow.schedules import read_schedules
+from pipelines.kubeflow.schedule_file import read_schedules
 from tests.data.small import passage_rows, question_rows, write
 from tests.pipelines.world import ROOT
 

@@ -8,8 +8,8 @@ import yaml
 
 from multiview.errors import InputError
 from multiview.steps.runs import Run
-from pipelines.kubeflow.recurring import Entry, reconcile
-from pipelines.kubeflow.schedules import check_cron
+from pipelines.kubeflow.recurring_runs import Entry, reconcile
+from pipelines.kubeflow.schedule_file import check_cron
 from tests.kubeflow.server import Fault
 from tests.pipelines.world import ROOT
 

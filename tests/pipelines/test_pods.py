@@ -13,7 +13,7 @@ from multiview.steps.backends.trainjob import NODES, Nodes
 from multiview.steps.work import IMAGE
 from pipelines.kubeflow.compile import compile_plan
 from pipelines.kubeflow.pods import Pods
-from pipelines.plans.factories import PIPELINES
+from pipelines.plans import PIPELINES
 from pipelines.plans.training import training
 
 GOLDEN = Path(__file__).parent / "golden"

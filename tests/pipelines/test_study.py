@@ -16,11 +16,11 @@ from multiview.errors import InputError
 from multiview.model.systems import resolve
 from multiview.steps.runs import read_run
 from pipelines import __main__ as commands
-from pipelines.plans.factories import PIPELINES
-from pipelines.plans.study import read_study, study_names
+from pipelines.plans import PIPELINES
 from pipelines.plans.training import training
 from pipelines.runs import local
-from pipelines.runs.study import forecast
+from pipelines.runs.study import read_study, study_names
+from pipelines.runs.study_forecast import forecast
 from tests.pipelines.inprocess import command
 from tests.pipelines.world import World
 
