@@ -1,7 +1,8 @@
 """MLflow: the only room that imports it.
 
 `ship` turns a run's state and event files into a parent run and a child run a step, and may be
-called at any time and any number of times: what is there already is left alone. `find_run` goes
+called at any time and any number of times: what is there already is left alone. `ship_live` calls it
+now and then while a block runs. `find_run` goes
 the other way, from an MLflow run to the artifacts that its steps read and wrote, and
 `registered_index` from a registered model to its index. `register` and `repair` make the registry's
 versions and aliases stand for indexes, and `mirror` for a store's champions.
@@ -9,6 +10,7 @@ versions and aliases stand for indexes, and `mirror` for a store's champions.
 
 from multiview.tracking.client import tracking_uri
 from multiview.tracking.finding import LOGGED_MODEL, TrackedRun, TrackedStep, find_run, logged_model
+from multiview.tracking.live import ship_live
 from multiview.tracking.registry import (
     aliased_indexes,
     mirror,
@@ -33,6 +35,7 @@ __all__ = [
     "registered_index",
     "repair",
     "ship",
+    "ship_live",
     "sync",
     "tracking_uri",
 ]
