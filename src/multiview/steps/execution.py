@@ -2,81 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import Any
 
 from multiview.artifacts.record import Record, Reference, load_record, load_reference, read_record
 from multiview.artifacts.staging import scratch
-from multiview.artifacts.store import Store, open_store
+from multiview.artifacts.store import Store
 from multiview.errors import InputError
 from multiview.steps.backends import fork_server
 from multiview.steps.backends.trainjob import NODES
 from multiview.steps.checkpoints import Checkpoints
 from multiview.steps.events import Silent
-from multiview.steps.runs import Context
 from multiview.steps.step import HANDED_ON_FILE, Step, load_function
-from multiview.steps.table import step
 from multiview.steps.work import Inputs, StepTeller, Work, make
 
 DRIVER_LOCK = "MULTIVIEW_DRIVER_LOCK"
 """Environment variable: a file that the driver keeps locked while it lives."""
-
-SHIP_SECONDS = 20.0
-"""Between two shipments of a step that goes on."""
-
-
-def execute(
-    name: str,
-    context: str,
-    path: str,
-    config: str,
-    inputs: Mapping[str, Any],
-    outputs: Mapping[str, Any],
-    file: Mapping[str, str] | None = None,
-) -> str:
-    """The body of every pipeline component: run a step and hand its addresses on.
-
-    `inputs` are KFP artifacts whose metadata carry `address` and `digest`, addresses, or lists of
-    addresses; `outputs` are KFP artifacts by kind, whose file becomes a copy of the record; `file`
-    names the one file that is meant of an input. Returns the address of the first output.
-
-    A step's `page` is written in place of its record: Kubeflow shows the file of an HTML artifact.
-    """
-    where = Context.model_validate_json(context)
-    told = StepTeller(open_store(where.store), where.run, path, name)
-    watch_driver()
-    with _shipping(told), told.failures():
-        references = {
-            input_name: [_reference(v, (file or {}).get(input_name)) for v in value]
-            if isinstance(value, list)
-            else _reference(value, (file or {}).get(input_name))
-            for input_name, value in inputs.items()
-        }
-        records = run_step(step(name), told, config, references)
-        for kind, artifact in outputs.items():
-            reference = told.state.outputs[kind]
-            artifact.metadata.update(address=reference.address, digest=reference.digest, path=path)
-            record = records.get(kind)
-            shown = _shown(told.store, step(name), record) if record else _handed(reference)
-            Path(artifact.path).write_bytes(shown)
-    first = next(iter(records.values()))
-    return f"{where.store}/{first.folder}"
-
-
-def _shown(store: Store, step: Step, record: Record) -> bytes:
-    """The file of an output's KFP artifact: the record, or the page that the step made."""
-    return record.to_json() if step.page is None else _read(store, record, step.page)
-
-
-def _handed(reference: Reference) -> bytes:
-    """The record of an artifact that was handed on."""
-    return load_record(reference.address)[1].to_json()
 
 
 def _read(store: Store, record: Record, file: str) -> bytes:
@@ -88,42 +31,6 @@ def _read(store: Store, record: Record, file: str) -> bytes:
             "and run again to rebuild it"
         )
     return data
-
-
-@contextlib.contextmanager
-def _shipping(told: StepTeller) -> Iterator[None]:
-    """In a pod, where no driver does it, ship this step to MLflow as it goes, if there is an MLflow.
-
-    What cannot be shipped waits for the run's last step or `multiview sync`: results never wait for MLflow.
-    """
-    uri = os.environ.get("MLFLOW_TRACKING_URI")
-    if not uri or DRIVER_LOCK in os.environ:
-        yield
-        return
-    from multiview import tracking
-
-    done = threading.Event()
-
-    def ship() -> None:
-        with contextlib.suppress(Exception):
-            tracking.ship(told.store, told.run, uri, only={told.state.path})
-
-    if theirs := os.environ.get("MLFLOW_RUN_ID"):
-        with contextlib.suppress(Exception):
-            tracking.link(uri, theirs, told.run, told.state.path)
-
-    def work() -> None:
-        while not done.wait(SHIP_SECONDS):
-            ship()
-
-    thread = threading.Thread(target=work, daemon=True, name="shipping")
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join(timeout=60)
-        ship()
 
 
 def run_step(step: Step, told: StepTeller, config: str, inputs: Inputs) -> dict[str, Record]:
@@ -225,13 +132,3 @@ def watch_driver() -> None:
             os._exit(70)
 
     threading.Thread(target=wait, daemon=True, name="driver-watch").start()
-
-
-def _reference(value: Any, file: str | None) -> Reference:
-    if isinstance(value, str):
-        _, record = load_record(value)
-        return Reference(address=value, digest=record.digest, file=file)
-    metadata = value.metadata
-    if "address" not in metadata:
-        raise InputError(f"input artifact {value.name} carries no address: its step did not publish one")
-    return Reference(address=metadata["address"], digest=metadata["digest"], file=file)
