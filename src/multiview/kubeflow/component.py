@@ -51,7 +51,8 @@ def execute(name: str, run: str, path: str, config: str, *, shard: str = "", **a
     with _shipping(told), told.failures():
         run_step(declared, told, config, _references(declared, artifacts, shard))
         for output in outputs:
-            _hand_on(artifacts[output], told.state.outputs[output], path, declared.page)
+            page = declared.page if output == outputs[0] else None
+            _hand_on(artifacts[output], told.state.outputs[output], path, page)
     return told.state.outputs[declared.outputs[0]].address
 
 
