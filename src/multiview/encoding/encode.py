@@ -23,6 +23,8 @@ from multiview.model.batch import Batch, make_batch
 from multiview.model.devices import device
 from multiview.model.encoder import BiEncoder, width
 from multiview.model.layouts import TokenSequence, kept_views
+from multiview.steps.context import StepContext
+from multiview.steps.events import Events
 
 Tag = TypeVar("Tag")
 
@@ -154,30 +156,32 @@ class Placer:
             row += len(views)
 
 
-def encode(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any) -> None:
+def encode(context: StepContext) -> None:
     """Step: the views of one shard (`passages`) by `model`, as `embeddings`.
 
-    With the input `queries`, the shard's generated queries, each passage is read with each of them; without,
-    a layout that reads queries reads the passage alone. Writes `views.f16` (little-endian float16 [rows, dim], rows in passage order), `rows.parquet` (id,
-    content_hash, offset of the first row, views) and `embeddings.json`. InputError for a vector beyond float16.
+    With the input `queries`, the shard's generated queries, each passage is read with each of its queries; without,
+    a layout that reads queries reads the passage alone. See `embeddings` for the files. Raises InputError for a vector
+    that float16 cannot hold.
     """
     started = time.monotonic()
-    passages, model = inputs["passages"].path, inputs["model"]
-    queries = inputs["queries"].path if "queries" in inputs else None
+    settings, model = context.settings.encode, context.input("model")
+    passages, queries = context.input("passages").path, context.optional_input("queries")
     # A shard is empty where nothing of a corpus changed: the model need not be loaded then.
-    encoder = Encoder(model.path, settings.encode) if count_passages(passages) else None
+    encoder = Encoder(model.path, settings) if count_passages(passages) else None
     dim = encoder.dim if encoder else width(model.path)
-    with EmbeddingsWriter(output["embeddings"], dim, model.digest, queries is not None) as writer:
-        placer = Placer(writer, settings.encode.index_padding_views)
+    with EmbeddingsWriter(context.output("embeddings"), dim, model.digest, queries is not None) as writer:
+        placer = Placer(writer, settings.index_padding_views)
         if encoder:
-            _encode_shard(encoder, passages, queries, placer, tell)
-    tell.fact("passages", writer.passages)
-    tell.fact("views", writer.rows)
-    tell.fact("padding_views_left_out", placer.padding_left_out)
-    tell.metric("passages_per_second", writer.passages / (time.monotonic() - started))
+            _encode_shard(encoder, passages, queries and queries.path, placer, context.events)
+    context.events.fact("passages", writer.passages)
+    context.events.fact("views", writer.rows)
+    context.events.fact("padding_views_left_out", placer.padding_left_out)
+    context.events.metric("passages_per_second", writer.passages / (time.monotonic() - started))
 
 
-def _encode_shard(encoder: Encoder, shard: Path, queries: Path | None, placer: Placer, tell: Any) -> None:
+def _encode_shard(
+    encoder: Encoder, shard: Path, queries: Path | None, placer: Placer, events: Events
+) -> None:
     """Place the passages of `shard`, read with the queries of the folder `queries` if there is one; write their views."""
     passages = read_passages(shard)
     read_with = with_queries(passages, queries) if queries else zip(passages, repeat(()))
@@ -189,13 +193,15 @@ def _encode_shard(encoder: Encoder, shard: Path, queries: Path | None, placer: P
     total = count_passages(shard)
     for _, placement, vectors in encoder.passages(sequences):
         placer.writer.write_views(placement.passage, placement.row, vectors[placement.kept])
-        tell.progress(placer.writer.passages, total, "passages")
+        events.progress(placer.writer.passages, total, "passages")
 
 
-def encode_questions(model: Path, questions: Sequence[str], settings: Encode, tell: Any) -> np.ndarray:
+def encode_questions(model: Path, questions: Sequence[str], settings: Encode, events: Events) -> np.ndarray:
     """Vectors of `questions`, float32 [questions, dim], times the model's scale, in their order."""
     encoder = Encoder(model, settings, questions_only=True)
-    return encoder.question_vectors(questions, lambda done: tell.progress(done, len(questions), "questions"))
+    return encoder.question_vectors(
+        questions, lambda done: events.progress(done, len(questions), "questions")
+    )
 
 
 def weights_type(settings: Encode) -> torch.dtype:

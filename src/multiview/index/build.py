@@ -32,11 +32,13 @@ from multiview.index.approximate.kinds import EXACT
 from multiview.index.approximate.measuring import measure
 from multiview.index.stored_views import ViewBlocks
 from multiview.index.view_index import HEADER_FILE, INDEX_FILE, PASSAGES_FILE, QUERIES_FILE, ViewIndex
+from multiview.steps.context import StepContext
+from multiview.steps.events import Events
 
 HASHED_AT_ONCE = 1 << 16
 
 ApproximateBuilder = Callable[
-    [Sequence[ViewBlocks], Index, Callable[[np.ndarray], Any], Any], tuple[Any, dict[str, Any]]
+    [Sequence[ViewBlocks], Index, Callable[[np.ndarray], Any], Events], tuple[Any, dict[str, Any]]
 ]
 """Makes an approximate faiss index of views, as `approximate.building.build` does."""
 
@@ -55,7 +57,7 @@ class IndexContent:
     """The queries that each passage was read with, in `QUERIES_FIELD`; none for most architectures."""
 
 
-def build_index(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any) -> None:
+def build_index(context: StepContext) -> None:
     """Step: one inner-product index over the views of all shards, of the kind that `settings.index` asks for.
 
     `inputs["embeddings"]` are the shards' embeddings, in shard order, by the named `model`. See `write_index` for
@@ -63,14 +65,15 @@ def build_index(settings: Any, inputs: dict[str, Any], output: dict[str, Path], 
     `settings.encode` says, differ in width, share a passage, a block of views is damaged, or the kind does not
     suit them.
     """
-    shards = open_embeddings(inputs["embeddings"], inputs["model"].digest, settings.encode)
+    model = context.recorded_input("model").digest
+    shards = open_embeddings(context.list_input("embeddings"), model, context.settings.encode)
     queries = query_tables(shards) if all(shard.has_queries for shard in shards) else None
-    content = IndexContent(inputs["model"].digest, passage_table(shards), shards, queries)
-    write_index(output["index"], content, settings.index, build, tell)
+    content = IndexContent(model, passage_table(shards), shards, queries)
+    write_index(context.output("index"), content, context.settings.index, build, context.events)
 
 
 def write_index(
-    folder: Path, content: IndexContent, chosen: Index, build_approximate: ApproximateBuilder, tell: Any
+    folder: Path, content: IndexContent, chosen: Index, build_approximate: ApproximateBuilder, events: Events
 ) -> None:
     """Write an index into `folder`; `build_approximate` makes the faiss index where `chosen` is not exact.
 
@@ -91,11 +94,11 @@ def write_index(
         "views": sum(source.rows for source in content.views),
     }
     if chosen.kind == EXACT:
-        faiss_index = _build_exact(content.views, tell)
+        faiss_index = _build_exact(content.views, events)
     else:
         with (folder / VIEWS_FILE).open("wb") as file:
             faiss_index, about = build_approximate(
-                content.views, chosen, lambda block: file.write(block.data), tell
+                content.views, chosen, lambda block: file.write(block.data), events
             )
         header |= about
     faiss.write_index(faiss_index, str(folder / INDEX_FILE))
@@ -103,23 +106,23 @@ def write_index(
     if content.queries is not None:
         _write_queries(content.queries, passages.num_rows, folder / QUERIES_FILE)
     index = ViewIndex.from_parts(folder, faiss_index, passages, header)
-    tell.fact("build_seconds", round(time.perf_counter() - begun, 3))
-    measured = measure(index, chosen.measured, chosen.seed, tell)
+    events.fact("build_seconds", round(time.perf_counter() - begun, 3))
+    measured = measure(index, chosen.measured, chosen.seed, events)
     if not index.exact:
         header["measured"] = measured
     (folder / HEADER_FILE).write_text(json.dumps(header, indent=1, sort_keys=True) + "\n")
-    _report(header, (folder / INDEX_FILE).stat().st_size, tell)
+    _report(header, (folder / INDEX_FILE).stat().st_size, events)
 
 
-def _report(header: dict[str, Any], index_bytes: int, tell: Any) -> None:
+def _report(header: dict[str, Any], index_bytes: int, events: Events) -> None:
     for name in ("passages", "views", "dim"):
-        tell.fact(name, header[name])
+        events.fact(name, header[name])
     for name in (metric_names.DRIFT_ADDED, metric_names.DRIFT_ERROR):
         if header.get(name) is not None:
-            tell.metric(name, header[name])
-            tell.fact(name, header[name])
-    tell.metric("views_per_passage", header["views"] / header["passages"])
-    tell.metric(metric_names.BYTES_PER_PASSAGE, index_bytes / header["passages"])
+            events.metric(name, header[name])
+            events.fact(name, header[name])
+    events.metric("views_per_passage", header["views"] / header["passages"])
+    events.metric(metric_names.BYTES_PER_PASSAGE, index_bytes / header["passages"])
 
 
 def open_embeddings(staged: Sequence[Staged], model: str, encode: Encode) -> list[Embeddings]:
@@ -172,13 +175,13 @@ def query_tables(shards: Sequence[Embeddings]) -> Iterator[pa.Table]:
     return (shard.table.select(schema.names).cast(schema) for shard in shards)
 
 
-def _build_exact(sources: Sequence[ViewBlocks], tell: Any) -> Any:
+def _build_exact(sources: Sequence[ViewBlocks], events: Events) -> Any:
     total = sum(source.rows for source in sources)
     index: Any = faiss.IndexFlatIP(sources[0].dim)
     for source in sources:
         for block in source.read_blocks():
             index.add(block.astype(np.float32))
-            tell.progress(index.ntotal, total, "views")
+            events.progress(index.ntotal, total, "views")
     return index
 
 

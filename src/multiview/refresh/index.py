@@ -26,9 +26,11 @@ from multiview.lineage.ancestry import Ancestor
 from multiview.refresh.changes import CHANGES_FILE, KNOWN_BY
 from multiview.refresh.drift import Drift, drift, why_retrain
 from multiview.refresh.merged_corpus import ADDED_FILE, MergedCorpus, OldIndex
+from multiview.steps.context import StepContext
+from multiview.steps.events import Events
 
 
-def refresh_index(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any) -> None:
+def refresh_index(context: StepContext) -> None:
     """Step: the index of a new corpus, `passages`, from the passages of the `old` index that `changes` kept and the
     `embeddings` of the other passages, by `model`, one shard of the changes each.
 
@@ -41,32 +43,34 @@ def refresh_index(settings: Any, inputs: dict[str, Any], output: dict[str, Path]
     Raises InputError where the changes were found with other inputs, or the embeddings are not of the changed
     passages, in order, by this model.
     """
-    folder = output["index"]
-    shards = open_embeddings(inputs["embeddings"], inputs["model"].digest, settings.encode)
-    full = _check_changes(settings, inputs)
-    old_rows = pq.read_table(inputs["changes"].path / CHANGES_FILE)["old"].to_numpy()
-    _check_order(shards, inputs["changes"].path)
-    old = OldIndex.open(inputs["old"].path) if (old_rows >= 0).any() else None
+    folder = context.output("index")
+    shards = open_embeddings(
+        context.list_input("embeddings"), context.recorded_input("model").digest, context.settings.encode
+    )
+    full = _check_changes(context)
+    old_rows = pq.read_table(context.input("changes").path / CHANGES_FILE)["old"].to_numpy()
+    _check_order(shards, context.input("changes").path)
+    old = OldIndex.open(context.input("old").path) if (old_rows >= 0).any() else None
     corpus = MergedCorpus(old_rows, old, shards)
-    content = corpus.content(inputs["model"].digest)
-    rebuilt, edit = _rebuild_or_edit(corpus, full, settings, inputs)
-    write_index(folder, content, settings.index, edit or build, tell)
+    content = corpus.content(context.recorded_input("model").digest)
+    rebuilt, edit = _rebuild_or_edit(corpus, full, context)
+    write_index(folder, content, context.settings.index, edit or build, context.events)
     if edit:
         pq.write_table(pa.table({"added": corpus.added}), folder / ADDED_FILE)
-    tell.fact("rebuilt", rebuilt)
+    context.events.fact("rebuilt", rebuilt)
 
 
 def _rebuild_or_edit(
-    corpus: MergedCorpus, full: str, settings: Any, inputs: dict[str, Any]
+    corpus: MergedCorpus, full: str, context: StepContext
 ) -> tuple[str, ApproximateBuilder | None]:
     """Why an approximate index is built anew, or the builder that edits the old one into the new corpus's.
 
     `full` says why the whole corpus had to be encoded; empty where it had not.
     """
-    old, chosen = corpus.old, settings.index
+    old, chosen = corpus.old, context.settings.index
     if old is None:
         return full or "no passage of the old index is kept", None
-    if load_record(inputs["old"].address)[1].config.get("index", {}) != chosen.key_settings():
+    if load_record(context.input("old").address)[1].config.get("index", {}) != chosen.key_settings():
         return "other settings of index", None
     if chosen.kind == EXACT or not corpus.views.rows:  # no approximate index is built of no views
         return "", None
@@ -77,7 +81,7 @@ def _rebuild_or_edit(
     if old.header["sample"]:
         added = np.repeat(corpus.added, corpus.view_counts)
         found = drift(index, corpus.views, added, chosen.seed)
-        if reason := why_retrain(found, settings.refresh):
+        if reason := why_retrain(found, context.settings.refresh):
             return reason, None
     return "", _editing(index, corpus, old.header, found)
 
@@ -88,7 +92,7 @@ def _editing(
     """The builder that edits the old faiss `index` until it holds the new corpus's views; `found` is its drift."""
 
     def edit(
-        sources: Sequence[ViewBlocks], chosen: Index, keep: Callable[[np.ndarray], Any], tell: Any
+        sources: Sequence[ViewBlocks], chosen: Index, keep: Callable[[np.ndarray], Any], events: Events
     ) -> tuple[Any, dict[str, Any]]:
         views = corpus.views
         editing = Editing(index, corpus.moved_view_rows(), views.rows)
@@ -97,7 +101,7 @@ def _editing(
             keep(block)
             new = views.are_new(rows)
             editing.add(block[new].astype(np.float32), rows[new])
-            tell.progress(int(rows[-1]) + 1, views.rows, "views")
+            events.progress(int(rows[-1]) + 1, views.rows, "views")
         editing.finish()
         about = description(index, chosen, header["factory"], header["sample"])
         if found:
@@ -107,21 +111,26 @@ def _editing(
     return edit
 
 
-def _check_changes(settings: Any, inputs: dict[str, Any]) -> str:
+def _check_changes(context: StepContext) -> str:
     """Why the whole corpus had to be encoded, by the record of the changes; empty where it had not.
 
     Raises InputError where the changes were found with other inputs.
     """
-    changes = Ancestor.of(inputs["changes"])
+    staged = context.input("changes")
+    changes = Ancestor.of(staged)
     assert changes is not None, "staged inputs have an address"
-    record, address = changes.record, inputs["changes"].address
-    for name, given in (("index", "old"), ("model", "model"), ("passages", "passages")):
-        if record.inputs[name][0].digest != inputs[given].digest:
+    record, address = changes.record, staged.address
+    for name, given in (
+        ("index", context.input("old")),
+        ("model", context.recorded_input("model")),
+        ("passages", context.recorded_input("passages")),
+    ):
+        if record.inputs[name][0].digest != given.digest:
             raise InputError(
-                f"{address}: these changes were found with another {name} than {inputs[given].address}: run the step "
+                f"{address}: these changes were found with another {name} than {given.address}: run the step "
                 "changes with that one"
             )
-    if record.config.get("encode", {}) != settings.encode.key_settings():
+    if record.config.get("encode", {}) != context.settings.encode.key_settings():
         raise InputError(
             f"{address}: these changes were found for other settings of encode: give both the same"
         )

@@ -30,7 +30,7 @@ def first_views(subject: Subject) -> Findings:
     view_counts = [*range(1, min(summary.most, MOST + 1)), summary.most]
     for k in view_counts[:-1]:
         tops.append(search_views(subject.index, 0, k, subject.queries, depth).passages)
-        subject.tell.progress(k, summary.most, "first views")
+        subject.events.progress(k, summary.most, "first views")
     tops.append(subject.top.passages)
     holds = np.split(subject.answers_in(np.concatenate(tops, axis=1)), len(tops), axis=1)
     queries = subject.index.queries(np.unique(subject.gold[subject.gold >= 0]).tolist())

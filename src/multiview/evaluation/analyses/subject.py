@@ -20,6 +20,7 @@ from multiview.index.exact import TopPassages
 from multiview.index.indexed_passages import IndexedPassage, IndexedPassages, TextsById
 from multiview.model.layouts import Layout
 from multiview.negatives.filtering import answer_holding, positive_rows
+from multiview.steps.events import Events
 
 if TYPE_CHECKING:
     from multiview.encoding.encode import Encoder
@@ -74,7 +75,7 @@ class Subject:
     settings: Evaluation
     encode: Encode
     matching: Mode
-    tell: Any
+    events: Events
 
     @cached_property
     def encoder(self) -> Encoder:

@@ -9,6 +9,7 @@ import numpy as np
 
 from multiview import metric_names
 from multiview.index.stored_views import StoredViews, passages_of_views, sampled_rows
+from multiview.steps.events import Events
 
 if TYPE_CHECKING:
     from multiview.index.view_index import ViewIndex
@@ -20,7 +21,7 @@ RECALL_CUTS = (10, 100)
 """The k of the recall."""
 
 
-def measure(index: ViewIndex, views: int, seed: int, tell: Any) -> dict[str, Any]:
+def measure(index: ViewIndex, views: int, seed: int, events: Events) -> dict[str, Any]:
     """Ask `index` for that many random views as if they were questions; returns their number, and recall by metric's name.
 
     Reports the fact `questions_per_second`, with all views asked for at once, and the recall of an approximate
@@ -33,15 +34,15 @@ def measure(index: ViewIndex, views: int, seed: int, tell: Any) -> dict[str, Any
     queries = index.stored.read_rows(rows)
     begun = time.perf_counter()
     found = index.search(queries, max(RECALL_CUTS) + 1).passages
-    tell.fact("questions_per_second", round(len(rows) / (time.perf_counter() - begun), 1))
+    events.fact("questions_per_second", round(len(rows) / (time.perf_counter() - begun), 1))
     if index.exact:
         return {"views": len(rows)}
     best = exact_passages(index.stored, index.offsets, index.view_counts, queries, max(RECALL_CUTS) + 1)
     own = passages_of_views(rows, index.offsets)
-    return {"views": len(rows), **tell_recall(without(found, own), without(best, own), tell)}
+    return {"views": len(rows), **tell_recall(without(found, own), without(best, own), events)}
 
 
-def measure_questions(index: ViewIndex, queries: np.ndarray, found: np.ndarray, tell: Any) -> None:
+def measure_questions(index: ViewIndex, queries: np.ndarray, found: np.ndarray, events: Events) -> None:
     """Report the recall of an approximate index by questions [q, dim], for which it found passages [q, depth].
 
     As many questions are sampled as the index was measured by when it was built: each view is read once and scored
@@ -51,10 +52,10 @@ def measure_questions(index: ViewIndex, queries: np.ndarray, found: np.ndarray, 
     if len(sampled):
         depth = found.shape[1]
         best = exact_passages(index.stored, index.offsets, index.view_counts, queries[sampled], depth)
-        tell_recall(found[sampled], best, tell)
+        tell_recall(found[sampled], best, events)
 
 
-def tell_recall(found: np.ndarray, exact: np.ndarray, tell: Any) -> dict[str, float]:
+def tell_recall(found: np.ndarray, exact: np.ndarray, events: Events) -> dict[str, float]:
     """Report passage recall at those of `RECALL_CUTS` that the depth allows; returns it by metric's name."""
     recall = {
         metric_names.index_recall_at(k): passage_recall(found, exact, k)
@@ -62,7 +63,7 @@ def tell_recall(found: np.ndarray, exact: np.ndarray, tell: Any) -> dict[str, fl
         if k <= found.shape[1]
     }
     for name, value in recall.items():
-        tell.metric(name, value)
+        events.metric(name, value)
     return recall
 
 
