@@ -48,11 +48,12 @@ def search(
     debug: Debug = False,
 ) -> None:
     """Ask an index: passages, best first, with the snippet that matched."""
-    from multiview.cli.search import ask, index_address, questions_of
+    from multiview.cli.lookup import Lookup
+    from multiview.cli.search import ask, questions_of
 
     ask(
         questions_of(question, questions),
-        index_address(index, store, tracking_uri),
+        Lookup(store, tracking_uri).index(index),
         k,
         explain=explain,
         json=json,
@@ -83,10 +84,10 @@ def lineage(
     """What an artifact was made from: models, negatives, passages, settings, code, sources."""
     from multiview.cli.lineage import as_json, print_lineage, verified
     from multiview.cli.lineage import verify as verify_all
-    from multiview.cli.lookup import artifacts_named
+    from multiview.cli.lookup import Lookup
     from multiview.lineage.trace import trace
 
-    found = trace(artifacts_named(name, store, tracking_uri))
+    found = trace(Lookup(store, tracking_uri).artifacts(name))
     console, aside = Console(highlight=False), Console(stderr=True, highlight=False, soft_wrap=True)
     if not json:
         print_lineage(console, found)
@@ -117,14 +118,13 @@ def register(
 ) -> None:
     """Make an index a version of a registered model in MLflow, and aliases stand for it."""
     from multiview import tracking
-    from multiview.artifacts.store import open_store
-    from multiview.cli.search import index_address
+    from multiview.cli.lookup import Lookup
     from multiview.lineage.trace import reference_of
 
-    index = reference_of(index_address(name, store, tracking_uri))
-    uri = tracking_uri or tracking.tracking_uri(open_store(store))
+    lookup = Lookup(store, tracking_uri)
+    index = reference_of(lookup.index(name))
     model = model or tracking.model_name(index)
-    version = tracking.register(uri, index, model, alias or ())
+    version = tracking.register(lookup.tracking_uri, index, model, alias or ())
     for named in [f"models:/{model}/{version}", *(f"models:/{model}@{one}" for one in alias or ())]:
         print(named)
 

@@ -12,10 +12,6 @@ from pathlib import Path
 
 from rich.console import Console
 
-from multiview import names
-from multiview.artifacts.champions import address_of, current
-from multiview.artifacts.store import open_store
-from multiview.cli.run_indexes import choose, index_of_run, newest_index
 from multiview.errors import InputError
 
 AT_ONCE = 64
@@ -58,35 +54,6 @@ def _decoded(lines: Iterable[bytes], file: Path) -> Iterator[str]:
             raise InputError(f"--questions {file}, line {number}: not UTF-8; convert the file") from error
         if text:
             yield text
-
-
-def index_address(index: str | None, store: str, tracking_uri: str | None) -> str:
-    """The address that `--index` stands for: itself, a registered model's, that of a run or of a step in MLflow, or
-    that of the store's champion; without any, the champion's too, and where there is none the store's newest."""
-    if index is None or index == names.CHAMPION:
-        opened = open_store(store)
-        if (now := current(opened)) is not None:
-            return address_of(opened, now)
-        if index is not None:
-            raise InputError(f"store {opened.url} has no champion: run the pipeline refresh first")
-        return newest_index(opened)
-    if "/" in index and not index.startswith("models:"):
-        return index
-    opened = open_store(store)
-    if index in opened.folders(names.RUNS):
-        return index_of_run(opened, index)
-    from multiview import tracking  # three seconds, which other addresses need not wait for
-
-    uri = tracking_uri or tracking.tracking_uri(opened)
-    if index.startswith("models:"):
-        return tracking.registered_index(uri, index)
-    found = tracking.find_run(uri, index)
-    if found.step is not None and (own := found.steps[found.step].index):
-        return own.address
-    outputs = {
-        path: step.outputs[names.INDEX] for path, step in found.steps.items() if names.INDEX in step.outputs
-    }
-    return choose(index, {path: reference.address for path, reference in outputs.items()})
 
 
 def ask(

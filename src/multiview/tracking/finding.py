@@ -40,21 +40,17 @@ class TrackedRun:
     """The path of the step whose own MLflow id was asked for."""
 
 
-LOGGED_MODEL = re.compile(r"(models:/)?(?P<id>m-[0-9a-f]{32})")
-"""An MLflow id of a logged model, or its URI."""
+def logged_model(uri: str, model_id: str) -> Reference:
+    """Returns the artifact of the logged model with an MLflow id, `m-` and 32 digits.
 
-
-def logged_model(uri: str, model: str) -> Reference:
-    """The model artifact that a logged model stands for. Raises InputError if MLflow at `uri` has none."""
-    match = LOGGED_MODEL.fullmatch(model)
-    if match is None:
-        raise InputError(f"{model} is no logged model's id: give m- and 32 digits, as MLflow shows them")
+    Raises InputError if MLflow at `uri` has no such model, or it is not one of multiview's.
+    """
     if database(uri) == "absent":
         raise InputError(f"there is no MLflow database at {uri}: give --tracking-uri or --store")
     with explained(uri):
-        tags = connect(uri).get_logged_model(match["id"]).tags
+        tags = connect(uri).get_logged_model(model_id).tags
     if not {names.TAG_ADDRESS, names.TAG_SHA256} <= set(tags):
-        raise InputError(f"logged model {match['id']} is not one of multiview's")
+        raise InputError(f"logged model {model_id} is not one of multiview's")
     return Reference(address=tags[names.TAG_ADDRESS], digest=tags[names.TAG_SHA256])
 
 
