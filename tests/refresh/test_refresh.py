@@ -274,7 +274,7 @@ def test_what_is_collected_is_missed_by_nobody(world: World) -> None:
     world.refresh()
     champion = current(world.store)
     assert champion is not None
-    found = list(garbage.garbage(world.store, garbage.kept(world.store, 0, champions=1), 0))
+    found = list(garbage.collectable(world.store, garbage.referenced(world.store, 0, champions=1), 0))
     for one in found:
         garbage.remove(world.store, one)
     gone = {one.what for one in found}
