@@ -74,7 +74,7 @@ def collecting_of_embeddings(world: World) -> None:
     found = list(garbage.collectable(world.store, garbage.referenced(world.store, 0, champions=1), 0))
     for one in found:
         garbage.remove(world.store, one)
-    assert names.EMBEDDINGS in {one.what for one in found}
+    assert names.EMBEDDINGS in {piece.kind for piece in found}
 
 
 def test_a_refresh_trains_no_generator(world: World) -> None:

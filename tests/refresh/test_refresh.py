@@ -277,7 +277,7 @@ def test_what_is_collected_is_missed_by_nobody(world: World) -> None:
     found = list(garbage.collectable(world.store, garbage.referenced(world.store, 0, champions=1), 0))
     for one in found:
         garbage.remove(world.store, one)
-    gone = {one.what for one in found}
+    gone = {piece.kind for piece in found}
     assert gone == {names.CHANGES, names.EMBEDDINGS, names.INDEX}
     assert world.store.folders(names.INDEX) == sorted(
         {one.path.split("/")[1] for one in found if one.what == names.INDEX}

@@ -13,6 +13,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from multiview.artifacts.record import Record
+from multiview.cli.settings import flattened
 from multiview.errors import InputError
 from multiview.lineage.trace import Input, Lineage, Node, flaws
 
@@ -101,7 +102,8 @@ def _details(record: Record) -> list[Text]:
     code = _code(record.environment)
     step = f"{record.step} {record.step_version}, {created}, {record.seconds:.1f} s"
     lines = [Text(f"{step}{', by ' if code else ''}{', '.join(code)}", "dim")]
-    if settings := _settings(record.config):
+    if record.config:
+        settings = (f"{name}={value}" for name, value in flattened(record.config))
         lines.append(Text(", ".join(settings), "cyan"))
     lines += [Text(line, "green") for line in _sources(record.sources)]
     return lines
@@ -125,18 +127,6 @@ def _image(name: str) -> str:
     """An image's name without its registry, the digest shortened."""
     image, _, digest = name.rsplit("/", 1)[-1].partition("@sha256:")
     return f"{image}@{digest[:SHORT]}" if digest else image
-
-
-def _settings(config: Mapping[str, Any], prefix: str = "") -> list[str]:
-    """`encode.batch_tokens=512` for each setting in a nested config."""
-    settings = []
-    for name, value in config.items():
-        if isinstance(value, dict):
-            settings += _settings(value, f"{prefix}{name}.")
-        else:
-            text = value if isinstance(value, str) else json.dumps(value)
-            settings.append(f"{prefix}{name}={text}")
-    return settings
 
 
 def _sources(sources: Mapping[str, Any]) -> list[str]:

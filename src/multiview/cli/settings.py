@@ -144,7 +144,7 @@ def _print_setting(console: Console, setting: Setting) -> None:
         console.print(Text("    ").append_text(about))
 
 
-def flattened(overrides: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+def flattened(overrides: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, str]]:
     """Yields nested overrides as (dotted name, value); each system of a comparison stays whole."""
     for name, value in overrides.items():
         if isinstance(value, Mapping) and value and prefix != "comparison.systems.":
@@ -204,7 +204,7 @@ def _bounds(field: FieldInfo | None) -> str:
     )
 
 
-def _listed(overrides: Mapping[str, Any]) -> str:
+def _listed(overrides: Mapping[str, object]) -> str:
     return ", ".join(f"`{name}={value}`" for name, value in flattened(overrides)) or "none of its own"
 
 
