@@ -24,8 +24,8 @@ from multiview.cli.lookup import (
 from multiview.errors import InputError
 from multiview.steps.runs import Run, StepState
 from multiview.tracking import RegisteredModel, TrackedRun, TrackedStep
-from tests.refresh.crowned import champion
-from tests.servers import new_database
+from tests.fixtures.champions import champion
+from tests.fixtures.servers import new_database
 
 MODEL = "m-" + "0123456789abcdef" * 2
 

@@ -19,10 +19,10 @@ from multiview.errors import InputError
 from multiview.lineage import garbage
 from multiview.lineage.trace import flaws, trace
 from pipelines.plans.plan import Plan
-from tests.pipelines.inprocess import Records, run_plan
-from tests.refresh.pipeline import World
-from tests.report.reading import read
-from tests.tiny import tiny_bert
+from tests.fixtures.changing_corpus import World
+from tests.fixtures.inprocess import Records, run_plan
+from tests.fixtures.page_tree import read
+from tests.fixtures.tiny import tiny_bert
 
 
 @pytest.fixture(scope="module")
@@ -280,7 +280,7 @@ def test_what_is_collected_is_missed_by_nobody(world: World) -> None:
     gone = {piece.kind for piece in found}
     assert gone == {names.CHANGES, names.EMBEDDINGS, names.INDEX}
     assert world.store.folders(names.INDEX) == sorted(
-        {one.path.split("/")[1] for one in found if one.what == names.INDEX}
+        {piece.path.split("/")[1] for piece in found if piece.kind == names.INDEX}
         | {champion.index.address.split("/")[-1]}
     )
     assert [hit.id for hit in load(champion.index.address).search(["What ran past the old castle?"], 3)[0]]

@@ -16,7 +16,7 @@ from multiview.cli.lookup import Lookup
 from multiview.errors import InputError
 from multiview.steps.runs import Run, StepState, write_run, write_state
 from multiview.tracking import RegisteredModel
-from tests.servers import new_database
+from tests.fixtures.servers import new_database
 
 
 def publish(store: LocalStore, kind: str, key: str, inputs: dict | None = None, **more) -> Reference:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from multiview import environment
 from multiview.cli.options import Debug, Preset, Settings, StoreUrl, TrackingUri
 
 
@@ -15,7 +16,7 @@ def search(
     index: Annotated[
         str | None,
         typer.Option(
-            envvar="MULTIVIEW_INDEX",
+            envvar=environment.INDEX,
             help="An index's address, models:/NAME@ALIAS, a run's id, or champion. Default: the store's champion, or "
             "where there is none, the index of the newest finished run.",
         ),

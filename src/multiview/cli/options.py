@@ -7,9 +7,11 @@ from typing import Annotated
 import typer
 from typer.models import OptionInfo
 
+from multiview import environment
+
 
 def _store(description: str) -> OptionInfo:
-    return typer.Option("--store", envvar="MULTIVIEW_STORE", help=description)
+    return typer.Option("--store", envvar=environment.STORE, help=description)
 
 
 StoreUrl = Annotated[str, _store("Local folder, or gs:// or s3:// URL, of the artifacts.")]
@@ -24,7 +26,7 @@ TrackingUri = Annotated[
     str | None,
     typer.Option(
         "--tracking-uri",
-        envvar="MLFLOW_TRACKING_URI",
+        envvar=environment.MLFLOW_TRACKING_URI,
         help="URI of MLflow; default: mlflow.db in a local store, else in the current folder.",
     ),
 ]
