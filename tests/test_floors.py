@@ -1,0 +1,189 @@
+"""Who imports whom: no circles, and each room stands on a floor and looks only downwards.
+
+Every import counts: at the top of a module, inside a function, and under `TYPE_CHECKING`. The table of steps
+names its functions by strings ("multiview.index.build:build_index"): in this way the engine starts what
+lies above it without knowing it.
+"""
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+FLOORS = [
+    "multiview.errors  multiview.names  multiview.environment  multiview.metric_names",
+    "multiview.config",
+    "multiview.artifacts",
+    "multiview.steps",
+    "multiview.lineage",
+    "multiview.data",
+    "multiview.model",
+    "multiview.encoding",
+    "multiview.index",
+    "multiview.negatives",
+    "multiview.training",
+    "multiview.generation",
+    "multiview.evaluation",
+    "multiview.refresh",
+    "multiview.tracking",
+    "multiview.report",
+    "multiview.serving",
+    "multiview",
+    "multiview.kubeflow",
+    "multiview.cli",
+    "components",
+    "pipelines",
+]
+"""The house from the ground up. A room imports rooms of lower floors, and none of its own floor.
+
+A room is a package or a module right below `multiview`; `multiview` itself is its `__init__`.
+What a room is for, its docstring says.
+"""
+
+ONLY_IN = {
+    "mlflow": ["multiview.tracking"],
+    "kfp": ["components", "pipelines"],
+    "kfp_kubernetes": ["components", "pipelines"],
+}
+"""Libraries that only these rooms import."""
+
+LOOSE = 6
+"""So many modules lie right below `multiview` at most, its `__init__` among them."""
+
+
+class Import(NamedTuple):
+    importer: str
+    imported: str
+    line: int
+
+
+def module_paths() -> dict[str, Path]:
+    """The modules of the library, the components and the pipelines, by their dotted names."""
+    roots = {ROOT / "src": "multiview", ROOT: "components"}, {ROOT: "pipelines"}
+    paths = {}
+    for root, package in (item for packages in roots for item in packages.items()):
+        for path in sorted((root / package).rglob("*.py")):
+            parts = path.relative_to(root).with_suffix("").parts
+            paths[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return paths
+
+
+def named_modules(tree: ast.AST, package: str) -> Iterator[tuple[list[str], int]]:
+    """For each import: the names that it may load, longest first, and its line.
+
+    `from a import b` loads the module a.b where there is one, else a. `import_module("a.b")` counts too.
+    """
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield [alias.name], node.lineno
+        elif isinstance(node, ast.ImportFrom):
+            above = package.split(".")[: -(node.level - 1) or None] if node.level else []
+            base = ".".join([*above, *filter(None, [node.module])])
+            for alias in node.names:
+                yield [f"{base}.{alias.name}", base], node.lineno
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+            if isinstance(node.args[0], ast.Constant):
+                yield [node.args[0].value], node.lineno
+
+
+def imports_of(importer: str, path: Path, modules: dict[str, Path]) -> Iterator[Import]:
+    """What a module imports: modules of this repository, and other libraries by their first name."""
+    package = importer if path.name == "__init__.py" else importer.rpartition(".")[0]
+    for names, line in named_modules(ast.parse(path.read_text()), package):
+        known = next((name for name in names if name in modules), None)
+        yield Import(importer, known or names[-1].partition(".")[0], line)
+
+
+@pytest.fixture(scope="module")
+def modules() -> dict[str, Path]:
+    return module_paths()
+
+
+@pytest.fixture(scope="module")
+def imports(modules: dict[str, Path]) -> list[Import]:
+    return [found for name, path in modules.items() for found in imports_of(name, path, modules)]
+
+
+def room(module: str) -> str:
+    """The room that a module lies in: what is right below `multiview`, and elsewhere the top package."""
+    parts = module.split(".")
+    return ".".join(parts[: 2 if parts[0] == "multiview" else 1])
+
+
+def circle(graph: dict[str, set[str]]) -> list[str]:
+    """One circle of a graph, its first node again at the end; empty where there is none."""
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return error.args[1]
+    return []
+
+
+def packages_above(module: str) -> list[str]:
+    parts = module.split(".")
+    return [".".join(parts[:length]) for length in range(1, len(parts))]
+
+
+def module_graph(imports: list[Import], modules: dict[str, Path]) -> dict[str, set[str]]:
+    """What each module's import executes: the module named, and the `__init__` of each package above it.
+
+    Not of the importer's own packages, which are being imported already.
+    """
+    graph = defaultdict(set)
+    for importer, imported, _ in imports:
+        if imported in modules:
+            graph[importer] |= {imported, *packages_above(imported)} - {importer, *packages_above(importer)}
+    return graph
+
+
+def test_no_modules_import_each_other_in_a_circle(imports, modules):
+    assert not circle(module_graph(imports, modules))
+
+
+def test_no_rooms_import_each_other_in_a_circle(imports, modules):
+    graph = defaultdict(set)
+    for importer, imported, _ in imports:
+        if imported in modules and room(imported) != room(importer):
+            graph[room(importer)].add(room(imported))
+    assert not circle(graph)
+
+
+def floor_of() -> dict[str, int]:
+    return {name: floor for floor, names in enumerate(FLOORS) for name in names.split()}
+
+
+def wrong_way(imports: list[Import], modules: dict[str, Path]) -> list[str]:
+    """Imports of a room that is not below, a line each."""
+    floors = floor_of()
+    return [
+        f"{modules[importer].relative_to(ROOT)}:{line} imports {imported}"
+        for importer, imported, line in imports
+        if imported in modules
+        and room(imported) != room(importer)
+        and floors[room(imported)] >= floors[room(importer)]
+    ]
+
+
+def test_rooms_import_only_rooms_of_lower_floors(imports, modules):
+    assert not wrong_way(imports, modules)
+
+
+def test_every_room_has_its_floor(modules):
+    assert sorted({room(module) for module in modules}) == sorted(floor_of())
+
+
+@pytest.mark.parametrize("library", ONLY_IN)
+def test_a_library_is_imported_only_in_its_rooms(library, imports):
+    rooms = {room(importer) for importer, imported, _ in imports if imported == library}
+    assert rooms <= set(ONLY_IN[library])
+
+
+def test_few_modules_lie_loose(modules):
+    assert len([path for path in modules.values() if path.parent == ROOT / "src" / "multiview"]) <= LOOSE
