@@ -7,7 +7,7 @@ lies above it without knowing it.
 
 import ast
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import NamedTuple
@@ -65,11 +65,10 @@ class Import(NamedTuple):
 
 def module_paths() -> dict[str, Path]:
     """The modules of the library, the components and the pipelines, by their dotted names."""
-    roots = {ROOT / "src": "multiview", ROOT: "components"}, {ROOT: "pipelines"}
     paths = {}
-    for root, package in (item for packages in roots for item in packages.items()):
-        for path in sorted((root / package).rglob("*.py")):
-            parts = path.relative_to(root).with_suffix("").parts
+    for package in (ROOT / "src" / "multiview", ROOT / "components", ROOT / "pipelines"):
+        for path in sorted(package.rglob("*.py")):
+            parts = path.relative_to(package.parent).with_suffix("").parts
             paths[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
     return paths
 
@@ -89,16 +88,41 @@ def named_modules(tree: ast.AST, package: str) -> Iterator[tuple[list[str], int]
             for alias in node.names:
                 yield [f"{base}.{alias.name}", base], node.lineno
         elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
-            if isinstance(node.args[0], ast.Constant):
-                yield [node.args[0].value], node.lineno
+            for literal in (argument for argument in node.args if isinstance(argument, ast.Constant)):
+                yield [str(literal.value)], node.lineno
 
 
-def imports_of(importer: str, path: Path, modules: dict[str, Path]) -> Iterator[Import]:
+def imports_of(importer: str, path: Path, modules: Collection[str]) -> Iterator[Import]:
     """What a module imports: modules of this repository, and other libraries by their first name."""
     package = importer if path.name == "__init__.py" else importer.rpartition(".")[0]
     for names, line in named_modules(ast.parse(path.read_text()), package):
         known = next((name for name in names if name in modules), None)
         yield Import(importer, known or names[-1].partition(".")[0], line)
+
+
+EVERY_WAY = """
+import a.b
+from a import b
+from a.b import function
+from . import sibling
+from ..c import function
+"multiview.index.build:build_index"
+if TYPE_CHECKING:
+    from a import kind
+def lazily():
+    import numpy.linalg
+    importlib.import_module("a.b")
+    importlib.import_module(name)
+"""
+
+
+def test_imports_are_found_wherever_they_stand(tmp_path):
+    names = ["a", "a.b", "here", "here.room", "here.room.sibling", "here.c"]
+    path = tmp_path / "module.py"
+    path.write_text(EVERY_WAY)
+    found = imports_of("here.room.module", path, names)
+    expected = ["a.b", "a.b", "a.b", "here.room.sibling", "here.c", "a", "numpy", "a.b"]
+    assert [each.imported for each in sorted(found, key=lambda each: each.line)] == expected
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +146,7 @@ def circle(graph: dict[str, set[str]]) -> list[str]:
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
-        return error.args[1]
+        return error.args[1][::-1]
     return []
 
 
@@ -144,7 +168,8 @@ def module_graph(imports: list[Import], modules: dict[str, Path]) -> dict[str, s
 
 
 def test_no_modules_import_each_other_in_a_circle(imports, modules):
-    assert not circle(module_graph(imports, modules))
+    found = circle(module_graph(imports, modules))
+    assert not found, " -> ".join(found)
 
 
 def test_no_rooms_import_each_other_in_a_circle(imports, modules):
@@ -152,7 +177,8 @@ def test_no_rooms_import_each_other_in_a_circle(imports, modules):
     for importer, imported, _ in imports:
         if imported in modules and room(imported) != room(importer):
             graph[room(importer)].add(room(imported))
-    assert not circle(graph)
+    found = circle(graph)
+    assert not found, " -> ".join(found)
 
 
 def floor_of() -> dict[str, int]:
@@ -162,17 +188,19 @@ def floor_of() -> dict[str, int]:
 def wrong_way(imports: list[Import], modules: dict[str, Path]) -> list[str]:
     """Imports of a room that is not below, a line each."""
     floors = floor_of()
-    return [
+    lines = (
         f"{modules[importer].relative_to(ROOT)}:{line} imports {imported}"
         for importer, imported, line in imports
         if imported in modules
         and room(imported) != room(importer)
         and floors[room(imported)] >= floors[room(importer)]
-    ]
+    )
+    return list(dict.fromkeys(lines))
 
 
 def test_rooms_import_only_rooms_of_lower_floors(imports, modules):
-    assert not wrong_way(imports, modules)
+    found = wrong_way(imports, modules)
+    assert not found, "\n".join(found)
 
 
 def test_every_room_has_its_floor(modules):
