@@ -16,6 +16,7 @@ import time
 import tomllib
 import venv
 import zipfile
+from collections.abc import Iterator
 from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import NamedTuple
@@ -35,7 +36,7 @@ from tests.pipelines.world import ROOT
 from tests.test_floors import imports_of, module_paths
 from tests.tiny import tiny_bert
 
-PIP = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+PIP = [sys.executable, "-m", "pip", "-qq", "--disable-pip-version-check"]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 QUESTIONS = ["What goods made Marohaven wealthy?", "Which stream runs past Briolbrook?"]
 
@@ -92,7 +93,7 @@ class Environment(NamedTuple):
         return Path(sysconfig.get_path("purelib", "venv", {"base": base, "platbase": base}))
 
     def pip(self, *words: str) -> bool:
-        """Whether pip succeeds in the environment, told with the pip of this one."""
+        """Whether this environment's pip could install the words there."""
         return not subprocess.run([*PIP, "--python", str(self.home / "venv"), "install", *words]).returncode
 
     def run(self, program: str, *words: str, status: int = 0, **variables: str) -> str:
@@ -129,7 +130,7 @@ def install_all(environment: Environment, wheel: Path) -> None:
 
 
 @pytest.fixture(scope="module", params=["linked", pytest.param("whole", marks=pytest.mark.acceptance)])
-def environment(request, wheel, tmp_path_factory) -> Environment:
+def environment(request, wheel, tmp_path_factory) -> Iterator[Environment]:
     made = Environment(tmp_path_factory.mktemp(request.param))
     venv.create(made.home / "venv", symlinks=True)
     if request.param == "whole":
@@ -138,7 +139,8 @@ def environment(request, wheel, tmp_path_factory) -> Environment:
         assert made.pip("--no-deps", str(wheel))
         # Of a path in such a file, Python reads no further such files: the checkout is installed by one.
         (made.packages / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
-    return made
+    yield made
+    shutil.rmtree(made.home / "venv")  # with all dependencies, a gigabyte
 
 
 @pytest.fixture(scope="module")
