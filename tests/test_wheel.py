@@ -140,7 +140,7 @@ def environment(request, wheel, tmp_path_factory) -> Iterator[Environment]:
         # Of a path in such a file, Python reads no further such files: the checkout is installed by one.
         (made.packages / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
     yield made
-    shutil.rmtree(made.home / "venv")  # with all dependencies, a gigabyte
+    shutil.rmtree(made.home / "venv")  # with all dependencies, two gigabytes
 
 
 @pytest.fixture(scope="module")
