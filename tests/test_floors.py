@@ -5,16 +5,14 @@ names its functions by strings ("multiview.index.build:build_index"): in this wa
 lies above it without knowing it.
 """
 
-import ast
 from collections import defaultdict
-from collections.abc import Collection, Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
+from tests.fixtures.imports import Import, imports_of, module_paths
+from tests.fixtures.project import ROOT
 
 FLOORS = [
     "multiview.errors  multiview.names  multiview.environment  multiview.metric_names",
@@ -55,49 +53,6 @@ ONLY_IN = {
 
 LOOSE = 6
 """So many modules lie right below `multiview` at most, its `__init__` among them."""
-
-
-class Import(NamedTuple):
-    importer: str
-    imported: str
-    line: int
-
-
-def module_paths() -> dict[str, Path]:
-    """The modules of the library, the components and the pipelines, by their dotted names."""
-    paths = {}
-    for package in (ROOT / "src" / "multiview", ROOT / "components", ROOT / "pipelines"):
-        for path in sorted(package.rglob("*.py")):
-            parts = path.relative_to(package.parent).with_suffix("").parts
-            paths[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
-    return paths
-
-
-def named_modules(tree: ast.AST, package: str) -> Iterator[tuple[list[str], int]]:
-    """For each import: the names that it may load, longest first, and its line.
-
-    `from a import b` loads the module a.b where there is one, else a. `import_module("a.b")` counts too.
-    """
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield [alias.name], node.lineno
-        elif isinstance(node, ast.ImportFrom):
-            above = package.split(".")[: -(node.level - 1) or None] if node.level else []
-            base = ".".join([*above, *filter(None, [node.module])])
-            for alias in node.names:
-                yield [f"{base}.{alias.name}", base], node.lineno
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
-            for literal in (argument for argument in node.args if isinstance(argument, ast.Constant)):
-                yield [str(literal.value)], node.lineno
-
-
-def imports_of(importer: str, path: Path, modules: Collection[str]) -> Iterator[Import]:
-    """What a module imports: modules of this repository, and other libraries by their first name."""
-    package = importer if path.name == "__init__.py" else importer.rpartition(".")[0]
-    for names, line in named_modules(ast.parse(path.read_text()), package):
-        known = next((name for name in names if name in modules), None)
-        yield Import(importer, known or names[-1].partition(".")[0], line)
 
 
 EVERY_WAY = """

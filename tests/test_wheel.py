@@ -31,10 +31,10 @@ from multiview.config.overrides import gather
 from multiview.data.punkt import data_folder
 from multiview.errors import InputError
 from pipelines.plans.training import training
-from tests.pipelines.inprocess import run_plan
-from tests.pipelines.world import ROOT
-from tests.test_floors import imports_of, module_paths
-from tests.tiny import tiny_bert
+from tests.fixtures.imports import imports_of, module_paths
+from tests.fixtures.inprocess import run_plan
+from tests.fixtures.project import ROOT
+from tests.fixtures.tiny import tiny_bert
 
 PIP = [sys.executable, "-m", "pip", "-qq", "--disable-pip-version-check"]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
