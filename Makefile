@@ -47,7 +47,7 @@ acceptance: setup
 
 # The part of `acceptance` that builds the images and runs a pipeline with every step in its own container.
 containers: setup
-	$(BIN)/python -m pytest -m acceptance -s tests/containers
+	$(BIN)/python -m pytest -m acceptance -s tests/images
 
 # Kinds of index side by side (docs/index.md). BENCH takes its options.
 bench-index: $(VENV)/ready
@@ -77,7 +77,7 @@ docs: setup
 # What tests hold: compiled pipelines, defaults, outputs. Look at the difference before committing it.
 golden: setup
 	$(BIN)/python -m pipelines compile --out tests/pipelines/golden
-	$(BIN)/python -m tests.test_config
+	$(BIN)/python -m tests.config.test_config
 	$(BIN)/python -m tests.pipelines.test_outputs
 	$(BIN)/python -m tests.manifests.built
 

@@ -16,8 +16,9 @@ from multiview.config.overrides import Overrides, validate
 from multiview.errors import InputError
 from multiview.evaluation.compare import SEEDS_TABLE_FILE
 from multiview.evaluation.tables import baseline_of
-from multiview.steps.execution import find_records
 from multiview.steps.runs import StepState
+from multiview.steps.step import key_settings
+from multiview.steps.work import Work
 from pipelines.plans.plan import Node, Output, Plan
 from pipelines.plans.study import Study
 
@@ -45,8 +46,8 @@ def _prospects(plan: Plan, store: Store, made: set[str]) -> Iterator[Prospect]:
         identities[path] = _identity(node, identities, sources.get(path))
         inputs = [_inputs(node, records, store, shard) for shard in node.shards or ("",)]
         found = [
-            find_records(store, node.step, node.config, given) if given is not None else None
-            for given in inputs
+            _find(Work.resolve(node.step, node.config, read, store), store) if read is not None else None
+            for read in inputs
         ]
         if all(found):
             records[path] = [each for each in found if each]
@@ -55,14 +56,19 @@ def _prospects(plan: Plan, store: Store, made: set[str]) -> Iterator[Prospect]:
         made.add(identities[path])
 
 
+def _find(work: Work, store: Store) -> dict[str, Record] | None:
+    """The records of a step's outputs by kind; None where one is missing."""
+    records = work.find(store)
+    return records if len(records) == len(work.step.outputs) else None
+
+
 def _identity(node: Node, identities: Mapping[str, str], sources: Any) -> str:
     """What decides a step's output before its inputs exist: equal for two rows that share it."""
     inputs = [
         [name, source.digest if isinstance(source, Reference) else [identities[source.path], source.kind]]
         for name, source in node.sources()
     ]
-    sections = vars(node.step.parse(node.config)).items()
-    settings = {name: section.key_settings() for name, section in sections}
+    settings = key_settings(node.step.parse(node.config))
     identity = canonical_json([node.step.name, settings, inputs, list(node.shards), sources])
     return hashlib.sha256(identity.encode()).hexdigest()
 
@@ -82,7 +88,7 @@ def _inputs(
             else:
                 listed.append(source)
         found[name] = listed if isinstance(value, list) else listed[0]
-        if shard and name in node.step.by_shard:
+        if shard and name in node.step.sharded_inputs:
             found[name] = found[name].model_copy(update={"file": f"{shard}.parquet"})
     return found
 

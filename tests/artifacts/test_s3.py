@@ -1,4 +1,4 @@
-"""The store on `s3://`: what tests/pipelines/test_bucket.py shows of `gs://`, against a server of S3's protocol."""
+"""The store on `s3://`: what tests/artifacts/test_gs.py shows of `gs://`, against a server of S3's protocol."""
 
 import json
 import os
@@ -10,10 +10,10 @@ import pytest
 
 from multiview.artifacts.store import open_store
 from multiview.errors import InputError
-from tests.bucket import Asked, free_port
-from tests.pipelines import test_bucket as of_gs
-from tests.pipelines.world import ROOT, World
-from tests.s3 import CREDENTIALS, s3_server
+from tests.artifacts import test_gs as of_gs
+from tests.fixtures.bucket import Asked, free_port
+from tests.fixtures.project import ROOT, World
+from tests.fixtures.s3 import CREDENTIALS, s3_server
 
 
 @pytest.fixture(scope="module")

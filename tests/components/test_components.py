@@ -34,10 +34,10 @@ def test_every_step_has_exactly_one_component():
 def test_a_component_has_the_inputs_and_outputs_that_its_step_declares(name):
     step, spec = STEPS[name], COMPONENTS[name].component_spec
     assert spec.inputs is not None and spec.outputs is not None
-    shard = ["shard"] if step.shards else []
+    shard = ["shard"] if step.sharded else []
     assert sorted(spec.inputs) == sorted(["run", "path", "config", *shard, *step.inputs])
-    assert sorted(spec.outputs) == sorted([*step.outputs, *step.hands_on, "Output"])
-    assert {name for name in step.inputs if spec.inputs[name].type == "List[String]"} == set(step.lists)
+    assert sorted(spec.outputs) == sorted([*step.outputs, *step.forwards, "Output"])
+    assert {name for name in step.inputs if spec.inputs[name].type == "List[String]"} == set(step.list_inputs)
 
 
 @pytest.mark.parametrize("name", STEPS)
@@ -58,7 +58,7 @@ def artifact_type(kind: str) -> str:
 def test_an_output_has_the_type_of_its_kind(name):
     step, outputs = STEPS[name], COMPONENTS[name].component_spec.outputs
     assert outputs is not None
-    for output in (*step.outputs, *step.hands_on):
+    for output in (*step.outputs, *step.forwards):
         assert outputs[output].type == artifact_type(output), output
 
 

@@ -12,8 +12,8 @@ from multiview.cli.app import app, run_app
 from multiview.config import Config
 from multiview.config.overrides import gather, validate
 from multiview.data.inspection import Lengths, inspect, uses_of
-from tests.data.reading import beir, biencoder, marco, put
-from tests.data.small import Done, passage_rows, question_rows, settings, small_files, write
+from tests.fixtures.format_files import beir, biencoder, marco, put
+from tests.fixtures.split_run import Done, passage_rows, question_rows, settings, small_files, write
 
 
 def inspected(*words: str, capsys, monkeypatch, status: int = 0) -> str:

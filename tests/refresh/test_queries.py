@@ -11,8 +11,8 @@ from multiview.artifacts.champions import current
 from multiview.config.overrides import merge
 from multiview.errors import InputError
 from multiview.lineage import garbage
-from tests.refresh.pipeline import World
-from tests.tiny import tiny_t5
+from tests.fixtures.changing_corpus import World
+from tests.fixtures.tiny import tiny_t5
 
 
 @pytest.fixture

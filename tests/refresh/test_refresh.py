@@ -20,10 +20,10 @@ from multiview.lineage import garbage
 from multiview.lineage.trace import flaws, trace
 from multiview.model.systems import resolve
 from pipelines.plans.plan import Plan
-from tests.pipelines.inprocess import Records, run_plan
-from tests.refresh.pipeline import World
-from tests.report.reading import read
-from tests.tiny import tiny_bert
+from tests.fixtures.changing_corpus import World
+from tests.fixtures.inprocess import Records, run_plan
+from tests.fixtures.page_tree import read
+from tests.fixtures.tiny import tiny_bert
 
 
 @pytest.fixture(scope="module")

@@ -13,9 +13,9 @@ from multiview import names
 from multiview.errors import InputError
 from multiview.evaluation.trec import read_qrels, read_run
 from multiview.kubeflow.component import execute
-from tests.report.hostile import HOSTILE, hostile_world
-from tests.report.reading import Element, read
-from tests.report.world import AT, PASSAGES, QUESTIONS, World
+from tests.fixtures.compared_systems import AT, PASSAGES, QUESTIONS, World
+from tests.fixtures.hostile_texts import HOSTILE, hostile_world
+from tests.fixtures.page_tree import Element, read
 
 
 @pytest.fixture(scope="module")

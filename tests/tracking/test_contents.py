@@ -11,8 +11,8 @@ from multiview import tracking
 from multiview.artifacts.attempt import Attempt
 from multiview.errors import InputError
 from multiview.tracking import contents
-from tests.servers import new_database
-from tests.tracking.world import World
+from tests.fixtures.reported_run import World
+from tests.fixtures.servers import new_database
 
 
 def test_a_run_is_a_parent_and_each_step_a_child(expected):

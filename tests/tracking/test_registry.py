@@ -14,7 +14,7 @@ from multiview.artifacts.store import LocalStore
 from multiview.cli import app, search
 from multiview.errors import InputError
 from multiview.steps.runs import Run, StepState, write_run, write_state
-from tests.servers import new_database
+from tests.fixtures.servers import new_database
 
 
 def publish(store: LocalStore, kind: str, key: str, inputs: dict | None = None, **more) -> Reference:

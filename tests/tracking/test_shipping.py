@@ -14,9 +14,9 @@ from multiview.artifacts.store import LocalStore, Store
 from multiview.errors import InputError
 from multiview.steps.events import EventLog
 from multiview.tracking import live, shipping
-from tests.servers import mlflow_server, new_database
+from tests.fixtures.reported_run import World
+from tests.fixtures.servers import mlflow_server, new_database
 from tests.tracking.test_registry import tell_index
-from tests.tracking.world import World
 
 
 def test_shipping_again_says_that_there_is_nothing_new(tmp_path, uri, expected):

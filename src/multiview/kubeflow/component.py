@@ -8,15 +8,17 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from multiview import environment
 from multiview.artifacts.record import Record, Reference, load_record
 from multiview.artifacts.staging import stage
 from multiview.artifacts.store import Store, open_store
 from multiview.errors import InputError
-from multiview.steps.execution import DRIVER_LOCK, run_step, watch_driver
+from multiview.steps.execution import run_step, watch_driver
+from multiview.steps.reporter import StepReporter
 from multiview.steps.runs import Context
 from multiview.steps.step import Step
 from multiview.steps.table import step
-from multiview.steps.work import Inputs, StepTeller
+from multiview.steps.work import Inputs
 
 if TYPE_CHECKING:
     from kfp.dsl import Artifact
@@ -26,13 +28,13 @@ Given: TypeAlias = "Artifact | str | list[str]"
 
 
 def execute(name: str, run: str, path: str, config: str, *, shard: str = "", **artifacts: Given) -> str:
-    """Do a step, or find what it made, and hand the addresses of its outputs on.
+    """Do a step, or find what it made, and pass the addresses of its outputs on.
 
     - `name` is the step's name in the table of steps; its declaration says which `artifacts` are inputs and which
       are outputs.
     - `run` is the JSON of a `runs.Context`, `config` that of the settings that the step reads.
-    - `path` is the step's path in the run. A `shard` is appended to it, and limits the step's `by_shard` inputs to
-      the file of that shard.
+    - `path` is the step's path in the run. A `shard` is appended to it, and the step's `sharded_inputs` are then the
+      file of that shard alone.
 
     The metadata of an input carry its `address` and `digest`, and so do those of an output afterwards, with the
     step's `path`. The file of an output becomes a copy of the record, or the step's page: Kubeflow shows the file
@@ -42,18 +44,18 @@ def execute(name: str, run: str, path: str, config: str, *, shard: str = "", **a
     for an input without an address, and whatever the step raises.
     """
     declared, context = step(name), Context.model_validate_json(run)
-    outputs = (*declared.outputs, *declared.hands_on)
+    outputs = (*declared.outputs, *declared.forwards)
     if set(artifacts) != {*declared.inputs, *outputs}:
         raise TypeError(f"step {name} has artifacts {(*declared.inputs, *outputs)}, not {tuple(artifacts)}")
     path = f"{path}/{shard}" if shard else path
-    told = StepTeller(open_store(context.store), context.run, path, name)
+    reporter = StepReporter(open_store(context.store), context.run, path, name)
     watch_driver()
-    with _shipping(told), told.failures():
-        run_step(declared, told, config, _references(declared, artifacts, shard))
+    with _shipping(reporter), reporter.failures():
+        run_step(declared, reporter, config, _references(declared, artifacts, shard))
         for output in outputs:
             page = declared.page if output == outputs[0] else None
-            _hand_on(artifacts[output], told.state.outputs[output], path, page)
-    return told.state.outputs[declared.outputs[0]].address
+            _write_output(artifacts[output], reporter.state.outputs[output], path, page)
+    return reporter.state.outputs[declared.outputs[0]].address
 
 
 def _references(declared: Step, artifacts: Mapping[str, Given], shard: str) -> Inputs:
@@ -61,7 +63,7 @@ def _references(declared: Step, artifacts: Mapping[str, Given], shard: str) -> I
     references: dict[str, Reference | list[Reference]] = {}
     for name in declared.inputs:
         given = artifacts[name]
-        file = f"{shard}.parquet" if shard and name in declared.by_shard else None
+        file = f"{shard}.parquet" if shard and name in declared.sharded_inputs else None
         references[name] = (
             [_reference(address) for address in given] if isinstance(given, list) else _reference(given, file)
         )
@@ -78,7 +80,7 @@ def _reference(given: Artifact | str, file: str | None = None) -> Reference:
     return Reference(address=given.metadata["address"], digest=given.metadata["digest"], file=file)
 
 
-def _hand_on(given: Given, reference: Reference, path: str, page: str | None) -> None:
+def _write_output(given: Given, reference: Reference, path: str, page: str | None) -> None:
     """Write an output's reference into the metadata of its KFP artifact, and its record or its page into the file."""
     assert not isinstance(given, str | list), "outputs are artifacts of KFP"
     given.metadata.update(address=reference.address, digest=reference.digest, path=path)
@@ -92,24 +94,24 @@ def _page(store: Store, record: Record, file: str) -> bytes:
 
 
 @contextlib.contextmanager
-def _shipping(told: StepTeller) -> Iterator[None]:
+def _shipping(reporter: StepReporter) -> Iterator[None]:
     """In a pod, where no driver does it, ship this step to MLflow while it goes on, if there is an MLflow.
 
     What cannot be shipped waits for the run's last step or `multiview sync`: results never wait for MLflow.
     """
-    uri = os.environ.get("MLFLOW_TRACKING_URI")
-    if not uri or DRIVER_LOCK in os.environ:
+    uri = os.environ.get(environment.MLFLOW_TRACKING_URI)
+    if not uri or environment.DRIVER_LOCK in os.environ:
         yield
         return
     from multiview import tracking
 
-    path = told.state.path
-    if plugin_run := os.environ.get("MLFLOW_RUN_ID"):
+    path = reporter.state.path
+    if plugin_run := os.environ.get(environment.MLFLOW_RUN_ID):
         with contextlib.suppress(Exception):
-            tracking.link(uri, plugin_run, told.run, path)
+            tracking.link(uri, plugin_run, reporter.run, path)
     try:
-        with tracking.ship_live(told.store, told.run, uri, only={path}):
+        with tracking.ship_live(reporter.store, reporter.run, uri, only={path}):
             yield
     finally:
         with contextlib.suppress(Exception):
-            tracking.ship(told.store, told.run, uri, only={path})
+            tracking.ship(reporter.store, reporter.run, uri, only={path})
