@@ -43,6 +43,7 @@ def run_here(plan: Plan, run: Run, store: Store, tracking_uri: str, debug: bool 
         _code_of(run),
         fork_server.offer(log),
         Progress(store, run.id, plan.paths(), started) as progress,
+        # What cannot be shipped now is shipped below, where errors are reported.
         tracking.ship_live(store, run.id, tracking_uri),
     ):
         error = _execute(plan, Context(store=store.url, run=run.id), log, debug)

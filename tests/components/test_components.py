@@ -14,7 +14,7 @@ from multiview.kubeflow import component as library
 from multiview.steps.table import STEPS
 from pipelines.kubeflow.compile import COMPONENTS
 from pipelines.kubeflow.pods import OWN_STEPS
-from pipelines.plans.factories import PIPELINES
+from pipelines.plans import PIPELINES
 from pipelines.plans.plan import Output, Plan
 
 UNTYPED = {("refresh-report", "changes")}

@@ -2,18 +2,15 @@
 
 import subprocess
 import sys
-import threading
-import time
-from collections.abc import Collection
 
 import pytest
 from mlflow import MlflowClient
 
 from multiview import names, tracking
-from multiview.artifacts.store import LocalStore, Store
+from multiview.artifacts.store import LocalStore
 from multiview.errors import InputError
 from multiview.steps.events import EventLog
-from multiview.tracking import live, shipping
+from multiview.tracking import shipping
 from tests.fixtures.reported_run import World
 from tests.fixtures.servers import mlflow_server, new_database
 from tests.tracking.test_registry import tell_index
@@ -177,27 +174,3 @@ def test_runs_are_shipped_to_a_server_over_http_and_found_there(tmp_path):
         tracking.ship(world.store, "of-index", address)
         assert tracking.register(address, index, "served", ["champion"]) == "1"
         assert tracking.registered_index(address, "models:/served@champion") == index.address
-
-
-def test_a_run_is_shipped_while_a_block_runs_whatever_goes_wrong_meanwhile(tmp_path, uri, monkeypatch):
-    world = World(tmp_path, uri, "meanwhile")
-    world.tell_all()
-    monkeypatch.setattr(live, "SECONDS", 0.01)
-    shipped = threading.Event()
-    attempts: list[str] = []
-
-    def ship(store: Store, run: str, uri: str, only: Collection[str] | None) -> bool:
-        attempts.append(run)
-        if len(attempts) == 1:
-            raise InputError("MLflow is away")
-        done = tracking.ship(store, run, uri, only=only)
-        shipped.set()
-        return done
-
-    monkeypatch.setattr(live, "ship", ship)
-    with tracking.ship_live(world.store, world.run.id, uri, only={"split"}):
-        assert shipped.wait(60)
-    assert set(world.seen()) == {"", "split"}, "and no other step"
-    after = len(attempts)
-    time.sleep(0.1)
-    assert len(attempts) == after, "nothing is shipped after the block"

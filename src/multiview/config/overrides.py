@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import BaseModel, ValidationError
 
 from multiview.config import Config
-from multiview.errors import InputError, nearest
+from multiview.config.documents import checked, document_names, find_document
+from multiview.errors import InputError
 
 Overrides = dict[str, Any]
 
@@ -40,30 +38,12 @@ def parse_setting(setting: str) -> Overrides:
 
 
 def preset_names() -> list[str]:
-    folder = files("multiview.config") / "presets"
-    return sorted(
-        entry.name.removesuffix(".yaml") for entry in folder.iterdir() if entry.name.endswith(".yaml")
-    )
+    return document_names("preset")
 
 
 def read_preset(name: str) -> Overrides:
-    """Raises InputError if there is no such preset, or if it is no mapping."""
-    if name.endswith((".yaml", ".yml")):
-        try:
-            text = Path(name).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"preset {name}: {getattr(error, 'strerror', None) or error}") from error
-    elif name in preset_names():
-        text = (files("multiview.config") / "presets" / f"{name}.yaml").read_text(encoding="utf-8")
-    else:
-        raise InputError(f"there is no preset {name!r}{nearest(name, preset_names())}")
-    try:
-        overrides = yaml.safe_load(text) or {}
-    except yaml.YAMLError as error:
-        raise InputError(f"preset {name} is not YAML: {' '.join(str(error).split())}") from error
-    if not isinstance(overrides, dict):
-        raise InputError(f"preset {name}: expected sections with settings")
-    return overrides
+    """Reads a preset by its name, or from a YAML file. Raises InputError for what is no preset."""
+    return find_document(name, "preset").content
 
 
 def merge(*layers: Mapping[str, Any], depth: int = 0) -> Overrides:
@@ -90,26 +70,7 @@ def outcome(overrides: Overrides) -> Overrides:
 
 def validate(overrides: Overrides) -> Config:
     """Raises InputError with the first wrong setting, and the nearest name for an unknown one."""
-    try:
-        return Config.model_validate(overrides)
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = [str(part) for part in first["loc"]]
-        name = ".".join(place)
-        if first["type"] == "extra_forbidden":
-            raise InputError(f"there is no setting {name}{nearest(place[-1], _siblings(place))}") from error
-        message = first["msg"].removeprefix("Value error, ")
-        raise InputError(f"{name}: {message[0].lower()}{message[1:]}, not {first['input']!r}") from error
-
-
-def _siblings(place: list[str]) -> list[str]:
-    section: type[BaseModel] = Config
-    for part in place[:-1]:
-        inner = section.model_fields[part].annotation
-        if not (isinstance(inner, type) and issubclass(inner, BaseModel)):
-            return []
-        section = inner
-    return list(section.model_fields)
+    return checked(Config, overrides)
 
 
 def leaves(overrides: Overrides, prefix: str = "") -> list[str]:

@@ -14,6 +14,7 @@ from multiview.artifacts.staging import stage
 from multiview.artifacts.store import Store, open_store
 from multiview.errors import InputError
 from multiview.steps.execution import run_step, watch_driver
+from multiview.steps.path import StepPath
 from multiview.steps.reporter import StepReporter
 from multiview.steps.runs import Context
 from multiview.steps.step import Step
@@ -47,7 +48,7 @@ def execute(name: str, run: str, path: str, config: str, *, shard: str = "", **a
     outputs = (*declared.outputs, *declared.forwards)
     if set(artifacts) != {*declared.inputs, *outputs}:
         raise TypeError(f"step {name} has artifacts {(*declared.inputs, *outputs)}, not {tuple(artifacts)}")
-    path = f"{path}/{shard}" if shard else path
+    path = str(StepPath.parse(path).of_shard(shard))
     reporter = StepReporter(open_store(context.store), context.run, path, name)
     watch_driver()
     with _shipping(reporter), reporter.failures():
@@ -95,23 +96,13 @@ def _page(store: Store, record: Record, file: str) -> bytes:
 
 @contextlib.contextmanager
 def _shipping(reporter: StepReporter) -> Iterator[None]:
-    """In a pod, where no driver does it, ship this step to MLflow while it goes on, if there is an MLflow.
-
-    What cannot be shipped waits for the run's last step or `multiview sync`: results never wait for MLflow.
-    """
+    """In a pod, where no driver does it, ship this step to MLflow while it goes on, if there is an MLflow."""
     uri = os.environ.get(environment.MLFLOW_TRACKING_URI)
     if not uri or environment.DRIVER_LOCK in os.environ:
         yield
         return
     from multiview import tracking
 
-    path = reporter.state.path
-    if plugin_run := os.environ.get(environment.MLFLOW_RUN_ID):
-        with contextlib.suppress(Exception):
-            tracking.link(uri, plugin_run, reporter.run, path)
-    try:
-        with tracking.ship_live(reporter.store, reporter.run, uri, only={path}):
-            yield
-    finally:
-        with contextlib.suppress(Exception):
-            tracking.ship(reporter.store, reporter.run, uri, only={path})
+    plugin_run = os.environ.get(environment.MLFLOW_RUN_ID)
+    with tracking.ship_step_live(reporter.store, reporter.run, reporter.state.path, uri, plugin_run):
+        yield
