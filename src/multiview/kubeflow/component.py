@@ -6,7 +6,7 @@ import contextlib
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Any, Protocol
 
 from multiview import environment
 from multiview.artifacts.record import Record, Reference, load_record
@@ -21,10 +21,21 @@ from multiview.steps.step import Step
 from multiview.steps.table import step
 from multiview.steps.work import Inputs
 
-if TYPE_CHECKING:
-    from kfp.dsl import Artifact
 
-Given: TypeAlias = "Artifact | str | list[str]"
+class KfpArtifact(Protocol):
+    """What is used of an artifact of KFP."""
+
+    @property
+    def name(self) -> str | None: ...
+
+    @property
+    def path(self) -> str: ...
+
+    @property
+    def metadata(self) -> dict[str, Any]: ...
+
+
+Given = KfpArtifact | str | list[str]
 """An artifact of KFP, or an address, or a list of addresses: KFP compiles no list of artifacts."""
 
 
@@ -71,7 +82,7 @@ def _references(declared: Step, artifacts: Mapping[str, Given], shard: str) -> I
     return references
 
 
-def _reference(given: Artifact | str, file: str | None = None) -> Reference:
+def _reference(given: KfpArtifact | str, file: str | None = None) -> Reference:
     """The reference that an artifact's metadata carry, or that of an address. Raises InputError for neither."""
     if isinstance(given, str):
         _, record = load_record(given)
