@@ -101,9 +101,6 @@ PREVIOUS = "previous"
 
 EXPERIMENT = "multiview"
 
-IMAGE_VARIABLES = {False: "MULTIVIEW_CPU_IMAGE", True: "MULTIVIEW_GPU_IMAGE"}
-"""The environment variable that names an image of steps, by whether it is that for GPUs."""
-
 
 def accuracy_at(k: int) -> str:
     """Metric: share of questions with an answer-holding passage among the top k (DPR; R@k in the papers)."""
