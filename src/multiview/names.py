@@ -99,6 +99,10 @@ CHAMPION = "champion"
 CHALLENGER = "challenger"
 PREVIOUS = "previous"
 
+DISTRIBUTION = "multiview-retrieval"
+"""What `pip install` calls this package; `multiview` on PyPI is somebody else's."""
+VERSION = "0.1.0"
+
 EXPERIMENT = "multiview"
 
 
