@@ -120,7 +120,7 @@ def check_devices(plan: Plan, config: Config) -> None:
         settings, gpus = json.loads(node.config), pods.of(node.step.name).gpus
         if gpus:
             needed.add(True)
-            processes = settings["train"].get("processes") if node.step.together else None
+            processes = settings["train"].get("processes") if node.step.multi_node else None
             if processes and processes > gpus:
                 raise InputError(
                     f"{node.path}: train.processes={processes} needs a GPU for each, and its pod has {gpus}: set "

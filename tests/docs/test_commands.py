@@ -16,14 +16,15 @@ import typer
 from rich.console import Console
 
 from multiview.artifacts.store import LocalStore
-from multiview.cli import app
+from multiview.cli import app as cli
 from multiview.cli.inspection import print_inspection
 from multiview.config.overrides import gather, validate
 from multiview.data import inspection
 from multiview.data.reading.formats import FORMATS
-from multiview.steps.execution import StepTeller, run_step
+from multiview.steps.execution import run_step
+from multiview.steps.reporter import StepReporter
 from pipelines import __main__ as pipelines
-from pipelines.plans.factories import PIPELINES
+from pipelines.plans import PIPELINES
 from pipelines.plans.training import training
 from tests.fixtures.format_files import beir, biencoder, marco, put
 from tests.fixtures.inprocess import run_plan
@@ -34,7 +35,7 @@ from tests.fixtures.split_run import passage_rows, question_rows, write
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 NAMING = [*DOCUMENTS, ROOT / "manifests" / "README.md"]
 """Documents in whose text commands are named."""
-PROGRAMS = {"python -m pipelines": pipelines.app, "multiview": app.app}
+PROGRAMS = {"python -m pipelines": pipelines.app, "multiview": cli.app}
 ELSEWHERE = {
     "make demo": ("tests/demo/test_demo.py", '["make", "--no-print-directory", "demo"'),
     "make test": (".ci/run", "lint test"),
@@ -127,7 +128,7 @@ def these(program: str) -> list[str]:
 def call(app, line: str, monkeypatch) -> None:
     monkeypatch.setattr(sys, "argv", shlex.split(line.removeprefix("python -m ")))
     with pytest.raises(SystemExit) as ended:
-        app.run_app(app)
+        cli.run_app(app)
     assert ended.value.code == 0
 
 
@@ -209,7 +210,7 @@ def test_runs_read_the_files_that_they_name(line, files, monkeypatch):
 
     def split(plan, overrides, preset, store, *others, **more):
         node = plan.nodes["split"]
-        run_step(node.step, StepTeller(store, "run", "split", "split"), node.config, {})
+        run_step(node.step, StepReporter(store, "run", "split", "split"), node.config, {})
 
     monkeypatch.setattr(pipelines, "_run", split)
     call(pipelines.app, line, monkeypatch)
@@ -230,7 +231,7 @@ def test_studies_say_what_they_will_do(line, files, monkeypatch, capsys):
 
 @pytest.mark.parametrize("line", these("multiview inspect "))
 def test_inspections_find_nothing_wrong(line, files, monkeypatch, website):
-    call(app.app, line.replace("https://example.org", website), monkeypatch)
+    call(cli.app, line.replace("https://example.org", website), monkeypatch)
 
 
 def test_the_inspection_shown_is_what_it_prints():
@@ -269,14 +270,14 @@ def trained(tmp_path_factory) -> tuple[LocalStore, str]:
 
 @pytest.mark.parametrize("line", these("multiview search "))
 def test_searches_print_passages(line, trained, monkeypatch, capsys):
-    call(app.app, re.sub(r"\S*store/index/\w+", trained[1], line), monkeypatch)
+    call(cli.app, re.sub(r"\S*store/index/\w+", trained[1], line), monkeypatch)
     assert re.search(r"^1   .*view \d", capsys.readouterr().out, re.M)
 
 
 @pytest.mark.parametrize("line", [*these("multiview lineage "), *these("multiview register ")])
 def test_lineages_and_versions_are_of_that_index(line, trained, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", new_database(tmp_path))
-    call(app.app, re.sub(r"store/index/\w+", trained[1], line), monkeypatch)
+    call(cli.app, re.sub(r"store/index/\w+", trained[1], line), monkeypatch)
     out = capsys.readouterr().out.splitlines()
     assert out[-1].startswith("verified: ") or out[-1] == "models:/multiview-train.json-dev.json@champion"
 

@@ -4,7 +4,6 @@ import hashlib
 import json
 import random
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,13 +12,14 @@ import pytest
 import torch
 
 from multiview.artifacts.staged import Staged
-from multiview.config import Encode
+from multiview.config import Config, Encode
 from multiview.data.passages import Passage, content_hash
 from multiview.encoding.encode import Buckets, encode, encode_questions
 from multiview.errors import InputError
 from multiview.model.batch import make_batch
 from multiview.model.encoder import BiEncoder
 from multiview.model.layouts import TokenSequence
+from multiview.steps.context import StepContext
 from tests.fixtures import training_material
 from tests.fixtures.events import Recorder
 
@@ -33,7 +33,11 @@ def embed(
     shard = training_material.write_shard(folder / "shard", passages, number=3)
     (folder / "out").mkdir()
     inputs = {"model": model, "passages": shard}
-    encode(SimpleNamespace(encode=chosen), inputs, {"embeddings": folder / "out"}, tell or Recorder())
+    encode(
+        StepContext(
+            Config.partial({"encode": chosen}), inputs, {"embeddings": folder / "out"}, tell or Recorder()
+        )
+    )
     return folder / "out"
 
 

@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -10,9 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from multiview.artifacts.staged import Staged
-from multiview.config import Comparison
+from multiview.config import Comparison, Config
 from multiview.errors import InputError
 from multiview.evaluation.compare import compare
+from multiview.steps.context import StepContext
 from tests.fixtures.events import Recorder
 
 
@@ -35,9 +35,9 @@ def test_a_comparison_names_each_evaluation_rightly(tmp_path: Path) -> None:
         evaluations.append(Staged(folder, system))
     output = tmp_path / "comparison"
     output.mkdir()
-    settings = SimpleNamespace(comparison=Comparison(rows=tuple(figures)))
+    settings = Config.partial({"comparison": Comparison(rows=tuple(figures))})
     tell = Recorder()
-    compare(settings, {"evaluations": evaluations}, {"comparison": output}, tell)
+    compare(StepContext(settings, {"evaluations": evaluations}, {"comparison": output}, tell))
     metrics = json.loads((output / "metrics.json").read_text())
     assert {system: values["accuracy_at_5"] for system, values in metrics.items()} == figures
     table = (output / "table.md").read_text().splitlines()
@@ -50,11 +50,11 @@ def test_a_comparison_names_each_evaluation_rightly(tmp_path: Path) -> None:
 
     (tmp_path / "dpr" / "qrels.trec").write_text("other 0 p 1\n")
     with pytest.raises(InputError, match="not evaluated on the same questions"):
-        compare(settings, {"evaluations": evaluations}, {"comparison": output}, tell)
+        compare(StepContext(settings, {"evaluations": evaluations}, {"comparison": output}, tell))
     (tmp_path / "dpr" / "qrels.trec").write_text("q 0 p 1\n")
     pq.write_table(questions(["q", "another"]), tmp_path / "dpr" / "questions.parquet")
     with pytest.raises(InputError, match="not evaluated on the same questions"):
-        compare(settings, {"evaluations": evaluations}, {"comparison": output}, tell)
+        compare(StepContext(settings, {"evaluations": evaluations}, {"comparison": output}, tell))
 
 
 def compared(tmp_path: Path, values: dict[str, list[float | None]], **settings) -> Path:
@@ -72,8 +72,8 @@ def compared(tmp_path: Path, values: dict[str, list[float | None]], **settings) 
     output = tmp_path / "comparison"
     output.mkdir()
     section = Comparison(rows=tuple(values), resamples=1000, **settings)
-    step = SimpleNamespace(comparison=section)
-    compare(step, {"evaluations": evaluations}, {"comparison": output}, Recorder())
+    step = Config.partial({"comparison": section})
+    compare(StepContext(step, {"evaluations": evaluations}, {"comparison": output}, Recorder()))
     return output
 
 

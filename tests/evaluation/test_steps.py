@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from multiview.artifacts.staged import Staged
-from multiview.config import Bm25, Corpus, Encode, Evaluation, Mining, Model, Questions
+from multiview.config import Bm25, Config, Corpus, Encode, Evaluation, Mining, Model, Questions
 from multiview.data.answers import has_answer
 from multiview.data.passages import Passage
 from multiview.data.questions import Question
@@ -23,6 +23,7 @@ from multiview.model.encoder import initial_model
 from multiview.negatives.bm25 import bm25_negatives
 from multiview.negatives.mined import mine
 from multiview.negatives.pool import read_negatives, read_positives, read_table
+from multiview.steps.context import StepContext
 from tests.fixtures.artifacts import question, questions_folder, write_index, write_passages
 from tests.fixtures.events import Recorder
 from tests.fixtures.tiny import tiny_bert
@@ -34,13 +35,15 @@ court century people language water air light energy heat oxygen gas carbon iron
 """
 WORDS = TEXT.split()
 
-SETTINGS = SimpleNamespace(
-    corpus=Corpus(),
-    questions=Questions(),
-    bm25=Bm25(depth=10),
-    mining=Mining(depth=20, number=6),
-    encode=Encode(batch_tokens=512),
-    evaluation=Evaluation(depth=20, at=(1, 5, 20, 100)),
+SETTINGS = Config.partial(
+    {
+        "corpus": Corpus(),
+        "questions": Questions(),
+        "bm25": Bm25(depth=10),
+        "mining": Mining(depth=20, number=6),
+        "encode": Encode(batch_tokens=512),
+        "evaluation": Evaluation(depth=20, at=(1, 5, 20, 100)),
+    }
 )
 
 
@@ -71,7 +74,7 @@ class World:
             "passages": Staged(shards, "passages"),
             "questions": Staged(questions_folder(folder / "questions", self.questions), "questions"),
         }
-        self.run("model", initial_model, SimpleNamespace(model=model))
+        self.run("model", initial_model, Config.partial({"model": model}))
         embeddings = []
         for shard in sorted(shards.iterdir()):
             alone = folder / f"only-{shard.stem}"
@@ -79,7 +82,7 @@ class World:
             os.link(shard, alone / shard.name)
             out = self.out("embeddings")
             inputs = {"model": self.inputs["model"], "passages": Staged(alone, shard.stem)}
-            encode(SETTINGS, inputs, {"embeddings": out}, Recorder())
+            encode(StepContext(SETTINGS, inputs, {"embeddings": out}, Recorder()))
             embeddings.append(out)
         index = self.out("index")
         write_index(index, *embeddings, encode=SETTINGS.encode)
@@ -269,8 +272,8 @@ def test_bm25_on_squad_reaches_the_figures_measured_for_it(tmp_path):
         "questions": Staged(questions_folder(tmp_path / "questions", questions), ""),
     }
     (tmp_path / "out").mkdir()
-    settings = SimpleNamespace(**vars(SETTINGS) | {"evaluation": Evaluation()})
-    evaluate_bm25(settings, inputs, {"evaluation": tmp_path / "out"}, Recorder())
+    settings = Config.partial(vars(SETTINGS) | {"evaluation": Evaluation()})
+    evaluate_bm25(StepContext(settings, inputs, {"evaluation": tmp_path / "out"}, Recorder()))
     metrics = json.loads((tmp_path / "out" / "metrics.json").read_text())
     measured = {
         "accuracy_at_5": 0.895,

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multiview.artifacts.staged import Staged
-from multiview.config import Generation
+from multiview.config import Config, Generation
 from multiview.data.passages import Passage
 from multiview.data.queries import iterate_queries, read_queries, with_queries
 from multiview.errors import InputError
@@ -23,6 +23,7 @@ from multiview.generation import generate
 from multiview.generation.generate import QueryGenerator, generate_queries
 from multiview.generation.generators import check_lengths, load
 from multiview.generation.sampling import candidates, uniforms
+from multiview.steps.context import StepContext
 from tests.fixtures import training_material
 from tests.fixtures.checkpoints import Kept
 from tests.fixtures.events import Recorder
@@ -139,9 +140,9 @@ def run(
 ) -> tuple[Recorder, Path]:
     output.mkdir()
     tell = Recorder()
-    chosen = SimpleNamespace(generation=SETTINGS.model_copy(update=options))
+    chosen = Config.partial({"generation": SETTINGS.model_copy(update=options)})
     inputs = {"generator": Staged(t5, "t5"), "passages": passages}
-    generate_queries(chosen, inputs, {"queries": output}, tell, checkpoints)
+    generate_queries(StepContext(chosen, inputs, {"queries": output}, tell, checkpoints))
     return tell, output
 
 

@@ -1,18 +1,18 @@
 """Fine-tuning a tiny T5 on questions and their gold passages."""
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
 from multiview.artifacts.staged import Staged
-from multiview.config import Generation, GeneratorTraining
+from multiview.config import Config, Generation, GeneratorTraining
 from multiview.data.questions import Question
 from multiview.errors import InputError
 from multiview.generation.generators import load
 from multiview.generation.train import Pairs, gold_pairs, train_generator
+from multiview.steps.context import StepContext
 from tests.fixtures import training_material
 from tests.fixtures.checkpoints import Kept
 from tests.fixtures.events import Recorder
@@ -39,8 +39,8 @@ def run(
 ) -> dict[str, torch.Tensor]:
     chosen = {"batch_size": 4, "epochs": 2, "learning_rate": 3e-3, "checkpoint_steps": 2, "log_steps": 3}
     training = GeneratorTraining.model_validate({**chosen, **options})
-    settings = SimpleNamespace(generation=Generation(train=training, input_length=48, max_length=12))
-    train_generator(settings, {"base": base, **data}, {"generator": output}, tell, kept)
+    settings = Config.partial({"generation": Generation(train=training, input_length=48, max_length=12)})
+    train_generator(StepContext(settings, {"base": base, **data}, {"generator": output}, tell, kept))
     return load(output)[0].state_dict()
 
 

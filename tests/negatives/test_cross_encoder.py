@@ -3,7 +3,6 @@
 import json
 import shutil
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -104,12 +103,17 @@ def test_a_pair_s_probability_is_the_same_to_the_bit_whatever_stands_beside_it(j
 
 
 def mined_with(judge: Path | None, corpus: World, above: float = 0.1, **mining):
-    chosen = SimpleNamespace(
-        mining=Mining(
-            depth=12, cross_encoder=None if judge is None else str(judge), cross_encoder_above=above, **mining
-        ),
-        encode=Encode(),
-        questions=Questions(),
+    chosen = Config.partial(
+        {
+            "mining": Mining(
+                depth=12,
+                cross_encoder=None if judge is None else str(judge),
+                cross_encoder_above=above,
+                **mining,
+            ),
+            "encode": Encode(),
+            "questions": Questions(),
+        }
     )
     asked = [question("q", "king of the river", [corpus.passages[6].text], ["p2"])]
     return mine_hits(corpus.index, ONE, asked, corpus.folder / "passages", chosen, Recorder())
@@ -189,7 +193,7 @@ def test_what_is_no_cross_encoder_is_refused_in_a_line(tmp_path, judge):
         (pickled(judge, tmp_path), "safetensors"),
     ):
         with pytest.raises(InputError, match=f"^mining.cross_encoder: .*{says}"):
-            fingerprint(SimpleNamespace(mining=Mining(cross_encoder=str(name))))
+            fingerprint(Config.partial({"mining": Mining(cross_encoder=str(name))}))
 
 
 def pickled(judge: Path, folder: Path) -> Path:

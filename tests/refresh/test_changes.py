@@ -98,7 +98,7 @@ def test_everything_is_encoded_by_the_very_files_of_the_passages(world, why, set
     for shard in ("shard-00.parquet", "shard-01.parquet"):
         assert record.file(shard).sha256 == corpus_record.file(shard).sha256
         keys = {
-            Work.of(
+            Work.resolve(
                 encode,
                 config,
                 {"model": model, "passages": of.model_copy(update={"file": shard})},

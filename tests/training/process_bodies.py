@@ -3,28 +3,23 @@
 import os
 import signal
 import time
-from pathlib import Path
-from typing import Any
 
 import psutil
 
 from multiview.errors import InputError
+from multiview.steps.context import StepContext
 
 
-def second_is_killed(
-    settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any, checkpoints: Any
-) -> None:
+def second_is_killed(context: StepContext) -> None:
     """The second process is killed while the first one waits for it."""
     if os.environ["RANK"] == "1":
         os.kill(os.getpid(), signal.SIGKILL)
     time.sleep(600)
 
 
-def second_refuses(
-    settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any, checkpoints: Any
-) -> None:
+def second_refuses(context: StepContext) -> None:
     """The second process finds bad input, and the first one fails in its wake."""
-    told = output["seen"] / "second"
+    told = context.output("seen") / "second"
     if os.environ["RANK"] == "1":
         told.write_text(f"{os.getpid()}\n")
         raise InputError("questions.parquet: row 7 has no answer")
@@ -36,19 +31,16 @@ def second_refuses(
     raise RuntimeError("connection closed by peer")
 
 
-def store_refuses(
-    settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any, checkpoints: Any
-) -> None:
+def store_refuses(context: StepContext) -> None:
     """The first process tells something that its starter cannot keep."""
     if os.environ["RANK"] == "0":
-        tell.fact("steps", 3)
-        checkpoints.publish(4, output["seen"])
+        context.events.fact("steps", 3)
+        assert context.checkpoints is not None
+        context.checkpoints.publish(4, context.output("seen"))
     time.sleep(600)
 
 
-def says_its_ids(
-    settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any, checkpoints: Any
-) -> None:
+def says_its_ids(context: StepContext) -> None:
     """Each process leaves its number in a folder and goes on."""
-    (output["seen"] / f"{os.getpid()}").touch()
+    (context.output("seen") / f"{os.getpid()}").touch()
     time.sleep(600)

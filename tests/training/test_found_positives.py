@@ -7,8 +7,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from multiview.config import Train
+from multiview.config import Config, Train
 from multiview.data.questions import Question
+from multiview.steps.context import StepContext
 from multiview.training.batches import no_negatives
 from multiview.training.train import training_data
 from tests.fixtures import training_material
@@ -35,11 +36,13 @@ def test_found_positives_are_drawn_where_asked_and_are_never_negatives(tmp_path:
     pq.write_table(table.append_column("positive_ids", positives), file)
 
     tell = Recorder()
-    first, texts = training_data(Train(batch_size=3, epochs=60), inputs, tell)
+    first, texts = training_data(Train(batch_size=3, epochs=60), StepContext(Config(), inputs, {}, tell))
     assert first.positives == [["p000"], ["p001"], ["p003"]] and tell.facts["dropped_questions"] == 1
     assert first.pool == {"q0": ["p004", "p005"], "q1": ["p004", "p005"], "q2": ["p004", "p001", "p005"]}
     assert "p002" not in texts, "nobody trains on it"
-    items, texts = training_data(Train(batch_size=3, epochs=60, positive_passage="drawn"), inputs, tell)
+    items, texts = training_data(
+        Train(batch_size=3, epochs=60, positive_passage="drawn"), StepContext(Config(), inputs, {}, tell)
+    )
     examples = [items[i] for i in range(len(items))]
     drawn = Counter(example.positive for example in examples if example.question.qid == "q0")
     assert set(drawn) == {"p000", "p001", "p002"} and min(drawn.values()) > 8, "20 of each expected"

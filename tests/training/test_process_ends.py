@@ -6,15 +6,15 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import psutil
 import pytest
 import torch
 
-from multiview.config import Train
+from multiview.config import Config, Train
 from multiview.errors import InputError, ProcessFailed, one_line
+from multiview.steps.context import StepContext
 from multiview.training.processes import on_processes, processes_here
 from tests.fixtures.checkpoints import Kept
 from tests.fixtures.events import Recorder
@@ -23,7 +23,8 @@ from tests.training import process_bodies
 
 def end(body: Any, tmp_path: Path, checkpoints: Any = None) -> Recorder:
     tell = Recorder()
-    on_processes(body, SimpleNamespace(train=Train(processes=2)), {}, {"seen": tmp_path}, tell, checkpoints)
+    settings = Config.partial({"train": Train(processes=2)})
+    on_processes(body, StepContext(settings, {}, {"seen": tmp_path}, tell, checkpoints))
     return tell
 
 

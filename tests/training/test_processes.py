@@ -1,18 +1,19 @@
 """Training on several processes is training on one: losses, gradients, weights."""
 
+from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
 import torch
 
 from multiview.artifacts.staged import Staged
-from multiview.config import Train
+from multiview.config import Config, Train
 from multiview.data.queries import write_queries
 from multiview.errors import InputError
 from multiview.generation.gather import gather_queries
 from multiview.model.encoder import BiEncoder
+from multiview.steps.context import StepContext
 from multiview.training.batches import Collator, passage_ids, passage_order, shares
 from multiview.training.processes import on_processes
 from multiview.training.stream import Example
@@ -93,10 +94,12 @@ def world(data: dict[str, Staged], base: Path, tmp_path_factory: pytest.TempPath
         (folder / name).mkdir()
     write_queries(asked, folder / "queries" / "queries.parquet")
     gather_queries(
-        SimpleNamespace(),
-        {"parts": [Staged(folder / "queries", "part")]},
-        {"queries": folder / "gathered"},
-        Recorder(),
+        StepContext(
+            Config.partial({}),
+            {"parts": [Staged(folder / "queries", "part")]},
+            {"queries": folder / "gathered"},
+            Recorder(),
+        )
     )
     inputs["warm-up"] = {
         "start": starts["warm-up"],
@@ -110,14 +113,11 @@ def world(data: dict[str, Staged], base: Path, tmp_path_factory: pytest.TempPath
             place.mkdir()
         (output["models"] / "kept").mkdir()
         dropout = {**SHORT, "dropout": 0.3, "max_steps": 4, "checkpoint_steps": 2, "processes": processes}
-        settings = SimpleNamespace(
-            train=Train(processes=processes),
-            cases={name: settings_of(name, processes) for name in CASES},
-            dropout=Train(**dropout),
-        )
+        settings = Config.partial({"train": Train(processes=processes)})
+        trainings = {name: settings_of(name, processes) for name in CASES} | {"dropout": Train(**dropout)}
         tells[processes] = Recorder()
         body = watched.watch if processes == 1 else watched.watch_and_resume
-        on_processes(body, settings, inputs, output, tells[processes])
+        on_processes(partial(body, trainings, inputs), StepContext(settings, {}, output, tells[processes]))
         models[processes] = output["models"]
         seen[processes] = {
             name: [torch.load(output["seen"] / f"{name}-{rank}.pt") for rank in range(processes)]
@@ -179,13 +179,9 @@ def test_one_process_goes_on_from_a_checkpoint_of_two(
 ) -> None:
     settings = {**SHORT, "dropout": 0.3, "max_steps": 4, "checkpoint_steps": 2, "processes": 1}
     tell = Recorder()
-    watched._train(
-        Train(**settings),
-        {"start": Staged(world.folder / "start" / "camvr", ""), **data},
-        tmp_path / "model",
-        tell,
-        Kept(world.models[2] / "kept"),
-    )
+    context = StepContext(Config(), {}, {"models": tmp_path}, tell, Kept(world.models[2] / "kept"))
+    start = Staged(world.folder / "start" / "camvr", "")
+    watched._train(Train(**settings), {"start": start, **data}, context, "model")
     assert sorted({step for _, _, step in tell.metrics if step}) == [3, 4]
     assert BiEncoder.load(tmp_path / "model")
 

@@ -11,11 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multiview.artifacts.staged import Staged
-from multiview.config import Questions, Train
+from multiview.config import Config, Questions, Train
 from multiview.data.questions import Question
 from multiview.errors import InputError
 from multiview.model.encoder import BiEncoder
 from multiview.model.loss import contrastive_loss
+from multiview.steps.context import StepContext
 from multiview.training.batches import Collator, no_negatives
 from multiview.training.stream import Example, QuestionStream
 from multiview.training.train import train, training_data
@@ -151,8 +152,8 @@ def run(
         "positive": "answer",
         **options,
     }
-    step_settings = SimpleNamespace(train=Train(**chosen), questions=Questions())
-    train(step_settings, {"start": model, **data}, {"model": output}, tell, checkpoints)
+    step_settings = Config.partial({"train": Train(**chosen), "questions": Questions()})
+    train(StepContext(step_settings, {"start": model, **data}, {"model": output}, tell, checkpoints))
     return BiEncoder.load(output)
 
 
@@ -247,14 +248,14 @@ def test_a_question_without_its_positive_is_dropped_and_a_positive_is_never_a_ha
         **training_material.write_training_data(tmp_path, questions, pool),
     }
     tell = Recorder()
-    items, texts = training_data(Train(batch_size=8), inputs, tell)
+    items, texts = training_data(Train(batch_size=8), StepContext(Config(), inputs, {}, tell))
     assert items.positives == [["p001"], ["p002"]]
     assert items.pool == {"q0": ["p003"], "q2": ["p004"]}
     assert set(texts) == {"p001", "p002", "p003", "p004"}
     assert tell.facts["dropped_questions"] == 1 and items.batch_size == 2
     with pytest.raises(InputError, match="no question"):
         training_material.write_training_data(tmp_path, questions[1:2], {})
-        training_data(Train(), inputs, tell)
+        training_data(Train(), StepContext(Config(), inputs, {}, tell))
 
 
 def test_the_batch_finds_every_view_and_the_answers_view(base: Path, tmp_path: Path) -> None:

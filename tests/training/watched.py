@@ -1,15 +1,17 @@
 """Trainings that remember what they saw; in a module that a started process can import."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
 import torch
 
-from multiview.config import Questions
+from multiview.artifacts.staged import Staged
+from multiview.config import Config, Questions, Train
 from multiview.errors import ProcessFailed
+from multiview.steps.context import StepContext
 from multiview.training import train as training
 from multiview.training.gathering import check_same_start
 from multiview.training.trainer import BiEncoderTrainer
@@ -42,36 +44,36 @@ class Watched(BiEncoderTrainer):
         }
 
 
-def watch(
-    settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any, checkpoints: Any
-) -> None:
-    """Train every case of `settings.cases` on its own data; what was seen goes to `output["seen"]`."""
+Inputs = dict[str, dict[str, Staged]]
+
+
+def watch(trainings: dict[str, Train], inputs: Inputs, context: StepContext) -> None:
+    """Train every case on its own data, but for the one with dropout; what was seen goes to the output `seen`."""
     rank = int(os.environ.get("RANK", "0"))
-    for name, case in settings.cases.items():
+    for name in [name for name in trainings if name != "dropout"]:
         Watched.seen = []
         with patch.object(training, "BiEncoderTrainer", Watched):
-            _train(case, inputs[name], output["models"] / name, tell)
-        torch.save(Watched.seen, output["seen"] / f"{name}-{rank}.pt")
+            _train(trainings[name], inputs[name], context, name)
+        torch.save(Watched.seen, context.output("seen") / f"{name}-{rank}.pt")
 
 
-def watch_and_resume(
-    settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any, checkpoints: Any
-) -> None:
+def watch_and_resume(trainings: dict[str, Train], inputs: Inputs, context: StepContext) -> None:
     """`watch`, then train with dropout once through and once from a checkpoint in the middle."""
-    watch(settings, inputs, output, tell, checkpoints)
-    kept = output["models"] / "kept"
-    _train(settings.dropout, inputs["dropout"], output["models"] / "whole", tell, Kept(kept))
+    watch(trainings, inputs, context)
+    kept = replace(context, checkpoints=Kept(context.output("models") / "kept"))
+    _train(trainings["dropout"], inputs["dropout"], kept, "whole")
     torch.distributed.barrier()
-    _train(settings.dropout, inputs["dropout"], output["models"] / "resumed", tell, Kept(kept))
+    _train(trainings["dropout"], inputs["dropout"], kept, "resumed")
     try:
         check_same_start(Path(f"checkpoint-{os.environ['RANK']}"))
     except ProcessFailed as error:
-        (output["seen"] / f"refused-{os.environ['RANK']}").write_text(str(error))
+        (context.output("seen") / f"refused-{os.environ['RANK']}").write_text(str(error))
     # What each process draws: an equal draw would drop the same units everywhere.
-    torch.save(torch.random.get_rng_state(), output["seen"] / f"state-{os.environ['RANK']}.pt")
+    torch.save(torch.random.get_rng_state(), context.output("seen") / f"state-{os.environ['RANK']}.pt")
 
 
-def _train(case: Any, inputs: dict[str, Any], model: Path, tell: Any, kept: Any = None) -> None:
-    settings = SimpleNamespace(train=case, questions=Questions())
+def _train(case: Train, inputs: dict[str, Staged], context: StepContext, name: str) -> None:
+    settings = Config.partial({"train": case, "questions": Questions()})
     body = _warm_up if "queries" in inputs else training._train
-    body(settings, inputs, {"model": model}, tell, kept)
+    outputs = {"model": context.output("models") / name}
+    body(replace(context, settings=settings, inputs=inputs, outputs=outputs))

@@ -225,7 +225,8 @@ def config(
     """Every setting with its value (the default, or the preset's), type and meaning."""
     from multiview.cli.settings import markdown as as_markdown
     from multiview.cli.settings import print_settings
-    from multiview.config.overrides import gather, resolve
+    from multiview.config.overrides import gather
+    from multiview.model.systems import resolve
 
     if markdown:
         print(as_markdown(), end="")

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from multiview import names
 from multiview.artifacts.store import Store
 from multiview.errors import InputError
+from multiview.steps.path import StepPath, last_rounds
 from multiview.steps.runs import StepState, read_run, read_states
 
 
@@ -48,7 +49,8 @@ def choose(run: str, outputs: Mapping[str, str]) -> str:
 
     `outputs`: address by step's path, such as `camvr/round-2/index`. Raises InputError.
     """
-    last = {path.split("/")[0]: outputs[path] for path in sorted(outputs)}
+    paths = last_rounds(StepPath.parse(path) for path in sorted(outputs))
+    last = {system: outputs[str(path)] for system, path in paths.items()}
     if not last:
         raise InputError(f"run {run} has no index yet: finish it, or give --index")
     if len(last) > 1:

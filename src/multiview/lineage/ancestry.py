@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from multiview.artifacts.record import Record, load_record, load_reference, read_collected
-from multiview.artifacts.staged import Named, Staged
+from multiview.artifacts.staged import Recorded, Staged
 from multiview.artifacts.staging import stage
 from multiview.artifacts.store import Store
 from multiview.errors import InputError
@@ -20,7 +20,7 @@ class Ancestor:
     record: Record
 
     @classmethod
-    def of(cls, staged: Staged | Named) -> Ancestor | None:
+    def of(cls, staged: Staged | Recorded) -> Ancestor | None:
         """The artifact that a step was given, if it is known."""
         return cls(*load_record(staged.address)) if staged.address else None
 

@@ -25,7 +25,6 @@ from multiview.artifacts.record import (
 from multiview.artifacts.staging import broken_file
 from multiview.artifacts.store import PART, Store
 from multiview.errors import InputError
-from multiview.steps.step import key_of
 from multiview.steps.table import STEPS
 
 
@@ -151,7 +150,7 @@ def _node(reference: Reference, reader: str, near: Store | None, last: bool) -> 
 
 def _renewed(record: Record) -> str | None:
     """The input of which an artifact is a newer form."""
-    return STEPS[record.step].renews if record.step in STEPS else None
+    return STEPS[record.step].supersedes if record.step in STEPS else None
 
 
 def corpus_of(lineage: Lineage) -> Record | None:
@@ -198,18 +197,13 @@ def _key(node: Node) -> str | None:
     record, step = node.record, STEPS.get(node.record.step)
     if step is None or step.version != record.step_version:
         return None
-    digests = {}
-    for name, inputs in node.inputs.items():
-        if name in step.hints:
-            continue
-        parts = []
-        for one in inputs:
-            if one.node is None or one.flaw:
-                return None
-            file = one.reference.file
-            parts.append(one.node.record.file(file).sha256 if file else one.reference.digest)
-        digests[name] = parts if name in step.lists else parts[0]
-    return key_of(record.step, record.step_version, record.config, digests, record.sources)
+    records: dict[str, list[Record]] = {}
+    for name in record.inputs.keys() - set(step.unkeyed_inputs):
+        inputs = node.inputs[name]
+        if any(read.node is None or read.flaw for read in inputs):
+            return None
+        records[name] = [read.node.record for read in inputs if read.node]
+    return step.key_of_record(record, records)
 
 
 def _file_flaws(node: Node, told: Callable[[int], None]) -> Iterator[str]:

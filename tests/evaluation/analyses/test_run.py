@@ -18,6 +18,7 @@ from multiview.evaluation.analyses.run import ANALYSES
 from multiview.evaluation.analyses.tables import LONGEST, markdown, page
 from multiview.evaluation.evaluate import evaluate
 from multiview.model.layouts import LAYOUTS
+from multiview.steps.context import StepContext
 from tests.fixtures.analysed_model import World, fresh_views
 from tests.fixtures.artifacts import questions_folder, write_index
 from tests.fixtures.events import Recorder
@@ -27,7 +28,7 @@ from tests.fixtures.halves import Halves
 def run(world, folder, **evaluation):
     folder.mkdir()
     tell = Recorder()
-    evaluate(world.settings(**evaluation), world.inputs, {"evaluation": folder}, tell)
+    evaluate(StepContext(world.settings(**evaluation), world.inputs, {"evaluation": folder}, tell))
     return folder / "analyses", tell
 
 
@@ -134,7 +135,7 @@ def test_data_without_training_questions_or_answers(camvr, tmp_path):
     inputs["questions"] = Staged(questions_folder(tmp_path / "questions", bare), "bare")
     (tmp_path / "one").mkdir()
     tell = Recorder()
-    evaluate(camvr.settings(), inputs, {"evaluation": tmp_path / "one"}, tell)
+    evaluate(StepContext(camvr.settings(), inputs, {"evaluation": tmp_path / "one"}, tell))
     left_out = {"training_answers", "padding", "answer_view", "groups"}
     assert set(tell.facts["analyses_left_out"]) == left_out
     metrics = json.loads((tmp_path / "one" / "analyses" / "metrics.json").read_text())

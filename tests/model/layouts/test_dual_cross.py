@@ -1,14 +1,13 @@
 """The Dual Cross Encoder from queries to hits: a view a distinct query, the queries shown, the warm-up."""
 
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
 from multiview.artifacts.staged import Staged
-from multiview.config import Encode, Train
+from multiview.config import Config, Encode, Train
 from multiview.data.passages import Passage
 from multiview.data.queries import write_queries
 from multiview.encoding.embeddings import Embeddings
@@ -18,6 +17,7 @@ from multiview.generation.gather import gather_queries
 from multiview.index.view_index import ViewIndex
 from multiview.model.batch import make_batch
 from multiview.model.encoder import BiEncoder
+from multiview.steps.context import StepContext
 from multiview.training.batches import Collator
 from multiview.training.stream import Example
 from multiview.training.trainer import BiEncoderTrainer
@@ -45,7 +45,7 @@ def queries(folder: Path, passages: list[Passage] = PASSAGES) -> Staged:
         (folder / name).mkdir(parents=True)
     write_queries([(p.id, QUERIES[p.id]) for p in passages], folder / "made" / "queries.parquet")
     made = {"parts": [Staged(folder / "made", "made")]}
-    gather_queries(SimpleNamespace(), made, {"queries": folder / "gathered"}, Recorder())
+    gather_queries(StepContext(Config.partial({}), made, {"queries": folder / "gathered"}, Recorder()))
     return Staged(folder / "gathered", "queries")
 
 
@@ -59,10 +59,12 @@ def index(model: Staged, tmp_path_factory: pytest.TempPathFactory) -> ViewIndex:
         "queries": queries(folder / "queries"),
     }
     encode(
-        SimpleNamespace(encode=Encode(batch_tokens=512, device="cpu")),
-        inputs,
-        {"embeddings": folder / "embeddings"},
-        Recorder(),
+        StepContext(
+            Config.partial({"encode": Encode(batch_tokens=512, device="cpu")}),
+            inputs,
+            {"embeddings": folder / "embeddings"},
+            Recorder(),
+        )
     )
     write_index(folder / "index", folder / "embeddings")
     return ViewIndex.load(folder / "index")
@@ -106,7 +108,12 @@ def test_queries_of_another_corpus_are_refused(model: Staged, tmp_path: Path) ->
     (tmp_path / "out").mkdir()
     with pytest.raises(InputError, match="'p019' where passage 'p000' comes"):
         encode(
-            SimpleNamespace(encode=Encode(device="cpu")), inputs, {"embeddings": tmp_path / "out"}, Recorder()
+            StepContext(
+                Config.partial({"encode": Encode(device="cpu")}),
+                inputs,
+                {"embeddings": tmp_path / "out"},
+                Recorder(),
+            )
         )
 
 
@@ -148,7 +155,7 @@ def test_the_warm_up_trains(base: Path, tmp_path: Path, architecture: str) -> No
     }
     chosen = Train(batch_size=8, max_steps=3, warmup_steps=None, learning_rate=1e-3, log_steps=1, negatives=7)
     tell = Recorder()
-    warm_up(SimpleNamespace(train=chosen), inputs, {"model": tmp_path / "model"}, tell)
+    warm_up(StepContext(Config.partial({"train": chosen}), inputs, {"model": tmp_path / "model"}, tell))
     without = sum(not asked for asked in QUERIES.values())
     assert tell.facts["passages_without_queries"] == without == 4
     assert tell.facts["questions"] == len(PASSAGES) - without
@@ -179,7 +186,7 @@ def test_the_warm_up_reads_passages_with_their_queries_or_alone(
     chosen = Train.model_validate(
         {"batch_size": 8, "max_steps": 1, "warmup_steps": None, "warmup_passage": passage}
     )
-    warm_up(SimpleNamespace(train=chosen), inputs, {"model": tmp_path / "model"}, Recorder())
+    warm_up(StepContext(Config.partial({"train": chosen}), inputs, {"model": tmp_path / "model"}, Recorder()))
     layout = BiEncoder.load(start.path).layout
     first = {id_: asked[0] for id_, asked in QUERIES.items() if asked}
     expected = {
@@ -209,8 +216,8 @@ def test_a_shard_without_passages_has_the_columns_of_the_others(model: Staged, t
         "passages": training_material.write_shard(tmp_path / "shard", []),
         "queries": Staged(tmp_path / "unread", "queries"),
     }
-    settings = SimpleNamespace(encode=Encode(device="cpu"))
-    encode(settings, inputs, {"embeddings": tmp_path / "embeddings"}, Recorder())
+    settings = Config.partial({"encode": Encode(device="cpu")})
+    encode(StepContext(settings, inputs, {"embeddings": tmp_path / "embeddings"}, Recorder()))
     embeddings = Embeddings(tmp_path / "embeddings")
     assert (embeddings.rows, embeddings.passages, embeddings.blocks) == (0, 0, 0)
     assert embeddings.dim == BiEncoder.load(model.path).dim

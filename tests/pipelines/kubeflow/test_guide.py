@@ -7,7 +7,7 @@ import fsspec
 import pytest
 import yaml
 
-from pipelines.kubeflow.schedules import read_schedules
+from pipelines.kubeflow.schedule_file import read_schedules
 from tests.fixtures.project import ROOT
 from tests.fixtures.split_run import passage_rows, question_rows, write
 
@@ -94,7 +94,10 @@ FAILURES = DOCUMENT.partition("## What failures look like")[2].partition("**A lo
 
 @pytest.mark.parametrize("words", re.findall(r"^\| `(.*?)` \|", FAILURES, re.M))
 def test_the_failures_are_told_in_these_words(words):
-    places = [*sorted((ROOT / "pipelines").rglob("*.py")), ROOT / "src/multiview/artifacts/credentials.py"]
+    places = [
+        *sorted((ROOT / "pipelines").rglob("*.py")),
+        ROOT / "src" / "multiview" / "artifacts" / "credentials.py",
+    ]
     told = "".join(path.read_text() for path in places)
     told = re.sub(r'"\s*f?"', "", told).replace("answers {error.status}", "answers 5")
     assert words in told

@@ -7,13 +7,13 @@ import pytest
 import yaml
 
 from components import CPU_IMAGE, GPU_IMAGE
+from multiview import environment
 from multiview.config.overrides import Overrides, gather, validate
 from multiview.errors import InputError
-from multiview.steps.backends.trainjob import NODES, Nodes
-from multiview.steps.work import IMAGE
+from multiview.steps.backends.trainjob import Nodes
 from pipelines.kubeflow.compile import compile_plan
 from pipelines.kubeflow.pods import Pods
-from pipelines.plans.factories import PIPELINES
+from pipelines.plans import PIPELINES
 from pipelines.plans.training import training
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -113,9 +113,9 @@ def test_pods_are_set_in_one_place(tmp_path):
     (toleration,) = platform["exec-train"]["tolerations"]
     assert toleration == {"key": "spot", "operator": "Equal", "value": "yes", "effect": "NoSchedule"}
     for name, executor in executors.items():
-        environment = {variable["name"]: variable["value"] for variable in executor["env"]}
-        assert environment == {
-            IMAGE: executor["image"],
+        variables = {variable["name"]: variable["value"] for variable in executor["env"]}
+        assert variables == {
+            environment.IMAGE: executor["image"],
             "MLFLOW_TRACKING_URI": "http://mlflow:5000",
             "FSSPEC_S3_ENDPOINT_URL": "http://bucket",
         }
@@ -146,10 +146,10 @@ def test_a_training_on_several_nodes_is_told_of_them_and_waits_in_a_small_pod(tm
     policy = tasks_of(ir)["train"]["retryPolicy"]
     assert (policy["maxRetryCount"], policy["backoffDuration"]) == (7, "5s")
     told = {variable["name"]: variable["value"] for variable in container["env"]}
-    nodes = Nodes.model_validate_json(told[NODES])
+    nodes = Nodes.model_validate_json(told[environment.NODES])
     assert (nodes.image, nodes.pod.nodes, nodes.pod.gpus) == (GPU_IMAGE, 2, 8)
-    assert nodes.environment == {"MLFLOW_TRACKING_URI": "http://mlflow:5000", IMAGE: GPU_IMAGE}
-    assert told[IMAGE] == CPU_IMAGE
+    assert nodes.environment == {"MLFLOW_TRACKING_URI": "http://mlflow:5000", environment.IMAGE: GPU_IMAGE}
+    assert told[environment.IMAGE] == CPU_IMAGE
     assert nodes.service_account == "multiview-steps"
     assert nodes.secrets == {
         "keys": {
@@ -167,7 +167,7 @@ def test_a_training_on_several_nodes_is_told_of_them_and_waits_in_a_small_pod(tm
         }
         assert given == nodes.secrets
     other = ir["deploymentSpec"]["executors"]["exec-encode"]["container"]
-    assert NODES not in {variable["name"] for variable in other["env"]}
+    assert environment.NODES not in {variable["name"] for variable in other["env"]}
 
 
 @pytest.mark.parametrize(

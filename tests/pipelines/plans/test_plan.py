@@ -13,14 +13,15 @@ from multiview.artifacts.store import LocalStore
 from multiview.config import Config
 from multiview.errors import InputError
 from multiview.steps.runs import Run
+from multiview.steps.step import key_settings
 from multiview.steps.table import STEPS
 from multiview.tracking import TrackedRun, TrackedStep
 from pipelines.kubeflow.compile import compile_plan
-from pipelines.plans.factories import PIPELINES
+from pipelines.plans import PIPELINES
 from pipelines.plans.plan import Output, Plan
-from pipelines.plans.rerun import cut
 from pipelines.plans.training import comparison, training
-from pipelines.runs.study import rows_of
+from pipelines.runs.rerun import cut
+from pipelines.runs.study_forecast import rows_of
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -75,9 +76,7 @@ def test_every_round_is_measured_where_that_is_asked_for():
         "no other index is built"
     )
     assert json.loads(first.config)["evaluation"]["analyses"] == []
-    settings = [
-        node.step.key_settings(node.step.parse(node.config)) for node in (last, usual.nodes[last.path])
-    ]
+    settings = [key_settings(node.step.parse(node.config)) for node in (last, usual.nodes[last.path])]
     assert settings[0] == settings[1], "the last evaluation is found again"
     assert rows_of("seed-1", plan) == {"seed-1": last.path}
 
@@ -229,9 +228,9 @@ def test_train_model_must_be_a_models_address(tmp_path):
 def test_every_step_has_a_component_with_its_inputs_and_outputs(name):
     step, module = STEPS[name], name.replace("-", "_")
     spec = getattr(import_module(f"components.{module}"), module).component_spec
-    shard = {"shard"} if step.shards else set()
+    shard = {"shard"} if step.sharded else set()
     assert set(spec.inputs) == {"run", "path", "config", *step.inputs, *shard}
-    assert set(spec.outputs) == {*step.outputs, *step.hands_on, "Output"}
+    assert set(spec.outputs) == {*step.outputs, *step.forwards, "Output"}
 
 
 def _dags(ir: dict) -> list[dict]:

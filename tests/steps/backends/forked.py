@@ -6,11 +6,11 @@ import socket
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 from multiview import names
 from multiview.errors import InputError
 from multiview.steps.backends import fork_server
+from multiview.steps.context import StepContext
 from multiview.steps.step import Step
 from multiview.steps.table import STEPS
 
@@ -27,7 +27,7 @@ DO = "TEST_FORKED"
 """Environment variable: what the step does."""
 
 
-def work(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any) -> None:
+def work(context: StepContext) -> None:
     """As the environment says: refuse, break, be killed, wait for ever, or write who it is."""
     print("said", flush=True)
     match os.environ.get(DO):
@@ -40,10 +40,11 @@ def work(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: A
         case "wait":
             Path("waiting").write_text(str(os.getpid()))
             time.sleep(600)
-    (output[names.PASSAGES] / "who.txt").write_text(f"{os.getpid()} of {os.getppid()} in {Path.cwd()}")
+    (context.output(names.PASSAGES) / "who.txt").write_text(
+        f"{os.getpid()} of {os.getppid()} in {Path.cwd()}"
+    )
 
 
 if __name__ == "__main__":
     STEPS[STEP.name] = STEP
-    fork_server.IMPORTED = ()
-    fork_server.serve(socket.socket(fileno=int(sys.argv[1])), sys.stdin.fileno())
+    fork_server.serve(socket.socket(fileno=int(sys.argv[1])), sys.stdin.fileno(), ())

@@ -11,13 +11,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-from multiview import names
+from multiview import environment, names
 from multiview.artifacts.record import read_record
 from multiview.artifacts.store import LocalStore
 from multiview.config import Config
 from multiview.errors import InputError, ProcessFailed
 from multiview.steps.backends import fork_server
-from multiview.steps.execution import StepTeller, run_step
+from multiview.steps.execution import run_step
+from multiview.steps.reporter import StepReporter
 from multiview.steps.table import STEPS
 from tests.steps.backends.forked import DO, STEP
 
@@ -27,13 +28,14 @@ ASKER = """
 from multiview.artifacts.record import read_record
 from multiview.artifacts.store import LocalStore
 from multiview.config import Config
-from multiview.steps.execution import StepTeller, run_step
+from multiview.steps.execution import run_step
+from multiview.steps.reporter import StepReporter
 from multiview.steps.table import STEPS
 from tests.steps.backends.forked import STEP
 from pathlib import Path
 STEPS[STEP.name] = STEP
 store = LocalStore(Path("store"))
-run_step(STEP, StepTeller(store, "run", "forked", "forked"), STEP.configure(Config()), {})
+run_step(STEP, StepReporter(store, "run", "forked", "forked"), STEP.configure(Config()), {})
 """
 
 
@@ -58,14 +60,14 @@ def server(tmp_path_factory) -> Iterator[tuple[str, subprocess.Popen]]:
 
 
 @pytest.fixture
-def told(server, tmp_path, monkeypatch) -> StepTeller:
+def told(server, tmp_path, monkeypatch) -> StepReporter:
     monkeypatch.setitem(STEPS, STEP.name, STEP)
-    monkeypatch.setenv(fork_server.FORKS, server[0])
+    monkeypatch.setenv(environment.FORK_SERVER, server[0])
     monkeypatch.chdir(tmp_path)
-    return StepTeller(LocalStore(tmp_path / "store"), "run", "forked", STEP.name)
+    return StepReporter(LocalStore(tmp_path / "store"), "run", "forked", STEP.name)
 
 
-def run(told: StepTeller) -> None:
+def run(told: StepReporter) -> None:
     with told.failures():
         run_step(STEP, told, STEP.configure(Config()), {})
 
@@ -114,7 +116,7 @@ def test_where_nobody_forks_any_more_a_step_fails_and_does_not_wait(told, tmp_pa
     gone = start(str(tmp_path))
     gone.kill()
     gone.communicate()
-    monkeypatch.setenv(fork_server.FORKS, str(tmp_path / fork_server.SOCKET))
+    monkeypatch.setenv(environment.FORK_SERVER, str(tmp_path / fork_server.SOCKET))
     with pytest.raises(ProcessFailed, match="ended without a word"):
         run(told)
 

@@ -13,11 +13,12 @@ from typing import Any
 import jsonschema
 import pytest
 
+from multiview import environment
 from multiview.config import Config, Pod
 from multiview.config.kubeflow import TOGETHER
 from multiview.config.overrides import validate
 from multiview.errors import InputError, ProcessFailed
-from multiview.steps.backends.trainjob import NODES, Nodes, Task, job_name, nodes_here, train_job
+from multiview.steps.backends.trainjob import Nodes, Task, job_name, nodes_here, train_job
 from multiview.steps.backends.trainjob_client import run_train_job
 from multiview.steps.table import STEPS
 from tests.fixtures.cluster import SCHEMA, Cluster
@@ -106,7 +107,7 @@ def test_a_name_stands_for_one_artifact_of_one_store() -> None:
 
 
 def test_several_nodes_are_for_training_alone() -> None:
-    assert {name for name, step in STEPS.items() if step.together} == set(TOGETHER)
+    assert {name for name, step in STEPS.items() if step.multi_node} == set(TOGETHER)
     assert validate({"kubeflow": {"steps": {"train": {"nodes": 2}}}})
     with pytest.raises(InputError, match=r"kubeflow\.steps.*nodes=2 .*not for encode"):
         validate({"kubeflow": {"steps": {"encode": {"nodes": 2}}}})
@@ -114,11 +115,11 @@ def test_several_nodes_are_for_training_alone() -> None:
 
 def test_a_step_trains_itself_unless_told_of_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert nodes_here() is None
-    monkeypatch.setenv(NODES, nodes(nodes=1).model_dump_json())
+    monkeypatch.setenv(environment.NODES, nodes(nodes=1).model_dump_json())
     assert nodes_here() is None
-    monkeypatch.setenv(NODES, nodes().model_dump_json())
+    monkeypatch.setenv(environment.NODES, nodes().model_dump_json())
     assert nodes_here() == nodes()
-    monkeypatch.setenv(NODES, "{}")
+    monkeypatch.setenv(environment.NODES, "{}")
     with pytest.raises(InputError, match="MULTIVIEW_NODES"):
         nodes_here()
 

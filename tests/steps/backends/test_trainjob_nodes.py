@@ -6,16 +6,17 @@ from typing import Any
 import pytest
 import torch
 
-from multiview import names
+from multiview import environment, names
 from multiview.artifacts.attempt import Attempt
 from multiview.artifacts.record import Record, Reference
 from multiview.artifacts.store import LocalStore
 from multiview.config import Config, Pod
 from multiview.config.overrides import validate
 from multiview.model.encoder import BiEncoder
-from multiview.steps.backends.trainjob import NODES, Nodes
+from multiview.steps.backends.trainjob import Nodes
 from multiview.steps.events import read_events
-from multiview.steps.execution import StepTeller, run_step
+from multiview.steps.execution import run_step
+from multiview.steps.reporter import StepReporter
 from multiview.steps.runs import read_states
 from multiview.steps.table import STEPS
 from tests.fixtures import training_material
@@ -74,7 +75,7 @@ def world(folder: Path) -> tuple[LocalStore, dict[str, Reference]]:
 def train(store: LocalStore, inputs: dict[str, Reference], path: str, **settings: Any) -> Record:
     config: Config = validate({"train": {**SETTINGS, **settings}})
     step = STEPS["train"]
-    told = StepTeller(store, "run", path, "train")
+    told = StepReporter(store, "run", path, "train")
     with told.failures():
         return run_step(step, told, step.configure(config), inputs)["model"]
 
@@ -92,7 +93,7 @@ def test_two_nodes_train_the_model_of_one(tmp_path: Path, monkeypatch: pytest.Mo
     )
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     nodes = Nodes(image="multiview-cpu", pod=Pod(nodes=2), namespace="team")
-    monkeypatch.setenv(NODES, nodes.model_dump_json())
+    monkeypatch.setenv(environment.NODES, nodes.model_dump_json())
     try:
         together = train(store, inputs, "together")
     finally:

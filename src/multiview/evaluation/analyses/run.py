@@ -86,10 +86,10 @@ def analyse(folder: Path, subject: Subject) -> None:
             pq.write_table(rows, place / f"{table}.parquet")
             tables[table] = CAPTIONS.get(table) or (run.__doc__ or "").partition("\n")[0], rows
         for fact, value in findings.facts.items():
-            subject.tell.fact(fact, value)
+            subject.events.fact(fact, value)
     (place / METRICS_FILE).write_text(json.dumps(metrics, indent=1, sort_keys=True) + "\n")
     (place / TABLES_FILE).write_text(page(tables))
     for name, value in told(metrics, subject.at).items():
-        subject.tell.metric(name, value)
+        subject.events.metric(name, value)
     if left_out:
-        subject.tell.fact("analyses_left_out", left_out)
+        subject.events.fact("analyses_left_out", left_out)
