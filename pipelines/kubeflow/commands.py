@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from multiview.artifacts.store import open_store
-from multiview.cli.options import Debug, Preset, Settings
+from multiview.cli.options import BucketUrl, Debug, DryRun, Preset, Settings, Wait
 from multiview.config import Config
 from multiview.config.overrides import Overrides, gather, validate
 from multiview.steps.runs import Run
@@ -24,10 +24,6 @@ console = Console(highlight=False, soft_wrap=True)
 schedule = typer.Typer(no_args_is_help=True, help="Recurring runs of a file in the repository.")
 
 PipelineName = Annotated[str, typer.Argument(metavar="PIPELINE", help=f"One of: {', '.join(PIPELINES)}.")]
-Wait = Annotated[bool, typer.Option("--wait", help="On Kubeflow: follow the run to its end.")]
-RemoteStore = Annotated[
-    str | None, typer.Option("--store", envvar="MULTIVIEW_STORE", help="gs:// or s3:// URL of the artifacts.")
-]
 
 
 @connected
@@ -35,7 +31,7 @@ def submit(
     pipeline: PipelineName,
     preset: Preset = None,
     settings: Settings = None,
-    store: RemoteStore = None,
+    store: BucketUrl = None,
     wait: Wait = False,
     debug: Debug = False,
     *,
@@ -113,8 +109,8 @@ ScheduleFile = Annotated[Path, typer.Argument(metavar="FILE", help="A YAML file 
 @connected
 def apply(
     file: ScheduleFile,
-    store: RemoteStore = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would change.")] = False,
+    store: BucketUrl = None,
+    dry_run: DryRun = False,
     debug: Debug = False,
     *,
     connection: Profile,

@@ -11,7 +11,7 @@ from rich.console import Console
 from multiview import tracking
 from multiview.cli import app
 from multiview.cli.lineage import as_json, print_lineage
-from multiview.cli.lookup import artifacts_named
+from multiview.cli.lookup import Lookup
 from multiview.lineage.trace import Lineage
 from tests.fixtures.evaluated_run import RUN, remove_record, shorten_file
 from tests.fixtures.servers import new_database
@@ -117,10 +117,10 @@ def shipped(made, tmp_path_factory) -> str:
 
 def test_runs_and_their_steps_are_found_by_mlflow_s_ids(made, shipped, tmp_path):
     found = tracking.find_run(shipped, RUN)
-    elsewhere = str(tmp_path)
-    kinds = [one.address.split("/")[-2] for one in artifacts_named(found.mlflow_id, elsewhere, shipped)]
+    lookup = Lookup(str(tmp_path), shipped)
+    kinds = [one.address.split("/")[-2] for one in lookup.artifacts(found.mlflow_id)]
     assert sorted(kinds) == ["comparison", "negatives"]
     client = MlflowClient(shipped)
     (step,) = client.search_runs(["1"], "tags.`multiview.path` = 'two/evaluate'")
-    (one,) = artifacts_named(step.info.run_id, elsewhere, shipped)
+    (one,) = lookup.artifacts(step.info.run_id)
     assert one.address == made.address("two/evaluate", "evaluation")

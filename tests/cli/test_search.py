@@ -14,7 +14,7 @@ from multiview.artifacts.record import Reference
 from multiview.artifacts.store import LocalStore
 from multiview.cli import app
 from multiview.cli.hits import SHOWN, as_json, print_hits
-from multiview.cli.run_indexes import newest_index
+from multiview.cli.lookup import newest_index
 from multiview.errors import InputError
 from multiview.serving.retriever import Hit, ScoredView
 from multiview.steps.runs import Run, StepState, write_run, write_state

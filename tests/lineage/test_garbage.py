@@ -13,6 +13,7 @@ from multiview.artifacts.attempt import Attempt
 from multiview.artifacts.champions import crown, rollback
 from multiview.artifacts.record import Reference, read_record
 from multiview.artifacts.store import LocalStore, Store
+from multiview.cli.garbage import summary
 from multiview.lineage import garbage
 from multiview.steps.runs import Run, StepState, write_run, write_state
 from tests.fixtures.champions import artifact, champion
@@ -49,8 +50,8 @@ def used(store: Store, run: str, days: float, inputs: list[Reference], outputs: 
 
 
 def collected(store: Store, champions: int = 3, indexes: tuple[str, ...] = ()) -> set[str]:
-    keep = garbage.kept(store, DAYS, champions, indexes)
-    return {one.path for one in garbage.garbage(store, keep, DAYS)}
+    keep = garbage.referenced(store, DAYS, champions, indexes)
+    return {one.path for one in garbage.collectable(store, keep, DAYS)}
 
 
 def test_what_nothing_refers_to_goes_and_all_other_kinds_stay(store: LocalStore) -> None:
@@ -74,7 +75,7 @@ def test_attempts_that_became_nothing_go_whatever_their_kind(store: LocalStore) 
         store.replace(f"{attempt.data}.events.jsonl", b"{}\n")
     aged(store)
     assert collected(store) == {attempt.data for attempt in lost}
-    for one in garbage.garbage(store, set(), DAYS):
+    for one in garbage.collectable(store, set(), DAYS):
         garbage.remove(store, one)
     assert [file for file in store.files("model") if "half" in file or "events" in file] == []
     record = read_record(store, names.MODEL, "made")
@@ -110,10 +111,10 @@ def test_recent_runs_keep_what_they_read_and_wrote(store: LocalStore, days: floa
 def test_removal_that_was_interrupted_goes_on(store: LocalStore) -> None:
     artifact(store, names.INDEX, "old")
     aged(store)
-    (one,) = garbage.garbage(store, set(), DAYS)
+    (one,) = garbage.collectable(store, set(), DAYS)
     store.remove(f"{one.path}/{names.RECORD_FILE}")  # and then the power failed
     assert read_record(store, names.INDEX, "old") is None, "it is no artifact any more"
-    (rest,) = garbage.garbage(store, set(), DAYS)
+    (rest,) = garbage.collectable(store, set(), DAYS)
     garbage.remove(store, rest)
     assert store.files(names.INDEX) == []
     garbage.remove(store, rest)
@@ -123,7 +124,7 @@ def test_what_was_collected_is_still_known_and_can_be_made_again(store: LocalSto
     before = artifact(store, names.INDEX, "old")
     record = read_record(store, names.INDEX, "old")
     aged(store)
-    (one,) = garbage.garbage(store, set(), DAYS)
+    (one,) = garbage.collectable(store, set(), DAYS)
     garbage.remove(store, one)
     assert read_record(store, names.INDEX, "old") is None
     assert record is not None and store.read(f"index/old/{names.COLLECTED_FILE}") == record.to_json()
@@ -143,9 +144,9 @@ def test_the_summary_counts_and_adds_up(store: LocalStore) -> None:
     for key in "ab":
         artifact(store, names.INDEX, key)
     aged(store)
-    found = list(garbage.garbage(store, set(), DAYS))
+    found = list(garbage.collectable(store, set(), DAYS))
     assert sum(one.bytes for one in found) == sum(entry.bytes for entry in store.entries("index"))
-    assert garbage.summary(found).startswith("2 index (")
+    assert summary(found).startswith("2 index (")
 
 
 def test_what_a_run_that_is_going_uses_stays_whatever_the_days(store: LocalStore) -> None:
@@ -159,21 +160,21 @@ def test_what_a_run_that_is_going_uses_stays_whatever_the_days(store: LocalStore
     write_state(store, "going", done)
     growing = Attempt(store, names.INDEX, "growing")
     (growing.path / "views.f16").write_bytes(b"1")
-    keep = garbage.kept(store, 0, 3)
-    assert list(garbage.garbage(store, keep, 0)) == []
+    keep = garbage.referenced(store, 0, 3)
+    assert list(garbage.collectable(store, keep, 0)) == []
     for status in ("done", "failed"):  # of yesterday's run of the same name
         before = {"path": "index", "status": status, "started": now - 86_400, "ended": now - 86_300}
         write_state(store, "going", done.model_copy(update=before))
-        assert list(garbage.garbage(store, garbage.kept(store, 0, 3), 0)) == []
+        assert list(garbage.collectable(store, garbage.referenced(store, 0, 3), 0)) == []
     write_state(store, "going", done.model_copy(update={"path": "index", "status": "failed"}))
-    keep = garbage.kept(store, 0, 3)
-    assert [one.path for one in garbage.garbage(store, keep, 0)] == ["index/found"]
+    keep = garbage.referenced(store, 0, 3)
+    assert [one.path for one in garbage.collectable(store, keep, 0)] == ["index/found"]
 
 
 def test_another_attempt_outlives_the_artifact(store: LocalStore) -> None:
     artifact(store, names.INDEX, "old")
     aged(store)
-    (one,) = garbage.garbage(store, set(), DAYS)
+    (one,) = garbage.collectable(store, set(), DAYS)
     again = Attempt(store, names.INDEX, "old")
     (again.path / "views.f16").write_bytes(b"1")
     garbage.remove(store, one)

@@ -71,10 +71,10 @@ def test_queries_of_two_kinds_are_never_mixed(world: World, changes: dict, why: 
 
 def collecting_of_embeddings(world: World) -> None:
     """What the champion's queries were made with is known without the embeddings."""
-    found = list(garbage.garbage(world.store, garbage.kept(world.store, 0, champions=1), 0))
+    found = list(garbage.collectable(world.store, garbage.referenced(world.store, 0, champions=1), 0))
     for one in found:
         garbage.remove(world.store, one)
-    assert names.EMBEDDINGS in {one.what for one in found}
+    assert names.EMBEDDINGS in {piece.kind for piece in found}
 
 
 def test_a_refresh_trains_no_generator(world: World) -> None:

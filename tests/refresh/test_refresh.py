@@ -275,13 +275,13 @@ def test_what_is_collected_is_missed_by_nobody(world: World) -> None:
     world.refresh()
     champion = current(world.store)
     assert champion is not None
-    found = list(garbage.garbage(world.store, garbage.kept(world.store, 0, champions=1), 0))
+    found = list(garbage.collectable(world.store, garbage.referenced(world.store, 0, champions=1), 0))
     for one in found:
         garbage.remove(world.store, one)
-    gone = {one.what for one in found}
+    gone = {piece.kind for piece in found}
     assert gone == {names.CHANGES, names.EMBEDDINGS, names.INDEX}
     assert world.store.folders(names.INDEX) == sorted(
-        {one.path.split("/")[1] for one in found if one.what == names.INDEX}
+        {piece.path.split("/")[1] for piece in found if piece.kind == names.INDEX}
         | {champion.index.address.split("/")[-1]}
     )
     assert [hit.id for hit in load(champion.index.address).search(["What ran past the old castle?"], 3)[0]]

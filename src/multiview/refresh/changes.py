@@ -136,7 +136,7 @@ def _made_queries(index: Ancestor) -> Record | None:
     """What the queries were made with that an index's passages were read with; None where nothing tells it."""
     found: Ancestor | None = index
     for name in ("embeddings", names.QUERIES, "parts"):
-        found = found and found.told(name)
+        found = found and found.remembered_input(name)
     return found and found.record
 
 

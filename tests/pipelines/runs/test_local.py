@@ -11,7 +11,7 @@ import pytest
 from multiview import tracking
 from multiview.artifacts.record import load_record
 from multiview.artifacts.store import LocalStore, open_store
-from multiview.cli.lookup import artifacts_named
+from multiview.cli.lookup import Lookup
 from multiview.lineage.trace import flaws, trace
 from pipelines.runs.rerun import cut, verify
 from tests.fixtures.project import ROOT, World
@@ -118,7 +118,7 @@ def test_mlflow_holds_the_run_its_steps_and_what_flowed_between_them(world, trai
 def test_every_byte_that_made_the_run_is_verified_from_its_mlflow_id(world, trained, tmp_path):
     """From any of its steps one walks to models, negatives, passages and code."""
     found = tracking.find_run(world.tracking, trained)
-    lineage = trace(artifacts_named(found.mlflow_id, str(tmp_path), world.tracking))
+    lineage = trace(Lookup(str(tmp_path), world.tracking).artifacts(found.mlflow_id))
     assert list(flaws(lineage)) == []
     outputs = {r.address for state in world.states(trained).values() for r in state.outputs.values()}
     assert {node.address for node in lineage.nodes} == outputs
