@@ -23,7 +23,8 @@ import typer
 from multiview import names
 from multiview.artifacts.record import load_record
 from multiview.artifacts.store import LocalStore
-from multiview.config.overrides import Overrides, merge, resolve
+from multiview.config.overrides import Overrides, merge
+from multiview.model.systems import resolve
 from multiview.steps.runs import StepState
 from pipelines.plans.plan import Plan
 from pipelines.plans.refresh import refresh

@@ -16,7 +16,7 @@ from multiview.config import Config
 from multiview.config.overrides import Overrides, gather, validate
 from multiview.steps.runs import Run
 from pipelines.kubeflow.connection import Profile, below, connected
-from pipelines.plans.factories import PIPELINES, factory
+from pipelines.plans import PIPELINES, make_plan
 from pipelines.plans.plan import Plan
 from pipelines.runs.description import describe
 
@@ -39,7 +39,7 @@ def submit(
 ) -> None:
     """Run a pipeline on Kubeflow. The same command continues or finds its run."""
     overrides = below(connection, gather(preset, settings or []))
-    launch(factory(pipeline)(overrides), overrides, preset, store, connection, wait)
+    launch(make_plan(pipeline, overrides), overrides, preset, store, connection, wait)
 
 
 def launch(
@@ -117,14 +117,16 @@ def apply(
 ) -> None:
     """Make Kubeflow's recurring runs those of a file: create, replace what differs, delete what is gone."""
     from pipelines.kubeflow import client as kfp_client
-    from pipelines.kubeflow import recurring, schedules
+    from pipelines.kubeflow import recurring_runs, schedule_file
 
     kfp_client.check_connection(connection)
-    found = schedules.read_schedules(file)
-    wanted = {one.name: recurring.prepare(one, found.owner, connection, store) for one in found.schedules}
+    found = schedule_file.read_schedules(file)
+    wanted = {
+        one.name: recurring_runs.prepare(one, found.owner, connection, store) for one in found.schedules
+    }
     client = kfp_client.connect(connection)
     told = False
-    for line in recurring.apply(client, connection, found.owner, wanted, dry_run):
+    for line in recurring_runs.apply(client, connection, found.owner, wanted, dry_run):
         console.print(line, markup=False)
         told = True
     if not told:
@@ -136,10 +138,10 @@ def apply(
 def list_(debug: Debug = False, *, connection: Profile) -> None:
     """The recurring runs that a file of schedules has made."""
     from pipelines.kubeflow import client as kfp_client
-    from pipelines.kubeflow import recurring
+    from pipelines.kubeflow import recurring_runs
 
     client = kfp_client.connect(connection)
-    found = [entry for entry in recurring.entries(client, connection) if entry.owner]
+    found = [entry for entry in recurring_runs.entries(client, connection) if entry.owner]
     for entry in sorted(found, key=lambda entry: entry.name):
         state = "" if entry.enabled else "  (disabled)"
         console.print(
@@ -159,8 +161,8 @@ def delete(
 ) -> None:
     """Delete a schedule; its next apply makes it again unless the file has lost it too."""
     from pipelines.kubeflow import client as kfp_client
-    from pipelines.kubeflow import recurring
+    from pipelines.kubeflow import recurring_runs
 
     client = kfp_client.connect(connection)
-    for line in recurring.delete(client, connection, name):
+    for line in recurring_runs.delete(client, connection, name):
         console.print(line, markup=False)

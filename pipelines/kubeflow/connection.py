@@ -15,10 +15,10 @@ from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
 from multiview.config import Section
+from multiview.config.documents import checked, read_document
 from multiview.config.kubeflow import Address
 from multiview.config.overrides import PLACES, Overrides, merge
 from multiview.errors import InputError, nearest
-from pipelines.kubeflow.documents import checked, read_mapping
 
 PROFILES = "~/.config/multiview/kubeflow.yaml"
 PROFILES_VARIABLE = "MULTIVIEW_PROFILES"
@@ -129,7 +129,7 @@ def _options() -> list[inspect.Parameter]:
 def resolve_profile(name: str | None, flags: dict[str, str | None]) -> Profile:
     """Flags and environment over a profile of the profile file. Raises InputError."""
     path = Path(os.environ.get(PROFILES_VARIABLE) or PROFILES).expanduser()
-    profiles = read_mapping(path, "profiles") if name or path.exists() else {}
+    profiles = read_document(path, "profiles").content if name or path.exists() else {}
     if name is not None and name not in profiles:
         raise InputError(f"{path} has no profile {name!r}{nearest(name, profiles)}")
     chosen = name or DEFAULT_PROFILE

@@ -14,7 +14,7 @@ from multiview.artifacts.record import Reference
 from multiview.artifacts.store import Store
 from multiview.config.overrides import Overrides, outcome
 from multiview.steps.runs import Run, run_id
-from pipelines.plans.factories import PIPELINES
+from pipelines.plans import PIPELINES
 from pipelines.plans.plan import Plan
 
 

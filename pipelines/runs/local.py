@@ -10,7 +10,6 @@ import contextlib
 import getpass
 import os
 import tempfile
-import threading
 import time
 import traceback
 from collections.abc import Iterator
@@ -23,7 +22,6 @@ from multiview import environment, tracking
 from multiview.artifacts.store import LocalStore, Store
 from multiview.errors import InputError, StepFailed, one_line
 from multiview.steps.backends import fork_server
-from multiview.steps.execution import SHIP_SECONDS
 from multiview.steps.runs import Context, Run, StepState, write_run
 from pipelines.plans.plan import Plan
 from pipelines.runs.progress import Progress
@@ -45,7 +43,8 @@ def run_here(plan: Plan, run: Run, store: Store, tracking_uri: str, debug: bool 
         _code_of(run),
         fork_server.offer(log),
         Progress(store, run.id, plan.paths(), started) as progress,
-        _shipping(store, run, tracking_uri),
+        # What cannot be shipped now is shipped below, where errors are reported.
+        tracking.ship_live(store, run.id, tracking_uri),
     ):
         error = _execute(plan, Context(store=store.url, run=run.id), log, debug)
         states = {s.path: s for s in progress.finish()}
@@ -159,23 +158,3 @@ def _code_of(run: Run) -> Iterator[None]:
         os.environ.pop(environment.GIT_SHA, None)
         if before is not None:
             os.environ[environment.GIT_SHA] = before
-
-
-@contextlib.contextmanager
-def _shipping(store: Store, run: Run, uri: str) -> Iterator[None]:
-    """Ship to MLflow now and then while the block runs, so that its pages are live."""
-    done = threading.Event()
-
-    def work() -> None:
-        while not done.wait(SHIP_SECONDS):
-            # What cannot be shipped now is shipped at the end, where errors are reported.
-            with contextlib.suppress(Exception):
-                tracking.ship(store, run.id, uri)
-
-    thread = threading.Thread(target=work, daemon=True, name="shipping")
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join(timeout=60)

@@ -10,17 +10,9 @@ from rich.console import Console
 
 from multiview.cli import settings as settings_text
 from multiview.config import Config, Section, canonical_json
-from multiview.config.overrides import (
-    gather,
-    merge,
-    parse_setting,
-    preset_names,
-    resolve,
-    resolve_systems,
-    stage_settings,
-    validate,
-)
+from multiview.config.overrides import gather, merge, parse_setting, preset_names, validate
 from multiview.errors import InputError
+from multiview.model.systems import resolve, resolve_systems, stage_settings
 from multiview.steps.table import STEPS
 from pipelines.plans.training import comparison
 

@@ -7,9 +7,10 @@ import pytest
 
 from multiview.cli.app import main
 from multiview.cli.settings import groups
-from multiview.config.overrides import read_preset, resolve, stage_settings
+from multiview.config.overrides import read_preset
+from multiview.model.systems import resolve, stage_settings
 from pipelines.kubeflow.compile import compile_plan
-from pipelines.plans.factories import PIPELINES
+from pipelines.plans import PIPELINES
 
 DPR = {
     "model.base": "bert-base-uncased",

@@ -24,7 +24,7 @@ from multiview.data.reading.formats import FORMATS
 from multiview.steps.execution import run_step
 from multiview.steps.reporter import StepReporter
 from pipelines import __main__ as pipelines
-from pipelines.plans.factories import PIPELINES
+from pipelines.plans import PIPELINES
 from pipelines.plans.training import training
 from tests.fixtures.format_files import beir, biencoder, marco, put
 from tests.fixtures.inprocess import run_plan

@@ -133,7 +133,7 @@ def test_images_of_steps_hold_what_steps_need_and_no_more(flavour, containers, r
 def test_the_runner_compiles_pipelines_without_what_only_steps_import(containers):
     image = containers.image("runner")
     program = (
-        "import importlib.util, runpy, sys; import multiview.tracking, pipelines.plans.rerun;"
+        "import importlib.util, runpy, sys; import multiview.tracking, pipelines.runs.rerun;"
         "assert importlib.util.find_spec('torch') is None;"
         "sys.argv = ['pipelines', 'compile', '--out', '/scratch/compiled'];"
         "runpy.run_module('pipelines', run_name='__main__')"

@@ -9,7 +9,7 @@ import pytest
 from images.packages import ONLY_STEPS, models, name, requirements
 from multiview.config.overrides import gather, validate
 from multiview.model.bases import base_fingerprint
-from pipelines.kubeflow.schedules import read_schedules
+from pipelines.kubeflow.schedule_file import read_schedules
 from tests.fixtures.project import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -25,7 +25,7 @@ class Missing:
 sys.meta_path.insert(0, Missing())
 sys.argv = ["pipelines", "compile", "--out", {out!r}]
 import runpy
-import multiview.tracking, pipelines.plans.rerun
+import multiview.tracking, pipelines.runs.rerun
 runpy.run_module("pipelines", run_name="__main__")
 """
 

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multiview.config import Config, Mining
-from multiview.config.overrides import resolve
 from multiview.data.answers import has_answer
+from multiview.model.systems import resolve
 from multiview.negatives.filtering import above_margin, sift
 from multiview.negatives.mined import Mined, best_positive_scores, report, tell_counts
 from multiview.negatives.pool import negatives_table, read_positives, with_positives, write_negatives

@@ -13,11 +13,12 @@ from multiview import load, names
 from multiview.artifacts.champions import champion_file, current, numbers, rollback
 from multiview.artifacts.record import read_record
 from multiview.artifacts.store import LocalStore
-from multiview.config.overrides import merge, resolve
+from multiview.config.overrides import merge
 from multiview.data import sentences
 from multiview.errors import InputError
 from multiview.lineage import garbage
 from multiview.lineage.trace import flaws, trace
+from multiview.model.systems import resolve
 from pipelines.plans.plan import Plan
 from tests.fixtures.changing_corpus import World
 from tests.fixtures.inprocess import Records, run_plan

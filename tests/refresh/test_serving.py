@@ -9,7 +9,7 @@ import pytest
 import multiview
 from multiview.artifacts.record import Record, Reference
 from multiview.artifacts.store import LocalStore
-from multiview.config.overrides import resolve
+from multiview.model.systems import resolve
 from pipelines.plans.plan import Output, Plan, first_output
 from tests.fixtures.changing_vectors import reference
 from tests.fixtures.inprocess import Records, run_plan

@@ -30,6 +30,15 @@ def test_a_run_is_a_parent_and_each_step_a_child(expected):
     assert expected["camvr/round-2/evaluate"][5] == 1
 
 
+def test_a_step_that_all_systems_share_has_no_system_by_shard_either(uri, tmp_path):
+    world = World(tmp_path, uri, "shared")
+    world.tell("generate-queries/shard-00", "a", step="generate-queries")
+    world.tell("camvr/round-1/encode/shard-00", "a", step="encode")
+    tracking.ship(world.store, world.run.id, uri)
+    systems = {path: tags.get("system") for path, (_, tags, *_) in world.seen().items() if path}
+    assert systems == {"generate-queries/shard-00": None, "camvr/round-1/encode/shard-00": "camvr"}
+
+
 def metrics_of_model(uri: str, world: World) -> list[Any]:
     """The metrics of the logged model of the world's training, as MLflow has them now."""
     reference = world.reference("model", "camvr-round-2-train")

@@ -17,6 +17,7 @@ from multiview.artifacts.record import Reference
 from multiview.artifacts.store import Store, open_store
 from multiview.errors import InputError
 from multiview.lineage.trace import reference_of
+from multiview.steps.path import StepPath, last_rounds
 from multiview.steps.runs import StepState, finished_outputs, read_run, read_states
 from multiview.tracking import RegisteredModel, TrackedRun, TrackedStep
 
@@ -201,7 +202,8 @@ def sole_index(run: str, indexes: Mapping[str, Reference]) -> str:
     `indexes` are by their steps' paths, such as `camvr/round-2/index`. Raises InputError if there is none, or if there
     are several systems.
     """
-    last = {path.split("/")[0]: indexes[path].address for path in sorted(indexes)}
+    paths = last_rounds(StepPath.parse(path) for path in sorted(indexes))
+    last = {system: indexes[str(path)].address for system, path in paths.items()}
     if not last:
         raise InputError(f"run {run} has no index yet: finish it, or give --index")
     if len(last) > 1:

@@ -14,10 +14,11 @@ from rich.console import Console
 from rich.text import Text
 
 from multiview.config import Config, Section
-from multiview.config.overrides import gather, preset_names, read_preset, resolve
+from multiview.config.overrides import gather, preset_names, read_preset
 from multiview.config.section import plain
 from multiview.errors import InputError, nearest
 from multiview.model.layouts import LAYOUTS
+from multiview.model.systems import resolve
 from multiview.steps.table import STEPS
 
 BOUNDS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}

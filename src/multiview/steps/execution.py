@@ -23,9 +23,6 @@ from multiview.steps.step import FORWARDED_FILE, Step, load_function
 from multiview.steps.table import step
 from multiview.steps.work import Inputs, Work
 
-SHIP_SECONDS = 20.0
-"""Between two shipments of a step that goes on."""
-
 
 def execute(
     name: str,
@@ -98,28 +95,9 @@ def _shipping(reporter: StepReporter) -> Iterator[None]:
         return
     from multiview import tracking
 
-    done = threading.Event()
-
-    def ship() -> None:
-        with contextlib.suppress(Exception):
-            tracking.ship(reporter.store, reporter.run, uri, only={reporter.state.path})
-
-    if theirs := os.environ.get("MLFLOW_RUN_ID"):
-        with contextlib.suppress(Exception):
-            tracking.link(uri, theirs, reporter.run, reporter.state.path)
-
-    def work() -> None:
-        while not done.wait(SHIP_SECONDS):
-            ship()
-
-    thread = threading.Thread(target=work, daemon=True, name="shipping")
-    thread.start()
-    try:
+    plugin_run = os.environ.get("MLFLOW_RUN_ID")
+    with tracking.ship_step_live(reporter.store, reporter.run, reporter.state.path, uri, plugin_run):
         yield
-    finally:
-        done.set()
-        thread.join(timeout=60)
-        ship()
 
 
 def run_step(step: Step, reporter: StepReporter, config: str, inputs: Inputs) -> dict[str, Record]:

@@ -7,7 +7,7 @@ import fsspec
 import pytest
 import yaml
 
-from pipelines.kubeflow.schedules import read_schedules
+from pipelines.kubeflow.schedule_file import read_schedules
 from tests.fixtures.project import ROOT
 from tests.fixtures.split_run import passage_rows, question_rows, write
 

@@ -13,7 +13,7 @@ from multiview.errors import InputError
 from multiview.steps.backends.trainjob import Nodes
 from pipelines.kubeflow.compile import compile_plan
 from pipelines.kubeflow.pods import Pods
-from pipelines.plans.factories import PIPELINES
+from pipelines.plans import PIPELINES
 from pipelines.plans.training import training
 
 GOLDEN = Path(__file__).parents[1] / "golden"

@@ -8,8 +8,8 @@ import yaml
 
 from multiview.errors import InputError
 from multiview.steps.runs import Run
-from pipelines.kubeflow.recurring import Entry, reconcile
-from pipelines.kubeflow.schedules import check_cron
+from pipelines.kubeflow.recurring_runs import Entry, reconcile
+from pipelines.kubeflow.schedule_file import check_cron
 from tests.fixtures.kubeflow_server import Fault
 from tests.fixtures.project import ROOT
 
@@ -158,7 +158,7 @@ def test_what_was_cut_short_is_mended_by_the_next_apply(kubeflow, apply):
         ),
         ({"settings": {"train": {"epoch": 1}}}, "schedule nightly: there is no setting train.epoch"),
         ({"store": "here"}, "schedule nightly: store here is a folder of this machine"),
-        ({"crno": "0"}, "there is no schedules.0.crno"),
+        ({"crno": "0"}, "there is no setting schedules.0.crno; did you mean cron?"),
         ({"name": "Nightly run"}, "schedules.0.name"),
     ],
 )
@@ -177,7 +177,9 @@ def test_two_schedules_of_one_name_are_refused(kubeflow, apply):
 def test_a_file_that_is_none_is_refused(kubeflow, command):
     assert "No such file" in command(f"schedule apply none.yaml --host {kubeflow.url}", status=2)
     Path("empty.yaml").write_text("{}")
-    assert "expected a list under schedules" in command(f"schedule apply empty.yaml --host {kubeflow.url}", 2)
+    assert "schedules empty.yaml: schedules is missing" in command(
+        f"schedule apply empty.yaml --host {kubeflow.url}", 2
+    )
 
 
 def test_the_cluster_s_time_zone_may_be_another(kubeflow, apply):

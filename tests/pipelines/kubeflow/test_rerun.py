@@ -13,9 +13,9 @@ from multiview.config.overrides import gather
 from multiview.errors import InputError
 from multiview.kubeflow.run import open_run
 from multiview.steps.runs import Context, Run, StepState, write_state
-from pipelines.plans.rerun import cut
 from pipelines.plans.training import training
 from pipelines.runs.description import describe
+from pipelines.runs.rerun import cut
 from tests.fixtures.servers import new_database
 
 KFP_RUN = "6b6c1ad4-4f0d-4e3f-9f57-5d2cbd4f6a10"

@@ -13,7 +13,7 @@ from multiview.config.overrides import validate as checked
 from multiview.errors import InputError
 from pipelines import __main__ as pipelines
 from pipelines.kubeflow.compile import compile_plan
-from pipelines.kubeflow.resources import write_resources
+from pipelines.kubeflow.manifests import write_resources
 from pipelines.kubeflow.submission import package
 from pipelines.plans.training import training
 from tests.manifests.schemas import validate

@@ -266,7 +266,7 @@ def test_an_unknown_profile_names_those_there_are(kubeflow, command, monkeypatch
     file = tmp_path / "profiles.yaml"
     file.write_text("team: {}\nother: {hots: x}\nthird: {settings: {train: {epochs: 1}}}\n")
     assert "did you mean team?" in command(f"{SUBMIT} --profile taem", status=2)
-    assert "there is no hots; did you mean host" in command(f"{SUBMIT} --profile other", status=2)
+    assert "there is no setting hots; did you mean host" in command(f"{SUBMIT} --profile other", status=2)
     assert "settings.train decides what a run does" in command(f"{SUBMIT} --profile third", status=2)
     file.write_text("team: [")
     assert "is not YAML" in command(f"{SUBMIT} --profile team", status=2)

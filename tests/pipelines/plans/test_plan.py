@@ -17,11 +17,11 @@ from multiview.steps.step import key_settings
 from multiview.steps.table import STEPS
 from multiview.tracking import TrackedRun, TrackedStep
 from pipelines.kubeflow.compile import compile_plan
-from pipelines.plans.factories import PIPELINES
+from pipelines.plans import PIPELINES
 from pipelines.plans.plan import Output, Plan
-from pipelines.plans.rerun import cut
 from pipelines.plans.training import comparison, training
-from pipelines.runs.study import rows_of
+from pipelines.runs.rerun import cut
+from pipelines.runs.study_forecast import rows_of
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 

@@ -11,15 +11,16 @@ import yaml
 from multiview import tracking
 from multiview.artifacts.store import LocalStore, open_store
 from multiview.cli.app import run_app
-from multiview.config.overrides import gather, resolve
+from multiview.config.overrides import gather
 from multiview.errors import InputError
+from multiview.model.systems import resolve
 from multiview.steps.runs import read_run
 from pipelines import __main__ as commands
-from pipelines.plans.factories import PIPELINES
-from pipelines.plans.study import read_study, study_names
+from pipelines.plans import PIPELINES
 from pipelines.plans.training import training
 from pipelines.runs import local
-from pipelines.runs.study import forecast
+from pipelines.runs.study import read_study, study_names
+from pipelines.runs.study_forecast import forecast
 from tests.fixtures.inprocess import command
 from tests.fixtures.project import World
 
@@ -175,10 +176,12 @@ def test_every_study_compiles_and_its_rows_differ(name):
     ("content", "message"),
     [
         ("runs: {a: {}}", "expected two or more rows"),
-        ("[1]", "expected two or more rows"),
-        ("runs: {a: {}, b: {}}\nrow: 1", "row is not known"),
-        ("runs: {a: {}, b: {}}\nseeds: few", "seeds is a list"),
-        ("runs: {a: {}, b: {}}\nseeds: [0, 1, 0]", "seeds has one twice"),
+        ("[1]", "expected names with values"),
+        ("about: x", "runs is missing"),
+        ("runs: {a: {}, b: 1}", r"runs\.b: input should be a valid dictionary, not 1"),
+        ("runs: {a: {}, b: {}}\nrow: 1", "there is no setting row"),
+        ("runs: {a: {}, b: {}}\nseeds: few", "seeds: input should be a valid tuple, not 'few'"),
+        ("runs: {a: {}, b: {}}\nseeds: [0, 1, 0]", "seeds: has one twice"),
         ("runs: {a: [", "is not YAML"),
     ],
 )

@@ -13,7 +13,7 @@ from multiview.artifacts.record import load_record
 from multiview.artifacts.store import LocalStore, open_store
 from multiview.cli.lookup import Lookup
 from multiview.lineage.trace import flaws, trace
-from pipelines.plans.rerun import cut, verify
+from pipelines.runs.rerun import cut, verify
 from tests.fixtures.project import ROOT, World
 
 PATHS = [

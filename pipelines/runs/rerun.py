@@ -12,7 +12,7 @@ from multiview.artifacts.staging import stage
 from multiview.config.overrides import Overrides, leaves, merge, outcome
 from multiview.errors import InputError
 from multiview.tracking import TrackedRun
-from pipelines.plans.factories import PIPELINES
+from pipelines.plans import PIPELINES
 from pipelines.plans.plan import Node, Output, Plan, Source
 
 

@@ -20,8 +20,8 @@ from multiview.steps.runs import Run
 from pipelines.kubeflow import submission
 from pipelines.kubeflow.client import explained, pages
 from pipelines.kubeflow.connection import Profile, below
-from pipelines.kubeflow.schedules import Schedule
-from pipelines.plans.factories import factory
+from pipelines.kubeflow.schedule_file import Schedule
+from pipelines.plans import make_plan
 from pipelines.runs.description import describe
 
 MARK = re.compile(r"\[multiview schedule of ([\w.-]+): ([0-9a-f]{12})\]$")
@@ -71,7 +71,7 @@ def prepare(schedule: Schedule, owner: str, profile: Profile, store: str | None)
                 "cron in that zone, or set cronScheduleTimezone of Kubeflow's pipeline-install-config and --time-zone"
             )
         overrides = below(profile, merge(gather(schedule.preset, []), schedule.settings))
-        plan, config = factory(schedule.pipeline)(overrides), validate(overrides)
+        plan, config = make_plan(schedule.pipeline, overrides), validate(overrides)
         store = open_store(submission.check(plan, config, schedule.store or store or profile.store)).url
         run = describe(plan, overrides, open_store(store), schedule.preset, schedule=schedule.name)
         package = submission.package(plan, config)

@@ -11,8 +11,7 @@ from zoneinfo import ZoneInfo
 from pydantic import AfterValidator, Field, field_validator
 
 from multiview.config import Section
-from multiview.errors import InputError
-from pipelines.kubeflow.documents import checked, read_mapping
+from multiview.config.documents import read_document
 
 MONTHS = ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"]
 DAYS = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"]
@@ -104,8 +103,5 @@ class Schedules(Section):
 
 
 def read_schedules(path: Path) -> Schedules:
-    """Raises InputError for a file that is not there or no list of schedules, naming what is wrong."""
-    content = read_mapping(path, "schedules")
-    if not isinstance(content.get("schedules"), list):
-        raise InputError(f"schedules {path}: expected a list under schedules")
-    return checked(Schedules, {"owner": path.stem, **content}, f"schedules {path}")
+    """Raises InputError for a file that cannot be read, or with the first wrong value in it."""
+    return read_document(path, "schedules").checked(Schedules, owner=path.stem)

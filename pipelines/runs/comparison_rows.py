@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from multiview import names
 from multiview.artifacts.record import Reference
 from multiview.config import Comparison
-from multiview.config.overrides import resolve
 from multiview.errors import InputError
 from multiview.evaluation.costs import check_alike
+from multiview.model.systems import resolve
 from multiview.tracking import TrackedRun
 from pipelines.plans.plan import Plan
 from pipelines.plans.training import add_comparison
