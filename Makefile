@@ -84,7 +84,7 @@ golden: setup
 # Container images (docs/images.md), by docker or buildah: of BASE if one is named, with BUILD's further options.
 ENGINE ?= docker
 TAG ?= python3.11
-VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
+VERSION := $(shell sed -n 's/^VERSION = "\(.*\)"/\1/p' src/multiview/names.py)
 REVISION = $(shell git describe --always --dirty --abbrev=40 --exclude '*')
 # Labels are given here: buildah 1.28 takes one that names a build argument from its cache, whatever the argument.
 OCI := org.opencontainers.image

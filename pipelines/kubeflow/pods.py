@@ -4,14 +4,14 @@ from typing import Any
 
 from kfp import kubernetes
 
-from components import CPU_IMAGE, GPU_IMAGE, ON_GPU
+from components import CPU_IMAGE, GPU_IMAGE
 from multiview import environment
 from multiview.config import Config, Pod
 from multiview.config.kubeflow import check_nodes
 from multiview.config.overrides import validate
 from multiview.errors import InputError, nearest
 from multiview.steps.backends.trainjob import Nodes
-from multiview.steps.table import STEPS
+from multiview.steps.table import GPU_STEPS, STEPS
 
 MLFLOW_KEYS = {name: name for name in ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD")}
 HUB_KEYS = {"HF_TOKEN": "HF_TOKEN"}
@@ -38,7 +38,7 @@ class Pods:
 
     def of(self, step: str) -> Pod:
         """The pod of a step: that of its kind, with what differs for it."""
-        kind = "gpu" if step in ON_GPU else "cpu"
+        kind = "gpu" if step in GPU_STEPS else "cpu"
         pod: Pod = getattr(self.settings, kind)
         try:
             changed = validate(
@@ -67,9 +67,9 @@ class Pods:
             )
             variables = {**variables, environment.NODES: nodes.model_dump_json()}
             pod = self._follower(pod)
-        if step in ON_GPU and not pod.gpus:
+        if step in GPU_STEPS and not pod.gpus:
             task.set_container_image(CPU_IMAGE)
-        variables[environment.IMAGE] = GPU_IMAGE if step in ON_GPU and pod.gpus else CPU_IMAGE
+        variables[environment.IMAGE] = GPU_IMAGE if step in GPU_STEPS and pod.gpus else CPU_IMAGE
         task.set_cpu_request(pod.cpu)
         task.set_memory_request(pod.memory).set_memory_limit(pod.memory)
         if pod.gpus:

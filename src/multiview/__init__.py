@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from multiview.names import VERSION
+
 if TYPE_CHECKING:
     from multiview.serving.retriever import Retriever
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 
 def load(address: str, *, device: str = "auto", verify: bool = False) -> Retriever:

@@ -122,7 +122,9 @@ def test_without_s3fs_a_line_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "s3fs", None)
     # fsspec keeps what it has imported.
     monkeypatch.delitem(sys.modules["fsspec.registry"]._registry, "s3", raising=False)
-    with pytest.raises(InputError, match=r"store s3://bucket/store: install s3fs, as with .*multiview\[s3\]"):
+    with pytest.raises(
+        InputError, match=r"store s3://bucket/store needs s3fs: pip install 'multiview-retrieval\[s3\]'"
+    ):
         open_store("s3://bucket/store")
 
 

@@ -183,6 +183,13 @@ def test_what_cannot_be_read_is_a_line(tmp_path, capsys, monkeypatch):
     assert "corpus.source: name the passages; train.jsonl holds questions alone" in output
 
 
+def test_sentence_data_that_are_not_installed_are_no_problem_of_the_sources(tmp_path, capsys, monkeypatch):
+    files = small_files(tmp_path)
+    words = (files.corpus, files.train, "--set", "corpus.language=klingon")
+    printed = inspected(*words, capsys=capsys, monkeypatch=monkeypatch, status=2)
+    assert printed.startswith("error: corpus.language=klingon: NLTK's sentence data for it are not installed")
+
+
 @pytest.mark.parametrize("numbers", [[], [5], [1, 2], [3, 1, 2], [4, 4, 1, 9]])
 def test_lengths_are_counted(numbers):
     lengths = Lengths()

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from multiview.config import Config
-from multiview.data import checking
+from multiview.data import checking, punkt
 from multiview.data.corpus import Corpus
 from multiview.data.questions import Question, questions_per_passage, unknown_positives
 from multiview.data.reading import sources
@@ -160,6 +160,7 @@ def inspect(config: Config, progress: Callable[[int], None]) -> Inspection:
     found, asked = Inspection(), config.questions
     if not (config.corpus.source or asked.source or asked.dev_source):
         raise InputError("nothing is named: give files, folders or URLs, a preset, or settings")
+    punkt.tokenizer(config.corpus.language)  # fails first, where its data are missing
     named: dict[Use, Sequence[str]] = {"train": asked.source, "dev": asked.dev_source}
     for use, given in named.items():
         files = sources.expand_sources(given, use)

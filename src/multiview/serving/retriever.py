@@ -6,6 +6,7 @@ import contextlib
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -233,6 +234,9 @@ def load(address: str, *, device: str = "auto", verify: bool = False) -> Retriev
             f"{' and '.join(missing)}: build the index again, from the same embeddings"
         )
     model, corpus = (load_reference(record.inputs[name][0], reader, store) for name in ("model", "passages"))
+    if find_spec("faiss") is None:
+        extras = " or ".join(f"'{names.DISTRIBUTION}[{extra}]'" for extra in ("cpu", "gpu"))
+        raise InputError(f"{reader} needs faiss: pip install {extras}")
     # Only now, so that what is wrong so far is said at once: importing torch takes seconds.
     from multiview.encoding.encode import Encoder
     from multiview.index.view_index import ViewIndex

@@ -2,74 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import threading
-from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping
 
 from multiview import environment
-from multiview.artifacts.record import Record, Reference, load_record, load_reference
+from multiview.artifacts.record import Record, Reference, load_reference
 from multiview.artifacts.staging import scratch
-from multiview.artifacts.store import Store, open_store
+from multiview.artifacts.store import Store
 from multiview.errors import InputError
 from multiview.steps.backends.choice import backend_for
 from multiview.steps.checkpoints import StoredCheckpoints
 from multiview.steps.reporter import StepReporter
-from multiview.steps.runs import Context
 from multiview.steps.step import FORWARDED_FILE, Step, load_function
-from multiview.steps.table import step
 from multiview.steps.work import Inputs, Work
-
-
-def execute(
-    name: str,
-    context: str,
-    path: str,
-    config: str,
-    inputs: Mapping[str, Any],
-    outputs: Mapping[str, Any],
-    file: Mapping[str, str] | None = None,
-) -> str:
-    """The body of every pipeline component: run a step and hand its addresses on.
-
-    `inputs` are KFP artifacts whose metadata carry `address` and `digest`, addresses, or lists of
-    addresses; `outputs` are KFP artifacts by kind, whose file becomes a copy of the record; `file`
-    names the one file that is meant of an input. Returns the address of the first output.
-
-    A step's `page` is written in place of its record: Kubeflow shows the file of an HTML artifact.
-    """
-    where = Context.model_validate_json(context)
-    reporter = StepReporter(open_store(where.store), where.run, path, name)
-    watch_driver()
-    with _shipping(reporter), reporter.failures():
-        references = {
-            input_name: [_reference(v, (file or {}).get(input_name)) for v in value]
-            if isinstance(value, list)
-            else _reference(value, (file or {}).get(input_name))
-            for input_name, value in inputs.items()
-        }
-        records = run_step(step(name), reporter, config, references)
-        for kind, artifact in outputs.items():
-            reference = reporter.state.outputs[kind]
-            artifact.metadata.update(address=reference.address, digest=reference.digest, path=path)
-            record = records.get(kind)
-            shown = _shown(reporter.store, step(name), record) if record else _handed(reference)
-            Path(artifact.path).write_bytes(shown)
-    first = next(iter(records.values()))
-    return f"{where.store}/{first.folder}"
-
-
-def _shown(store: Store, step: Step, record: Record) -> bytes:
-    """The file of an output's KFP artifact: the record, or the page that the step made."""
-    return record.to_json() if step.page is None else _read(store, record, step.page)
-
-
-def _handed(reference: Reference) -> bytes:
-    """The record of an artifact that was handed on."""
-    return load_record(reference.address)[1].to_json()
 
 
 def _read(store: Store, record: Record, file: str) -> bytes:
@@ -81,23 +28,6 @@ def _read(store: Store, record: Record, file: str) -> bytes:
             "and run again to rebuild it"
         )
     return data
-
-
-@contextlib.contextmanager
-def _shipping(reporter: StepReporter) -> Iterator[None]:
-    """In a pod, where no driver does it, ship this step to MLflow as it goes, if there is an MLflow.
-
-    What cannot be shipped waits for the run's last step or `multiview sync`: results never wait for MLflow.
-    """
-    uri = os.environ.get("MLFLOW_TRACKING_URI")
-    if not uri or environment.DRIVER_LOCK in os.environ:
-        yield
-        return
-    from multiview import tracking
-
-    plugin_run = os.environ.get("MLFLOW_RUN_ID")
-    with tracking.ship_step_live(reporter.store, reporter.run, reporter.state.path, uri, plugin_run):
-        yield
 
 
 def run_step(step: Step, reporter: StepReporter, config: str, inputs: Inputs) -> dict[str, Record]:
@@ -146,13 +76,3 @@ def watch_driver() -> None:
             os._exit(70)
 
     threading.Thread(target=wait, daemon=True, name="driver-watch").start()
-
-
-def _reference(value: Any, file: str | None) -> Reference:
-    if isinstance(value, str):
-        _, record = load_record(value)
-        return Reference(address=value, digest=record.digest, file=file)
-    metadata = value.metadata
-    if "address" not in metadata:
-        raise InputError(f"input artifact {value.name} carries no address: its step did not publish one")
-    return Reference(address=metadata["address"], digest=metadata["digest"], file=file)

@@ -6,7 +6,7 @@ import os
 import sys
 from typing import Any
 
-from multiview import __version__, environment
+from multiview import environment, names
 
 
 def code_version() -> dict[str, str]:
@@ -17,7 +17,7 @@ def code_version() -> dict[str, str]:
 
 def machine() -> dict[str, Any]:
     """The code's version, and all that can change the last bits of a float: versions, device, instruction set."""
-    found: dict[str, Any] = {**code_version(), "multiview": __version__, "python": sys.version.split()[0]}
+    found: dict[str, Any] = {**code_version(), "multiview": names.VERSION, "python": sys.version.split()[0]}
     if torch := sys.modules.get("torch"):
         found["torch"] = torch.__version__
         found["instruction_set"] = torch.backends.cpu.get_cpu_capability()

@@ -43,6 +43,8 @@ class Step:
     """Whether several nodes can do it together."""
     torch: bool = False
     """Whether it imports torch, which takes seconds."""
+    gpu: bool = False
+    """Whether it uses a GPU: on Kubeflow it gets the image and the pod that have one."""
     unkeyed_inputs: tuple[str, ...] = ()
     """Inputs that save work and change no byte of its outputs: no part of its key."""
     recorded_inputs: tuple[str, ...] = ()

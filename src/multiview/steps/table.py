@@ -71,6 +71,7 @@ STEPS: dict[str, Step] = {
             checkpoints=True,
             multi_node=True,
             torch=True,
+            gpu=True,
         ),
         Step(
             name="initial-generator",
@@ -91,6 +92,7 @@ STEPS: dict[str, Step] = {
             outputs=(names.GENERATOR,),
             checkpoints=True,
             torch=True,
+            gpu=True,
         ),
         Step(
             name="generate-queries",
@@ -102,6 +104,7 @@ STEPS: dict[str, Step] = {
             sharded=True,
             checkpoints=True,
             torch=True,
+            gpu=True,
         ),
         Step(
             name="evaluate-queries",
@@ -131,6 +134,7 @@ STEPS: dict[str, Step] = {
             checkpoints=True,
             multi_node=True,
             torch=True,
+            gpu=True,
         ),
         Step(
             name="encode-with-queries",
@@ -141,6 +145,7 @@ STEPS: dict[str, Step] = {
             outputs=(names.EMBEDDINGS,),
             sharded=True,
             torch=True,
+            gpu=True,
         ),
         Step(
             name="encode",
@@ -151,6 +156,7 @@ STEPS: dict[str, Step] = {
             outputs=(names.EMBEDDINGS,),
             sharded=True,
             torch=True,
+            gpu=True,
         ),
         Step(
             name="index",
@@ -191,6 +197,7 @@ STEPS: dict[str, Step] = {
             outputs=(names.NEGATIVES,),
             source_fingerprint="multiview.negatives.mined:fingerprint",
             torch=True,
+            gpu=True,
         ),
         Step(
             name="evaluate",
@@ -200,6 +207,7 @@ STEPS: dict[str, Step] = {
             inputs=("model", "index", "passages", "questions", "train_questions"),
             outputs=(names.EVALUATION,),
             torch=True,
+            gpu=True,
         ),
         Step(
             name="evaluate-bm25",
@@ -287,6 +295,10 @@ STEPS: dict[str, Step] = {
         ),
     )
 }
+
+
+GPU_STEPS = {step.name for step in STEPS.values() if step.gpu}
+"""Names of the steps that use a GPU."""
 
 
 def step(name: str) -> Step:

@@ -1,6 +1,8 @@
 """Compiled pods: images, resources, timeouts, retries, and trainings on several nodes."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ from pipelines.kubeflow.compile import compile_plan
 from pipelines.kubeflow.pods import Pods
 from pipelines.plans import PIPELINES
 from pipelines.plans.training import training
+from tests.fixtures.project import ROOT
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 ON_GPU = {"train", "encode", "mine", "evaluate"}
@@ -168,6 +171,22 @@ def test_a_training_on_several_nodes_is_told_of_them_and_waits_in_a_small_pod(tm
         assert given == nodes.secrets
     other = ir["deploymentSpec"]["executors"]["exec-encode"]["container"]
     assert environment.NODES not in {variable["name"] for variable in other["env"]}
+
+
+GPUS = """
+import json
+from multiview.config import Config
+from multiview.steps.table import STEPS
+from pipelines.kubeflow.pods import Pods
+pods = Pods(Config())
+print(json.dumps([step for step in STEPS if pods.of(step).gpus]))
+"""
+
+
+def test_which_pods_have_a_gpu_hangs_on_no_import():
+    """A fresh process, in which nothing has been compiled, gives the same steps a GPU."""
+    done = subprocess.run([sys.executable, "-c", GPUS], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert set(json.loads(done.stdout)) == ON_GPU
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """Plans and their IR: the shape of each pipeline, decided when it is compiled."""
 
 import json
-from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,6 @@ from multiview.config import Config
 from multiview.errors import InputError
 from multiview.steps.runs import Run
 from multiview.steps.step import key_settings
-from multiview.steps.table import STEPS
 from multiview.tracking import TrackedRun, TrackedStep
 from pipelines.kubeflow.compile import compile_plan
 from pipelines.plans import PIPELINES
@@ -222,23 +220,6 @@ def test_train_model_must_be_a_models_address(tmp_path):
         training({"train": {"model": f"{tmp_path}/index/k"}})
     with pytest.raises(InputError, match="there is no artifact"):
         training({"train": {"model": f"{tmp_path}/model/k"}})
-
-
-@pytest.mark.parametrize("name", STEPS)
-def test_every_step_has_a_component_with_its_inputs_and_outputs(name):
-    step, module = STEPS[name], name.replace("-", "_")
-    spec = getattr(import_module(f"components.{module}"), module).component_spec
-    shard = {"shard"} if step.sharded else set()
-    assert set(spec.inputs) == {"run", "path", "config", *step.inputs, *shard}
-    assert set(spec.outputs) == {*step.outputs, *step.forwards, "Output"}
-
-
-def _dags(ir: dict) -> list[dict]:
-    return [ir["root"]["dag"], *(c["dag"] for c in ir["components"].values() if "dag" in c)]
-
-
-def _leaves(ir: dict) -> set[str]:
-    return {name for name, c in ir["components"].items() if "executorLabel" in c}
 
 
 def _list(value) -> list:

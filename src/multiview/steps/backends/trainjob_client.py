@@ -12,6 +12,7 @@ from typing import Any
 
 from urllib3.util import Retry
 
+from multiview import names
 from multiview.artifacts.record import Record
 from multiview.errors import InputError, ProcessFailed
 from multiview.steps.backends.trainjob import (
@@ -91,7 +92,8 @@ class _Jobs:
             from kubernetes import client, config, watch
         except ImportError as error:
             raise InputError(
-                "training on several nodes needs the Kubernetes client: pip install 'multiview[kubeflow]'"
+                "training on several nodes needs the Kubernetes client: "
+                f"pip install '{names.DISTRIBUTION}[kubeflow]'"
             ) from error
         configuration = client.Configuration()
         try:
