@@ -110,8 +110,8 @@ def detect(file: str, form: str, setting: str, theirs: Collection[str] = ()) -> 
             return _json(beginning)
         case "csv" | "tsv":
             return _delimited(file, first, said, {*HEADER_NAMES, *theirs})
-        case "text":
-            return "text"
+        case str():
+            return said
     raise InputError(
         f"{file}: its name does not say its format; set {setting} to one of {', '.join(FORMATS)}"
         + (", or end the address of a folder with /" if is_web(file) else "")
