@@ -155,7 +155,7 @@ def test_examples_run(title, tmp_path, monkeypatch):
                     folder = tmp_path / name
                     folder.mkdir()
                     wanted = inspect.signature(function).parameters
-                    function(**{fixture: folder for fixture in wanted})
+                    function(**dict.fromkeys(wanted, folder))
                     called += 1
     assert called
 
