@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from multiview import load, names
+from multiview import load, metric_names, names
 from multiview.artifacts.champions import champion_file, current, numbers, rollback
 from multiview.artifacts.record import read_record
 from multiview.artifacts.store import LocalStore
@@ -149,7 +149,7 @@ def test_the_page_says_what_the_gate_found(world: World) -> None:
     ]
     metrics = {row.one("th").text: [cell.text for cell in row.all("td")][:2] for row in rows(page, "metrics")}
     assert metrics == {
-        names.short(name): [f"{100 * of[who]:.1f}" for who in ("champion", "challenger")]
+        metric_names.short(name): [f"{100 * of[who]:.1f}" for who in ("champion", "challenger")]
         for name, of in found["metrics"].items()
     }
 
