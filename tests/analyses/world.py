@@ -4,7 +4,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import faiss
 import numpy as np
 import pyarrow as pa
 
@@ -15,6 +14,7 @@ from multiview.data.questions import Question
 from multiview.encoding.encode import Encoder, encode
 from multiview.evaluation.analyses.subject import Subject
 from multiview.index.exact import TopPassages
+from multiview.index.faiss_library import faiss
 from multiview.index.view_index import ViewIndex
 from multiview.model.encoder import BiEncoder
 from tests.recording import Recorder

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-import faiss
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -24,10 +23,6 @@ PASSAGES_FILE = "passages.parquet"
 QUERIES_FILE = "queries.parquet"
 HEADER_FILE = "index.json"
 REBUILD = "delete this artifact's folder and run `index` again"
-
-# From this many questions on, faiss multiplies matrices; its own threshold is so high that a hundred
-# questions against a whole corpus go without BLAS, ten times slower.
-faiss.cvar.distance_compute_blas_threshold = 20
 
 
 class ViewIndex:

@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-import faiss
 import pyarrow.parquet as pq
 
 from multiview import names
@@ -16,6 +15,7 @@ from multiview.artifacts.store import Store
 from multiview.data import passages
 from multiview.index.approximate.kinds import EXACT
 from multiview.index.build import SCHEMA
+from multiview.index.faiss_library import faiss
 from multiview.index.view_index import HEADER_FILE, INDEX_FILE, PASSAGES_FILE
 from multiview.steps.step import key_of
 from multiview.steps.table import step

@@ -9,7 +9,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import faiss
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,6 +19,7 @@ from multiview.encoding.embeddings import QUERIES_FIELD, Embeddings
 from multiview.errors import InputError
 from multiview.index.approximate.kinds import EXACT, read
 from multiview.index.build import SCHEMA, Content, placed, queries_of, with_queries
+from multiview.index.faiss_library import faiss
 from multiview.index.stored_views import StoredViews
 from multiview.index.view_index import HEADER_FILE, INDEX_FILE, PASSAGES_FILE, QUERIES_FILE, stored_views
 from multiview.refresh.merged_views import CheckedViews, GatheredViews

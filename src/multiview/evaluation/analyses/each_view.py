@@ -72,7 +72,7 @@ def search_views(
 
     Those views of every passage that has any are copied, as an exact index has them: their share of its memory.
     """
-    import faiss
+    from multiview.index.faiss_library import faiss
 
     rows = view_rows(index.offsets, index.views, first, stop)
     alone: Any = faiss.IndexFlatIP(index.stored.dim)

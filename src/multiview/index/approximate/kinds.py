@@ -7,10 +7,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-import faiss
-
 from multiview.config import Index
 from multiview.errors import InputError
+from multiview.index.faiss_library import faiss
 
 EXACT = "exact"
 FACTORY = {

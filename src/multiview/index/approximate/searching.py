@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import faiss
 import numpy as np
 
 from multiview.index.approximate.kinds import lists_of
 from multiview.index.exact import FETCH_FACTOR, FETCHED_AT_ONCE, TopPassages
+from multiview.index.faiss_library import faiss
 from multiview.index.stored_views import StoredViews, best_of
 
 
