@@ -19,7 +19,7 @@ from multiview.data.reading.files import plain_name
 from multiview.data.reading.formats import FORMATS, QRELS, detect
 from multiview.data.reading.judged import Use, split_of
 from multiview.data.reading.problems import Problems
-from multiview.data.reading.readers import PASSAGE_COLUMNS, QUESTION_COLUMNS, found_columns
+from multiview.data.reading.readers import PASSAGE_COLUMNS, QUESTION_COLUMNS, match_columns
 from multiview.data.sentences import iterate_sentence_ends
 from multiview.errors import InputError
 
@@ -99,7 +99,7 @@ class Inspection:
         return questions_per_passage([q for q in self.questions["train"] if q.positive_ids])
 
 
-def uses_of(named: Sequence[str], config: Config) -> dict[Use, list[str]]:
+def sort_by_use(named: Sequence[str], config: Config) -> dict[Use, list[str]]:
     """Which of some sources are passages, training and dev questions, by what they hold and are called.
 
     A collection is all that it has. Else it goes file by file: those whose names say dev, test or
@@ -146,7 +146,7 @@ def _use(file: str, config: Config) -> Use:
         return "corpus" if format_name in ("marco", "text") else asked
     read = FORMATS[format_name].questions
     row: Mapping[str, Any] = next(read(file), {}) if read else {}
-    columns = found_columns(config.questions.columns, dict.fromkeys(QUESTION_COLUMNS, ()), row)
+    columns = match_columns(config.questions.columns, dict.fromkeys(QUESTION_COLUMNS, ()), row)
     if "question" not in columns:
         return "corpus"
     return asked if "positive_ids" in columns or "answers" not in columns else "dev"

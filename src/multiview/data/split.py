@@ -37,8 +37,8 @@ def split(context: StepContext) -> None:
     punkt.tokenizer(context.settings.corpus.language)  # fails first, where its data are missing
     asked = context.settings.questions
     remarks = Problems()
-    train = checking.read_questions(asked, asked.source, "train", remark=remarks)
-    dev = checking.read_questions(asked, asked.dev_source, "dev", remark=remarks)
+    train = checking.read_questions(asked, asked.source, "train", report_remark=remarks)
+    dev = checking.read_questions(asked, asked.dev_source, "dev", report_remark=remarks)
     corpus = Corpus.of(context.settings)
     seen = checking.check(
         corpus,
