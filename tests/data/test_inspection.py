@@ -134,7 +134,10 @@ def test_what_a_run_would_refuse_is_a_problem(tmp_path, capsys, monkeypatch):
     asked = write(tmp_path / "q.jsonl", question_rows("t", 4, 1))
     words = [passages, asked, "--set", "corpus.shards=4"]
     output = inspected(*words, capsys=capsys, monkeypatch=monkeypatch, status=2)
-    assert "2 settings that do not suit, the first:\n    corpus.shards=4: there are only 3 passages" in output
+    assert (
+        "2 settings that do not suit the data, the first:\n    corpus.shards=4: there are only 3 passages"
+        in output
+    )
     output = inspected(passages, asked, capsys=capsys, monkeypatch=monkeypatch, status=2)
     assert "all questions are about one passage" in output
     output = inspected(capsys=capsys, monkeypatch=monkeypatch, status=2)

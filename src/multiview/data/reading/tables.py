@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from multiview.data.reading.files import base_name, lines, open_stream, open_seekable
+from multiview.data.reading.files import base_name, lines, open_seekable, open_stream
 from multiview.errors import InputError
 
 BATCH = 1000
