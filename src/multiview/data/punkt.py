@@ -1,6 +1,6 @@
-"""NLTK's data for sentence splitting: `python -m multiview.data.punkt` installs them.
+"""NLTK's data for sentence splitting, which `python -m multiview.data.punkt` installs.
 
-They go to `nltk_data` in the Python environment, where NLTK looks by itself.
+They are installed in `nltk_data` in the Python environment, which NLTK searches by default.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from nltk.tokenize.punkt import PunktTokenizer
 
 WHEEL = "llama-index-core==0.14.25"
-"""A package that carries the data, for machines that reach a package index and not NLTK's server."""
+"""A package that contains the data, for machines that can reach a package index but not NLTK's server."""
 IN_WHEEL = "llama_index/core/_static/nltk_cache/tokenizers/punkt_tab"
 FILES = ("abbrev_types.txt", "collocations.tab", "ortho_context.tab", "sent_starters.txt")
 TIMEOUT = 30
@@ -29,7 +29,7 @@ TIMEOUT = 30
 
 @lru_cache
 def tokenizer(language: str = "english") -> PunktTokenizer:
-    """The tokenizer behind NLTK's `sent_tokenize`, loaded once a language.
+    """Returns the tokenizer behind NLTK's `sent_tokenize`, loaded once per language.
 
     Raises InputError when its data are not installed.
     """
@@ -47,15 +47,15 @@ def tokenizer(language: str = "english") -> PunktTokenizer:
 
 
 def data_folder() -> Path:
-    """Where the data are installed: a folder of this environment that NLTK looks into."""
+    """Returns the folder for the data: a folder of this environment that NLTK searches."""
     return Path(sys.prefix) / "nltk_data"
 
 
 def ensure(language: str = "english", folder: Path | None = None) -> str:
-    """Install the language's data into `folder` unless NLTK finds them; says where they came from.
+    """Installs the language's data into `folder` unless NLTK finds them, and returns where they came from.
 
-    From NLTK's own server, or where that cannot be reached from a package of the package index.
-    Raises InputError when neither works.
+    The source is NLTK's server or, where it cannot be reached, a package of the package index. Raises InputError when
+    neither works.
     """
     if not re.fullmatch(r"[a-z]+", language):
         raise InputError(f"{language!r}: a language is named by a lower-case English word, as in english")
@@ -76,23 +76,23 @@ def ensure(language: str = "english", folder: Path | None = None) -> str:
 
 
 def from_nltk(folder: Path) -> bool:
-    """Whether NLTK's own downloader could install the data of all languages."""
+    """Installs the data of all languages with NLTK's downloader; returns whether that worked."""
     import nltk
 
     before = socket.getdefaulttimeout()
-    socket.setdefaulttimeout(TIMEOUT)  # the downloader sets none and may wait for ever
+    socket.setdefaulttimeout(TIMEOUT)  # the downloader sets no timeout and may wait for ever
     try:
         return bool(
             nltk.download("punkt_tab", download_dir=str(folder), quiet=True, print_error_to=_Silent())
         )
-    except Exception:  # whatever its server or a proxy does, there is another way
+    except Exception:  # for every failure of the server or a proxy, there is a second source
         return False
     finally:
         socket.setdefaulttimeout(before)
 
 
 class _Silent:
-    """Where the downloader's complaints go: there is another way, and its failure is told."""
+    """Discards the downloader's error messages: there is a second source, which reports its failure."""
 
     def write(self, text: str) -> int:
         return len(text)
@@ -101,7 +101,7 @@ class _Silent:
 
 
 def from_wheel(language: str, folder: Path) -> None:
-    """Install the language's data out of the package that carries them; nothing of it is run."""
+    """Installs the language's data from the package that contains them; no code of the package is run."""
     with tempfile.TemporaryDirectory() as scratch:
         pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
         done = subprocess.run(
@@ -120,9 +120,9 @@ def from_wheel(language: str, folder: Path) -> None:
 
 
 def unpack(wheel: Path, language: str, folder: Path) -> None:
-    """Copy the language's four data files out of the wheel, and nothing else.
+    """Copies the language's four data files out of the wheel, and nothing else.
 
-    They are written beside and put in place at once, so that a kill leaves no half of them.
+    They are written to a temporary folder that is then renamed, so that a kill leaves no partial data.
     """
     final = folder / "tokenizers" / "punkt_tab" / language
     final.parent.mkdir(parents=True, exist_ok=True)
@@ -139,7 +139,7 @@ def unpack(wheel: Path, language: str, folder: Path) -> None:
 
 
 def main() -> int:
-    """Install the data of the languages named (default: english)."""
+    """Installs the data of the given languages (default: english)."""
     languages = sys.argv[1:] or ["english"]
     try:
         for language in languages:
