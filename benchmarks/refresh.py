@@ -142,12 +142,12 @@ def main(
             f"| {name} | {cost.encoded:,} | {cost.split_seconds:.1f} | {cost.encode_seconds:.1f} | "
             f"{cost.index_seconds:.1f} | {cost.wall_seconds:.1f} |"
         )
-    ours, whole_cost = costs["refresh"], costs["rebuild"]
-    same = "the same to the byte" if ours.digest == whole_cost.digest else "NOT the same bytes"
+    refreshed, rebuilt = costs["refresh"], costs["rebuild"]
+    same = "the same to the byte" if refreshed.digest == rebuilt.digest else "NOT the same bytes"
     print(
-        f"\nencoded: {ours.encoded / whole_cost.encoded:.2%} of the passages; "
-        f"encoding takes {ours.encode_seconds / whole_cost.encode_seconds:.1%} of the time (with the model's loading), "
-        f"the whole run {ours.wall_seconds / whole_cost.wall_seconds:.1%}; the indexes are {same}"
+        f"\nencoded: {refreshed.encoded / rebuilt.encoded:.2%} of the passages; "
+        f"encoding takes {refreshed.encode_seconds / rebuilt.encode_seconds:.1%} of the time (with the model's loading), "
+        f"the whole run {refreshed.wall_seconds / rebuilt.wall_seconds:.1%}; the indexes are {same}"
     )
 
 

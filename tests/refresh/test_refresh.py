@@ -18,6 +18,7 @@ from multiview.data import sentences
 from multiview.errors import InputError
 from multiview.lineage import garbage
 from multiview.lineage.trace import flaws, trace
+from multiview.steps.events import read_events
 from pipelines.plans.plan import Plan
 from tests.pipelines.inprocess import Records, run_plan
 from tests.refresh.pipeline import World
@@ -150,6 +151,22 @@ def test_the_page_says_what_the_gate_found(world: World) -> None:
     assert metrics == {
         names.short(name): [f"{100 * of[who]:.1f}" for who in ("champion", "challenger")]
         for name, of in found["metrics"].items()
+    }
+
+
+def test_the_gate_tells_the_metrics_of_both_sides_as_metric_and_side(world: World) -> None:
+    world.change(2)
+    gate = world.refresh()["gate"][names.VERDICT]
+    told = {
+        event["name"]: event["value"]
+        for event in read_events(world.store, gate.data)
+        if event["event"] == "metric"
+    }
+    measured = json.loads((world.files(gate) / "verdict.json").read_text())["metrics"]
+    assert measured and told == {
+        names.of_group(side, name): measured[name][side]
+        for name in measured
+        for side in ("champion", "challenger")
     }
 
 

@@ -26,9 +26,9 @@ OTHERS = (names.RUNS, names.CHAMPIONS)
 ATTEMPTS = "attempts"
 DAY = 86_400.0
 LIVE_DAYS = 7.0
+"""So long may a step be at work, or a run between two steps, and still be alive."""
 TOGETHER = 60.0
 """Seconds within which the first steps of a run begin."""
-"""So long may a step be at work, or a run between two steps, and still be alive."""
 
 Named = tuple[str, str]
 """Kind and key."""

@@ -25,23 +25,24 @@ TITLES = {"promote": "promoted", "refuse": "refused", "keep": "kept"}
 
 
 def gate(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any, store: Store) -> None:
-    """Step: decide whether `index` becomes the champion (`deciding.decide`).
+    """Step: decide whether `index` becomes the champion (`policy.decide`).
 
     Inputs `champion` (as the step of that name found it), `index` (the challenger), and the evaluations of both on
     the same questions. Writes `verdict.json` and, to be read, `verdict.md`. Raises InputError where the two
     evaluations are of other questions.
     """
     champion = read_standing(inputs["champion"].path)
-    theirs, ours = inputs["champion_evaluation"], inputs["challenger_evaluation"]
-    qids = _qids(ours)
-    if qids != _qids(theirs):
+    champion_evaluation = inputs["champion_evaluation"]
+    challenger_evaluation = inputs["challenger_evaluation"]
+    qids = _qids(challenger_evaluation)
+    if qids != _qids(champion_evaluation):
         raise InputError(
             "champion and challenger were not evaluated on the same questions: run the refresh whole"
         )
     verdict = decide(
         settings.gate,
-        measured(champion.load(store)[names.INDEX][1], theirs) if champion else None,
-        measured(load_record(inputs["index"].address)[1], ours),
+        measured(champion.load(store)[names.INDEX][1], champion_evaluation) if champion else None,
+        measured(load_record(inputs["index"].address)[1], challenger_evaluation),
         qids,
         settings.comparison.resamples,
         settings.comparison.seed,
@@ -52,9 +53,9 @@ def gate(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: A
     tell.fact("decision", verdict.decision)
     tell.fact("says", verdict.says)
     for name, found in verdict.metrics.items():
-        tell.metric(f"{names.CHALLENGER}/{name}", found.challenger)
+        tell.metric(names.of_group(names.CHALLENGER, name), found.challenger)
         if found.champion is not None:
-            tell.metric(f"{names.CHAMPION}/{name}", found.champion)
+            tell.metric(names.of_group(names.CHAMPION, name), found.champion)
     if verdict.decision == "refuse":
         tell.warning(f"refused: {verdict.says}")
 

@@ -22,7 +22,7 @@ MOST = 16
 def first_views(subject: Subject) -> Findings:
     """Accuracy, gold recall and MRR@10 by the first k views of each passage, for every k up to 16, and by all.
 
-    Table `first_views`: k and the figures. Metrics `first_3_views/mrr_at_10`. Where views were read with generated
+    Table `first_views`: k and the figures. Metrics `mrr_at_10/first_3_views`. Where views were read with generated
     queries, the best ROUGE-L of the first k stands beside them (Dual Cross Encoder, Figure 2), their Pearson
     correlation over k is a metric (Figure 3), and a table `query_diversity` has both by self-BLEU-4 (Figure 4).
     """
