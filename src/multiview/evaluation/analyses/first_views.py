@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from multiview.evaluation.analyses.each_view import gold_recall, search_views
 from multiview.evaluation.analyses.subject import Findings, Subject
+from multiview.evaluation.analyses.tables import CaptionedTable
 from multiview.evaluation.measured import TOP
 from multiview.evaluation.metrics import accuracy, first_rank
 from multiview.generation.metrics import diversity_levels, rouge_l_by_number, self_bleu
@@ -17,6 +18,14 @@ from multiview.negatives.filtering import positive_hits
 
 MOST = 16
 """Numbers of views that are searched one by one; each is a search of that many views a passage."""
+
+
+BY_VIEWS = (
+    "Accuracy, gold recall and MRR@10 by the first k views of each passage, for every k up to 16, and by all."
+)
+BY_DIVERSITY = (
+    "Gold passages in five levels of their queries' self-BLEU-4: ROUGE-L, and the whole index's MRR@10."
+)
 
 
 def first_views(subject: Subject) -> Findings:
@@ -50,10 +59,11 @@ def first_views(subject: Subject) -> Findings:
         for name, value in row.items()
         if name not in ("views", ROUGE_L)
     }
-    tables = {"first_views": pa.Table.from_pylist(rows)}
+    tables = {"first_views": CaptionedTable(BY_VIEWS, pa.Table.from_pylist(rows))}
     if rouge is not None:
         metrics |= {rouge_l_at(row["views"]): row[ROUGE_L] for row in rows} | correlation(rows)
-        tables["query_diversity"] = pa.Table.from_pylist(by_diversity(subject, queries, rouge[:, -1]))
+        levels = pa.Table.from_pylist(by_diversity(subject, queries, rouge[:, -1]))
+        tables["query_diversity"] = CaptionedTable(BY_DIVERSITY, levels)
     return Findings(metrics, tables)
 
 

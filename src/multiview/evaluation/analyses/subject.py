@@ -15,6 +15,7 @@ from multiview.config import Encode, Evaluation
 from multiview.data.answers import Mode
 from multiview.data.passages import Passage, PassageLookup
 from multiview.data.questions import Question
+from multiview.evaluation.analyses.tables import CaptionedTable
 from multiview.evaluation.measured import accuracy_cuts
 from multiview.index.exact import TopPassages, rank_of
 from multiview.model.layouts import Layout, TokenSequence, View, numbered_views
@@ -37,7 +38,7 @@ class Findings:
     """Metrics by name, and tables by the name of their file."""
 
     metrics: dict[str, float] = field(default_factory=dict)
-    tables: dict[str, pa.Table] = field(default_factory=dict)
+    tables: dict[str, CaptionedTable] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
     """What may differ from run to run, such as times: told, and kept out of the files."""
 
