@@ -28,7 +28,7 @@ from torch.distributed.run import config_from_args, parse_args
 from multiview.config import Train
 from multiview.errors import InputError, ProcessFailed, one_line
 from multiview.steps.events import Silent
-from multiview.training.remote import Remote, answering
+from multiview.training.remote import RemoteCheckpoints, RemoteEvents, answering, declared_calls
 
 if TYPE_CHECKING:
     from multiview.training.trainer import Checkpoints
@@ -55,20 +55,6 @@ class Job:
     threads: int
 
 
-@dataclass(frozen=True)
-class Resumed:
-    """The checkpoint that the starting process found, and where further ones go."""
-
-    found: Path | None
-    keep: Any
-
-    def latest(self) -> Path | None:
-        return self.found
-
-    def publish(self, step: int, folder: Path) -> None:
-        self.keep.publish(step, folder)
-
-
 def on_processes(
     body: Body,
     settings: Any,
@@ -88,8 +74,8 @@ def on_processes(
         return body(settings, inputs, output, tell, checkpoints)
     tell.fact("processes", processes * nodes)
     latest = checkpoints.latest() if checkpoints is not None else None
-    objects = {"tell": tell, "checkpoints": checkpoints}
-    with tempfile.TemporaryDirectory(prefix="reports-") as folder, answering(objects) as (line, raised):
+    calls = declared_calls(tell, checkpoints)
+    with tempfile.TemporaryDirectory(prefix="reports-") as folder, answering(calls) as (line, raised):
         threads = max(1, torch.get_num_threads() // processes)
         job = Job(
             body, settings, inputs, output, line, latest, checkpoints is not None, Path(folder), threads
@@ -156,8 +142,8 @@ def _work(job: Job) -> None:
     # For accelerate, which chooses a number of its own where none is set.
     os.environ.setdefault("OMP_NUM_THREADS", str(job.threads))
     torch.set_num_threads(job.threads)
-    tell: Any = Remote(job.line, "tell") if rank == 0 else Silent()
-    kept = Resumed(job.latest, Remote(job.line, "checkpoints")) if job.keeps else None
+    tell = RemoteEvents(job.line) if rank == 0 else Silent()
+    kept = RemoteCheckpoints(job.line, job.latest) if job.keeps else None
     try:
         if torch.cuda.is_available():
             torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
