@@ -75,3 +75,11 @@ def test_the_sides_of_a_refresh_are_champion_and_challenger() -> None:
         if "/refresh" in file:
             words = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
             assert not words & {"ours", "theirs", "mine"}, file
+
+
+def test_the_library_installs_nothing() -> None:
+    """Set-up and images do: `images/sentence_data.py`."""
+    for file, tree in TREES.items():
+        words = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+        calls = {ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+        assert file.startswith("images/") or not words & {"pip"} | calls & {"nltk.download"}, file

@@ -11,13 +11,13 @@ from typing import Any
 import pyarrow as pa
 
 from multiview.artifacts.record import load_record
-from multiview.data import checking, passages, punkt, questions, shards
+from multiview.data import checking, passages, questions, shards
 from multiview.data.corpus import Corpus
 from multiview.data.questions import Question
 from multiview.data.reading import sources
 from multiview.data.reading.problems import Problems
 from multiview.data.reading.readers import PASSAGE_COLUMNS, UNKNOWN_JUDGED
-from multiview.data.sentences import KnownSentences, SentencesOf, SplitSentences
+from multiview.data.sentences import KnownSentences, SentencesOf, SplitSentences, tokenizer
 from multiview.errors import InputError
 from multiview.steps.table import STEPS
 
@@ -33,7 +33,7 @@ def split(settings: Any, inputs: Mapping[str, Any], output: Mapping[str, Path], 
     texts do not (but a SQuAD file is parsed whole). Raises InputError naming the file, row or
     setting.
     """
-    punkt.tokenizer(settings.corpus.language)  # fails first, where its data are missing
+    tokenizer(settings.corpus.language)  # fails first, where its data are missing
     asked = settings.questions
     remarks = Problems()
     train = checking.read_questions(asked, asked.source, "train", remark=remarks)
