@@ -20,13 +20,10 @@ def defined(tree: ast.Module) -> Iterator[str]:
             case ast.FunctionDef(name=name, decorator_list=[]) | ast.ClassDef(name=name):
                 yield name
             case ast.Assign(targets=targets):
-                yield from (name.id for target in targets for name in ast.walk(target) if named(name))
+                names = (node for target in targets for node in ast.walk(target))
+                yield from (node.id for node in names if isinstance(node, ast.Name))
             case ast.AnnAssign(target=ast.Name(id=name)):
                 yield name
-
-
-def named(node: ast.AST) -> bool:
-    return isinstance(node, ast.Name)
 
 
 def used(tree: ast.Module) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -135,14 +135,15 @@ SHAPE = {"rounds", "model", "start_from", *STAGES}
 """Settings of section train that are one for all stages."""
 
 
-def stage_settings(config: Config, stage: str | None) -> Config:
+def stage_settings(config: Config, stage: Literal["warm_up", "round_two"] | None) -> Config:
     """The config of one stage of training, its differences (`train.warm_up`, `train.round_two`) applied.
 
     None is round one, which has none. Raises InputError.
     """
     overrides = config.model_dump(exclude_unset=True)
-    own = {name: overrides.get("train", {}).pop(name, {}) for name in STAGES}
-    changes = own[stage] if stage else {}
+    for name in STAGES:
+        overrides.get("train", {}).pop(name, None)
+    changes = getattr(config.train, stage) if stage else {}
     if of_all := SHAPE & set(changes):
         raise InputError(
             f"train.{stage}: {', '.join(sorted(of_all))} cannot differ in a stage; set train.{min(of_all)}"

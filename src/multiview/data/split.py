@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from multiview.artifacts.record import load_record
+from multiview.config import Questions
 from multiview.data import checking, passages, questions, shards
 from multiview.data.corpus import Corpus
 from multiview.data.questions import Question
@@ -129,7 +130,7 @@ class _Chosen:
     nameless: int  # training questions that name no gold passage
 
 
-def _choose(section: Any, train: list[Question], dev: list[Question], seen: checking.Seen) -> _Chosen:
+def _choose(section: Questions, train: list[Question], dev: list[Question], seen: checking.Seen) -> _Chosen:
     """The questions used: with a gold passage in the corpus, then restricted and drawn.
 
     Dev questions that name no passage at all are kept: their answers are looked for.
