@@ -9,6 +9,18 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from tests.documents import beginning_with
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Tests of documented commands are given them."""
+    if mark := metafunc.definition.get_closest_marker("documented"):
+        lines = beginning_with(*mark.args, **mark.kwargs)
+        if "documented_lines" in metafunc.fixturenames:
+            metafunc.parametrize("documented_lines", [lines], ids=[""])
+        else:
+            metafunc.parametrize("documented", lines, ids=str)
+
 
 @pytest.fixture(autouse=True, scope="session")
 def names_of_callers() -> Iterator[None]:
