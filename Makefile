@@ -47,7 +47,7 @@ acceptance: setup
 
 # The part of `acceptance` that builds the images and runs a pipeline with every step in its own container.
 containers: setup
-	$(BIN)/python -m pytest -m acceptance -s tests/containers
+	$(BIN)/python -m pytest -m acceptance -s tests/images
 
 # Kinds of index side by side (docs/index.md). BENCH takes its options.
 bench-index: $(VENV)/ready
@@ -77,14 +77,14 @@ docs: setup
 # What tests hold: compiled pipelines, defaults, outputs. Look at the difference before committing it.
 golden: setup
 	$(BIN)/python -m pipelines compile --out tests/pipelines/golden
-	$(BIN)/python -m tests.test_config
+	$(BIN)/python -m tests.config.test_config
 	$(BIN)/python -m tests.pipelines.test_outputs
 	$(BIN)/python -m tests.manifests.built
 
 # Container images (docs/images.md), by docker or buildah: of BASE if one is named, with BUILD's further options.
 ENGINE ?= docker
 TAG ?= python3.11
-VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
+VERSION := $(shell sed -n 's/^VERSION = "\(.*\)"/\1/p' src/multiview/names.py)
 REVISION = $(shell git describe --always --dirty --abbrev=40 --exclude '*')
 # Labels are given here: buildah 1.28 takes one that names a build argument from its cache, whatever the argument.
 OCI := org.opencontainers.image

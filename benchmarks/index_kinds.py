@@ -13,7 +13,6 @@ import json
 import tempfile
 import time
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Annotated
 
 import numpy as np
@@ -21,12 +20,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import typer
 
-from multiview.artifacts.staged import Named, Staged
-from multiview.config import Encode, Index
+from multiview.artifacts.staged import Recorded, Staged
+from multiview.config import Config, Encode, Index
 from multiview.index.approximate.measuring import passage_recall
 from multiview.index.build import build_index
 from multiview.index.view_index import INDEX_FILE, ViewIndex
-from multiview.steps.events import Silent
+from multiview.steps.context import StepContext
+from multiview.steps.events import NoEvents
 
 K = 100
 ROWS = 8192
@@ -74,8 +74,12 @@ def measured(
     """A row of the table, and what was found [q, K]; `best` is what the exact index found."""
     folder.mkdir()
     begun = time.perf_counter()
-    inputs = {"model": Named("random"), "passages": Named("random"), "embeddings": [staged]}
-    build_index(SimpleNamespace(index=settings, encode=Encode()), inputs, {"index": folder}, Silent())
+    inputs = {"model": Recorded("random"), "passages": Recorded("random"), "embeddings": [staged]}
+    build_index(
+        StepContext(
+            Config.partial({"index": settings, "encode": Encode()}), inputs, {"index": folder}, NoEvents()
+        )
+    )
     built = time.perf_counter() - begun
     index = ViewIndex.load(folder)
     begun = time.perf_counter()

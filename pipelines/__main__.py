@@ -13,18 +13,27 @@ from rich.console import Console
 from multiview import tracking
 from multiview.artifacts.record import Reference
 from multiview.artifacts.store import Store, open_store
-from multiview.cli.options import Debug, Preset, Settings, StoreUrl, TrackingUri
+from multiview.cli.options import (
+    Debug,
+    DryRun,
+    EarlierStoreUrl,
+    Preset,
+    Settings,
+    StoreUrl,
+    TrackingUri,
+    Wait,
+)
 from multiview.config.overrides import Overrides, gather, parse_setting, validate
 from multiview.config.overrides import merge as merged
 from multiview.evaluation.tables import baseline_of
 from multiview.steps.runs import StepState
 from pipelines.kubeflow import commands
-from pipelines.kubeflow.commands import PipelineName, Wait
+from pipelines.kubeflow.commands import PipelineName
 from pipelines.kubeflow.connection import Profile, below, connected
-from pipelines.plans.factories import PIPELINES, factory
+from pipelines.plans import PIPELINES, make_plan
 from pipelines.plans.plan import Plan
-from pipelines.plans.study import read_study, study_names
 from pipelines.runs.description import describe
+from pipelines.runs.study import read_study, study_names
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -49,7 +58,7 @@ def run(
 ) -> None:
     """Run a pipeline here, through KFP's local runner. The same command continues or finds its run."""
     overrides = gather(preset, settings or [])
-    plan = factory(pipeline)(overrides)
+    plan = make_plan(pipeline, overrides)
     _run(plan, overrides, preset, open_store(store), tracking_uri, debug)
 
 
@@ -64,15 +73,16 @@ def compile_(
     ] = False,
     preset: Preset = None,
     settings: Settings = None,
+    debug: Debug = False,
 ) -> None:
     """Write the IR of a pipeline, or of all, as YAML."""
     from pipelines.kubeflow.compile import compile_plan
-    from pipelines.kubeflow.resources import write_resources
+    from pipelines.kubeflow.manifests import write_resources
 
     write = write_resources if manifests else compile_plan
     overrides = gather(preset, settings or [])
     for name in [pipeline] if pipeline else PIPELINES:
-        print(write(factory(name)(overrides), out / f"{name}.yaml", validate(overrides)))
+        print(write(make_plan(name, overrides), out / f"{name}.yaml", validate(overrides)))
 
 
 @app.command()
@@ -86,11 +96,8 @@ def rerun(
     downstream: Annotated[
         bool, typer.Option("--downstream", help="Also all steps that need its output.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be read and run.")] = False,
-    store: Annotated[
-        str | None,
-        typer.Option("--store", envvar="MULTIVIEW_STORE", help="Default: the store of that run, or ./store."),
-    ] = None,
+    dry_run: DryRun = False,
+    store: EarlierStoreUrl = None,
     tracking_uri: TrackingUri = None,
     submit: Annotated[bool, typer.Option("--submit", help="On Kubeflow, instead of here.")] = False,
     wait: Wait = False,
@@ -99,7 +106,7 @@ def rerun(
     connection: Profile,
 ) -> None:
     """Run one step of an earlier run again, with its inputs from MLflow, verified."""
-    from pipelines.plans.rerun import cut, verify
+    from pipelines.runs.rerun import cut, verify
 
     uri = tracking_uri or tracking.tracking_uri(open_store(store or "store"))
     found = tracking.find_run(uri, earlier, open_store(store).url if store else None)
@@ -143,15 +150,12 @@ def compare(
     baseline: Annotated[
         str | None, typer.Option(metavar="ROW", help="What the others are tested against; else the first.")
     ] = None,
-    store: Annotated[
-        str | None,
-        typer.Option("--store", envvar="MULTIVIEW_STORE", help="Default: the store of the first run."),
-    ] = None,
+    store: EarlierStoreUrl = None,
     tracking_uri: TrackingUri = None,
     debug: Debug = False,
 ) -> None:
     """Compare the systems of earlier runs, found in MLflow, in one table and one report."""
-    from pipelines.plans import compare
+    from pipelines.runs import comparison_rows as compare
 
     uri = tracking_uri or tracking.tracking_uri(open_store(store or "store"))
     found = [tracking.find_run(uri, run, open_store(store).url if store else None) for run in runs]
@@ -194,20 +198,18 @@ def study(
     ],
     preset: Preset = None,
     settings: Settings = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say what is found, shared between rows, and new.")
-    ] = False,
+    dry_run: DryRun = False,
     store: StoreUrl = "store",
     tracking_uri: TrackingUri = None,
     debug: Debug = False,
 ) -> None:
     """Run one pipeline several times with the settings that a study varies, and table the rows."""
-    from pipelines.plans import compare
-    from pipelines.runs import study
+    from pipelines.runs import comparison_rows as compare
+    from pipelines.runs import study_forecast as study
 
     found, base = read_study(name), gather(preset, settings or [])
     opened = open_store(store)
-    plans = {row: factory(found.pipeline)(own) for row, own in found.overrides(base).items()}
+    plans = {row: make_plan(found.pipeline, own) for row, own in found.overrides(base).items()}
     rows = {row: study.rows_of(row, plan) for row, plan in plans.items()}
     settings_of_rows = study.comparison_settings(found, [name for of in rows.values() for name in of], base)
     console.print(f"{found.name}: {found.about}", markup=False)

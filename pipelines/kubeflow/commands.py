@@ -11,12 +11,12 @@ import typer
 from rich.console import Console
 
 from multiview.artifacts.store import open_store
-from multiview.cli.options import Debug, Preset, Settings
+from multiview.cli.options import BucketUrl, Debug, DryRun, Preset, Settings, Wait
 from multiview.config import Config
 from multiview.config.overrides import Overrides, gather, validate
 from multiview.steps.runs import Run
 from pipelines.kubeflow.connection import Profile, below, connected
-from pipelines.plans.factories import PIPELINES, factory
+from pipelines.plans import PIPELINES, make_plan
 from pipelines.plans.plan import Plan
 from pipelines.runs.description import describe
 
@@ -24,10 +24,6 @@ console = Console(highlight=False, soft_wrap=True)
 schedule = typer.Typer(no_args_is_help=True, help="Recurring runs of a file in the repository.")
 
 PipelineName = Annotated[str, typer.Argument(metavar="PIPELINE", help=f"One of: {', '.join(PIPELINES)}.")]
-Wait = Annotated[bool, typer.Option("--wait", help="On Kubeflow: follow the run to its end.")]
-RemoteStore = Annotated[
-    str | None, typer.Option("--store", envvar="MULTIVIEW_STORE", help="gs:// or s3:// URL of the artifacts.")
-]
 
 
 @connected
@@ -35,7 +31,7 @@ def submit(
     pipeline: PipelineName,
     preset: Preset = None,
     settings: Settings = None,
-    store: RemoteStore = None,
+    store: BucketUrl = None,
     wait: Wait = False,
     debug: Debug = False,
     *,
@@ -43,7 +39,7 @@ def submit(
 ) -> None:
     """Run a pipeline on Kubeflow. The same command continues or finds its run."""
     overrides = below(connection, gather(preset, settings or []))
-    launch(factory(pipeline)(overrides), overrides, preset, store, connection, wait)
+    launch(make_plan(pipeline, overrides), overrides, preset, store, connection, wait)
 
 
 def launch(
@@ -113,22 +109,24 @@ ScheduleFile = Annotated[Path, typer.Argument(metavar="FILE", help="A YAML file 
 @connected
 def apply(
     file: ScheduleFile,
-    store: RemoteStore = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would change.")] = False,
+    store: BucketUrl = None,
+    dry_run: DryRun = False,
     debug: Debug = False,
     *,
     connection: Profile,
 ) -> None:
     """Make Kubeflow's recurring runs those of a file: create, replace what differs, delete what is gone."""
     from pipelines.kubeflow import client as kfp_client
-    from pipelines.kubeflow import recurring, schedules
+    from pipelines.kubeflow import recurring_runs, schedule_file
 
     kfp_client.check_connection(connection)
-    found = schedules.read_schedules(file)
-    wanted = {one.name: recurring.prepare(one, found.owner, connection, store) for one in found.schedules}
+    found = schedule_file.read_schedules(file)
+    wanted = {
+        one.name: recurring_runs.prepare(one, found.owner, connection, store) for one in found.schedules
+    }
     client = kfp_client.connect(connection)
     told = False
-    for line in recurring.apply(client, connection, found.owner, wanted, dry_run):
+    for line in recurring_runs.apply(client, connection, found.owner, wanted, dry_run):
         console.print(line, markup=False)
         told = True
     if not told:
@@ -140,10 +138,10 @@ def apply(
 def list_(debug: Debug = False, *, connection: Profile) -> None:
     """The recurring runs that a file of schedules has made."""
     from pipelines.kubeflow import client as kfp_client
-    from pipelines.kubeflow import recurring
+    from pipelines.kubeflow import recurring_runs
 
     client = kfp_client.connect(connection)
-    found = [entry for entry in recurring.entries(client, connection) if entry.owner]
+    found = [entry for entry in recurring_runs.entries(client, connection) if entry.owner]
     for entry in sorted(found, key=lambda entry: entry.name):
         state = "" if entry.enabled else "  (disabled)"
         console.print(
@@ -163,8 +161,8 @@ def delete(
 ) -> None:
     """Delete a schedule; its next apply makes it again unless the file has lost it too."""
     from pipelines.kubeflow import client as kfp_client
-    from pipelines.kubeflow import recurring
+    from pipelines.kubeflow import recurring_runs
 
     client = kfp_client.connect(connection)
-    for line in recurring.delete(client, connection, name):
+    for line in recurring_runs.delete(client, connection, name):
         console.print(line, markup=False)

@@ -91,7 +91,11 @@ class Plan:
         Raises InputError for what is not there.
         """
         known: dict[tuple[str, str], object] = {}
-        reading = [node for node in self.nodes.values() if node.step.sources or node.step.standing]
+        reading = [
+            node
+            for node in self.nodes.values()
+            if node.step.source_fingerprint or node.step.store_fingerprint
+        ]
         for node in reading:
             if (node.step.name, node.config) not in known:
                 settings = node.step.parse(node.config)

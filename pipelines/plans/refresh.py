@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from multiview import names
 from multiview.config import Config
-from multiview.config.overrides import Overrides, merge, resolve
+from multiview.config.overrides import Overrides, merge
 from multiview.errors import InputError
 from multiview.evaluation.measured import measured
 from multiview.generation.sources import published
+from multiview.model.systems import resolve
 from pipelines.plans.plan import Output, Plan, Source, first_output
 from pipelines.plans.training import reads_queries
 

@@ -10,12 +10,13 @@ from multiview import names
 from multiview.artifacts.record import Reference, load_record
 from multiview.artifacts.staging import stage
 from multiview.config import Config, Model
-from multiview.config.overrides import Overrides, resolve, resolve_systems, stage_settings, validate
+from multiview.config.overrides import Overrides, validate
 from multiview.errors import InputError
 from multiview.evaluation.tables import baseline_of
 from multiview.generation.sources import published
 from multiview.model.bases import SETTINGS_FILE
 from multiview.model.layouts import architecture, check
+from multiview.model.systems import resolve, resolve_systems, stage_settings
 from pipelines.plans.plan import Output, Plan, Source, first_output
 
 

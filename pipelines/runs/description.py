@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from multiview import environment
 from multiview.artifacts.record import Reference
 from multiview.artifacts.store import Store
 from multiview.config.overrides import Overrides, outcome
 from multiview.steps.runs import Run, run_id
-from multiview.steps.work import GIT_SHA
-from pipelines.plans.factories import PIPELINES
+from pipelines.plans import PIPELINES
 from pipelines.plans.plan import Plan
 
 
@@ -62,7 +62,7 @@ def describe(
 
 def _git_sha() -> str | None:
     """The commit of this checkout, with `-dirty` where its files differ from it; the image's, in an image."""
-    if sha := os.environ.get(GIT_SHA):
+    if sha := os.environ.get(environment.GIT_SHA):
         return sha
     if shutil.which("git") is None:
         return None

@@ -10,7 +10,6 @@ import contextlib
 import getpass
 import os
 import tempfile
-import threading
 import time
 import traceback
 from collections.abc import Iterator
@@ -19,13 +18,11 @@ from typing import Any
 
 from filelock import FileLock
 
-from multiview import tracking
+from multiview import environment, tracking
 from multiview.artifacts.store import LocalStore, Store
 from multiview.errors import InputError, StepFailed, one_line
 from multiview.steps.backends import fork_server
-from multiview.steps.execution import DRIVER_LOCK, SHIP_SECONDS
 from multiview.steps.runs import Context, Run, StepState, write_run
-from multiview.steps.work import GIT_SHA, SHARD_THREADS
 from pipelines.plans.plan import Plan
 from pipelines.runs.progress import Progress
 
@@ -46,7 +43,8 @@ def run_here(plan: Plan, run: Run, store: Store, tracking_uri: str, debug: bool 
         _code_of(run),
         fork_server.offer(log),
         Progress(store, run.id, plan.paths(), started) as progress,
-        _shipping(store, run, tracking_uri),
+        # What cannot be shipped now is shipped below, where errors are reported.
+        tracking.ship_live(store, run.id, tracking_uri),
     ):
         error = _execute(plan, Context(store=store.url, run=run.id), log, debug)
         states = {s.path: s for s in progress.finish()}
@@ -118,11 +116,11 @@ def _log_file(store: Store, run: Run) -> Path:
 def _driver_lock() -> Iterator[None]:
     path = Path(tempfile.gettempdir()) / f"multiview-driver-{os.getpid()}-{time.time_ns()}.lock"
     with FileLock(path):
-        os.environ[DRIVER_LOCK] = str(path)
+        os.environ[environment.DRIVER_LOCK] = str(path)
         try:
             yield
         finally:
-            del os.environ[DRIVER_LOCK]
+            del os.environ[environment.DRIVER_LOCK]
             path.unlink(missing_ok=True)
 
 
@@ -141,42 +139,22 @@ def _shard_threads(plan: Plan) -> Iterator[None]:
     """KFP's local runner works on two shards at once: let them share the cores, not fight for them
     (a third faster on two cores; the embeddings are the same to the bit)."""
     if any(len(node.shards) > 1 for node in plan.nodes.values()):
-        os.environ[SHARD_THREADS] = str(max(1, (os.cpu_count() or 1) // 2))
+        os.environ[environment.SHARD_THREADS] = str(max(1, (os.cpu_count() or 1) // 2))
     try:
         yield
     finally:
-        os.environ.pop(SHARD_THREADS, None)
+        os.environ.pop(environment.SHARD_THREADS, None)
 
 
 @contextlib.contextmanager
 def _code_of(run: Run) -> Iterator[None]:
     """Steps record the commit of the code that runs them: this checkout's."""
-    before = os.environ.get(GIT_SHA)
+    before = os.environ.get(environment.GIT_SHA)
     if run.git_sha:
-        os.environ[GIT_SHA] = run.git_sha
+        os.environ[environment.GIT_SHA] = run.git_sha
     try:
         yield
     finally:
-        os.environ.pop(GIT_SHA, None)
+        os.environ.pop(environment.GIT_SHA, None)
         if before is not None:
-            os.environ[GIT_SHA] = before
-
-
-@contextlib.contextmanager
-def _shipping(store: Store, run: Run, uri: str) -> Iterator[None]:
-    """Ship to MLflow now and then while the block runs, so that its pages are live."""
-    done = threading.Event()
-
-    def work() -> None:
-        while not done.wait(SHIP_SECONDS):
-            # What cannot be shipped now is shipped at the end, where errors are reported.
-            with contextlib.suppress(Exception):
-                tracking.ship(store, run.id, uri)
-
-    thread = threading.Thread(target=work, daemon=True, name="shipping")
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join(timeout=60)
+            os.environ[environment.GIT_SHA] = before

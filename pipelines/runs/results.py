@@ -19,7 +19,6 @@ from rich.text import Text
 from multiview import names
 from multiview.artifacts.record import load_record
 from multiview.artifacts.staging import stage
-from multiview.cli.run_indexes import index_outputs
 from multiview.data.passages import PassageLookup
 from multiview.data.questions import iterate_questions
 from multiview.evaluation.evaluate import METRICS_FILE, QUESTIONS_FILE
@@ -34,7 +33,7 @@ from multiview.evaluation.tables import (
 )
 from multiview.refresh.gate import TITLES
 from multiview.refresh.promote import PROMOTION_FILE
-from multiview.steps.runs import StepState
+from multiview.steps.runs import StepState, finished_outputs
 
 
 def show(console: Console, states: list[StepState], tracking_uri: str | None) -> None:
@@ -50,7 +49,7 @@ def show(console: Console, states: list[StepState], tracking_uri: str | None) ->
             console.print(f"Challenger:   {promotion['challenger']} can be asked with --index", markup=False)
         console.print()
     evaluated = [state for state in states if state.step == "evaluate"]
-    indexes = index_outputs({state.path: state for state in states})
+    indexes = finished_outputs(states, names.INDEX)
     question = _show_example(console, evaluated[-1]) if evaluated else None
     if tracking_uri:
         local = f"{_command('mlflow')} ui --backend-store-uri {shlex.quote(tracking_uri)}"
@@ -59,7 +58,7 @@ def show(console: Console, states: list[StepState], tracking_uri: str | None) ->
         console.print(f"Report:       {report}", soft_wrap=True, markup=False)
     if indexes:
         asked = shlex.quote(question or "a question")
-        answers = [*indexes.values()][-1]
+        answers = [*indexes.values()][-1].address
         if promotion and promotion["champion"]:
             answers = promotion["champion"]["index"]["address"]
         console.print(f"Ask it:       {_command('multiview')} search {asked} --index {answers}")

@@ -1,144 +1,66 @@
-"""What a study will do, and what came of it."""
+"""Studies: many runs of one pipeline that differ in a few settings."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
-from multiview import names
-from multiview.artifacts.record import Record, Reference, load_record
-from multiview.artifacts.staging import stage
-from multiview.artifacts.store import Store
-from multiview.config import Comparison, canonical_json
-from multiview.config.overrides import Overrides, validate
-from multiview.errors import InputError
-from multiview.evaluation.compare import SEEDS_TABLE_FILE
-from multiview.evaluation.tables import baseline_of
-from multiview.steps.execution import find_records
-from multiview.steps.runs import StepState
-from pipelines.plans.plan import Node, Output, Plan
-from pipelines.plans.study import Study
+from pydantic import Field, field_validator
+
+from multiview.config import Section
+from multiview.config.documents import document_names, find_document
+from multiview.config.overrides import Overrides, merge
+
+Row = Annotated[str, Field(coerce_numbers_to_str=True)]
 
 
-@dataclass(frozen=True)
-class Prospect:
-    """What will come of one step of one row."""
+class Study(Section):
+    """Overrides over one pipeline, a row of a table for each."""
 
-    path: str
-    status: str
-    """`found` in the store, `shared` with an earlier row, or `new`."""
+    name: str
+    """Its name; default: the name of its file."""
+    about: str = ""
+    """What it is about, in a line."""
+    pipeline: str = "training"
+    """The pipeline that its rows run."""
+    runs: dict[Row, dict[str, Any]]
+    """The settings that each row changes, by the row's name."""
+    seeds: tuple[int, ...] = ()
+    """Seeds with each of which every row runs; none: every row runs once, with the seed that is set."""
 
+    @field_validator("runs")
+    @classmethod
+    def _several(cls, runs: dict[str, Overrides]) -> dict[str, Overrides]:
+        if len(runs) < 2:
+            raise ValueError("expected two or more rows, each with the settings that it changes")
+        return runs
 
-def forecast(plans: Mapping[str, Plan], store: Store) -> dict[str, list[Prospect]]:
-    """Of each row's steps, which are in the store already, which an earlier row makes, and which are new."""
-    made: set[str] = set()
-    return {row: list(_prospects(plan, store, made)) for row, plan in plans.items()}
+    @field_validator("seeds")
+    @classmethod
+    def _distinct(cls, seeds: tuple[int, ...]) -> tuple[int, ...]:
+        if len(set(seeds)) < len(seeds):
+            raise ValueError(f"has one twice, and a run with it would count twice: {list(seeds)}")
+        return seeds
 
+    def of_seeds(self) -> dict[str, str]:
+        """Row with a seed to the row without."""
+        return {f"{row}/seed-{seed}": row for row in self.runs for seed in self.seeds}
 
-def _prospects(plan: Plan, store: Store, made: set[str]) -> Iterator[Prospect]:
-    records: dict[str, list[dict[str, Record]]] = {}
-    identities: dict[str, str] = {}
-    sources = plan.fingerprints(store)
-    for path, node in plan.nodes.items():
-        identities[path] = _identity(node, identities, sources.get(path))
-        inputs = [_inputs(node, records, store, shard) for shard in node.shards or ("",)]
-        found = [
-            find_records(store, node.step, node.config, given) if given is not None else None
-            for given in inputs
-        ]
-        if all(found):
-            records[path] = [each for each in found if each]
-        for place, each in zip(node.paths(), found, strict=True):
-            yield Prospect(place, "found" if each else "shared" if identities[path] in made else "new")
-        made.add(identities[path])
-
-
-def _identity(node: Node, identities: Mapping[str, str], sources: Any) -> str:
-    """What decides a step's output before its inputs exist: equal for two rows that share it."""
-    inputs = [
-        [name, source.digest if isinstance(source, Reference) else [identities[source.path], source.kind]]
-        for name, source in node.sources()
-    ]
-    sections = vars(node.step.parse(node.config)).items()
-    settings = {name: section.key_settings() for name, section in sections}
-    identity = canonical_json([node.step.name, settings, inputs, list(node.shards), sources])
-    return hashlib.sha256(identity.encode()).hexdigest()
+    def overrides(self, base: Overrides) -> dict[str, Overrides]:
+        """Each row with all of its overrides: the study's are above those given."""
+        if not self.seeds:
+            return {row: merge(base, own) for row, own in self.runs.items()}
+        return {
+            f"{row}/seed-{seed}": merge(base, own, {"model": {"seed": seed}, "train": {"seed": seed}})
+            for row, own in self.runs.items()
+            for seed in self.seeds
+        }
 
 
-def _inputs(
-    node: Node, records: Mapping[str, list[dict[str, Record]]], store: Store, shard: str
-) -> dict[str, Any] | None:
-    """References to a step's inputs; none where one does not exist yet."""
-    found: dict[str, Any] = {}
-    for name, value in node.inputs.items():
-        listed: list[Reference] = []
-        for source in value if isinstance(value, list) else [value]:
-            if isinstance(source, Output):
-                if source.path not in records:
-                    return None
-                listed += [_reference(store, each[source.kind]) for each in records[source.path]]
-            else:
-                listed.append(source)
-        found[name] = listed if isinstance(value, list) else listed[0]
-        if shard and name in node.step.by_shard:
-            found[name] = found[name].model_copy(update={"file": f"{shard}.parquet"})
-    return found
+def study_names() -> list[str]:
+    return document_names("study")
 
 
-def _reference(store: Store, record: Record) -> Reference:
-    return Reference(address=f"{store.url}/{record.folder}", digest=record.digest)
-
-
-def summary(prospects: Mapping[str, list[Prospect]]) -> Iterator[str]:
-    """A line a row: how many of its steps are found, shared and new, and the new ones by name."""
-    for row, steps in prospects.items():
-        count = {status: sum(p.status == status for p in steps) for status in ("found", "shared", "new")}
-        new = [p.path for p in steps if p.status == "new"]
-        numbers = ", ".join(f"{number} {status}" for status, number in count.items())
-        yield f"  {row}: {numbers}{': ' + ', '.join(new) if new else ''}"
-
-
-# --- results -----------------------------------------------------------------------------------
-
-
-def rows_of(row: str, plan: Plan) -> dict[str, str]:
-    """The paths of a plan's evaluations, after the last round, by the names of their rows: `row`, or `row/SYSTEM`
-    where there are several systems.
-
-    Raises InputError for a pipeline without one.
-    """
-    last = {
-        path.split("/")[0]: path for path, node in plan.nodes.items() if names.EVALUATION in node.step.outputs
-    }
-    if not last:
-        raise InputError(f"{row}: its pipeline evaluates nothing, so there is nothing to compare")
-    return {row if len(last) == 1 else f"{row}/{system}": path for system, path in last.items()}
-
-
-def evaluations_of(rows: Mapping[str, str], states: Sequence[StepState]) -> dict[str, Reference]:
-    """The evaluations that a run's states know, by the names of their rows."""
-    outputs = {state.path: state.outputs for state in states}
-    return {row: outputs[path][names.EVALUATION] for row, path in rows.items()}
-
-
-def comparison_settings(study: Study, rows: Sequence[str], base: Overrides) -> Comparison:
-    """The settings of a study's comparison. Raises InputError for a baseline that is none of its rows, or, with
-    several seeds, none of its systems."""
-    of = {}
-    for row in rows:
-        for seeded, plain in study.of_seeds().items():
-            if row == seeded or row.startswith(f"{seeded}/"):
-                of[row] = plain + row.removeprefix(seeded)
-    given = {**base.get("comparison", {}), "rows": tuple(rows), "seeds_of": of}
-    settings = validate({"comparison": given}).comparison
-    baseline_of(settings.baseline, list(dict.fromkeys(of.get(row, row) for row in rows)))
-    return settings
-
-
-def seeds_page(states: Sequence[StepState]) -> str:
-    """The comparison's table of means over seeds."""
-    (address,) = [of.outputs[names.COMPARISON].address for of in states if names.COMPARISON in of.outputs]
-    folder = stage(*load_record(address)).path
-    return (folder / SEEDS_TABLE_FILE).read_text()
+def read_study(name: str) -> Study:
+    """Reads a study by its name, or from a YAML file. Raises InputError for what is no study."""
+    return find_document(name, "study").checked(Study, name=Path(name).stem)

@@ -21,6 +21,20 @@ PROMOTION = "promotion"
 CHAMPION_MODEL = "champion_model"
 """The model that the champion's questions are encoded with; an output's name, not a kind."""
 
+KFP_TYPES = {
+    PASSAGES: "Dataset",
+    TRAIN_QUESTIONS: "Dataset",
+    DEV_QUESTIONS: "Dataset",
+    NEGATIVES: "Dataset",
+    MODEL: "Model",
+    CHAMPION_MODEL: "Model",
+    GENERATOR: "Model",
+    QUERIES: "Dataset",
+    CHANGES: "Dataset",
+    REPORT: "HTML",
+}
+"""The class in `kfp.dsl` of each output, for Kubeflow's pages; every other output is a plain `Artifact`."""
+
 ANALYSES = "analyses"
 """Folder of an evaluation with what was found out about the model."""
 
@@ -84,6 +98,10 @@ TAG_ADDRESS = "address"
 CHAMPION = "champion"
 CHALLENGER = "challenger"
 PREVIOUS = "previous"
+
+DISTRIBUTION = "multiview-retrieval"
+"""What `pip install` calls this package; `multiview` on PyPI is somebody else's."""
+VERSION = "0.1.0"
 
 EXPERIMENT = "multiview"
 

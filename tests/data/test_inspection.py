@@ -12,8 +12,8 @@ from multiview.cli.app import app, run_app
 from multiview.config import Config
 from multiview.config.overrides import gather, validate
 from multiview.data.inspection import Lengths, inspect, uses_of
-from tests.data.reading import beir, biencoder, marco, put
-from tests.data.small import Done, passage_rows, question_rows, settings, small_files, write
+from tests.fixtures.format_files import beir, biencoder, marco, put
+from tests.fixtures.split_run import Done, passage_rows, question_rows, settings, small_files, write
 
 
 def inspected(*words: str, capsys, monkeypatch, status: int = 0) -> str:
@@ -43,7 +43,7 @@ def test_the_counts_are_those_of_the_files(tmp_path, capsys, monkeypatch):
     assert value(output, "sentences") == f"mean {(25 * 2 + 5 * 9) / 30:.1f}, 16.7 % have more than 8"
     assert value(output, "more columns") == "year, url"
     assert value(output, "questions") == "40" and value(output, "AVQ").startswith("2.00 ")
-    assert value(output, "answers") == "1.0 a question, 40 with offsets"
+    assert value(output, "answers") == "1.0 per question, 40 with offsets"
     assert value(output, "first") == "p0  Title 0: Passage 0 is here. It says word0."
     assert "Problems\n  none\n" in output
     (line,) = [line for line in output.splitlines() if line.startswith("Run it:")]
@@ -73,7 +73,7 @@ def test_problems_are_counted_with_the_first_of_each(tmp_path, capsys, monkeypat
         "1 sources whose gold passages are not in the corpus, the first:\n    questions.source: the gold passages of 2 of 11",
     ):
         assert problem in output, output
-    assert value(output, "gold passages") == "1.0 a question, not in the corpus for 2 questions"
+    assert value(output, "gold passages") == "1.0 per question, not in the corpus for 2 questions"
 
 
 def test_each_source_is_for_what_it_holds(tmp_path):
@@ -181,6 +181,13 @@ def test_what_cannot_be_read_is_a_line(tmp_path, capsys, monkeypatch):
     train = small_files(tmp_path).train
     output = inspected(train, capsys=capsys, monkeypatch=monkeypatch, status=2)
     assert "corpus.source: name the passages; train.jsonl holds questions alone" in output
+
+
+def test_sentence_data_that_are_not_installed_are_no_problem_of_the_sources(tmp_path, capsys, monkeypatch):
+    files = small_files(tmp_path)
+    words = (files.corpus, files.train, "--set", "corpus.language=klingon")
+    printed = inspected(*words, capsys=capsys, monkeypatch=monkeypatch, status=2)
+    assert printed.startswith("error: corpus.language=klingon: NLTK's sentence data for it are not installed")
 
 
 @pytest.mark.parametrize("numbers", [[], [5], [1, 2], [3, 1, 2], [4, 4, 1, 9]])

@@ -1,4 +1,4 @@
-"""Sentence ends; tests/containers has where the splitter's data come from."""
+"""Sentence ends; tests/images has where the splitter's data come from."""
 
 import subprocess
 import sys

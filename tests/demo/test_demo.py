@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tiny import tiny_t5
+from tests.fixtures.tiny import tiny_t5
 
 ROOT = Path(__file__).parents[2]
 ROWS = ["system", "base", "mvr", "camvr", "bm25", "camvr-bm25"]

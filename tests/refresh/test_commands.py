@@ -19,9 +19,9 @@ from multiview.artifacts.champions import champion_file, current, rollback
 from multiview.artifacts.store import LocalStore
 from multiview.cli import app
 from multiview.steps.runs import Run, write_run
-from tests.documents import words
-from tests.pipelines.inprocess import command, run_plan
-from tests.refresh.pipeline import World
+from tests.fixtures.changing_corpus import World
+from tests.fixtures.documented import words
+from tests.fixtures.inprocess import command, run_plan
 
 
 @pytest.fixture(scope="module")

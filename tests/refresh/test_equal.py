@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from multiview.artifacts.record import load_record
 from multiview.index.view_index import ViewIndex
-from tests.refresh.world import DIM, World, check_same, edits, filled_afresh, numbered, stored
+from tests.fixtures.changing_vectors import DIM, World, check_same, edits, filled_afresh, numbered, stored
 
 FEW = settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 NEVER = {"retrain_added": 1.0, "retrain_error": 1e9}

@@ -13,17 +13,18 @@ from multiview import load, names
 from multiview.artifacts.champions import champion_file, current, numbers, rollback
 from multiview.artifacts.record import read_record
 from multiview.artifacts.store import LocalStore
-from multiview.config.overrides import merge, resolve
+from multiview.config.overrides import merge
 from multiview.data import sentences
 from multiview.errors import InputError
 from multiview.lineage import garbage
 from multiview.lineage.trace import flaws, trace
+from multiview.model.systems import resolve
 from multiview.steps.events import read_events
 from pipelines.plans.plan import Plan
-from tests.pipelines.inprocess import Records, run_plan
-from tests.refresh.pipeline import World
-from tests.report.reading import read
-from tests.tiny import tiny_bert
+from tests.fixtures.changing_corpus import World
+from tests.fixtures.inprocess import Records, run_plan
+from tests.fixtures.page_tree import read
+from tests.fixtures.tiny import tiny_bert
 
 
 @pytest.fixture(scope="module")
@@ -291,13 +292,13 @@ def test_what_is_collected_is_missed_by_nobody(world: World) -> None:
     world.refresh()
     champion = current(world.store)
     assert champion is not None
-    found = list(garbage.garbage(world.store, garbage.kept(world.store, 0, champions=1), 0))
+    found = list(garbage.collectable(world.store, garbage.referenced(world.store, 0, champions=1), 0))
     for one in found:
         garbage.remove(world.store, one)
-    gone = {one.what for one in found}
+    gone = {piece.kind for piece in found}
     assert gone == {names.CHANGES, names.EMBEDDINGS, names.INDEX}
     assert world.store.folders(names.INDEX) == sorted(
-        {one.path.split("/")[1] for one in found if one.what == names.INDEX}
+        {piece.path.split("/")[1] for piece in found if piece.kind == names.INDEX}
         | {champion.index.address.split("/")[-1]}
     )
     assert [hit.id for hit in load(champion.index.address).search(["What ran past the old castle?"], 3)[0]]

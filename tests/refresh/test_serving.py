@@ -9,12 +9,12 @@ import pytest
 import multiview
 from multiview.artifacts.record import Record, Reference
 from multiview.artifacts.store import LocalStore
-from multiview.config.overrides import resolve
+from multiview.model.systems import resolve
 from pipelines.plans.plan import Output, Plan, first_output
-from tests.pipelines.inprocess import Records, run_plan
-from tests.refresh.world import reference
-from tests.serving.world import write_corpus
-from tests.tiny import tiny_bert
+from tests.fixtures.changing_vectors import reference
+from tests.fixtures.inprocess import Records, run_plan
+from tests.fixtures.system_indexes import write_corpus
+from tests.fixtures.tiny import tiny_bert
 
 
 class World:

@@ -21,8 +21,8 @@ from multiview.errors import InputError
 from multiview.model.layouts import TokenSequence, View, kept_views, numbered_views
 from multiview.model.layouts.snippets import split_snippets
 from multiview.serving import retriever as retrieving
-from tests.recording import Recorder
-from tests.serving.world import SYSTEMS, World
+from tests.fixtures.events import Recorder
+from tests.fixtures.system_indexes import SYSTEMS, World
 
 
 @pytest.fixture(scope="module", params=list(SYSTEMS))

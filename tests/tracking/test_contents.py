@@ -9,10 +9,11 @@ from mlflow import MlflowClient
 
 from multiview import tracking
 from multiview.artifacts.attempt import Attempt
+from multiview.cli.lookup import Lookup
 from multiview.errors import InputError
 from multiview.tracking import contents
-from tests.servers import new_database
-from tests.tracking.world import World
+from tests.fixtures.reported_run import World
+from tests.fixtures.servers import new_database
 
 
 def test_a_run_is_a_parent_and_each_step_a_child(expected):
@@ -27,6 +28,15 @@ def test_a_run_is_a_parent_and_each_step_a_child(expected):
     assert (status, tags["architecture"], tags["system"]) == ("FINISHED", "camvr", "camvr")
     assert (len(datasets), inputs, outputs) == (1, 0, 1)
     assert expected["camvr/round-2/evaluate"][5] == 1
+
+
+def test_a_step_that_all_systems_share_has_no_system_by_shard_either(uri, tmp_path):
+    world = World(tmp_path, uri, "shared")
+    world.tell("generate-queries/shard-00", "a", step="generate-queries")
+    world.tell("camvr/round-1/encode/shard-00", "a", step="encode")
+    tracking.ship(world.store, world.run.id, uri)
+    systems = {path: tags.get("system") for path, (_, tags, *_) in world.seen().items() if path}
+    assert systems == {"generate-queries/shard-00": None, "camvr/round-1/encode/shard-00": "camvr"}
 
 
 def metrics_of_model(uri: str, world: World) -> list[Any]:
@@ -62,8 +72,9 @@ def test_a_logged_model_leads_to_its_artifact(expected, uri, tmp_path):
     model = MlflowClient(uri).search_logged_models(["1"])[0]
     reference = tracking.logged_model(uri, model.model_id)
     assert reference.digest == world.reference("model", "camvr-round-2-train").digest
-    assert tracking.logged_model(uri, f"models:/{model.model_id}") == reference
-    with pytest.raises(InputError, match="is no logged model's id"):
+    (typed,) = Lookup(str(tmp_path), uri).artifacts(f"models:/{model.model_id}")
+    assert typed == reference
+    with pytest.raises(InputError, match="^MLflow at .*camvr"):
         tracking.logged_model(uri, "camvr")
 
 

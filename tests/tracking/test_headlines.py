@@ -3,6 +3,7 @@
 import pytest
 from mlflow.entities import Metric
 
+from multiview.steps.path import StepPath
 from multiview.steps.runs import Run, StepState
 from multiview.tracking.headlines import headlines_of, round_of
 
@@ -10,9 +11,10 @@ ROUNDS = ["camvr/round-1/train", "camvr/round-1/evaluate", "camvr/round-2/train"
 
 
 def test_a_parent_s_metrics_are_by_round_where_there_are_several():
-    steps = ["camvr/round-1/train", "camvr/round-2/train", "camvr/round-2/evaluate", "mvr/round-1/train"]
+    texts = ["camvr/round-1/train", "camvr/round-2/train", "camvr/round-2/evaluate", "mvr/round-1/train"]
+    steps = [StepPath.parse(text) for text in texts]
     assert [round_of(step, steps) for step in steps] == [1, 2, 0, 0]
-    assert round_of("bm25/evaluate", steps) == 0
+    assert round_of(StepPath.parse("bm25/evaluate"), steps) == 0
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import pyarrow as pa
 
+from multiview.config import Config
 from multiview.data.reading import sources
 from multiview.data.reading.articles import Cut, cut_articles
 from multiview.data.reading.files import base_name
@@ -29,7 +30,7 @@ class Corpus:
     empty_text: Literal["refuse", "title", "drop"]
 
     @classmethod
-    def of(cls, settings: Any) -> Corpus:
+    def of(cls, settings: Config) -> Corpus:
         """The corpus that `settings.corpus` names, or else the questions' own passages.
 
         Raises InputError when the files of questions bring none, or when what is to be cut are no

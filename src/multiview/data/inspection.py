@@ -20,7 +20,7 @@ from multiview.data.reading.formats import FORMATS, QRELS, detect
 from multiview.data.reading.judged import Use, split_of
 from multiview.data.reading.problems import Problems
 from multiview.data.reading.readers import PASSAGE_COLUMNS, QUESTION_COLUMNS, found_columns
-from multiview.data.sentences import iterate_sentence_ends
+from multiview.data.sentences import iterate_sentence_ends, tokenizer
 from multiview.errors import InputError
 
 SETTING: dict[Use, str] = {
@@ -160,6 +160,7 @@ def inspect(config: Config, progress: Callable[[int], None]) -> Inspection:
     found, asked = Inspection(), config.questions
     if not (config.corpus.source or asked.source or asked.dev_source):
         raise InputError("nothing is named: give files, folders or URLs, a preset, or settings")
+    tokenizer(config.corpus.language)  # fails first, where its data are missing
     named: dict[Use, Sequence[str]] = {"train": asked.source, "dev": asked.dev_source}
     for use, given in named.items():
         files = sources.expand_sources(given, use)

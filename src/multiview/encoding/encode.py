@@ -29,6 +29,8 @@ from multiview.model.batch import Batch, make_batch
 from multiview.model.devices import device
 from multiview.model.encoder import BiEncoder, width
 from multiview.model.layouts import TokenSequence, View, kept_views
+from multiview.steps.context import StepContext
+from multiview.steps.events import Events
 
 VIEWS_FILE = "views.f16"
 ROWS_FILE = "rows.parquet"
@@ -113,13 +115,13 @@ class Encoder:
             yield from zip((i for _, i in members), vectors[: len(members)], strict=True)
 
     def question_vectors(
-        self, questions: Sequence[str], tell_done: Callable[[int], None] = lambda done: None
+        self, questions: Sequence[str], report_done: Callable[[int], None] = lambda done: None
     ) -> np.ndarray:
         """Vectors of `questions`, float32 [questions, D], times the model's scale, in their order."""
         vectors = np.empty((len(questions), self.dim), dtype=np.float32)
         for done, (i, vector) in enumerate(self.questions(questions), 1):
             vectors[i] = vector
-            tell_done(done)
+            report_done(done)
         return vectors
 
     def _batch(
@@ -183,7 +185,7 @@ class ViewRows:
             self._pending.clear()
 
 
-def encode(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any) -> None:
+def encode(context: StepContext) -> None:
     """Step: the views of one shard (`passages`) by `model`, as `embeddings`.
 
     With the input `queries`, the shard's generated queries, each passage is read with each of them; without,
@@ -191,12 +193,13 @@ def encode(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell:
     content_hash, offset of the first row, views) and `embeddings.json`. InputError for a vector beyond float16.
     """
     started = time.monotonic()
-    folder, shard = output["embeddings"], inputs["passages"].path
-    rows = ViewRows(folder / ROWS_FILE, settings.encode.index_padding_views, "queries" in inputs)
+    folder, shard = context.output("embeddings"), context.input("passages").path
+    queries = context.optional_input("queries")
+    rows = ViewRows(folder / ROWS_FILE, context.settings.encode.index_padding_views, queries is not None)
     if count_passages(shard):
-        dim = _encode_shard(settings.encode, inputs, rows, folder / VIEWS_FILE, tell)
+        dim = _encode_shard(context, rows, folder / VIEWS_FILE)
     else:  # as when nothing of a corpus changed
-        dim = width(inputs["model"].path)
+        dim = width(context.input("model").path)
         (folder / VIEWS_FILE).touch()
     rows.close()
     description = {
@@ -205,27 +208,26 @@ def encode(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell:
         "passages": rows.passages,
         "rows_per_block": ROWS_PER_BLOCK,
         "block_sha256": list(_block_digests(folder / VIEWS_FILE, ROWS_PER_BLOCK * dim * 2)),
-        "model": inputs["model"].digest,
+        "model": context.input("model").digest,
     }
     (folder / DESCRIPTION_FILE).write_text(json.dumps(description, indent=1, sort_keys=True) + "\n")
-    tell.fact("passages", rows.passages)
-    tell.fact("views", rows.rows)
-    tell.fact("padding_views_left_out", rows.padding_left_out)
-    tell.metric("passages_per_second", rows.passages / (time.monotonic() - started))
+    context.events.fact("passages", rows.passages)
+    context.events.fact("views", rows.rows)
+    context.events.fact("padding_views_left_out", rows.padding_left_out)
+    context.events.metric("passages_per_second", rows.passages / (time.monotonic() - started))
 
 
-def _encode_shard(settings: Encode, inputs: dict[str, Any], rows: ViewRows, file: Path, tell: Any) -> int:
+def _encode_shard(context: StepContext, rows: ViewRows, file: Path) -> int:
     """Write the views of a shard's passages into `file` and give them their `rows`; the length of a vector."""
-    encoder, shard = Encoder(inputs["model"].path, settings), inputs["passages"].path
+    encoder = Encoder(context.input("model").path, context.settings.encode)
+    shard, queries = context.input("passages").path, context.optional_input("queries")
     total, passages = count_passages(shard), read_passages(shard)
     sequences = (
         placed
-        for passage, queries in (
-            with_queries(passages, inputs["queries"].path)
-            if "queries" in inputs
-            else zip(passages, repeat(()))
+        for passage, read_with in (
+            with_queries(passages, queries.path) if queries else zip(passages, repeat(()))
         )
-        for placed in rows.place(passage, encoder.layout.passage(passage, queries), queries)
+        for placed in rows.place(passage, encoder.layout.passage(passage, read_with), read_with)
     )
     size = 2 * encoder.dim
     with file.open("wb") as views:
@@ -237,14 +239,16 @@ def _encode_shard(settings: Encode, inputs: dict[str, Any], rows: ViewRows, file
                     f"passage {name!r}: its vector does not fit into float16; train with model.normalise=true or less long"
                 )
             os.pwrite(views.fileno(), half.tobytes(), row * size)
-            tell.progress(rows.passages, total, "passages")
+            context.events.progress(rows.passages, total, "passages")
     return encoder.dim
 
 
-def encode_questions(model: Path, questions: Sequence[str], settings: Encode, tell: Any) -> np.ndarray:
+def encode_questions(model: Path, questions: Sequence[str], settings: Encode, events: Events) -> np.ndarray:
     """Vectors of `questions`, float32 [questions, dim], times the model's scale, in their order."""
     encoder = Encoder(model, settings, questions_only=True)
-    return encoder.question_vectors(questions, lambda done: tell.progress(done, len(questions), "questions"))
+    return encoder.question_vectors(
+        questions, lambda done: events.progress(done, len(questions), "questions")
+    )
 
 
 def weights_type(settings: Encode) -> torch.dtype:

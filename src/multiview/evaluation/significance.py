@@ -56,7 +56,7 @@ def paired_figures(
     baseline: str,
     resamples: int,
     seed: int,
-    tell_done: Callable[[int, int], None] = lambda done, total: None,
+    report_done: Callable[[int, int], None] = lambda done, total: None,
 ) -> dict[str, dict[str, PairedFigure]]:
     """Every system's figures, tested over the questions against `baseline`'s.
 
@@ -82,7 +82,7 @@ def paired_figures(
                 p = randomisation_test(difference, resamples, seed)
                 figure = replace(figure, difference=float(difference.mean()), p=p)
         figures[system][name] = figure
-        tell_done(done, len(columns))
+        report_done(done, len(columns))
     return corrected(figures)
 
 

@@ -32,6 +32,8 @@ from multiview.index.approximate.kinds import EXACT
 from multiview.index.approximate.measuring import measure
 from multiview.index.stored_views import VIEWS_FILE, ViewBlocks
 from multiview.index.view_index import HEADER_FILE, INDEX_FILE, PASSAGES_FILE, QUERIES_FILE, ViewIndex
+from multiview.steps.context import StepContext
+from multiview.steps.events import Events
 
 SCHEMA = pa.schema(
     [("id", pa.string()), ("content_hash", pa.string()), ("offset", pa.int64()), ("views", pa.int32())]
@@ -58,7 +60,7 @@ class Content:
     """The queries that each passage was read with, a column of that name; none for most architectures."""
 
 
-def build_index(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any) -> None:
+def build_index(context: StepContext) -> None:
     """Step: one inner-product index over the views of all shards, of the kind that `settings.index` asks for.
 
     `inputs["embeddings"]` are the shards' embeddings, in shard order, by the named `model`. See `write_index` for
@@ -66,13 +68,15 @@ def build_index(settings: Any, inputs: dict[str, Any], output: dict[str, Path], 
     `settings.encode` says, differ in width, share a passage, a block of views is damaged, or the kind does not
     suit them.
     """
-    shards = open_embeddings(inputs["embeddings"], inputs["model"].digest, settings.encode)
+    shards = open_embeddings(
+        context.list_input("embeddings"), context.recorded_input("model").digest, context.settings.encode
+    )
     queries = queries_of(shards) if with_queries(shards) else None
-    content = Content(inputs["model"].digest, passages_of(shards), shards, queries)
-    write_index(output["index"], content, settings.index, build, tell)
+    content = Content(context.recorded_input("model").digest, passages_of(shards), shards, queries)
+    write_index(context.output("index"), content, context.settings.index, build, context.events)
 
 
-def write_index(folder: Path, content: Content, chosen: Index, fill: Fill, tell: Any) -> None:
+def write_index(folder: Path, content: Content, chosen: Index, fill: Fill, events: Events) -> None:
     """Write an index into `folder`; an approximate one is made by `fill`.
 
     Writes `index.faiss`, `passages.parquet` (`SCHEMA`), `index.json`, where passages were read with queries
@@ -92,29 +96,29 @@ def write_index(folder: Path, content: Content, chosen: Index, fill: Fill, tell:
         "views": sum(source.rows for source in content.views),
     }
     if chosen.kind == EXACT:
-        faiss_index = _exact(content.views, tell)
+        faiss_index = _exact(content.views, events)
     else:
         with (folder / VIEWS_FILE).open("wb") as file:
-            faiss_index, about = fill(content.views, chosen, lambda block: file.write(block.data), tell)
+            faiss_index, about = fill(content.views, chosen, lambda block: file.write(block.data), events)
         header |= about
     faiss.write_index(faiss_index, str(folder / INDEX_FILE))
     pq.write_table(passages, folder / PASSAGES_FILE)
     if content.queries is not None:
         _write_queries(content.queries, passages.num_rows, folder / QUERIES_FILE)
     index = ViewIndex.of(folder, faiss_index, passages, header)
-    tell.fact("build_seconds", round(time.perf_counter() - begun, 3))
-    measured = measure(index, chosen.measured, chosen.seed, tell)
+    events.fact("build_seconds", round(time.perf_counter() - begun, 3))
+    measured = measure(index, chosen.measured, chosen.seed, events)
     if not index.exact:
         header["measured"] = measured
     (folder / HEADER_FILE).write_text(json.dumps(header, indent=1, sort_keys=True) + "\n")
     for name in ("passages", "views", "dim"):
-        tell.fact(name, header[name])
+        events.fact(name, header[name])
     for name in (names.DRIFT_ADDED, names.DRIFT_ERROR):
         if header.get(name) is not None:
-            tell.metric(name, header[name])
-            tell.fact(name, header[name])
-    tell.metric("views_per_passage", header["views"] / passages.num_rows)
-    tell.metric(names.BYTES_PER_PASSAGE, (folder / INDEX_FILE).stat().st_size / passages.num_rows)
+            events.metric(name, header[name])
+            events.fact(name, header[name])
+    events.metric("views_per_passage", header["views"] / passages.num_rows)
+    events.metric(names.BYTES_PER_PASSAGE, (folder / INDEX_FILE).stat().st_size / passages.num_rows)
 
 
 def open_embeddings(staged: Sequence[Staged], model: str, encode: Encode) -> list[Embeddings]:
@@ -169,13 +173,13 @@ def queries_of(shards: Sequence[Embeddings]) -> Iterator[pa.Table]:
     return (shard.table.select(schema.names).cast(schema) for shard in shards)
 
 
-def _exact(sources: Sequence[ViewBlocks], tell: Any) -> Any:
+def _exact(sources: Sequence[ViewBlocks], events: Events) -> Any:
     total = sum(source.rows for source in sources)
     index: Any = faiss.IndexFlatIP(sources[0].dim)
     for source in sources:
         for block in source.read_blocks():
             index.add(block.astype(np.float32))
-            tell.progress(index.ntotal, total, "views")
+            events.progress(index.ntotal, total, "views")
     return index
 
 

@@ -65,7 +65,7 @@ def top_passages(
     k: int,
     *,
     fetched_at_once: int = FETCHED_AT_ONCE,
-    tell_done: Callable[[int], None] = lambda done: None,
+    report_done: Callable[[int], None] = lambda done: None,
 ) -> TopPassages:
     """The k passages with the highest max over views, exact given the view scores of `searcher`.
 
@@ -106,7 +106,7 @@ def top_passages(
                 top.scores[question, :found] = best[:k]
                 top.views[question, :found] = views[:k]
                 settled += 1
-            tell_done(settled)
+            report_done(settled)
         pending = np.asarray(unsettled, dtype=np.int64)
         fetch = min(searcher.ntotal, 2 * fetch)
     return top

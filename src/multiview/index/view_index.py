@@ -105,7 +105,7 @@ class ViewIndex:
             )
 
     def search(
-        self, queries: np.ndarray, k: int, tell_done: Callable[[int], None] = lambda done: None
+        self, queries: np.ndarray, k: int, report_done: Callable[[int], None] = lambda done: None
     ) -> TopPassages:
         """The k best passages of each question, of those that the index proposes if it is not `exact`.
 
@@ -117,7 +117,9 @@ class ViewIndex:
                 "search with the index's own model"
             )
         if self.exact:
-            return top_passages(self.faiss_index, self.offsets, self._rank, queries, k, tell_done=tell_done)
+            return top_passages(
+                self.faiss_index, self.offsets, self._rank, queries, k, report_done=report_done
+            )
         return approximate_top(
             self.faiss_index,
             self.stored,
@@ -127,7 +129,7 @@ class ViewIndex:
             queries,
             k,
             self.effort,
-            tell_done=tell_done,
+            report_done=report_done,
         )
 
     def passage_scores(self, queries: np.ndarray, numbers: np.ndarray) -> np.ndarray:

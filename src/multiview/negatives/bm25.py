@@ -20,6 +20,7 @@ from multiview.data.questions import Question, read_questions
 from multiview.index.exact import TopPassages, rank_of
 from multiview.negatives.filtering import answer_holding, positive_hits, sift
 from multiview.negatives.pool import BM25, negatives_table, write_negatives
+from multiview.steps.context import StepContext
 
 
 class Bm25Index:
@@ -52,7 +53,7 @@ class Bm25Index:
             self._bm25.index(corpus, create_empty_token=False, show_progress=False)
 
     def search(
-        self, questions: Sequence[str], k: int, tell_done: Callable[[int], None] = lambda done: None
+        self, questions: Sequence[str], k: int, report_done: Callable[[int], None] = lambda done: None
     ) -> TopPassages:
         """The k best passages of each question; ties go to the smaller id.
 
@@ -68,7 +69,7 @@ class Bm25Index:
                 top.passages[question, : len(best)] = best
                 top.scores[question, : len(best)] = scores[best]
                 top.views[question, : len(best)] = 0
-            tell_done(question + 1)
+            report_done(question + 1)
         return top
 
 
@@ -106,18 +107,18 @@ def best_scores(scores: np.ndarray, rank: np.ndarray, k: int) -> np.ndarray:
     return candidates[np.lexsort((rank[candidates], -scores[candidates]))][:k]
 
 
-def bm25_negatives(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any) -> None:
+def bm25_negatives(context: StepContext) -> None:
     """Step: the top `bm25.depth` hits of each question, minus answer-holding passages, minus positives.
 
     Inputs `passages`, `questions`; output `negatives`, one row a question, in the questions' order.
     """
-    passages: Path = inputs["passages"].path
-    questions: list[Question] = read_questions(inputs["questions"].path)
-    index = Bm25Index(read_passages(passages), settings.bm25, settings.corpus.language)
+    passages: Path = context.input("passages").path
+    questions: list[Question] = read_questions(context.input("questions").path)
+    index = Bm25Index(read_passages(passages), context.settings.bm25, context.settings.corpus.language)
     top = index.search(
         [question.question for question in questions],
-        settings.bm25.depth,
-        lambda done: tell.progress(done, len(questions), "searches"),
+        context.settings.bm25.depth,
+        lambda done: context.events.progress(done, len(questions), "searches"),
     )
     positive = positive_hits(top.passages, index.ids, questions)
     answer = answer_holding(
@@ -125,22 +126,22 @@ def bm25_negatives(settings: Any, inputs: dict[str, Any], output: dict[str, Path
         index.ids,
         read_passages(passages),
         questions,
-        settings.questions.answer_matching,
+        context.settings.questions.answer_matching,
     )
     left = sift(top.passages, {"positive": positive, "answer": answer})
     qids = [question.qid for question in questions]
     write_negatives(
-        output["negatives"],
+        context.output("negatives"),
         negatives_table(BM25, qids, top.passages, top.scores, left.kept, index.ids),
     )
     counts = left.kept.sum(axis=1)
-    tell.fact("questions", len(questions))
-    tell.fact("hits", int((top.passages >= 0).sum()))
+    context.events.fact("questions", len(questions))
+    context.events.fact("hits", int((top.passages >= 0).sum()))
     for reason, hits in left.totals().items():
-        tell.fact(f"excluded_{reason}", hits)
-    tell.fact("questions_without_negatives", int((counts == 0).sum()))
-    tell.metric("negatives_per_question", float(counts.mean()) if len(questions) else 0.0)
+        context.events.fact(f"excluded_{reason}", hits)
+    context.events.fact("questions_without_negatives", int((counts == 0).sum()))
+    context.events.metric("negatives_per_question", float(counts.mean()) if len(questions) else 0.0)
     if empty := int((counts == 0).sum()):
-        tell.warning(
+        context.events.warning(
             f"{empty} of {len(questions)} questions have no BM25 negative: no hit survives the filter"
         )

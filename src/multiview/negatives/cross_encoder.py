@@ -12,7 +12,7 @@ import torch
 from safetensors import SafetensorError
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-from multiview.config import Encode
+from multiview.config import Config, Encode
 from multiview.data.passages import Passage, read_passages
 from multiview.data.questions import Question
 from multiview.encoding.encode import Buckets, arithmetic, weights_type
@@ -22,6 +22,7 @@ from multiview.model.devices import device
 from multiview.model.encoder import quiet
 from multiview.model.layouts import TokenSequence
 from multiview.negatives.filtering import hits_by_passage
+from multiview.steps.events import Events
 
 SETTING = "mining.cross_encoder"
 PAIR_LENGTH = 512
@@ -88,8 +89,8 @@ def probabilities(
     ids: pa.Array,
     passages: Path,
     questions: Sequence[Question],
-    settings: Any,
-    tell: Any,
+    settings: Config,
+    events: Events,
 ) -> np.ndarray:
     """The probability that each wanted hit is a positive [q, k] float64, by `mining.cross_encoder`; 0 elsewhere.
 
@@ -97,7 +98,7 @@ def probabilities(
     their texts are held than fill a batch of each length.
     """
     scored = np.zeros(numbers.shape)
-    name, total = settings.mining.cross_encoder, int(wanted.sum())
+    name, total = settings.mining.cross_encoder or "", int(wanted.sum())
     with staged_base(name, SETTING) as folder:
         judge = CrossEncoder(Path(folder), settings.encode, name)
     pairs = (
@@ -109,7 +110,7 @@ def probabilities(
         if not np.isfinite(probability):
             raise InputError(f"{SETTING}: {name} gives scores that are not numbers; give another model")
         scored[place] = probability
-        tell.progress(done, total, "pairs")
+        events.progress(done, total, "pairs")
     return scored
 
 

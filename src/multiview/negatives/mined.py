@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from multiview.config import Mining
+from multiview.config import Config, Mining
 from multiview.data.passages import read_passages
 from multiview.data.questions import Question, read_questions
 from multiview.index.exact import TopPassages
@@ -28,6 +28,8 @@ from multiview.negatives.filtering import (
     sift,
 )
 from multiview.negatives.pool import BM25, MINED, negatives_table, read_table, with_positives, write_negatives
+from multiview.steps.context import StepContext
+from multiview.steps.events import Events
 
 if TYPE_CHECKING:
     from multiview.index.view_index import ViewIndex
@@ -51,13 +53,13 @@ class Mined:
     """[q] float32: s+, -inf where no positive is in the index; none without a margin."""
 
 
-def fingerprint(settings: Any) -> dict[str, Any]:
+def fingerprint(settings: Config) -> dict[str, Any]:
     """What `mining.cross_encoder` is by content, where there is one: part of the key of what it filters."""
     name = settings.mining.cross_encoder
     return {"cross_encoder": base_fingerprint(name, "mining.cross_encoder")} if name else {}
 
 
-def mine(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any) -> None:
+def mine(context: StepContext) -> None:
     """Step: negatives of each training question from the top `mining.depth` passages of the index.
 
     Inputs `model`, `index`, `passages`, `questions`, and with `mining.with_bm25` `bm25_negatives`,
@@ -67,24 +69,26 @@ def mine(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: A
     from multiview.encoding.encode import encode_questions
     from multiview.index.view_index import ViewIndex
 
-    mining: Mining = settings.mining
-    index = ViewIndex.load(inputs["index"].path)
-    index.check_model(inputs["model"].digest)
-    questions: list[Question] = read_questions(inputs["questions"].path)
+    mining: Mining = context.settings.mining
+    index = ViewIndex.load(context.input("index").path)
+    index.check_model(context.input("model").digest)
+    questions: list[Question] = read_questions(context.input("questions").path)
     texts = [question.question for question in questions]
-    queries = encode_questions(inputs["model"].path, texts, settings.encode, tell)
-    mined = mine_hits(index, queries, questions, inputs["passages"].path, settings, tell)
+    queries = encode_questions(context.input("model").path, texts, context.settings.encode, context.events)
+    mined = mine_hits(
+        index, queries, questions, context.input("passages").path, context.settings, context.events
+    )
     qids = [question.qid for question in questions]
     table = negatives_table(MINED, qids, mined.top.passages, mined.top.scores, mined.drawn, index.ids)
     table = with_positives(table, mined.top.passages, mined.found, index.ids)
     if mining.with_bm25:
-        bm25 = read_table(inputs["bm25_negatives"].path)
+        bm25 = read_table(context.input("bm25_negatives").path)
         bm25 = bm25.filter(pc.field("source") == BM25)
         nothing = np.zeros((len(bm25), 0), np.int64)
         table = pa.concat_tables([with_positives(bm25, nothing, nothing.astype(bool), index.ids), table])
-    write_negatives(output["negatives"], table)
-    pq.write_table(report(mined, qids), output["negatives"] / REPORT_FILE)
-    tell_counts(mined, mining, tell)
+    write_negatives(context.output("negatives"), table)
+    pq.write_table(report(mined, qids), context.output("negatives") / REPORT_FILE)
+    tell_counts(mined, mining, context.events)
 
 
 def mine_hits(
@@ -92,8 +96,8 @@ def mine_hits(
     queries: np.ndarray,
     questions: Sequence[Question],
     passages: Path,
-    settings: Any,
-    tell: Any,
+    settings: Config,
+    events: Events,
 ) -> Mined:
     """The hits of `queries` [q, dim], sifted, and the negatives drawn from what is left.
 
@@ -101,7 +105,7 @@ def mine_hits(
     .questions.
     """
     mining: Mining = settings.mining
-    top = index.search(queries, mining.depth, lambda done: tell.progress(done, len(queries), "searches"))
+    top = index.search(queries, mining.depth, lambda done: events.progress(done, len(queries), "searches"))
     reasons = {
         "range": np.broadcast_to(np.arange(mining.depth) < mining.range_start, top.passages.shape),
         "positive": positive_hits(top.passages, index.ids, questions),
@@ -127,7 +131,7 @@ def mine_hits(
         from multiview.negatives.cross_encoder import probabilities
 
         left = sift(top.passages, reasons).kept
-        scored = probabilities(top.passages, left, index.ids, passages, questions, settings, tell)
+        scored = probabilities(top.passages, left, index.ids, passages, questions, settings, events)
         reasons["cross_encoder"] = scored > mining.cross_encoder_above
     sifted = sift(top.passages, reasons)
     qids = [question.qid for question in questions]
@@ -184,7 +188,7 @@ def report(mined: Mined, qids: Sequence[str]) -> pa.Table:
     return pa.table({"qid": pa.array(qids, pa.string()), **columns, "positive_score": score})
 
 
-def tell_counts(mined: Mined, mining: Mining, tell: Any) -> None:
+def tell_counts(mined: Mined, mining: Mining, events: Events) -> None:
     """Facts and metrics: how many hits went where, and how many questions were left short."""
     questions = len(mined.drawn)
     counts = mined.drawn.sum(axis=1)
@@ -202,15 +206,15 @@ def tell_counts(mined: Mined, mining: Mining, tell: Any) -> None:
     if mined.positive_scores is not None:
         totals["questions_without_margin"] = int(np.isneginf(mined.positive_scores).sum())
     for name, value in totals.items():
-        tell.fact(name, value)
-        tell.metric(name, value)
-    tell.metric("negatives_per_question", float(counts.mean()) if questions else 0.0)
+        events.fact(name, value)
+        events.metric(name, value)
+    events.metric("negatives_per_question", float(counts.mean()) if questions else 0.0)
     if short:
-        tell.warning(
+        events.warning(
             f"{short} of {questions} questions have fewer than mining.number={mining.number} mined negatives; "
             "they keep what survives the filters: raise mining.depth for more"
         )
     if without := totals.get("questions_without_margin"):
-        tell.warning(
+        events.warning(
             f"{without} of {questions} questions have no positive in the index, so no margin is kept from it"
         )

@@ -13,11 +13,11 @@ from multiview import names
 from multiview.artifacts.attempt import Attempt
 from multiview.artifacts.record import Record, Reference, read_record
 from multiview.artifacts.store import Store
+from multiview.config import Config
 from multiview.data import passages
 from multiview.index.approximate.kinds import EXACT
 from multiview.index.build import SCHEMA
 from multiview.index.view_index import HEADER_FILE, INDEX_FILE, PASSAGES_FILE
-from multiview.steps.step import key_of
 from multiview.steps.table import step
 
 
@@ -53,7 +53,7 @@ def _published(
     """The artifact, made if it is not there."""
     made_by = step("champion")
     digests = {name: reference.digest for name, reference in inputs.items()}
-    key = key_of(made_by.name, made_by.version, {}, digests, {})
+    key = made_by.key(Config.partial({}), digests, {})
     if record := read_record(store, kind, key):
         return record
     attempt = Attempt(store, kind, key)

@@ -27,9 +27,11 @@ from multiview.refresh.changes import CHANGES_FILE, KNOWN_BY
 from multiview.refresh.drift import Drift, drift, why_retrain
 from multiview.refresh.merged_corpus import ADDED_FILE, OldIndex, Refreshed
 from multiview.refresh.merged_views import GatheredViews
+from multiview.steps.context import StepContext
+from multiview.steps.events import Events
 
 
-def refresh_index(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any) -> None:
+def refresh_index(context: StepContext) -> None:
     """Step: the index of a new corpus, `passages`: what `changes` kept of the `old` index, and the `embeddings` of the
     others, by `model`, a shard of the changes each.
 
@@ -42,27 +44,29 @@ def refresh_index(settings: Any, inputs: dict[str, Any], output: dict[str, Path]
     Raises InputError for changes that are not of these inputs, and embeddings that are not of the changed passages,
     in order, by this model.
     """
-    folder = output["index"]
-    shards = open_embeddings(inputs["embeddings"], inputs["model"].digest, settings.encode)
-    full = _check_changes(settings, inputs)
-    numbers = pq.read_table(inputs["changes"].path / CHANGES_FILE)["old"].to_numpy()
-    _check_order(shards, inputs["changes"].path)
-    old = OldIndex.open(inputs["old"].path) if (numbers >= 0).any() else None
+    folder = context.output("index")
+    shards = open_embeddings(
+        context.list_input("embeddings"), context.recorded_input("model").digest, context.settings.encode
+    )
+    full = _check_changes(context)
+    numbers = pq.read_table(context.input("changes").path / CHANGES_FILE)["old"].to_numpy()
+    _check_order(shards, context.input("changes").path)
+    old = OldIndex.open(context.input("old").path) if (numbers >= 0).any() else None
     refreshed = Refreshed(numbers, old, shards)
-    content = refreshed.content(inputs["model"].digest)
-    rebuilt, fill = _way(refreshed, full, settings, inputs)
-    write_index(folder, content, settings.index, fill or build, tell)
+    content = refreshed.content(context.recorded_input("model").digest)
+    rebuilt, fill = _way(refreshed, full, context)
+    write_index(folder, content, context.settings.index, fill or build, context.events)
     if fill:
         pq.write_table(pa.table({"added": refreshed.added}), folder / ADDED_FILE)
-    tell.fact("rebuilt", rebuilt)
+    context.events.fact("rebuilt", rebuilt)
 
 
-def _way(refreshed: Refreshed, full: str, settings: Any, inputs: dict[str, Any]) -> tuple[str, Fill | None]:
+def _way(refreshed: Refreshed, full: str, context: StepContext) -> tuple[str, Fill | None]:
     """Why an approximate index is built anew, or what fills the old one with the new corpus."""
-    old, chosen = refreshed.old, settings.index
+    old, chosen = refreshed.old, context.settings.index
     if old is None:
         return full or "no passage of the old index is kept", None
-    if load_record(inputs["old"].address)[1].config.get("index", {}) != chosen.key_settings():
+    if load_record(context.input("old").address)[1].config.get("index", {}) != chosen.key_settings():
         return "other settings of index", None
     if chosen.kind == EXACT or not refreshed.views.rows:  # of which no approximate index is built
         return "", None
@@ -72,7 +76,7 @@ def _way(refreshed: Refreshed, full: str, settings: Any, inputs: dict[str, Any])
     found = None
     if old.header["sample"]:
         found = drift(index, refreshed.views, np.repeat(refreshed.added, refreshed.counts), chosen.seed)
-        if why := why_retrain(found, settings.refresh):
+        if why := why_retrain(found, context.settings.refresh):
             return why, None
     return "", _edited(index, refreshed, old.header, found)
 
@@ -81,7 +85,7 @@ def _edited(index: Any, refreshed: Refreshed, header: dict[str, Any], found: Dri
     """Fills the old faiss `index` with the new corpus."""
 
     def fill(
-        sources: Sequence[ViewBlocks], chosen: Index, keep: Callable[[np.ndarray], Any], tell: Any
+        sources: Sequence[ViewBlocks], chosen: Index, keep: Callable[[np.ndarray], Any], events: Events
     ) -> tuple[Any, dict[str, Any]]:
         views: GatheredViews = refreshed.views
         editing = Editing(index, refreshed.old_rows(), views.rows)
@@ -90,7 +94,7 @@ def _edited(index: Any, refreshed: Refreshed, header: dict[str, Any], found: Dri
             keep(block)
             new = views.are_new(rows)
             editing.add(block[new].astype(np.float32), rows[new])
-            tell.progress(int(rows[-1]) + 1, views.rows, "views")
+            events.progress(int(rows[-1]) + 1, views.rows, "views")
         editing.finish()
         about = description(index, chosen, header["factory"], header["sample"])
         if found:
@@ -100,18 +104,23 @@ def _edited(index: Any, refreshed: Refreshed, header: dict[str, Any], found: Dri
     return fill
 
 
-def _check_changes(settings: Any, inputs: dict[str, Any]) -> str:
+def _check_changes(context: StepContext) -> str:
     """Why everything was to be encoded, by the record of the changes. Raises InputError if they are of other inputs."""
-    changes = Ancestor.of(inputs["changes"])
+    staged = context.input("changes")
+    changes = Ancestor.of(staged)
     assert changes is not None, "staged inputs have an address"
-    record, address = changes.record, inputs["changes"].address
-    for name, given in (("index", "old"), ("model", "model"), ("passages", "passages")):
-        if record.inputs[name][0].digest != inputs[given].digest:
+    record, address = changes.record, staged.address
+    for name, given in (
+        ("index", context.input("old")),
+        ("model", context.recorded_input("model")),
+        ("passages", context.recorded_input("passages")),
+    ):
+        if record.inputs[name][0].digest != given.digest:
             raise InputError(
-                f"{address}: these changes were found with another {name} than {inputs[given].address}: run the step "
+                f"{address}: these changes were found with another {name} than {given.address}: run the step "
                 "changes with that one"
             )
-    if record.config.get("encode", {}) != settings.encode.key_settings():
+    if record.config.get("encode", {}) != context.settings.encode.key_settings():
         raise InputError(
             f"{address}: these changes were found for other settings of encode: give both the same"
         )

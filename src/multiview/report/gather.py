@@ -31,7 +31,7 @@ from multiview.model import bases
 from multiview.report.choosing import chosen_questions
 from multiview.report.contents import Contents, System
 from multiview.report.trainings import trainings
-from multiview.steps.events import read_events
+from multiview.steps.events import Events, read_events
 
 COSTS = tuple(field.name for field in fields(Cost))
 """Metrics of a comparison, `NAME/SYSTEM`: what differs from run to run is in no file."""
@@ -40,7 +40,9 @@ ACCURACY = "accuracy_at_"
 Found = TypeVar("Found")
 
 
-def gather(rows: Sequence[str], comparison: Staged, evaluations: Sequence[Staged], tell: Any) -> Contents:
+def gather(
+    rows: Sequence[str], comparison: Staged, evaluations: Sequence[Staged], events: Events
+) -> Contents:
     """All of the page. `evaluations` are those of `rows`, the comparison's systems in order.
 
     What is behind an evaluation and gone from the store is left out, with a warning.
@@ -54,7 +56,7 @@ def gather(rows: Sequence[str], comparison: Staged, evaluations: Sequence[Staged
         try:
             return look()
         except InputError as error:
-            tell.warning(f"the report leaves out {what}: {error}")
+            events.warning(f"the report leaves out {what}: {error}")
             return otherwise
 
     systems = []

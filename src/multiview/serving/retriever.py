@@ -6,6 +6,7 @@ import contextlib
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -76,10 +77,10 @@ class Hit:
 
 
 class Retriever:
-    """Answers questions from one index, with the model that made its views.
+    """Answers questions from one index, with the model that made its views; `load` returns one.
 
     Any number of threads may call `search`. They take turns at the encoder and its tokenizer, which use all
-    cores by themselves; searches of the index and look-ups of texts run side by side. `load` makes one.
+    cores by themselves; searches of the index and look-ups of texts run side by side.
     """
 
     def __init__(
@@ -211,13 +212,15 @@ class Retriever:
 
 
 def load(address: str, *, device: str = "auto", verify: bool = False) -> Retriever:
-    """The retriever of the index at `address` (`<store>/index/<key>`).
+    """Returns the retriever of the index at `address`, `<store>/index/<key>`.
 
-    Model, settings of the encoder and passages are those that the index's record names. They are looked for in
-    its own store first, so that a store may be moved; nothing else that it was made from need be there.
-    Files of a bucket are copied and checked; those of a local store are checked by size, and by sha256 with
-    `verify`. `device`: cpu, cuda, or auto. Raises InputError, one line that says how to mend it, if
-    `address` is no index's or something that it names is gone, short or altered.
+    The index's record names the model, the settings of the encoder and the passages. They are looked for in the
+    index's store first, so that a store may be moved; nothing else that the index was made from is needed. Files of a
+    bucket are copied and checked; files of a local store are checked by size, and by sha256 with `verify`. `device` is
+    cpu, cuda or auto.
+
+    Raises InputError, one line that says how to mend it, if there is no index at `address`, or if something that its
+    record names is gone, short or altered.
     """
     store, record = load_record(address)
     if record.kind != names.INDEX:
@@ -231,6 +234,9 @@ def load(address: str, *, device: str = "auto", verify: bool = False) -> Retriev
             f"{' and '.join(missing)}: build the index again, from the same embeddings"
         )
     model, corpus = (load_reference(record.inputs[name][0], reader, store) for name in ("model", "passages"))
+    if find_spec("faiss") is None:
+        extras = " or ".join(f"'{names.DISTRIBUTION}[{extra}]'" for extra in ("cpu", "gpu"))
+        raise InputError(f"{reader} needs faiss: pip install {extras}")
     # Only now, so that what is wrong so far is said at once: importing torch takes seconds.
     from multiview.encoding.encode import Encoder
     from multiview.index.view_index import ViewIndex
@@ -254,7 +260,7 @@ def load(address: str, *, device: str = "auto", verify: bool = False) -> Retriev
 
 @contextlib.contextmanager
 def _undamaged(sources: Iterable[tuple[Store, Record]]) -> Iterator[None]:
-    """Where reading artifacts fails, say so if that is because their files are not what was written."""
+    """Reports damaged files as such: if reading artifacts fails, every byte of them is checked against its sha256."""
     try:
         yield
     except Exception:

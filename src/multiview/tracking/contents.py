@@ -14,6 +14,7 @@ from multiview.artifacts.staging import stage
 from multiview.artifacts.store import Store
 from multiview.errors import InputError
 from multiview.steps.events import read_events
+from multiview.steps.path import StepPath
 from multiview.steps.runs import Run, StepState
 from multiview.steps.table import STEPS
 from multiview.tracking import notes
@@ -152,18 +153,18 @@ class Contents:
         found = self.client.search_logged_models(
             [self.experiment], filter_string=f"tags.{names.TAG_SHA256} = '{reference.digest}'"
         )
-        model = found[0] if found else None
+        model, path = found[0] if found else None, StepPath.parse(state.path)
         if model is None:
             tags = {
                 names.TAG_SHA256: reference.digest,
                 names.TAG_ADDRESS: reference.address,
-                names.TAG_ARCHITECTURE: self.run.architectures.get(state.path.split("/")[0]),
+                names.TAG_ARCHITECTURE: self.run.architectures.get(path.row),
                 names.TAG_CORPUS: self.corpus,
                 MLFLOW_RUN_NOTE: notes.of_model(self.run, state, reference),
             }
             model = self.client.create_logged_model(
                 self.experiment,
-                name=state.path.replace("/", "-"),
+                name=path.dashed,
                 source_run_id=run,
                 tags={tag: value for tag, value in tags.items() if value},
                 params=dict(flatten(state.config)),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from multiview import names
+from multiview.steps.path import StepPath
 from multiview.steps.runs import Run, StepState
 
 HEADLINES = (*names.SHORT, names.ROUGE_L, names.SELF_BLEU)
@@ -26,27 +26,26 @@ def headlines_of(run: Run, state: StepState, metrics: Sequence[Any]) -> list[Any
 
     if state.status not in ("done", "found"):
         return []
-    system = state.path.split("/")[0] if len(run.architectures) != 1 else ""
+    path, steps = StepPath.parse(state.path), [StepPath.parse(step) for step in run.steps]
+    system = path.row if len(run.architectures) != 1 else ""
     if state.step.startswith("evaluate"):
         found = [metric for metric in metrics if metric.key.startswith(HEADLINES) and "/" not in metric.key]
     elif state.step == "train":
         found = list({metric.key: metric for metric in metrics if metric.key in BY_ROUND}.values())
     elif state.step == "compare":
-        alone = not any(path.endswith("/evaluate") for path in run.steps)
+        alone = not any(step.system and step.step == "evaluate" for step in steps)
         found, system = [m for m in metrics if alone or not m.key.startswith(HEADLINES)], ""
     else:
         return []
-    step = round_of(state.path, run.steps)
+    step = round_of(path, steps)
     named = [names.of_group(system, metric.key) if system else metric.key for metric in found]
     return [
         Metric(name, metric.value, metric.timestamp, step) for name, metric in zip(named, found, strict=True)
     ]
 
 
-def round_of(path: str, steps: Iterable[str]) -> int:
-    """The round of a step that its system does in several: 2 of `camvr/round-2/train` where `steps` has a
-    `camvr/round-1/train`. Else 0, of which MLflow draws a bar and no chart with one point."""
-    form = r"/round-(\d+)/"
-    same = [step for step in steps if re.sub(form, "/", step) == re.sub(form, "/", path)]
-    found = re.search(form, path)
-    return int(found[1]) if found and len(same) > 1 else 0
+def round_of(path: StepPath, steps: Iterable[StepPath]) -> int:
+    """The round of a step that its system does in several: 2 for `camvr/round-2/train` where `steps` has a
+    `camvr/round-1/train`. Else 0, for which MLflow draws a bar instead of a chart with one point."""
+    rounds = sum(path.same_in_other_round(step) for step in steps)
+    return path.round or 0 if rounds > 1 else 0

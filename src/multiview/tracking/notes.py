@@ -9,6 +9,7 @@ from multiview import names
 from multiview.artifacts.record import Reference, read_record, split_address
 from multiview.artifacts.store import Store
 from multiview.evaluation.tables import markdown_table
+from multiview.steps.path import StepPath, last_rounds
 from multiview.steps.runs import Run, StepState
 
 LONGEST = 5000
@@ -75,7 +76,7 @@ def _table(store: Store, states: list[StepState]) -> str:
         if text := _file(store, state, names.COMPARISON, TABLE_FILE):
             return text.decode() if len(text) < LONGEST else ""
     metrics = {
-        state.path.split("/")[0]: json.loads(text)
+        StepPath.parse(state.path).row: json.loads(text)
         for state in states
         if (text := _file(store, state, names.EVALUATION, METRICS_FILE))
     }
@@ -94,14 +95,12 @@ def _file(store: Store, state: StepState, kind: str, name: str) -> bytes | None:
 def _next(run: Run, states: list[StepState]) -> str:
     """Commands: the last index of each system to ask, the lineage, a rerun."""
     made = [state for state in states if state.status in ("done", "found")]
-    indexes = {
-        state.path.split("/")[0]: state.outputs[names.INDEX].address
-        for state in sorted(made, key=lambda state: state.path)
-        if names.INDEX in state.outputs
-    }
+    outputs = {state.path: state.outputs[names.INDEX] for state in made if names.INDEX in state.outputs}
+    last = last_rounds(StepPath.parse(path) for path in sorted(outputs))
+    indexes = [outputs[str(path)].address for path in last.values()]
     evaluated = [state.path for state in made if state.step == "evaluate"]
     commands = [f"multiview lineage {run.id} --verify"] if made else []
-    commands += [f"multiview search QUESTION --index {address}" for address in list(indexes.values())[:6]]
+    commands += [f"multiview search QUESTION --index {address}" for address in indexes[:6]]
     commands += [f"python -m pipelines rerun {path} --from {run.id}" for path in evaluated[:1]]
     return _commands(commands)
 

@@ -17,6 +17,7 @@ from multiview.artifacts.record import read_record
 from multiview.artifacts.store import LocalStore, Store
 from multiview.errors import InputError
 from multiview.steps.events import read_events
+from multiview.steps.path import StepPath
 from multiview.steps.runs import Run, StepState, read_run, read_states
 from multiview.tracking import notes
 from multiview.tracking.client import RUN_FILE, children_of, connect, database, explained
@@ -209,7 +210,7 @@ class _Shipper:
     def _child(self, parent: str, state: StepState, children: dict[str, Any]) -> Any:
         """The child run of a step's attempt. Those of attempts that came to nothing are deleted."""
         attempt = state.attempt.rsplit("/", 1)[-1] or NO_ATTEMPT
-        system = state.path.split("/")[0] if "/" in state.path else None
+        system = StepPath.parse(state.path).system
         for run_id, child in list(children.items()):
             tags = child.data.tags
             if tags[names.TAG_PATH] == state.path and tags.get(names.TAG_ATTEMPT) != attempt:
@@ -224,7 +225,7 @@ class _Shipper:
             names.TAG_STEP: state.step,
             names.TAG_ATTEMPT: attempt,
             names.TAG_SYSTEM: system,
-            names.TAG_ARCHITECTURE: self.run.architectures.get(system or ""),
+            names.TAG_ARCHITECTURE: self.run.architectures.get(system),
             names.TAG_PRESET: self.run.preset,
             names.TAG_RERUN_OF: self.run.rerun_of,
             **self._origin(),

@@ -10,12 +10,11 @@ from collections.abc import Callable, Iterator, Mapping
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from multiview.errors import InputError, one_line
-
-if TYPE_CHECKING:
-    from multiview.training.trainer import Checkpoints
+from multiview.steps.checkpoints import Checkpoints
+from multiview.steps.events import Events
 
 
 class RemoteEvents:
@@ -53,7 +52,7 @@ class RemoteCheckpoints:
         _call(self._line, "publish", step, folder)
 
 
-def declared_calls(events: Any, checkpoints: "Checkpoints | None") -> dict[str, Callable[..., None]]:
+def declared_calls(events: Events, checkpoints: Checkpoints | None) -> dict[str, Callable[..., None]]:
     """The methods that training processes may call, by name."""
     calls: dict[str, Callable[..., None]] = {
         "metric": events.metric,

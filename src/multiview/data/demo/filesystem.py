@@ -45,7 +45,7 @@ class DemoFileSystem(AbstractFileSystem):
         etag = hashlib.sha256(content).hexdigest()
         return {"name": name, "size": len(content), "type": "file", "ETag": etag}
 
-    def _open(self, path: str, mode: str = "rb", **kwargs: Any) -> Any:
+    def _open(self, path: str, mode: str = "rb", *args: Any, **kwargs: Any) -> Any:
         if mode != "rb":
             raise OSError(f"demo://{path} is read-only")
         return BytesIO(self._files[self.ls(path, detail=False)[0]])

@@ -94,7 +94,7 @@ def _divergences(subject: Subject, numbers: np.ndarray) -> Iterator[np.ndarray]:
             yield sequence_divergence(
                 head[:, :tokens, :tokens], weights[:views, :tokens], subject.settings.divergence_heads
             )
-        subject.tell.progress(start + len(members), len(sequences), "sequences' attention")
+        subject.events.progress(start + len(members), len(sequences), "sequences' attention")
 
 
 def _moved(batch: Batch, device: torch.device) -> Batch:

@@ -34,7 +34,7 @@ def each_view(subject: Subject) -> Findings:
     tops: list[np.ndarray] = []
     for view in range(indexed.most):
         tops.append(search_view(subject.index, subject.rank, view, subject.queries, depth).passages)
-        subject.tell.progress(view + 1, indexed.most, "views alone")
+        subject.events.progress(view + 1, indexed.most, "views alone")
     tops.append(subject.top.passages)
     holds = np.split(subject.answers_in(np.concatenate(tops, axis=1)), len(tops), axis=1)
     rows: list[dict[str, Any]] = []

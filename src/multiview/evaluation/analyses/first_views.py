@@ -40,7 +40,7 @@ def first_views(subject: Subject) -> Findings:
     numbers = [*range(1, min(indexed.most, MOST + 1)), indexed.most]
     for k in numbers[:-1]:
         tops.append(search_views(subject.index, subject.rank, 0, k, subject.queries, depth).passages)
-        subject.tell.progress(k, indexed.most, "first views")
+        subject.events.progress(k, indexed.most, "first views")
     tops.append(subject.top.passages)
     holds = np.split(subject.answers_in(np.concatenate(tops, axis=1)), len(tops), axis=1)
     queries = subject.index.queries(np.unique(subject.gold[subject.gold >= 0]).tolist())

@@ -80,10 +80,10 @@ def analyse(folder: Path, subject: Subject) -> None:
         for table_name, table in findings.tables.items():
             pq.write_table(table.rows, place / f"{table_name}.parquet")
         for fact, value in findings.facts.items():
-            subject.tell.fact(fact, value)
+            subject.events.fact(fact, value)
     (place / METRICS_FILE).write_text(json.dumps(metrics, indent=1, sort_keys=True) + "\n")
     (place / TABLES_FILE).write_text(page(tables))
     for name, value in told(metrics, subject.at).items():
-        subject.tell.metric(name, value)
+        subject.events.metric(name, value)
     if left_out:
-        subject.tell.fact("analyses_left_out", left_out)
+        subject.events.fact("analyses_left_out", left_out)

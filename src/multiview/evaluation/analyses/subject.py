@@ -20,6 +20,7 @@ from multiview.evaluation.measured import accuracy_cuts
 from multiview.index.exact import TopPassages, rank_of
 from multiview.model.layouts import Layout, TokenSequence, View, numbered_views
 from multiview.negatives.filtering import answer_holding, positive_numbers
+from multiview.steps.events import Events
 
 if TYPE_CHECKING:
     from multiview.encoding.encode import Encoder
@@ -74,7 +75,7 @@ class Subject:
     settings: Evaluation
     encode: Encode
     matching: Mode
-    tell: Any
+    events: Events
 
     @cached_property
     def encoder(self) -> Encoder:

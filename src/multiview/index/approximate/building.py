@@ -22,10 +22,11 @@ from multiview.index.approximate.kinds import (
     train,
 )
 from multiview.index.stored_views import ViewBlocks, drawn_rows
+from multiview.steps.events import Events
 
 
 def build(
-    shards: Sequence[ViewBlocks], settings: Index, keep: Callable[[np.ndarray], Any], tell: Any
+    shards: Sequence[ViewBlocks], settings: Index, keep: Callable[[np.ndarray], Any], events: Events
 ) -> tuple[Any, dict[str, Any]]:
     """The faiss index over the views of all shards, whose ids are their rows; and what it was built by.
 
@@ -45,7 +46,7 @@ def build(
         with _clustering_on(gpu, index):
             train(index, sample, settings, views)
     with _threads(1 if settings.one_thread and not lists_of(index) and not can_merge(index) else None):
-        _fill(index, shards, keep, gpu, tell)
+        _fill(index, shards, keep, gpu, events)
     return index, description(index, settings, factory, sampled)
 
 
@@ -88,7 +89,7 @@ def sample_views(shards: Sequence[ViewBlocks], number: int, seed: int) -> np.nda
 
 
 def _fill(
-    index: Any, shards: Sequence[ViewBlocks], keep: Callable[[np.ndarray], Any], gpu: bool, tell: Any
+    index: Any, shards: Sequence[ViewBlocks], keep: Callable[[np.ndarray], Any], gpu: bool, events: Events
 ) -> None:
     """Add all views: an index a shard, merged, where the kind can; else one after another."""
     total, done = sum(shard.rows for shard in shards), 0
@@ -98,12 +99,12 @@ def _fill(
     for shard in shards:
         part: Any = index
         if empty is not None:
-            part = _to_gpu(empty, tell) if gpu else faiss.clone_index(empty)
+            part = _to_gpu(empty, events) if gpu else faiss.clone_index(empty)
         for block in shard.read_blocks():
             keep(block)
             part.add(block.astype(np.float32))
             done += len(block)
-            tell.progress(done, total, "views")
+            events.progress(done, total, "views")
         if part is not index:
             # Lists carry their views' ids, which must go on counting; other kinds count by themselves.
             index.merge_from(faiss.index_gpu_to_cpu(part) if gpu else part, index.ntotal if lists else 0)
@@ -121,13 +122,13 @@ def _gpu(device: str) -> bool:
     return found and device != "cpu"
 
 
-def _to_gpu(index: Any, tell: Any) -> Any:
+def _to_gpu(index: Any, events: Events) -> Any:
     """A copy of `index` on a GPU; one here, with a warning, where faiss has none of its kind there."""
     on_gpu: Any = faiss  # what follows is in faiss-gpu alone
     try:
         return on_gpu.index_cpu_to_gpu(on_gpu.StandardGpuResources(), 0, index)
     except RuntimeError:
-        tell.warning("faiss has no index of this kind on a GPU: views are added on the CPU")
+        events.warning("faiss has no index of this kind on a GPU: views are added on the CPU")
         return faiss.clone_index(index)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from multiview import names
 from multiview.index.stored_views import StoredViews, drawn_rows
+from multiview.steps.events import Events
 
 if TYPE_CHECKING:
     from multiview.index.view_index import ViewIndex
@@ -19,7 +20,7 @@ AT = (10, 100)
 """Depths of the recall."""
 
 
-def measure(index: ViewIndex, number: int, seed: int, tell: Any) -> dict[str, Any]:
+def measure(index: ViewIndex, number: int, seed: int, events: Events) -> dict[str, Any]:
     """Ask `index` for `number` random views as if they were questions: their number, and recall by metric's name.
 
     Tells the fact `questions_per_second`, all asked for at once, and the recall of an approximate index, as
@@ -33,14 +34,14 @@ def measure(index: ViewIndex, number: int, seed: int, tell: Any) -> dict[str, An
     own = np.searchsorted(index.offsets, rows, side="right") - 1
     begun = time.perf_counter()
     found = index.search(queries, max(AT) + 1).passages
-    tell.fact("questions_per_second", round(len(rows) / (time.perf_counter() - begun), 1))
+    events.fact("questions_per_second", round(len(rows) / (time.perf_counter() - begun), 1))
     if index.exact:
         return {"views": len(rows)}
     best = exact_passages(index.stored, index.offsets, index.views, queries, max(AT) + 1)
-    return {"views": len(rows), **tell_recall(without(found, own), without(best, own), tell)}
+    return {"views": len(rows), **tell_recall(without(found, own), without(best, own), events)}
 
 
-def measure_questions(index: ViewIndex, queries: np.ndarray, found: np.ndarray, tell: Any) -> None:
+def measure_questions(index: ViewIndex, queries: np.ndarray, found: np.ndarray, events: Events) -> None:
     """Tell the recall of an approximate index by questions [q, dim], for which it found passages [q, depth].
 
     As many are drawn as its build was measured by: each view is read once and scored for all of them.
@@ -48,14 +49,14 @@ def measure_questions(index: ViewIndex, queries: np.ndarray, found: np.ndarray, 
     drawn = drawn_rows(len(queries), index.header["measured"]["views"], index.header["seed"])
     if len(drawn):
         best = exact_passages(index.stored, index.offsets, index.views, queries[drawn], found.shape[1])
-        tell_recall(found[drawn], best, tell)
+        tell_recall(found[drawn], best, events)
 
 
-def tell_recall(found: np.ndarray, exact: np.ndarray, tell: Any) -> dict[str, float]:
+def tell_recall(found: np.ndarray, exact: np.ndarray, events: Events) -> dict[str, float]:
     """Tell passage recall at those of `AT` that the depth allows; by metric's name."""
     recall = {names.index_recall_at(k): passage_recall(found, exact, k) for k in AT if k <= found.shape[1]}
     for name, value in recall.items():
-        tell.metric(name, value)
+        events.metric(name, value)
     return recall
 
 

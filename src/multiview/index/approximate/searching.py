@@ -37,7 +37,7 @@ def approximate_top(
     k: int,
     effort: Effort,
     *,
-    tell_done: Callable[[int], None] = lambda done: None,
+    report_done: Callable[[int], None] = lambda done: None,
 ) -> TopPassages:
     """The k best of the passages that faiss proposes; ties by `rank`.
 
@@ -61,7 +61,7 @@ def approximate_top(
         top.scores[question, :found] = scores[order]
         top.views[question, :found] = views[order]
 
-    propose(index, offsets, queries, k, effort, rerank, tell_done)
+    propose(index, offsets, queries, k, effort, rerank, report_done)
     return top
 
 
@@ -72,7 +72,7 @@ def propose(
     k: int,
     effort: Effort,
     take: Callable[[int, np.ndarray], None],
-    tell_done: Callable[[int], None] = lambda done: None,
+    report_done: Callable[[int], None] = lambda done: None,
 ) -> None:
     """Hand to `take`, for each question, the passages of the views that faiss finds: k + `rerank`, best first.
 
@@ -101,7 +101,7 @@ def propose(
                     continue
                 take(question, passages[:wanted])
                 settled += 1
-            tell_done(settled)
+            report_done(settled)
         pending = np.asarray(unsettled, dtype=np.int64)
         fetch, probes = min(index.ntotal, 2 * fetch), min(lists, 2 * probes)
 

@@ -1,0 +1,79 @@
+"""The settings of each system that a run trains: under them lie the defaults of its architecture, and a stage of
+training has its own differences.
+
+Nothing in this module needs torch.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from multiview.config import Config
+from multiview.config.overrides import PLACES, Overrides, merge, validate
+from multiview.errors import InputError
+from multiview.model.layouts import architecture, check
+
+SHARED = {"corpus", "questions", "bm25", "generation", "evaluation", "comparison"}
+"""Sections that the systems of a comparison cannot differ in."""
+
+STAGES = ("warm_up", "round_two")
+"""Settings of section train that hold the differences of a stage of training."""
+
+SHAPE = {"rounds", "model", "start_from", *STAGES}
+"""Settings of section train that are one for all stages."""
+
+
+def resolve(overrides: Overrides) -> Config:
+    """Returns the config of one system: the overrides over the defaults of its architecture.
+
+    Raises InputError with the name of a wrong setting.
+    """
+    name = validate(overrides).model.architecture
+    config = validate(merge(architecture(name).defaults, overrides))
+    check(config.model, config.train)
+    return config
+
+
+def resolve_systems(overrides: Overrides) -> dict[str, Config]:
+    """Returns the config of each system of a comparison, by its name. Raises InputError."""
+    shared = {name: value for name, value in overrides.items() if name != "comparison"}
+    config = validate(overrides)
+    architecture(config.model.architecture)
+    systems = config.comparison.systems
+    if not systems:
+        raise InputError("comparison.systems is empty: name at least one system")
+    resolved = {}
+    for name, system in systems.items():
+        if not name.replace("-", "").replace("_", "").isalnum() or name == "bm25":
+            raise InputError(f"comparison.systems.{name}: use letters, digits, - and _, and not bm25")
+        if shared_by_all := (SHARED | PLACES) & set(system):
+            raise InputError(
+                f"comparison.systems.{name}: {', '.join(sorted(shared_by_all))} is the same for all systems; "
+                "set it outside comparison.systems"
+            )
+        try:
+            resolved[name] = resolve(merge(shared, system))
+        except InputError as error:
+            raise InputError(f"comparison.systems.{name}: {error}") from error
+    return resolved
+
+
+def stage_settings(config: Config, stage: Literal["warm_up", "round_two"] | None) -> Config:
+    """Returns the config of one stage of training, with its differences (`train.warm_up`, `train.round_two`) applied.
+
+    The stage None is round one, which has no differences. Raises InputError.
+    """
+    overrides = config.model_dump(exclude_unset=True)
+    for name in STAGES:
+        overrides.get("train", {}).pop(name, None)
+    changes = getattr(config.train, stage) if stage else {}
+    if fixed := SHAPE & set(changes):
+        raise InputError(
+            f"train.{stage}: {', '.join(sorted(fixed))} cannot differ in a stage; set train.{min(fixed)}"
+        )
+    try:
+        config = validate(merge(overrides, {"train": changes}))
+        check(config.model, config.train)
+    except InputError as error:
+        raise InputError(f"train.{stage}: {error}") from error
+    return config

@@ -1,0 +1,108 @@
+"""Where a step stands in its run, as in `split`, `camvr/initial-model` and `camvr/round-2/encode/shard-03`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+WARM_UP = "warm-up"
+"""The stage of a training on generated queries, before its rounds."""
+
+_ROUND = re.compile(r"round-(\d+)")
+_SHARD = re.compile(r"shard-\d+")
+
+
+@dataclass(frozen=True)
+class StepPath:
+    """The path of a step: `[SYSTEM/[STAGE/]]STEP[/SHARD]`.
+
+    >>> path = StepPath.parse("camvr/round-2/encode/shard-03")
+    >>> path.system, path.round, path.step, path.shard
+    ('camvr', 2, 'encode', 'shard-03')
+    >>> str(path.whole)
+    'camvr/round-2/encode'
+    """
+
+    step: str
+    system: str = ""
+    """The system that the step belongs to; empty for a step that all systems share."""
+    stage: str = ""
+    """The stage of the system's training, such as `round-2` or `warm-up`; empty outside of stages."""
+    shard: str = ""
+    """The shard that the step works on; empty for a whole step."""
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for parts that `parse` would not read back."""
+        parts = (self.step, self.system, self.stage, self.shard)
+        if not self.step or any("/" in part for part in parts) or (self.stage and not self.system):
+            raise ValueError(f"{parts} are no step, system, stage and shard")
+        if _SHARD.fullmatch(self.step) or (self.shard and not _SHARD.fullmatch(self.shard)):
+            raise ValueError(f"{parts}: shards, and no steps, are named as in shard-03")
+
+    @classmethod
+    def of_round(cls, system: str, number: int, step: str) -> StepPath:
+        """The path of a step in a round of a system's training; round 0 is the model without any training."""
+        return cls(step, system, f"round-{number}")
+
+    @classmethod
+    def parse(cls, text: str) -> StepPath:
+        """The inverse of `str`. Raises ValueError for a text that is no path."""
+        *parents, last = text.split("/")
+        shard = ""
+        if parents and _SHARD.fullmatch(last):
+            shard, last = last, parents.pop()
+        if len(parents) > 2 or not all(parents):
+            raise ValueError(
+                f"{text!r} is no path of a step: SYSTEM/STAGE/STEP/SHARD, as in camvr/round-2/encode"
+            )
+        system, stage = (*parents, "", "")[:2]
+        return cls(last, system, stage, shard)
+
+    def __str__(self) -> str:
+        return "/".join(part for part in (self.system, self.stage, self.step, self.shard) if part)
+
+    @property
+    def round(self) -> int | None:
+        """The number of the round; None outside of rounds."""
+        found = _ROUND.fullmatch(self.stage)
+        return int(found[1]) if found else None
+
+    @property
+    def row(self) -> str:
+        """The name that a step's results are listed under: its system's, or its own where it has no system."""
+        return self.system or self.step
+
+    @property
+    def place(self) -> str:
+        """The system and the stage, as in `camvr/round-2`; empty for a step that all systems share."""
+        return "/".join(part for part in (self.system, self.stage) if part)
+
+    @property
+    def whole(self) -> StepPath:
+        """The path of the whole step that a shard belongs to."""
+        return replace(self, shard="")
+
+    @property
+    def dashed(self) -> str:
+        """The path as one word, as in `camvr-round-2-encode`."""
+        return str(self).replace("/", "-")
+
+    def of_shard(self, shard: str) -> StepPath:
+        return replace(self, shard=shard)
+
+    def same_in_other_round(self, other: StepPath) -> bool:
+        """Whether two paths are the same step of the same system, each in a round."""
+        if self.round is None or other.round is None:
+            return False
+        return replace(self, stage="") == replace(other, stage="")
+
+
+def last_rounds(paths: Iterable[StepPath]) -> dict[str, StepPath]:
+    """The path with the highest round per row, of equal ones the last; rows in the order of `paths`."""
+    last: dict[str, StepPath] = {}
+    for path in paths:
+        known = last.get(path.row)
+        if known is None or (path.round or 0) >= (known.round or 0):
+            last[path.row] = path
+    return last

@@ -1,0 +1,58 @@
+"""Shipping to MLflow while a run goes on, so that MLflow's pages are live."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Collection, Iterator
+
+from multiview.artifacts.store import Store
+from multiview.tracking.shipping import link, ship
+
+SHIP_SECONDS = 20.0
+"""Seconds between two shipments of a run that goes on."""
+
+END_SECONDS = 60.0
+"""Seconds that the end of a run waits for a shipment that is under way."""
+
+
+@contextlib.contextmanager
+def ship_live(store: Store, run_id: str, uri: str, only: Collection[str] | None = None) -> Iterator[None]:
+    """Ships a run, or `only` the steps of some paths, now and then while the block runs.
+
+    Results never wait for MLflow: whatever cannot be shipped now is left to a later shipment.
+    """
+    ended = threading.Event()
+
+    def ship_now_and_then() -> None:
+        while not ended.wait(SHIP_SECONDS):
+            with contextlib.suppress(Exception):
+                ship(store, run_id, uri, only)
+
+    thread = threading.Thread(target=ship_now_and_then, daemon=True, name="shipping")
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join(timeout=END_SECONDS)
+
+
+@contextlib.contextmanager
+def ship_step_live(
+    store: Store, run_id: str, path: str, uri: str, plugin_run: str | None = None
+) -> Iterator[None]:
+    """Ships one step of a run while the block runs, and once more at its end.
+
+    `plugin_run` is the run that Kubeflow's MLflow plugin made for the step, if it made one: it is tagged with the
+    step. Whatever cannot be shipped is left to the last step of the run, or to `multiview sync`.
+    """
+    if plugin_run:
+        with contextlib.suppress(Exception):
+            link(uri, plugin_run, run_id, path)
+    try:
+        with ship_live(store, run_id, uri, only={path}):
+            yield
+    finally:
+        with contextlib.suppress(Exception):
+            ship(store, run_id, uri, only={path})

@@ -1,0 +1,90 @@
+"""YAML documents: what is wrong with one is a line that names the document and the place in it."""
+
+from pathlib import Path
+from typing import Annotated
+
+import pytest
+from pydantic import AfterValidator, Field
+
+from multiview.config import Config, Section
+from multiview.config.documents import checked, document_names, find_document, read_document
+from multiview.errors import InputError
+
+
+def _even(number: int) -> int:
+    if number % 2:
+        raise ValueError("should be even")
+    return number
+
+
+class Window(Section):
+    breadth: Annotated[int, AfterValidator(_even)] = 2
+    height: Annotated[int, Field(ge=1)] = 1
+
+
+class House(Section):
+    name: str
+    windows: tuple[Window, ...] = ()
+    door: Window | None = None
+
+
+def refusal(tmp_path: Path, text: str | bytes) -> str:
+    file = tmp_path / "house.yaml"
+    file.write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(InputError) as error:
+        read_document(file, "house").checked(House)
+    assert "\n" not in str(error.value)
+    return str(error.value).replace(str(tmp_path), "TMP")
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("[", "house TMP/house.yaml is not YAML: "),
+        (b"\xff\xfe\xfa", "house TMP/house.yaml: 'utf-8' codec can't decode"),
+        ("[1]", "house TMP/house.yaml: expected names with values"),
+        ("", "house TMP/house.yaml: name is missing"),
+        ("name: 1", "house TMP/house.yaml: name: input should be a valid string, not 1"),
+        ("{name: a, nmae: b}", "house TMP/house.yaml: there is no setting nmae; did you mean name?"),
+        (
+            "{name: a, windows: [{}, {braedth: 2}]}",
+            "house TMP/house.yaml: there is no setting windows.1.braedth; did you mean breadth?",
+        ),
+        ("{name: a, door: {hieght: 2}}", "there is no setting door.hieght; did you mean height?"),
+        (
+            "{name: a, windows: [{breadth: 3}]}",
+            "house TMP/house.yaml: windows.0.breadth: should be even, not 3",
+        ),
+        ("{name: a, door: {height: 0}}", "door.height: input should be greater than or equal to 1, not 0"),
+    ],
+)
+def test_what_is_wrong_is_a_line_that_names_the_file_and_the_place(tmp_path, text, line):
+    assert line in refusal(tmp_path, text)
+
+
+def test_a_file_that_is_not_there_is_one_line(tmp_path):
+    with pytest.raises(InputError, match=r"^house .*none\.yaml: No such file or directory$"):
+        read_document(tmp_path / "none.yaml", "house")
+
+
+def test_defaults_lie_under_what_the_document_says(tmp_path):
+    file = tmp_path / "house.yaml"
+    file.write_text("{name: theirs}")
+    assert read_document(file, "house").checked(House, name="ours", windows=[{}]).name == "theirs"
+
+
+@pytest.mark.parametrize("kind", ["preset", "study"])
+def test_documents_of_the_package_are_found_by_their_names(kind):
+    names = document_names(kind)
+    assert len(names) > 5 and all(find_document(name, kind).content for name in names)
+    with pytest.raises(InputError, match=f"^there is no {kind} '{names[0]}x'; did you mean {names[0]}"):
+        find_document(f"{names[0]}x", kind)
+
+
+def test_settings_without_a_document_begin_with_their_name():
+    with pytest.raises(InputError, match=r"^there is no setting train\.epoch; did you mean epochs\?$"):
+        checked(Config, {"train": {"epoch": 1}})
+    with pytest.raises(
+        InputError, match=r"^kubeflow\.steps: nodes=3 is for \S+ and \S+ alone, not for split$"
+    ):
+        checked(Config, {"kubeflow": {"steps": {"split": {"nodes": 3}}}})

@@ -1,0 +1,61 @@
+"""The steps of the query generator one after another, out of a store and into it."""
+
+import json
+from pathlib import Path
+
+from multiview import names
+from multiview.artifacts.store import LocalStore
+from multiview.config.overrides import validate
+from multiview.data.queries import read_queries
+from multiview.data.questions import read_questions
+from pipelines.plans.plan import Output, Plan, first_output
+from tests.fixtures.corpus import squad_corpus
+from tests.fixtures.inprocess import Records, run_plan
+from tests.fixtures.tiny import tiny_t5
+
+
+def made(folder: Path, store: LocalStore, shards: int) -> Records:
+    train, dev = squad_corpus(folder / "corpus", passages=6)
+    config = validate(
+        {
+            "corpus": {"source": [str(train), str(dev)], "shards": shards},
+            "questions": {"source": str(train), "dev_source": str(dev)},
+            "generation": {
+                "model": str(tiny_t5(folder / "t5")),
+                "queries": 3,
+                "max_length": 6,
+                "batch_size": 4,
+                "input_length": 64,
+                "train": {"max_steps": 2, "batch_size": 4},
+            },
+        }
+    )
+    plan = Plan("queries")
+    plan.add("split", "split", config)
+    passages = Output("split", names.PASSAGES)
+    base = first_output(plan.add("initial-generator", "initial-generator", config))
+    questions = Output("split", names.TRAIN_QUESTIONS)
+    trained = plan.add(
+        "train-generator", "train-generator", config, base=base, passages=passages, questions=questions
+    )
+    files = tuple(f"shard-{number:02d}" for number in range(shards))
+    generator = first_output(trained)
+    queries = plan.add("queries", "generate-queries", config, files, generator=generator, passages=passages)
+    asked = Output("split", names.DEV_QUESTIONS)
+    plan.add("queries/evaluate", "evaluate-queries", config, queries=[first_output(queries)], questions=asked)
+    return run_plan(plan, store)
+
+
+def test_queries_go_from_passages_to_figures_and_sharding_does_not_matter(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path / "store")
+    whole, parts = made(tmp_path, store, 1), made(tmp_path, store, 3)
+    one = read_queries([store.root / whole["queries/shard-00"]["queries"].data])
+    several = [store.root / parts[f"queries/shard-{number:02d}"]["queries"].data for number in range(3)]
+    assert read_queries(several) == one and len(one) == 12
+    assert all(one.values())
+    evaluation = parts["queries/evaluate"]["query_evaluation"]
+    metrics = json.loads((store.root / evaluation.data / "metrics.json").read_text())
+    assert set(metrics) == {"rouge_l_at_1", "rouge_l_at_2", "rouge_l_at_3", "self_bleu_4"}
+    asked = read_questions(store.root / parts["split"]["dev_questions"].data)
+    assert evaluation.facts["questions"] == len(asked)
+    assert not store.folders("checkpoint")
