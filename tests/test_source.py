@@ -60,7 +60,7 @@ def test_a_text_stands_below_what_it_is_about() -> None:
 
 
 def test_metrics_are_named_metric_first() -> None:
-    """As `names.of_group` has it: `accuracy_at_5/camvr`, METRIC/SYSTEM."""
+    """As `metric_names.of_group` has it: `accuracy_at_5/camvr`, METRIC/SYSTEM."""
     wrong = r"`[^`\s]+/(?:(?:accuracy|recall|mrr|ndcg)_at_\w+|NAME|METRIC)`"
     found = {file.name: re.findall(wrong, file.read_text(encoding="utf-8")) for file in [*FILES, *DOCUMENTS]}
     assert {file: names for file, names in found.items() if names} == {}

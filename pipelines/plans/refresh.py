@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from multiview import names
+from multiview import metric_names, names
 from multiview.config import Config
 from multiview.config.overrides import Overrides, merge
 from multiview.errors import InputError
-from multiview.evaluation.measured import measured
 from multiview.generation.sources import published
 from multiview.model.systems import resolve
 from pipelines.plans.plan import Output, Plan, Source, first_output
@@ -96,7 +95,7 @@ def refresh(overrides: Overrides) -> Plan:
 def _check_gate(config: Config) -> None:
     """Raises InputError for a metric of the gate that these settings do not measure."""
     at, depth = config.evaluation.at, config.evaluation.depth
-    known = measured(at, depth)
+    known = metric_names.evaluation_metrics(at, depth)
     for setting in ("drops", "least"):
         for name in getattr(config.gate, setting):
             if name not in known:

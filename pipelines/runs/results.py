@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from multiview import names
+from multiview import metric_names, names
 from multiview.artifacts.record import load_record
 from multiview.artifacts.staging import stage
 from multiview.data.passages import PassageLookup
@@ -29,7 +29,7 @@ from multiview.evaluation.tables import (
     legend,
     markdown_table,
     marked_of,
-    metric_names,
+    metric_columns,
 )
 from multiview.refresh.gate import TITLES
 from multiview.refresh.promote import PROMOTION_FILE
@@ -89,10 +89,10 @@ def as_table(metrics: Mapping[str, Mapping[str, float]], marked: Collection[tupl
     """A row a system, a column a metric, in per cent; the best of each is bold, `marked` have a mark."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("")
-    columns, best = metric_names(metrics), best_values(metrics)
+    columns, best = metric_columns(metrics), best_values(metrics)
     wider = {name for _, name in marked}
     for name in columns:
-        table.add_column(names.short(name), justify="right")
+        table.add_column(metric_names.short(name), justify="right")
     for system, values in metrics.items():
         cells = []
         for name in columns:
@@ -100,7 +100,7 @@ def as_table(metrics: Mapping[str, Mapping[str, float]], marked: Collection[tupl
             text = "" if value is None else f"{100 * value:.1f}"
             # rich strips what ends a cell that it justifies, and figures should stand below each other.
             end = MARK if (system, name) in marked else " " if name in wider else ""
-            pad = " " * (max(len(names.short(name)), len("100.0") + len(end)) - len(text) - len(end))
+            pad = " " * (max(len(metric_names.short(name)), len("100.0") + len(end)) - len(text) - len(end))
             style = "bold green" if value == best[name] else ""
             cells.append(Text.assemble(pad, (text, style), end, justify="left"))
         table.add_row(Text(system), *cells)

@@ -125,7 +125,7 @@ def test_snippet_pooling_gives_each_passage_as_many_rows_as_snippets(base: Path,
 
 
 def test_the_files_are_as_described(model: Staged, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("multiview.encoding.encode.ROWS_PER_BLOCK", 64)
+    monkeypatch.setattr("multiview.encoding.embeddings.ROWS_PER_BLOCK", 64)
     tell = Recorder()
     folder = embed(model, PASSAGES, tmp_path, tell)
     description = json.loads((folder / "embeddings.json").read_text())

@@ -16,7 +16,7 @@ from multiview.data.questions import Question, relevance
 from multiview.errors import InputError
 from multiview.evaluation.evaluate import write_evaluation
 from multiview.evaluation.metrics import first_rank, gold_metrics, means, top_k_accuracy
-from multiview.evaluation.top_hits import Views
+from multiview.evaluation.top_hits import HitViews
 from multiview.evaluation.trec import quoted, read_qrels, read_run, write_qrels, write_run
 from multiview.index.exact import TopPassages
 from tests.fixtures.artifacts import passage, question, write_passages
@@ -215,7 +215,7 @@ def test_an_evaluation_by_hand(tmp_path):
         """Six views a passage, of which the last wins and stands for a part of the text in two questions."""
         spans = [(0, 3), (2, 7), None, None]
         return [
-            [Views([0.0] * 5 + [1.0], [None] * 5 + [spans[row]]) for number in found if number >= 0]
+            [HitViews([0.0] * 5 + [1.0], [None] * 5 + [spans[row]]) for number in found if number >= 0]
             for row, found in zip(rows, numbers, strict=True)
         ]
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import multiview.index.view_index  # noqa: F401  sets faiss's BLAS threshold
-from multiview.index.exact import TopPassages, rank_of, top_passages
+from multiview.index.exact import TopPassages, tie_order, top_passages
 
 
 def flat(views: np.ndarray) -> faiss.IndexFlatIP:
@@ -34,7 +34,7 @@ def as_rows(top: TopPassages, ids):
     return [
         [
             (ids[number], float(score), int(view))
-            for number, score, view in zip(top.passages[q], top.scores[q], top.views[q], strict=True)
+            for number, score, view in zip(top.passages[q], top.scores[q], top.winning_views[q], strict=True)
             if number >= 0
         ]
         for q in range(len(top.passages))
@@ -65,7 +65,7 @@ def test_equals_brute_force_among_heavy_ties(collection, fetched_at_once):
     views, counts, ids, queries, k = collection
     offsets = np.cumsum(counts) - counts
     top = top_passages(
-        flat(views), offsets, rank_of(pa.array(ids)), queries, k, fetched_at_once=fetched_at_once
+        flat(views), offsets, tie_order(pa.array(ids)), queries, k, fetched_at_once=fetched_at_once
     )
     assert as_rows(top, ids) == by_brute_force(views, counts, ids, queries, k)
 
@@ -78,7 +78,7 @@ def test_equals_brute_force_on_gaussians(views_each):
     queries = rng.standard_normal((50, 16)).astype(np.float32)
     ids = [f"p{number}" for number in range(300)]
     offsets = np.cumsum(counts) - counts
-    top = top_passages(flat(views), offsets, rank_of(pa.array(ids)), queries, 20)
+    top = top_passages(flat(views), offsets, tie_order(pa.array(ids)), queries, 20)
     expected = by_brute_force(views, counts, ids, queries, 20)
     for got, want in zip(as_rows(top, ids), expected, strict=True):
         assert [row[0] for row in got] == [row[0] for row in want]
@@ -91,14 +91,14 @@ def test_one_passage_may_hold_all_the_best_views():
     views = np.concatenate([np.full((50, 1), 9.0), np.arange(1, 6).reshape(-1, 1)]).astype(np.float32)
     offsets = np.array([0, 50, 51, 52, 53, 54])
     ids = ["a", "b", "c", "d", "e", "f"]
-    top = top_passages(flat(views), offsets, rank_of(pa.array(ids)), np.ones((1, 1), np.float32), 3)
+    top = top_passages(flat(views), offsets, tie_order(pa.array(ids)), np.ones((1, 1), np.float32), 3)
     assert as_rows(top, ids) == [[("a", 9.0, 0), ("f", 5.0, 0), ("e", 4.0, 0)]]
 
 
 def test_ties_at_the_last_place_go_to_the_smaller_id_however_many_tie():
     ids = [str(number) for number in range(1000)]
     views = np.ones((1000, 2), np.float32)
-    top = top_passages(flat(views), np.arange(1000), rank_of(pa.array(ids)), np.ones((2, 2), np.float32), 3)
+    top = top_passages(flat(views), np.arange(1000), tie_order(pa.array(ids)), np.ones((2, 2), np.float32), 3)
     assert [[row[0] for row in ranking] for ranking in as_rows(top, ids)] == [["0", "1", "10"]] * 2
 
 
@@ -109,7 +109,7 @@ def test_fewer_passages_than_asked_are_padded_and_never_wrap_round():
     assert top.passages.tolist() == [[0, 1, -1, -1, -1]]
     assert top.scores[0, :2].tolist() == [1.0, -3.0]
     assert np.isneginf(top.scores[0, 2:]).all()
-    assert top.views.tolist() == [[0, 0, -1, -1, -1]]
+    assert top.winning_views.tolist() == [[0, 0, -1, -1, -1]]
 
 
 class Short:
@@ -128,7 +128,7 @@ def test_a_view_that_was_not_found_is_no_passage():
     views = np.array([[3.0], [2.0], [1.0]], np.float32)
     top = top_passages(Short(flat(views)), np.arange(3), np.arange(3), np.ones((1, 1), np.float32), 3)
     assert top.passages.tolist() == [[0, 1, -1]]
-    assert top.scores.tolist() == [[3.0, 2.0, -np.inf]] and top.views.tolist() == [[0, 0, -1]]
+    assert top.scores.tolist() == [[3.0, 2.0, -np.inf]] and top.winning_views.tolist() == [[0, 0, -1]]
 
 
 def test_all_scores_negative_keep_their_maximum():
@@ -137,7 +137,7 @@ def test_all_scores_negative_keep_their_maximum():
     top = top_passages(flat(views), np.array([0, 2]), np.array([0, 1]), np.ones((1, 1), np.float32), 2)
     assert top.passages.tolist() == [[0, 1]]
     assert top.scores.tolist() == [[-2.0, -3.0]]
-    assert top.views.tolist() == [[1, 0]]
+    assert top.winning_views.tolist() == [[1, 0]]
 
 
 def test_passages_without_views_are_never_found():
@@ -179,7 +179,7 @@ def test_no_questions_and_bad_questions():
 
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.text("aZ1~éſ￮𝄞", max_size=3), unique=True, min_size=1))
-def test_rank_is_python_s_string_order(ids):
+def test_tie_order_is_python_s_string_order(ids):
     order = sorted(range(len(ids)), key=ids.__getitem__)
-    rank = rank_of(pa.array(ids))
-    assert [rank[number] for number in order] == list(range(len(ids)))
+    positions = tie_order(pa.array(ids))
+    assert [positions[number] for number in order] == list(range(len(ids)))

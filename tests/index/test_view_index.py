@@ -81,7 +81,7 @@ def test_index_finds_passages_of_all_shards(tmp_path, shards):
     # p2 0, 0 and -5: p0 and p2 tie, and so do p2's first two views.
     assert [[index.passage_id(n) for n in row] for row in top.passages] == [["p2", "p1"], ["p0", "p2"]]
     assert top.scores.tolist() == [[10.0, 2.0], [0.0, 0.0]]
-    assert top.views.tolist() == [[2, 0], [1, 0]]
+    assert top.winning_views.tolist() == [[2, 0], [1, 0]]
     assert index.view_scores(np.array([1.0, 1.0]), 2).tolist() == [3.0, -1.0, 10.0]
     assert pq.read_table(folder / "passages.parquet").to_pylist() == [
         {"id": "p0", "content_hash": content_hash("", "p0"), "offset": 0, "views": 2},

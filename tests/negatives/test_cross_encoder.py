@@ -129,7 +129,7 @@ def test_only_hits_that_the_cheaper_filters_left_are_judged_and_dropped(judge, c
 
     monkeypatch.setattr(CrossEncoder, "_tokens", listening)
     without = mined_with(None, corpus, range_start=1, margin=4.0)
-    cheaper = corpus.names(without, without.sifted.kept)
+    cheaper = corpus.names(without, without.filtered.kept)
     assert cheaper == [f"p{i}" for i in range(7, 12)], "p6 holds the answer, p0 to p5 are too near to p2"
     texts = {p.id: f"{p.title} {p.text}" for p in corpus.passages}
     plain = plainly(judge, [("king of the river", texts[name]) for name in cheaper])
@@ -137,8 +137,8 @@ def test_only_hits_that_the_cheaper_filters_left_are_judged_and_dropped(judge, c
     mined = mined_with(judge, corpus, above, range_start=1, margin=4.0)
     assert sorted(judged) == sorted(cheaper)
     expected = [name for name, score in zip(cheaper, plain, strict=True) if score <= above]
-    assert corpus.names(mined, mined.sifted.kept) == expected
-    assert mined.sifted.totals()["cross_encoder"] == len(cheaper) - len(expected) == 2
+    assert corpus.names(mined, mined.filtered.kept) == expected
+    assert mined.filtered.totals()["cross_encoder"] == len(cheaper) - len(expected) == 2
 
 
 def test_memory_is_bounded_by_open_batches(judge, corpus):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from multiview.config import Config, Mining
 from multiview.data.answers import has_answer
 from multiview.model.systems import resolve
-from multiview.negatives.filtering import above_margin, sift
+from multiview.negatives.filtering import above_margin, filter_hits
 from multiview.negatives.mined import Mined, best_positive_scores, report, tell_counts
 from multiview.negatives.pool import negatives_table, read_positives, with_positives, write_negatives
 from multiview.steps.table import STEPS
@@ -55,11 +55,11 @@ def test_the_positive_s_score_is_that_of_the_best_one_also_beyond_the_hits(tmp_p
     small = line(tmp_path, [9.0, 8.0, 7.0, 6.0, 5.0, 1.0])
     mined = small.mine(asked("p5", "p4"), depth=3, margin=0.0)
     assert mined.positive_scores == pytest.approx([5.0])
-    assert not mined.sifted.kept.any() and mined.sifted.totals()["margin"] == 3
+    assert not mined.filtered.kept.any() and mined.filtered.totals()["margin"] == 3
     mined = small.mine(asked("p1", "gone"), depth=6, margin=2.0)
-    assert small.names(mined, mined.drawn) == ["p3", "p4", "p5"]
+    assert small.names(mined, mined.sampled) == ["p3", "p4", "p5"]
     mined = small.mine(asked("p1"), depth=6, relative_margin=0.25)
-    assert small.names(mined, mined.drawn) == ["p3", "p4", "p5"], "6 is 75 % of 8"
+    assert small.names(mined, mined.sampled) == ["p3", "p4", "p5"], "6 is 75 % of 8"
 
 
 def test_a_hit_that_ties_with_its_positive_is_not_above_it_by_rounding(tmp_path):
@@ -70,15 +70,15 @@ def test_a_hit_that_ties_with_its_positive_is_not_above_it_by_rounding(tmp_path)
     mined = twins.mine(
         [question(f"q{i}", "?", ["gold"], ["p3"]) for i in range(40)], queries, depth=9, margin=0.0
     )
-    assert mined.sifted.totals()["margin"] == 0
-    assert mined.sifted.kept.sum() == 40 * 8
+    assert mined.filtered.totals()["margin"] == 0
+    assert mined.filtered.kept.sum() == 40 * 8
 
 
 def test_questions_without_a_positive_in_the_index_have_no_margin_and_are_counted(tmp_path):
     small = line(tmp_path, [9.0, 8.0, 7.0])
     questions = [*asked("p2"), question("r", "?", ["gold"], ["gone"]), question("s", "?", ["gold"], [])]
     mined = small.mine(questions, np.repeat(ONE, 3, 0), depth=3, margin=0.5)
-    assert mined.sifted.excluded["margin"].tolist() == [2, 0, 0]
+    assert mined.filtered.excluded["margin"].tolist() == [2, 0, 0]
     assert mined.positive_scores is not None
     assert mined.positive_scores.tolist() == [7.0, -np.inf, -np.inf]
     assert report(mined, ["q", "r", "s"])["positive_score"].to_pylist() == [7.0, None, None]
@@ -100,8 +100,8 @@ def test_missing_positives_are_not_the_last_passage(tmp_path):
 def test_the_range_is_of_the_ranking_as_retrieved_not_of_what_the_filter_leaves(tmp_path):
     small = line(tmp_path, [9.0, 8.0, 7.0, 6.0, 5.0, 4.0], {1: "gold", 3: "gold"})
     mined = small.mine(asked("p0"), depth=5, range_start=2)
-    assert small.names(mined, mined.drawn) == ["p2", "p4"], "p0 and p1 are the two best, filtered or not"
-    assert mined.sifted.totals() == {"range": 2, "positive": 0, "answer": 1}
+    assert small.names(mined, mined.sampled) == ["p2", "p4"], "p0 and p1 are the two best, filtered or not"
+    assert mined.filtered.totals() == {"range": 2, "positive": 0, "answer": 1}
 
 
 # -- the ranking -------------------------------------------------------------------------------
@@ -113,7 +113,7 @@ def test_hits_are_ranked_by_inner_product_and_by_the_best_view(tmp_path):
     views = [[[1.0, 0.0]], [[30.0, 40.0]], [[-50.0, 0.0], [20.0, 0.0]], [[-2.0, 0.0], [-3.0, 0.0]]]
     small = world(tmp_path, passages, views)
     mined = small.mine(asked(), depth=4)
-    assert small.names(mined, mined.drawn) == ["large", "several", "near", "below"]
+    assert small.names(mined, mined.sampled) == ["large", "several", "near", "below"]
     assert mined.top.scores.tolist() == [[30.0, 20.0, 1.0, -2.0]]
 
 
@@ -123,9 +123,9 @@ def test_hits_are_ranked_by_inner_product_and_by_the_best_view(tmp_path):
 def test_too_few_survivors_stay_too_few_and_padding_is_nobody(tmp_path):
     small = line(tmp_path, [9.0, 8.0, 7.0, 6.0], {1: "gold"})
     mined = small.mine(asked("p0"), depth=50, number=30, margin=2.5)
-    assert small.names(mined, mined.drawn) == ["p3"]
+    assert small.names(mined, mined.sampled) == ["p3"]
     assert mined.top.passages.shape == (1, 50) and (mined.top.passages[0, 4:] == -1).all()
-    assert mined.sifted.totals() == {"range": 0, "positive": 1, "answer": 1, "margin": 1}
+    assert mined.filtered.totals() == {"range": 0, "positive": 1, "answer": 1, "margin": 1}
     tell = Recorder()
     tell_counts(mined, Mining(number=30), tell)
     assert tell.facts["questions_with_fewer"] == 1 and tell.facts["hits"] == 4
@@ -140,7 +140,7 @@ def test_answer_hits_are_left_out_kept_or_made_positives(tmp_path):
     left = {}
     for answers in ("exclude", "keep", "positives"):
         mined = small.mine(asked("p1"), depth=5, range_start=1, answer_hits=answers)
-        left[answers] = small.names(mined, mined.drawn), small.names(mined, mined.found)
+        left[answers] = small.names(mined, mined.sampled), small.names(mined, mined.found)
     assert left == {
         "exclude": (["p2", "p4"], []),
         "keep": (["p2", "p3", "p4"], []),
@@ -176,9 +176,9 @@ def read_positives_of(folder: Path, table: pa.Table) -> dict[str, list[str]]:
 def test_a_hit_counts_at_the_first_reason_that_leaves_it_out():
     rows = np.array([[4, 3, 2, -1]])
     first, second = np.array([[True, False, False, True]]), np.array([[True, True, False, True]])
-    sifted = sift(rows, {"first": first, "second": second})
-    assert sifted.kept.tolist() == [[False, False, True, False]]
-    assert sifted.totals() == {"first": 1, "second": 1}
+    filtered = filter_hits(rows, {"first": first, "second": second})
+    assert filtered.kept.tolist() == [[False, False, True, False]]
+    assert filtered.totals() == {"first": 1, "second": 1}
 
 
 @pytest.fixture(scope="module")
@@ -235,11 +235,11 @@ def test_whatever_the_settings_counts_add_up_and_each_negative_is_one(
             and (best is None or margin is None or plain[i][n] <= best - margin)
             and (best is None or share is None or plain[i][n] <= best - share * abs(best))
         ]
-        assert crowd.names(mined, mined.sifted.kept, i) == expected
-        assert set(crowd.names(mined, mined.drawn, i)) <= set(expected)
+        assert crowd.names(mined, mined.filtered.kept, i) == expected
+        assert set(crowd.names(mined, mined.sampled, i)) <= set(expected)
         found = crowd.names(mined, mined.found, i)
-        assert not set(found) & {*asked_.positive_ids, *crowd.names(mined, mined.drawn, i)}
-    table = negatives_table("mined", [q.qid for q in questions], *hits(mined), mined.drawn, crowd.index.ids)
+        assert not set(found) & {*asked_.positive_ids, *crowd.names(mined, mined.sampled, i)}
+    table = negatives_table("mined", [q.qid for q in questions], *hits(mined), mined.sampled, crowd.index.ids)
     for i, row in enumerate(table.to_pylist()):
         np.testing.assert_allclose(
             row["scores"], [plain[i][int(name[1:])] for name in row["negative_ids"]], rtol=1e-5, atol=1e-5

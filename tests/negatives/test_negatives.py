@@ -11,8 +11,8 @@ from multiview.config import Bm25
 from multiview.data.answers import has_answer
 from multiview.errors import InputError
 from multiview.negatives.bm25 import Bm25Index, best_scores
-from multiview.negatives.filtering import answer_holding, positive_hits, sift
-from multiview.negatives.mined import draw
+from multiview.negatives.filtering import answer_holding, filter_hits, positive_hits
+from multiview.negatives.mined import sample_negatives
 from multiview.negatives.pool import negatives_table, read_negatives, write_negatives
 from tests.fixtures.artifacts import passage, question
 
@@ -52,7 +52,7 @@ def test_bm25_is_lucene_s_formula():
         expected.append(score)
     assert ids_of(index, top) == ["d", "b"]
     np.testing.assert_allclose(top.scores[0, :2], expected[:2], rtol=1e-6)
-    assert top.views[0].tolist() == [0, 0, -1]
+    assert top.winning_views[0].tolist() == [0, 0, -1]
 
 
 def test_bm25_ties_go_to_the_smaller_id_and_only_shared_words_count():
@@ -130,7 +130,7 @@ def test_no_negative_is_a_positive_or_holds_an_answer_or_is_padding(case):
     answer = answer_holding(numbers, ids, iter(shuffled), questions, "string")
     positive = positive_hits(numbers, ids, questions)
     assert not positive[numbers < 0].any() and not answer[numbers < 0].any()
-    left = sift(numbers, {"positive": positive, "answer": answer})
+    left = filter_hits(numbers, {"positive": positive, "answer": answer})
     counted = [0, 0]
     for q, asked in enumerate(questions):
         expected = []
@@ -181,20 +181,22 @@ def test_draw_takes_what_is_asked_from_what_is_kept_whatever_the_other_questions
     rng = np.random.default_rng(seed)
     kept = rng.random((6, 15)) < rng.random((6, 1))
     qids = [f"q{i}" for i in range(6)]
-    drawn = draw(kept, qids, number, draw_seed)
+    drawn = sample_negatives(kept, qids, number, draw_seed)
     assert not (drawn & ~kept).any()
     assert drawn.sum(axis=1).tolist() == np.minimum(kept.sum(axis=1), number).tolist()
     order = rng.permutation(6)
-    shuffled = draw(kept[order], [qids[i] for i in order], number, draw_seed)
+    shuffled = sample_negatives(kept[order], [qids[i] for i in order], number, draw_seed)
     np.testing.assert_array_equal(shuffled, drawn[order])
     for i in range(6):
-        np.testing.assert_array_equal(draw(kept[i : i + 1], qids[i : i + 1], number, draw_seed)[0], drawn[i])
+        np.testing.assert_array_equal(
+            sample_negatives(kept[i : i + 1], qids[i : i + 1], number, draw_seed)[0], drawn[i]
+        )
 
 
 def test_draw_depends_on_seed_and_question_and_is_even():
     kept = np.ones((400, 20), bool)
     qids = [f"q{i}" for i in range(400)]
-    one, two = draw(kept, qids, 5, 0), draw(kept, qids, 5, 1)
+    one, two = sample_negatives(kept, qids, 5, 0), sample_negatives(kept, qids, 5, 1)
     assert (one != two).any(axis=1).mean() > 0.95
     assert len({row.tobytes() for row in one}) > 350
     # Each of 20 places is drawn with probability 1/4: 100 of 400, standard deviation 8.7.

@@ -9,7 +9,7 @@ import pytest
 from multiview.artifacts.record import Reference, load_record
 from multiview.config import Index, Refresh
 from multiview.errors import InputError
-from multiview.index.approximate.kinds import make, train
+from multiview.index.approximate.kinds import make_index, train_index
 from multiview.refresh.drift import Drift, why_retrain
 from tests.fixtures.changing_vectors import World, numbered, reference, stored, views_of
 
@@ -85,8 +85,8 @@ def test_drift_is_the_error_of_what_came_since_over_that_of_the_rest(world):
         for name, of in (("all", CORPUS), ("kept", dict(list(CORPUS.items())[50:])), ("far", far))
     }
     chosen = Index(kind="IVF4,SQ8")
-    index = make(chosen, chosen.kind, 8)
-    train(index, views["all"], chosen, len(views["all"]))
+    index = make_index(chosen, chosen.kind, 8)
+    train_index(index, views["all"], chosen, len(views["all"]))
     errors = {}
     for name in ("kept", "far"):
         decoded = index.sa_decode(index.sa_encode(views[name])).astype(np.float64)

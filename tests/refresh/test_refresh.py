@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from multiview import load, names
+from multiview import load, metric_names, names
 from multiview.artifacts.champions import champion_file, current, numbers, rollback
 from multiview.artifacts.record import read_record
 from multiview.artifacts.store import LocalStore
@@ -150,7 +150,7 @@ def test_the_page_says_what_the_gate_found(world: World) -> None:
     ]
     metrics = {row.one("th").text: [cell.text for cell in row.all("td")][:2] for row in rows(page, "metrics")}
     assert metrics == {
-        names.short(name): [f"{100 * of[who]:.1f}" for who in ("champion", "challenger")]
+        metric_names.short(name): [f"{100 * of[who]:.1f}" for who in ("champion", "challenger")]
         for name, of in found["metrics"].items()
     }
 
@@ -165,7 +165,7 @@ def test_the_gate_tells_the_metrics_of_both_sides_as_metric_and_side(world: Worl
     }
     measured = json.loads((world.files(gate) / "verdict.json").read_text())["metrics"]
     assert measured and told == {
-        names.of_group(side, name): measured[name][side]
+        metric_names.of_group(side, name): measured[name][side]
         for name in measured
         for side in ("champion", "challenger")
     }

@@ -268,7 +268,7 @@ def test_the_batch_finds_every_view_and_the_answers_view(base: Path, tmp_path: P
     # Title, two or three sentences, and the rest padding; the answer is in the last sentence.
     assert batch["real_views"].tolist() == [[True, True, True, False], [True] * 4]
     assert batch["answer_views"].tolist() == [[False, False, True, False], [False, False, False, True]]
-    assert batch["view_mask"].all() and batch["views"].tolist() == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    assert batch["view_mask"].all() and batch["view_index"].tolist() == [[0, 1, 2, 3], [4, 5, 6, 7]]
 
 
 def test_training_checks_its_settings_against_the_model(
@@ -290,7 +290,7 @@ def test_scores_are_taken_in_float32_inside_autocast() -> None:
     batch = {
         "questions": None,
         "passages": None,
-        "views": torch.arange(6).reshape(3, 2),
+        "view_index": torch.arange(6).reshape(3, 2),
         "view_mask": ones,
         "positive": torch.arange(3),
         "excluded": torch.zeros(3, 3, dtype=torch.bool),

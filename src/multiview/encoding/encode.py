@@ -6,40 +6,25 @@ filled up. Memory is bounded by the batches that are open, not by the corpus.
 """
 
 import contextlib
-import hashlib
-import json
-import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import repeat
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import torch
 
 from multiview.config import Encode
 from multiview.data.passages import Passage, content_hash, count_passages, read_passages
 from multiview.data.queries import with_queries
-from multiview.encoding.embeddings import QUERIES_FIELD
-from multiview.errors import InputError
+from multiview.encoding.embeddings import EmbeddingsWriter
 from multiview.model.batch import Batch, make_batch
 from multiview.model.devices import device
 from multiview.model.encoder import BiEncoder, width
-from multiview.model.layouts import TokenSequence, View, kept_views
+from multiview.model.layouts import TokenSequence, kept_views
 from multiview.steps.context import StepContext
 from multiview.steps.events import Events
-
-VIEWS_FILE = "views.f16"
-ROWS_FILE = "rows.parquet"
-DESCRIPTION_FILE = "embeddings.json"
-ROWS_PER_BLOCK = 4096
-"""Rows that share a digest: what must be read to check one of them."""
-ROWS_SCHEMA = pa.schema(
-    [("id", pa.string()), ("content_hash", pa.string()), ("offset", pa.int64()), ("views", pa.int32())]
-)
 
 Tag = TypeVar("Tag")
 
@@ -139,108 +124,76 @@ class Encoder:
             return encode(moved).float().cpu().numpy()
 
 
-class ViewRows:
-    """Gives the views of passages their rows in the matrix, in passage order, and writes `rows.parquet`:
-    with the queries that passages were read with, where `queries` says that they were."""
+class Placement(NamedTuple):
+    """Where the vectors of a sequence belong in the embeddings."""
 
-    def __init__(self, path: Path, padding: bool, queries: bool = False) -> None:
+    passage: str
+    """Id of the passage."""
+    row: int
+    """Row of the sequence's first kept view."""
+    kept: list[int]
+    """Which views of the sequence are kept."""
+
+
+class Placer:
+    """Gives the views of passages their rows in the embeddings, in order; padding views only where they are wanted."""
+
+    def __init__(self, writer: EmbeddingsWriter, padding: bool) -> None:
+        self.writer = writer
         self._padding = padding
-        self._schema = ROWS_SCHEMA.append(QUERIES_FIELD) if queries else ROWS_SCHEMA
-        self._writer = pq.ParquetWriter(path, self._schema, compression="zstd")
-        self._pending: list[tuple[Any, ...]] = []
-        self.passages = 0
-        self.rows = 0
         self.padding_left_out = 0
 
     def place(
         self, passage: Passage, sequences: Sequence[TokenSequence], queries: Sequence[str] = ()
-    ) -> Iterator[tuple[TokenSequence, tuple[str, int]]]:
-        """Each sequence with its passage's id and the row of its first kept view."""
-        first = self.rows
-        for sequence in sequences:
-            at, kept = self.rows, len(self.kept(sequence.views))
-            self.rows += kept
-            self.padding_left_out += len(sequence.views) - kept
-            yield sequence, (passage.id, at)
+    ) -> Iterator[tuple[TokenSequence, Placement]]:
+        """Each sequence of the next passage, which was read with `queries`, with its placement."""
+        kept = [kept_views(sequence.views, self._padding) for sequence in sequences]
         digest = content_hash(passage.title, passage.text)
-        row = (passage.id, digest, first, self.rows - first, list(queries))
-        self._pending.append(row[: len(self._schema)])
-        self.passages += 1
-        if len(self._pending) == ROWS_PER_BLOCK:
-            self._flush()
-
-    def kept(self, views: Sequence[View]) -> list[int]:
-        """Which views of a sequence get a row."""
-        return kept_views(views, self._padding)
-
-    def close(self) -> None:
-        """Write what is left."""
-        self._flush()
-        self._writer.close()
-
-    def _flush(self) -> None:
-        if self._pending:
-            columns = [list(column) for column in zip(*self._pending, strict=True)]
-            self._writer.write_table(pa.table(columns, schema=self._schema))
-            self._pending.clear()
+        row = self.writer.add_passage(passage.id, digest, sum(map(len, kept)), queries)
+        for sequence, views in zip(sequences, kept, strict=True):
+            self.padding_left_out += len(sequence.views) - len(views)
+            yield sequence, Placement(passage.id, row, views)
+            row += len(views)
 
 
 def encode(context: StepContext) -> None:
     """Step: the views of one shard (`passages`) by `model`, as `embeddings`.
 
-    With the input `queries`, the shard's generated queries, each passage is read with each of them; without,
-    a layout that reads queries reads the passage alone. Writes `views.f16` (little-endian float16 [rows, dim], rows in passage order), `rows.parquet` (id,
-    content_hash, offset of the first row, views) and `embeddings.json`. InputError for a vector beyond float16.
+    With the input `queries`, the shard's generated queries, each passage is read with each of its queries; without,
+    a layout that reads queries reads the passage alone. See `embeddings` for the files. Raises InputError for a vector
+    that float16 cannot hold.
     """
     started = time.monotonic()
-    folder, shard = context.output("embeddings"), context.input("passages").path
-    queries = context.optional_input("queries")
-    rows = ViewRows(folder / ROWS_FILE, context.settings.encode.index_padding_views, queries is not None)
-    if count_passages(shard):
-        dim = _encode_shard(context, rows, folder / VIEWS_FILE)
-    else:  # as when nothing of a corpus changed
-        dim = width(context.input("model").path)
-        (folder / VIEWS_FILE).touch()
-    rows.close()
-    description = {
-        "dim": dim,
-        "rows": rows.rows,
-        "passages": rows.passages,
-        "rows_per_block": ROWS_PER_BLOCK,
-        "block_sha256": list(_block_digests(folder / VIEWS_FILE, ROWS_PER_BLOCK * dim * 2)),
-        "model": context.input("model").digest,
-    }
-    (folder / DESCRIPTION_FILE).write_text(json.dumps(description, indent=1, sort_keys=True) + "\n")
-    context.events.fact("passages", rows.passages)
-    context.events.fact("views", rows.rows)
-    context.events.fact("padding_views_left_out", rows.padding_left_out)
-    context.events.metric("passages_per_second", rows.passages / (time.monotonic() - started))
+    settings, model = context.settings.encode, context.input("model")
+    passages, queries = context.input("passages").path, context.optional_input("queries")
+    # A shard is empty where nothing of a corpus changed: the model need not be loaded then.
+    encoder = Encoder(model.path, settings) if count_passages(passages) else None
+    dim = encoder.dim if encoder else width(model.path)
+    with EmbeddingsWriter(context.output("embeddings"), dim, model.digest, queries is not None) as writer:
+        placer = Placer(writer, settings.index_padding_views)
+        if encoder:
+            _encode_shard(encoder, passages, queries and queries.path, placer, context.events)
+    context.events.fact("passages", writer.passages)
+    context.events.fact("views", writer.rows)
+    context.events.fact("padding_views_left_out", placer.padding_left_out)
+    context.events.metric("passages_per_second", writer.passages / (time.monotonic() - started))
 
 
-def _encode_shard(context: StepContext, rows: ViewRows, file: Path) -> int:
-    """Write the views of a shard's passages into `file` and give them their `rows`; the length of a vector."""
-    encoder = Encoder(context.input("model").path, context.settings.encode)
-    shard, queries = context.input("passages").path, context.optional_input("queries")
-    total, passages = count_passages(shard), read_passages(shard)
+def _encode_shard(
+    encoder: Encoder, shard: Path, queries: Path | None, placer: Placer, events: Events
+) -> None:
+    """Place the passages of `shard`, read with the queries of the folder `queries` if there is one; write their views."""
+    passages = read_passages(shard)
+    read_with = with_queries(passages, queries) if queries else zip(passages, repeat(()))
     sequences = (
         placed
-        for passage, read_with in (
-            with_queries(passages, queries.path) if queries else zip(passages, repeat(()))
-        )
-        for placed in rows.place(passage, encoder.layout.passage(passage, read_with), read_with)
+        for passage, asked in read_with
+        for placed in placer.place(passage, encoder.layout.passage(passage, asked), asked)
     )
-    size = 2 * encoder.dim
-    with file.open("wb") as views:
-        for sequence, (name, row), vectors in encoder.passages(sequences):
-            with np.errstate(over="ignore"):
-                half = vectors[rows.kept(sequence.views)].astype("<f2")
-            if not np.isfinite(half).all():
-                raise InputError(
-                    f"passage {name!r}: its vector does not fit into float16; train with model.normalise=true or less long"
-                )
-            os.pwrite(views.fileno(), half.tobytes(), row * size)
-            context.events.progress(rows.passages, total, "passages")
-    return encoder.dim
+    total = count_passages(shard)
+    for _, placement, vectors in encoder.passages(sequences):
+        placer.writer.write_views(placement.passage, placement.row, vectors[placement.kept])
+        events.progress(placer.writer.passages, total, "passages")
 
 
 def encode_questions(model: Path, questions: Sequence[str], settings: Encode, events: Events) -> np.ndarray:
@@ -261,9 +214,3 @@ def arithmetic(settings: Encode, device: torch.device) -> contextlib.AbstractCon
     if settings.compute == "autocast":
         return torch.autocast(device.type, dtype=torch.bfloat16)
     return contextlib.nullcontext()
-
-
-def _block_digests(path: Path, block: int) -> Iterator[str]:
-    with path.open("rb") as file:
-        while data := file.read(block):
-            yield hashlib.sha256(data).hexdigest()

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from multiview import names
+from multiview import metric_names, names
 from multiview.artifacts.record import file_sha256
 from multiview.config import Comparison
 from multiview.errors import InputError
@@ -89,10 +89,10 @@ def compare(context: StepContext) -> None:
     )
     for system, figures in metrics.items():
         for name, value in figures.items():
-            context.events.metric(names.of_group(system, name), value)
+            context.events.metric(metric_names.of_group(system, name), value)
     for system, address in addresses.items():
         for name, value in figures_of(cost_of(address)).items():
-            context.events.metric(names.of_group(system, name), value)
+            context.events.metric(metric_names.of_group(system, name), value)
     context.events.fact("baseline", significance["baseline"])
 
 

@@ -11,14 +11,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from multiview import metric_names
 from multiview.config import Evaluation
 from multiview.data.answers import Mode
 from multiview.data.passages import read_passages
 from multiview.data.questions import Question, read_questions
 from multiview.errors import InputError
-from multiview.evaluation.measured import accuracy_cuts
 from multiview.evaluation.metrics import Values, first_rank, gold_metrics, means, top_k_accuracy
-from multiview.evaluation.top_hits import BEST_FILE, FindViews, IndexViews, Span, write_best
+from multiview.evaluation.top_hits import TOP_HITS_FILE, FindViews, IndexViews, Span, write_top_hits
 from multiview.evaluation.trec import write_qrels, write_run
 from multiview.index.exact import TopPassages
 from multiview.negatives.filtering import answer_holding, positive_hits
@@ -133,14 +133,14 @@ def write_evaluation(
 ) -> None:
     """Measure rankings and write them down, for any retriever.
 
-    `top` [q, depth] with passage numbers that `ids` names; `passages` is the folder of their texts; `views_of`
+    `top` [q, depth] has rows of `ids`; `passages` is the folder of their texts; `views_of`
     tells of their views, where they have some.
     Accuracy is that of the questions with answers, the gold metrics of those with gold passages; where
     there are none, the metric is left out. Writes `metrics.json` (name to value), `run.trec`, `qrels.trec`
     (with grades) and `questions.parquet`: qid, rank_of_first_answer and rank_of_first_gold from 1 or null,
     the top passage, its score and view, where in its text the view's snippet stands (null where the view stands
     for no part of it), and a column a metric, of which `metrics.json` has the mean, null where the question has
-    no answer or no gold passage; and `best.parquet` (see `write_best`).
+    no answer or no gold passage; and `best.parquet` (see `write_top_hits`).
     """
     holds = answer_holding(top.passages, ids, read_passages(passages), questions, mode)
     first_answer = first_rank(holds)
@@ -148,7 +148,7 @@ def write_evaluation(
     first_gold = first_rank(gold_hits)
     rankings = {question.qid: _ranking(top, ids, row) for row, question in enumerate(questions)}
     gold = {question.qid: question.grades for question in questions}
-    at = accuracy_cuts(settings.at, settings.depth)
+    at = metric_names.accuracy_cuts(settings.at, settings.depth)
     names = {qid: [name for name, _ in ranking] for qid, ranking in rankings.items()}
     answered = np.array([bool(question.answers) for question in questions])
     values = top_k_accuracy(first_answer, answered, at) | gold_metrics(names, gold, at, settings.depth)
@@ -156,7 +156,7 @@ def write_evaluation(
     (folder / METRICS_FILE).write_text(json.dumps(metrics, indent=1, sort_keys=True) + "\n")
     write_run(folder / RUN_FILE, rankings, tag)
     write_qrels(folder / QRELS_FILE, gold)
-    spans = write_best(folder / BEST_FILE, top, ids, holds, gold_hits, questions, views_of)
+    spans = write_top_hits(folder / TOP_HITS_FILE, top, ids, holds, gold_hits, questions, views_of)
     table = _question_table(questions, top, ids, first_answer, first_gold, spans, values)
     pq.write_table(table, folder / QUESTIONS_FILE)
     for name, value in metrics.items():
@@ -172,7 +172,7 @@ def ranks_of(folder: Path) -> np.ndarray:
         table[f"rank_of_first_{kind}"].to_numpy(zero_copy_only=False).astype(np.float64)
         for kind in ("answer", "gold")
     )
-    accuracy = [name for name in table.column_names if name.startswith("accuracy_at_")]
+    accuracy = [name for name in table.column_names if name.startswith(metric_names.ACCURACY_PREFIX)]
     answered = table[accuracy[0]].is_valid().to_numpy() if accuracy else np.zeros(len(table), bool)
     return np.nan_to_num(np.where(answered, answer, gold), nan=np.inf)
 
@@ -221,7 +221,7 @@ def _question_table(
             "rank_of_first_gold": pa.array(first_gold, pa.int32(), mask=first_gold == 0),
             "top_passage_id": ids.take(pa.array(best, pa.int64(), mask=none)),
             "top_score": pa.array(top.scores[:, 0], pa.float32(), mask=none),
-            "top_view": pa.array(top.views[:, 0], pa.int32(), mask=none),
+            "top_view": pa.array(top.winning_views[:, 0], pa.int32(), mask=none),
             "top_start": pa.array([span and span[0] for span in spans], pa.int32()),
             "top_stop": pa.array([span and span[1] for span in spans], pa.int32()),
         }

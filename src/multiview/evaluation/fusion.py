@@ -70,5 +70,5 @@ def _as_top_passages(rankings: Mapping[str, Ranking], depth: int) -> tuple[pa.Ar
     for row, ranking in enumerate(rankings.values()):
         top.passages[row, : len(ranking)] = [number[name] for name, _ in ranking]
         top.scores[row, : len(ranking)] = np.array([score for _, score in ranking], np.float32)
-        top.views[row, : len(ranking)] = 0
+        top.winning_views[row, : len(ranking)] = 0
     return pa.array(ids, pa.string()), top

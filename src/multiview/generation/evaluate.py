@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from multiview import metric_names
 from multiview.data.queries import iterate_queries
 from multiview.data.questions import Question, read_questions
 from multiview.generation.metrics import diversity_levels, queries_table, rouge_l_by_number, self_bleu
-from multiview.names import ROUGE_L, SELF_BLEU, rouge_l_at
 from multiview.steps.context import StepContext
 
 METRICS_FILE = "metrics.json"
@@ -46,16 +46,18 @@ def evaluate_queries(context: StepContext) -> None:
         context.events.progress(row + 1, len(questions), "questions")
     alike = {name: self_bleu(queries[name]) for name in dict.fromkeys(q.positive_ids[0] for q in questions)}
     table = _question_table(questions, rouge, alike)
-    metrics = {rouge_l_at(k): float(rouge[:, k - 1].mean()) for k in range(1, most + 1) if questions}
+    metrics = {
+        metric_names.rouge_l_at(k): float(rouge[:, k - 1].mean()) for k in range(1, most + 1) if questions
+    }
     self_bleus, best = _by_passage(questions, rouge[:, -1], alike)
-    levels = diversity_levels(self_bleus, {ROUGE_L: best})
+    levels = diversity_levels(self_bleus, {metric_names.ROUGE_L: best})
     known = [value for value in alike.values() if value is not None]
     if known:
-        metrics[SELF_BLEU] = float(np.mean(known))
+        metrics[metric_names.SELF_BLEU] = float(np.mean(known))
     folder = context.output("query_evaluation")
     (folder / METRICS_FILE).write_text(_json(metrics))
     (folder / LEVELS_FILE).write_text(_json(levels))
-    by_number = {k: metrics[rouge_l_at(k)] for k in range(1, most + 1) if questions}
+    by_number = {k: metrics[metric_names.rouge_l_at(k)] for k in range(1, most + 1) if questions}
     (folder / TABLE_FILE).write_text(queries_table(by_number, levels))
     pq.write_table(table, folder / QUESTIONS_FILE)
     for name, value in metrics.items():
@@ -88,8 +90,8 @@ def _question_table(questions: list[Question], rouge: np.ndarray, alike: dict[st
         {
             "qid": pa.array([question.qid for question in questions], pa.string()),
             "passage_id": pa.array(passages, pa.string()),
-            ROUGE_L: pa.array(list(rouge), pa.list_(pa.float64())),
-            SELF_BLEU: pa.array([alike[name] for name in passages], pa.float64()),
+            metric_names.ROUGE_L: pa.array(list(rouge), pa.list_(pa.float64())),
+            metric_names.SELF_BLEU: pa.array([alike[name] for name in passages], pa.float64()),
         }
     )
 

@@ -17,8 +17,8 @@ from bm25s.tokenization import Tokenizer
 from multiview.config import Bm25
 from multiview.data.passages import Passage, read_passages
 from multiview.data.questions import Question, read_questions
-from multiview.index.exact import TopPassages, rank_of
-from multiview.negatives.filtering import answer_holding, positive_hits, sift
+from multiview.index.exact import TopPassages, tie_order
+from multiview.negatives.filtering import answer_holding, filter_hits, positive_hits
 from multiview.negatives.pool import BM25, negatives_table, write_negatives
 from multiview.steps.context import StepContext
 
@@ -43,7 +43,7 @@ class Bm25Index:
         streamed = self._tokenizer.streaming_tokenize(words, update_vocab=True, allow_empty=False)
         tokens = WordNumbers(streamed)
         self.ids = pa.array(ids, pa.string())
-        self._rank = rank_of(self.ids)
+        self._tie_order = tie_order(self.ids)
         stemmed = self._tokenizer.stemmer is not None
         vocabulary = self._tokenizer.stem_to_sid if stemmed else self._tokenizer.word_to_id
         self._bm25 = bm25s.BM25(k1=settings.k1, b=settings.b, method="lucene", backend="numpy")
@@ -65,10 +65,10 @@ class Bm25Index:
         for question, tokens in enumerate(streamed):
             if tokens and not self._empty:
                 scores = self._bm25.get_scores_from_ids(tokens)
-                best = best_scores(scores, self._rank, k)
+                best = best_scores(scores, self._tie_order, k)
                 top.passages[question, : len(best)] = best
                 top.scores[question, : len(best)] = scores[best]
-                top.views[question, : len(best)] = 0
+                top.winning_views[question, : len(best)] = 0
             report_done(question + 1)
         return top
 
@@ -100,11 +100,11 @@ def tokenizer(language: str) -> Tokenizer:
         return Tokenizer(stopwords=[], stemmer=stemmer)  # pyright: ignore[reportArgumentType]
 
 
-def best_scores(scores: np.ndarray, rank: np.ndarray, k: int) -> np.ndarray:
-    """Numbers of the k highest positive scores, best first, ties by `rank`; fewer when fewer are positive."""
+def best_scores(scores: np.ndarray, tie_order: np.ndarray, k: int) -> np.ndarray:
+    """Rows of the k highest positive scores, best first, ties by `tie_order`; fewer when fewer are positive."""
     least = np.partition(scores, -k)[-k] if k < len(scores) else 0
     candidates = np.flatnonzero((scores >= least) & (scores > 0))
-    return candidates[np.lexsort((rank[candidates], -scores[candidates]))][:k]
+    return candidates[np.lexsort((tie_order[candidates], -scores[candidates]))][:k]
 
 
 def bm25_negatives(context: StepContext) -> None:
@@ -128,7 +128,7 @@ def bm25_negatives(context: StepContext) -> None:
         questions,
         context.settings.questions.answer_matching,
     )
-    left = sift(top.passages, {"positive": positive, "answer": answer})
+    left = filter_hits(top.passages, {"positive": positive, "answer": answer})
     qids = [question.qid for question in questions]
     write_negatives(
         context.output("negatives"),

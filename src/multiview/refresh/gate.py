@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from multiview import names
+from multiview import metric_names, names
 from multiview.artifacts.record import Record, load_record
 from multiview.artifacts.staged import Staged
 from multiview.errors import InputError
@@ -52,9 +52,9 @@ def gate(context: StepContext) -> None:
     context.events.fact("decision", verdict.decision)
     context.events.fact("says", verdict.says)
     for name, found in verdict.metrics.items():
-        context.events.metric(names.of_group(names.CHALLENGER, name), found.challenger)
+        context.events.metric(metric_names.of_group(names.CHALLENGER, name), found.challenger)
         if found.champion is not None:
-            context.events.metric(names.of_group(names.CHAMPION, name), found.champion)
+            context.events.metric(metric_names.of_group(names.CHAMPION, name), found.champion)
     if verdict.decision == "refuse":
         context.events.warning(f"refused: {verdict.says}")
 

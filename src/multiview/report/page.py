@@ -13,8 +13,16 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from multiview import names
-from multiview.evaluation.tables import LEVEL, MARK, SEEDS_MARK, best_values, legend, marked_of, metric_names
+from multiview import metric_names, names
+from multiview.evaluation.tables import (
+    LEVEL,
+    MARK,
+    SEEDS_MARK,
+    best_values,
+    legend,
+    marked_of,
+    metric_columns,
+)
 from multiview.report import charts, curves
 from multiview.report.choosing import all_wrong, outcome
 from multiview.report.contents import Contents, System
@@ -74,11 +82,11 @@ def render(contents: Contents) -> str:
         "script_hash": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         "style": Markup(style),
         "summary": summary(contents),
-        "metrics": metric_names(values),
+        "metrics": metric_columns(values),
         "best": best_values(values),
         "equal": {
             name: len({of[name] for of in values.values() if name in of}) == 1
-            for name in metric_names(values)
+            for name in metric_columns(values)
         },
         "marked": marked_of(contents.significance),
         "legend": legend(contents.significance),
@@ -220,7 +228,7 @@ def environment_of_pages() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"short": names.short, "shortened": shortened}
+    environment.filters |= {"short": metric_names.short, "shortened": shortened}
     return environment
 
 

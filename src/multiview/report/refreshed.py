@@ -7,10 +7,10 @@ from typing import Any
 
 from markupsafe import Markup
 
-from multiview import names
+from multiview import metric_names, names
 from multiview.artifacts.record import Record, load_record
 from multiview.evaluation.significance import CONFIDENCE
-from multiview.evaluation.tables import metric_names
+from multiview.evaluation.tables import metric_columns
 from multiview.refresh.gate import TITLES, read_verdict
 from multiview.refresh.policy import Verdict
 from multiview.refresh.promote import PROMOTION_FILE
@@ -52,14 +52,14 @@ def render(promotion: dict[str, Any], verdict: Verdict, changes: Record, index: 
             outcome=TITLES[verdict.decision],
             verdict=verdict,
             promotion=promotion,
-            metrics={name: verdict.metrics[name] for name in metric_names(metrics)},
+            metrics={name: verdict.metrics[name] for name in metric_columns(metrics)},
             confidence=CONFIDENCE,
             counts={called: changes.facts[name] for name, called in COUNTS.items() if name in changes.facts},
             whole=changes.facts.get("full"),
             rebuilt=index.facts.get("rebuilt"),
             drift={
                 name: index.facts[name]
-                for name in (names.DRIFT_ADDED, names.DRIFT_ERROR)
+                for name in (metric_names.DRIFT_ADDED, metric_names.DRIFT_ERROR)
                 if name in index.facts
             },
             index=f"{index.facts['passages']:,} passages, {index.facts['views']:,} views, "

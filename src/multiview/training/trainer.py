@@ -59,7 +59,7 @@ class BiEncoderTrainer(Trainer):
         # Scored outside autocast: `encode` gives float32, and half precision could not tell views apart.
         with torch.autocast(questions.device.type, enabled=False):
             questions, rows, batch = whole_batch(questions, vectors, batch)
-            scores = (questions.float() @ rows.float().T)[:, batch["views"]]
+            scores = (questions.float() @ rows.float().T)[:, batch["view_index"]]
         step = self.state.global_step
         self._temperature = temperature(
             self.settings.temperature, step, self.stream.steps_per_epoch, self.stream.steps

@@ -88,7 +88,9 @@ def test_answer_view_accuracy_of_a_model(request, name):
         overall, answer = [], []
         for q in answered:
             answers, matched, any_part = world.questions[q].answers, [], []
-            for number, view in zip(subject.top.passages[q, :k], subject.top.views[q, :k], strict=True):
+            for number, view in zip(
+                subject.top.passages[q, :k], subject.top.winning_views[q, :k], strict=True
+            ):
                 passage = passages[ids[number]]
                 span = subject.layout.passage(passage)[0].views[view].span
                 spans = find_answers(passage.text, answers)

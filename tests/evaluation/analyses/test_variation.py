@@ -8,9 +8,9 @@ import pytest
 from multiview.data.questions import Question
 from multiview.evaluation.analyses.variation import (
     cosines,
-    drawn_pairs,
     local_variation,
     perplexity,
+    sampled_pairs,
     softmax,
     variation,
 )
@@ -81,13 +81,13 @@ def test_whatever_the_arithmetic_of_the_index_these_scores_are_float32(camvr):
 
 def test_whole_passages_are_drawn():
     gold = np.array([4, 2, 4, -1, 2, 9, 4])
-    pairs = drawn_pairs(gold, 4, seed=0)
+    pairs = sampled_pairs(gold, 4, seed=0)
     assert pairs.tolist() == sorted(pairs.tolist()) and -1 not in gold[pairs]
     for passage in set(gold[pairs]):
         assert (gold[pairs] == passage).sum() == (gold == passage).sum()
     assert 4 <= len(pairs) <= 6
-    assert drawn_pairs(gold, 100, seed=0).tolist() == [0, 1, 2, 4, 5, 6]
-    assert len({tuple(drawn_pairs(gold, 1, seed)) for seed in range(20)}) == 3
+    assert sampled_pairs(gold, 100, seed=0).tolist() == [0, 1, 2, 4, 5, 6]
+    assert len({tuple(sampled_pairs(gold, 1, seed)) for seed in range(20)}) == 3
 
 
 def test_one_question_a_passage_has_no_perplexity(camvr):

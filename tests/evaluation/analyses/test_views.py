@@ -11,7 +11,6 @@ from multiview.evaluation.analyses.matrices import PairMeans, off_diagonal
 from multiview.evaluation.analyses.subject import NotApplicable
 from multiview.evaluation.analyses.usage import cosine, histogram, mean_cosines, usage
 from multiview.generation.metrics import rouge_l_by_number
-from multiview.index.exact import rank_of
 from tests.fixtures.analysed_model import DEPTH, hand_index
 
 
@@ -40,13 +39,13 @@ def test_a_view_alone_is_searched_exactly_whatever_views_passages_have_and_howev
     queries = rng.integers(-1, 2, (6, 3))
     index = hand_index(views, ids)
     for view in range(3):
-        top = search_view(index, rank_of(index.ids), view, queries, 10)
+        top = search_view(index, view, queries, 10)
         has = [number for number in range(40) if len(views[number]) > view]
         for row, query in enumerate(queries):
             order = sorted(has, key=lambda number: (-int(views[number][view] @ query), ids[number]))[:10]
             assert top.passages[row].tolist() == order + [-1] * (10 - len(order))
             assert top.scores[row, : len(order)].tolist() == [views[n][view] @ query for n in order]
-            assert set(top.views[row, : len(order)].tolist()) <= {view}
+            assert set(top.winning_views[row, : len(order)].tolist()) <= {view}
 
 
 def test_the_rows_of_a_view():

@@ -26,7 +26,6 @@ from multiview.index.approximate.measuring import (
     passage_recall,
     without,
 )
-from multiview.index.exact import rank_of
 from multiview.index.view_index import ViewIndex
 from tests.fixtures.artifacts import write_embeddings, write_index
 from tests.fixtures.events import Recorder
@@ -106,7 +105,7 @@ def test_scores_and_winning_views_are_those_of_the_stored_views(world, built):
         assert len(set(found)) == 20
         np.testing.assert_array_equal(top.scores[question], scores[question, found].astype(np.float32))
         assert (np.diff(top.scores[question]) <= 0).all()
-        for passage, view in zip(found, top.views[question], strict=True):
+        for passage, view in zip(found, top.winning_views[question], strict=True):
             assert view == (world.views[passage].astype(np.float16).astype(np.float64) @ query).argmax()
 
 
@@ -125,7 +124,7 @@ def test_what_reads_views_reads_the_stored_ones(world, built):
     world.build(exact := world.folder / f"exact-{built[0].name}", "exact")
     flat = ViewIndex.load(exact)
     np.testing.assert_array_equal(mean_cosines(index, 6), mean_cosines(flat, 6))
-    one, other = (search_views(i, rank_of(i.ids), 0, 2, world.queries, 5) for i in (index, flat))
+    one, other = (search_views(i, 0, 2, world.queries, 5) for i in (index, flat))
     np.testing.assert_array_equal(one.passages, other.passages)
     assert one.exact, "the analysis itself looks at every first and second view"
 
@@ -133,7 +132,7 @@ def test_what_reads_views_reads_the_stored_ones(world, built):
 def test_all_passages_come_back_where_all_are_asked_for(world, built):
     """However few lists a search looks into; but a graph does not lead everywhere."""
     index = ViewIndex.load(built[0])
-    index.effort = dataclasses.replace(index.effort, probes=1, rerank=0)
+    index.search_parameters = dataclasses.replace(index.search_parameters, probes=1, rerank=0)
     top = index.search(world.queries[:3], 700)
     real = np.flatnonzero([len(views) for views in world.views])
     for found, scores in zip(top.passages, top.scores, strict=True):
@@ -202,7 +201,7 @@ def test_the_header_says_how_it_was_built_and_what_it_misses(world, built):
 def test_recall_is_the_share_of_the_true_passages(world, tmp_path):
     world.build(tmp_path / "exact", "exact")
     flat = ViewIndex.load(tmp_path / "exact")
-    best = exact_passages(flat.stored, flat.offsets, flat.views, world.queries, 12)
+    best = exact_passages(flat.stored, flat.offsets, flat.view_counts, world.queries, 12)
     np.testing.assert_array_equal(best, np.argsort(-world.scores(), axis=1)[:, :12])
     found, exact = np.array([[3, 9, 1, 7], [5, -1, -1, -1]]), np.array([[1, 2, 3, 9], [5, 6, -1, -1]])
     assert passage_recall(found, exact, 4) == pytest.approx((3 / 4 + 1 / 2) / 2)
@@ -277,7 +276,7 @@ def test_views_that_are_gone_or_short_are_named(world, built, tmp_path):
     with pytest.raises(InputError, match=r"views\.f16: \d+ bytes, but \d+ views of 32 .* run `index` again"):
         ViewIndex.load(folder)
     file.unlink()
-    with pytest.raises(InputError, match=r"views\.f16: 0 bytes"):
+    with pytest.raises(InputError, match=r"views\.f16: missing; .* run `index` again"):
         ViewIndex.load(folder)
 
 

@@ -76,14 +76,14 @@ def test_a_passage_has_a_view_a_distinct_query_or_one_of_its_own_text(
     encoder = BiEncoder.load(model.path)
     for number, passage in enumerate(PASSAGES):
         distinct = list(dict.fromkeys(QUERIES[passage.id]))
-        assert index.views[number] == max(1, len(distinct))
+        assert index.view_counts[number] == max(1, len(distinct))
         assert index.queries([number]) == {number: tuple(distinct)}
         # Each view is [CLS] of the passage read with that query alone.
         for view, asked in enumerate([[query] for query in distinct] or [[]]):
             batch = make_batch(encoder.layout.passage(passage, asked), encoder.tokenizer.pad_token_id, 1)
             with torch.inference_mode():
                 expected = encoder.encode_passages(batch)[0, 0].numpy()
-            found = index.faiss_index.reconstruct(int(index.offsets[number]) + view)
+            found = index.views_of(number)[view]
             np.testing.assert_allclose(found, expected, atol=2e-3)
 
 

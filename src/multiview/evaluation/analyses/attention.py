@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 import torch
 
-from multiview import names
+from multiview import metric_names
 from multiview.evaluation.analyses.matrices import PairMeans, off_diagonal, table_of
 from multiview.evaluation.analyses.subject import Findings, NotApplicable, Subject
 from multiview.evaluation.analyses.tables import CaptionedTable
@@ -59,25 +59,25 @@ def attention(subject: Subject) -> Findings:
     The views of empty snippets are among them, as in the paper. Table `attention`: row i, column j is D(i, j).
     Metrics `attention_divergence` (the mean over i ≠ j), `_min` and `_max`.
     """
-    numbers = subject.draw(len(subject.index), subject.settings.divergence_passages)
+    passage_rows = subject.sample(len(subject.index), subject.settings.divergence_passages)
     means = PairMeans(views := subject.layout.max_views)
-    for values in _divergences(subject, numbers):
+    for values in _divergences(subject, passage_rows):
         there = np.arange(views)[None] < len(values)
         padded = np.zeros((1, views, views))
         padded[there[:, :, None] & there[:, None, :]] = values.ravel()
         means.add(padded, there)
-    if not (metrics := off_diagonal(names.ATTENTION_DIVERGENCE, means.means())):
+    if not (metrics := off_diagonal(metric_names.ATTENTION_DIVERGENCE, means.means())):
         raise NotApplicable("no sequence has two views")
     return Findings(metrics, {"attention": CaptionedTable(CAPTION, table_of(means.means()))})
 
 
-def _divergences(subject: Subject, numbers: np.ndarray) -> Iterator[np.ndarray]:
+def _divergences(subject: Subject, passage_rows: np.ndarray) -> Iterator[np.ndarray]:
     """D [views, views] of each sequence of two views or more. Alike lengths share a batch: there is little padding."""
     layout, encoder = subject.layout, subject.encoder
     sequences = [
         sequence
-        for _, _, laid, _ in subject.sequences_of(numbers)
-        for sequence in laid
+        for indexed in subject.read_passages(passage_rows)
+        for sequence in indexed.sequences
         if len(sequence.views) > 1
     ]
     sequences.sort(key=lambda sequence: len(sequence.input_ids))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from multiview import names
+from multiview import metric_names, names
 from multiview.config import Analysis
 from multiview.evaluation.analyses.answer_view import answer_view
 from multiview.evaluation.analyses.attention import attention
@@ -51,7 +51,7 @@ def told(metrics: Mapping[str, float], at: Sequence[int]) -> dict[str, float]:
     """
     k = max((k for k in at if k <= SHOWN), default=min(at, default=SHOWN))
     whole = {name: value for name, value in metrics.items() if "/" not in name}
-    others = {names.padding_overlap_at(other) for other in at if other != k}
+    others = {metric_names.padding_overlap_at(other) for other in at if other != k}
     return {name: value for name, value in whole.items() if name not in others}
 
 

@@ -9,19 +9,19 @@ from typing import Any
 import faiss
 import numpy as np
 
-from multiview import names
+from multiview import metric_names
 from multiview.config import Index
 from multiview.errors import InputError
 from multiview.index.approximate.kinds import (
     can_merge,
     default_probes,
     default_sample,
-    factory_of,
-    lists_of,
-    make,
-    train,
+    factory_string,
+    list_count,
+    make_index,
+    train_index,
 )
-from multiview.index.stored_views import ViewBlocks, drawn_rows
+from multiview.index.stored_views import ViewBlocks, sampled_rows
 from multiview.steps.events import Events
 
 
@@ -37,15 +37,15 @@ def build(
     views, dim = sum(shard.rows for shard in shards), shards[0].dim
     if not views:
         raise InputError(f"index.kind={settings.kind}: there are no views to index; take index.kind=exact")
-    factory = factory_of(settings, views, dim)
-    index, gpu = make(settings, factory, dim), _gpu(settings.device)
+    factory = factory_string(settings, views, dim)
+    index, gpu = make_index(settings, factory, dim), _gpu(settings.device)
     sampled = 0
     if not index.is_trained:
         sample = sample_views(shards, settings.sample or default_sample(index), settings.seed)
         sampled = len(sample)
         with _clustering_on(gpu, index):
-            train(index, sample, settings, views)
-    with _threads(1 if settings.one_thread and not lists_of(index) and not can_merge(index) else None):
+            train_index(index, sample, settings, views)
+    with _threads(1 if settings.one_thread and not list_count(index) and not can_merge(index) else None):
         _fill(index, shards, keep, gpu, events)
     return index, description(index, settings, factory, sampled)
 
@@ -53,13 +53,13 @@ def build(
 def description(index: Any, settings: Index, factory: str, sampled: int) -> dict[str, Any]:
     """What an approximate index is and how it is searched, for its header; and that it has not drifted from what
     it was trained on, if it was."""
-    drifted = {names.DRIFT_ADDED: 0.0, names.DRIFT_ERROR: None} if sampled else {}
+    drifted = {metric_names.DRIFT_ADDED: 0.0, metric_names.DRIFT_ERROR: None} if sampled else {}
     return {
         "exact": False,
         "factory": factory,
         "sample": sampled,
         "seed": settings.seed,
-        "lists": lists_of(index),
+        "lists": list_count(index),
         "probes": settings.probes or default_probes(index),
         "ef_search": settings.ef_search,
         "rerank": settings.rerank,
@@ -74,16 +74,16 @@ def sample_views(shards: Sequence[ViewBlocks], number: int, seed: int) -> np.nda
     The same whatever the shards. Blocks that hold none are not read.
     """
     total = sum(shard.rows for shard in shards)
-    rows = drawn_rows(total, number, seed)
+    rows = sampled_rows(total, number, seed)
     sample = np.empty((len(rows), shards[0].dim), np.float32)
     first = 0
     for shard in shards:
         for block in range(shard.blocks):
             start = first + block * shard.rows_per_block
             stop = min(start + shard.rows_per_block, first + shard.rows)
-            here = slice(*np.searchsorted(rows, [start, stop]))
-            if here.start < here.stop:
-                sample[here] = shard.read_block(block)[rows[here] - start]
+            in_block = slice(*np.searchsorted(rows, [start, stop]))
+            if in_block.start < in_block.stop:
+                sample[in_block] = shard.read_block(block)[rows[in_block] - start]
         first += shard.rows
     return sample
 
@@ -95,7 +95,7 @@ def _fill(
     total, done = sum(shard.rows for shard in shards), 0
     # One shard is added as it is: a part of its own would only be merged whole.
     empty = faiss.clone_index(index) if can_merge(index) and (gpu or len(shards) > 1) else None
-    lists = lists_of(index)
+    lists = list_count(index)
     for shard in shards:
         part: Any = index
         if empty is not None:
