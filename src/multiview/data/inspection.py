@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from multiview.config import Config
-from multiview.data import checking, punkt
+from multiview.data import checking
 from multiview.data.corpus import Corpus
 from multiview.data.questions import Question, questions_per_passage, unknown_positives
 from multiview.data.reading import sources
@@ -20,7 +20,7 @@ from multiview.data.reading.formats import FORMATS, QRELS, detect
 from multiview.data.reading.judged import Use, split_of
 from multiview.data.reading.problems import Problems
 from multiview.data.reading.readers import PASSAGE_COLUMNS, QUESTION_COLUMNS, match_columns
-from multiview.data.sentences import iterate_sentence_ends
+from multiview.data.sentences import iterate_sentence_ends, tokenizer
 from multiview.errors import InputError
 
 SETTING: dict[Use, str] = {
@@ -162,7 +162,7 @@ def inspect(config: Config, progress: Callable[[int], None]) -> Inspection:
     inspection, settings = Inspection(), config.questions
     if not (config.corpus.source or settings.source or settings.dev_source):
         raise InputError("nothing is named: give files, folders or URLs, a preset, or settings")
-    punkt.tokenizer(config.corpus.language)  # fails early where its data are missing
+    tokenizer(config.corpus.language)  # fails early where its data are missing
     question_sources: dict[Use, Sequence[str]] = {"train": settings.source, "dev": settings.dev_source}
     for use, source in question_sources.items():
         files = sources.expand_sources(source, use)

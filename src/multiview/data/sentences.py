@@ -3,20 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from multiview.data import punkt
 from multiview.data.passages import shard_files
+from multiview.errors import InputError
+
+if TYPE_CHECKING:
+    from nltk.tokenize.punkt import PunktTokenizer
 
 ENDS = pa.list_(pa.int32())
 """Type of the column `sentence_ends` in shards."""
 
 SentencesOf = Callable[[Sequence[str], Sequence[str]], pa.Array]
 """Function from texts and their content hashes to their sentence ends, an array [texts] of type `ENDS`."""
+
+
+@lru_cache
+def tokenizer(language: str = "english") -> PunktTokenizer:
+    """The tokenizer behind NLTK's `sent_tokenize`, loaded once per language.
+
+    Raises InputError when its data are not installed.
+    """
+    from nltk.tokenize.punkt import PunktTokenizer  # late: NLTK takes seconds to import
+
+    try:
+        return PunktTokenizer(language)
+    except LookupError:
+        raise InputError(
+            f"corpus.language={language}: NLTK's sentence data for it are not installed; run: "
+            f"python -m nltk.downloader punkt_tab (in a checkout: python images/sentence_data.py {language})"
+        ) from None
+    except ValueError as error:
+        raise InputError(f"corpus.language={language}: {error}") from None
 
 
 def sentence_ends(text: str, language: str = "english") -> tuple[int, ...]:
@@ -32,9 +56,9 @@ def sentence_ends(text: str, language: str = "english") -> tuple[int, ...]:
 def iterate_sentence_ends(texts: Iterable[str], language: str = "english") -> Iterator[tuple[int, ...]]:
     """Yields the `sentence_ends` of many texts, with a tokenizer that is loaded once."""
     # `sent_tokenize` calls `tokenize` of this tokenizer, which returns the text at these spans.
-    tokenizer = punkt.tokenizer(language)
+    splitter = tokenizer(language)
     for text in texts:
-        starts = [start for start, _ in tokenizer.span_tokenize(text)]
+        starts = [start for start, _ in splitter.span_tokenize(text)]
         yield (*starts[1:], len(text)) if text else ()
 
 

@@ -10,14 +10,14 @@ from typing import Any
 import pyarrow as pa
 
 from multiview.artifacts.record import load_record
-from multiview.config import Config
-from multiview.data import checking, passages, punkt, questions, shards
+from multiview.config import Config, Questions
+from multiview.data import checking, passages, questions, shards
 from multiview.data.corpus import Corpus
 from multiview.data.questions import Question
 from multiview.data.reading import sources
 from multiview.data.reading.problems import Problems
 from multiview.data.reading.readers import PASSAGE_COLUMNS, UNKNOWN_JUDGED
-from multiview.data.sentences import KnownSentences, SentencesOf, SplitSentences
+from multiview.data.sentences import KnownSentences, SentencesOf, SplitSentences, tokenizer
 from multiview.errors import InputError
 from multiview.steps.context import StepContext
 from multiview.steps.table import STEPS
@@ -34,7 +34,7 @@ def split(context: StepContext) -> None:
     texts do not (but a SQuAD file is parsed whole). Raises InputError that names the file, row or
     setting.
     """
-    punkt.tokenizer(context.settings.corpus.language)  # fails first, where its data are missing
+    tokenizer(context.settings.corpus.language)  # fails first, where its data are missing
     asked = context.settings.questions
     remarks = Problems()
     train = checking.read_questions(asked, asked.source, "train", report_remark=remarks)
@@ -134,7 +134,7 @@ class _Chosen:
     nameless: int  # training questions that name no gold passage
 
 
-def _choose(section: Any, train: list[Question], dev: list[Question], seen: checking.Seen) -> _Chosen:
+def _choose(section: Questions, train: list[Question], dev: list[Question], seen: checking.Seen) -> _Chosen:
     """Returns the questions that are used: those with a gold passage in the corpus, then restricted and sampled.
 
     Dev questions that name no passage at all are kept, because retrieved passages are searched for their answers.

@@ -11,6 +11,7 @@ import torch
 from multiview import metric_names
 from multiview.evaluation.analyses.matrices import PairMeans, off_diagonal, table_of
 from multiview.evaluation.analyses.subject import Findings, NotApplicable, Subject
+from multiview.evaluation.analyses.tables import CaptionedTable
 from multiview.model.batch import make_batch, to_device
 
 SEQUENCES = 8
@@ -49,6 +50,9 @@ def sequence_divergence(
     return np.mean([divergence(view_attention(head, weights)) for head in heads], axis=0)
 
 
+CAPTION = "Mean divergence between each two views of a sequence, over `divergence_passages` random passages."
+
+
 def attention(subject: Subject) -> Findings:
     """Mean divergence between each two views of a sequence, over `divergence_passages` random passages.
 
@@ -64,7 +68,7 @@ def attention(subject: Subject) -> Findings:
         means.add(padded, there)
     if not (metrics := off_diagonal(metric_names.ATTENTION_DIVERGENCE, means.means())):
         raise NotApplicable("no sequence has two views")
-    return Findings(metrics, {"attention": table_of(means.means())})
+    return Findings(metrics, {"attention": CaptionedTable(CAPTION, table_of(means.means()))})
 
 
 def _divergences(subject: Subject, passage_rows: np.ndarray) -> Iterator[np.ndarray]:

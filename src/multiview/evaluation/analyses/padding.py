@@ -9,11 +9,15 @@ import pyarrow as pa
 
 from multiview import metric_names
 from multiview.evaluation.analyses.subject import Findings, NotApplicable, Subject
+from multiview.evaluation.analyses.tables import CaptionedTable
 from multiview.evaluation.metrics import accuracy, first_rank
 from multiview.model.layouts import TokenSequence
 
 POOL = 3
 """Times `depth` that are ranked anew: far enough below the top for what padding views move."""
+
+
+CAPTION = "Rankings of the passages retrieved by all of their views, and by all but padding views."
 
 
 def padding(subject: Subject) -> Findings:
@@ -51,7 +55,7 @@ def padding(subject: Subject) -> Findings:
             if found:
                 metrics[metric_names.of_group(which, accuracy_at_k)] = found[accuracy_at_k]
         rows.append(row)
-    return Findings(metrics, {"padding": pa.Table.from_pylist(rows)})
+    return Findings(metrics, {"padding": CaptionedTable(CAPTION, pa.Table.from_pylist(rows))})
 
 
 def best_scores(

