@@ -95,43 +95,43 @@ def passages_of(table: pa.RecordBatch | pa.Table) -> Iterator[Passage]:
 
 
 class PassageRows:
-    """Passages by number, from 0 in the order of some shards, read from the shards when asked for.
+    """Passages by their rows, counted from 0 over some shards in order, and read from the shards when asked for.
 
-    Nothing but the sizes of the row groups stays in memory. Each call reads the row groups that hold what
-    was asked for, one at a time: ask for many at once. Any number of threads may read.
+    Nothing but the sizes of the row groups stays in memory. Each call reads the row groups that hold the rows asked
+    for, one at a time: ask for many rows at once. Any number of threads may read.
     """
 
     def __init__(self, files: Sequence[Path]) -> None:
-        self._groups: list[tuple[Path, int]] = []  # of each row group: its file, its number there
+        self._groups: list[tuple[Path, int]] = []  # file of each row group, and its number in the file
         sizes: list[int] = []
         for file in files:
             metadata = pq.read_metadata(file)
             self._groups += [(file, group) for group in range(metadata.num_row_groups)]
             sizes += [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
-        self._firsts = np.cumsum([0, *sizes])  # of each row group: its first row over all shards
+        self._firsts = np.cumsum([0, *sizes])  # first row of each row group, over all shards
 
     def __len__(self) -> int:
         return int(self._firsts[-1])
 
     def tables(
-        self, numbers: np.ndarray, columns: Sequence[str] | None = None
+        self, rows: np.ndarray, columns: Sequence[str] | None = None
     ) -> Iterator[tuple[np.ndarray, pa.Table]]:
-        """The passages of these numbers (rising): of each row group its numbers and their rows."""
-        bounds = np.searchsorted(numbers, self._firsts)
+        """The passages of `rows` (rising), row group by row group: the rows that lie in it, and a table of them."""
+        bounds = np.searchsorted(rows, self._firsts)
         for which in np.flatnonzero(np.diff(bounds)):
             file, group = self._groups[which]
-            within = numbers[bounds[which] : bounds[which + 1]]
+            within = rows[bounds[which] : bounds[which + 1]]
             with pq.ParquetFile(file) as parquet:
                 table = parquet.read_row_group(group, columns=list(columns) if columns else None)
             yield within, table.take(pa.array(within - self._firsts[which]))
 
-    def rows(self, numbers: Iterable[int]) -> dict[int, dict[str, Any]]:
-        """Whole rows by number, the user's own columns included."""
-        wanted = np.unique(np.fromiter(numbers, np.int64))
+    def records(self, rows: Iterable[int]) -> dict[int, dict[str, Any]]:
+        """Whole records by row, the user's own columns included."""
+        wanted = np.unique(np.fromiter(rows, np.int64))
         return {
-            number: row
+            row: record
             for found, table in self.tables(wanted)
-            for number, row in zip(found.tolist(), table.to_pylist(), strict=True)
+            for row, record in zip(found.tolist(), table.to_pylist(), strict=True)
         }
 
 
