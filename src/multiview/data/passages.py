@@ -128,7 +128,7 @@ class PassageRows:
                 table = parquet.read_row_group(group, columns=list(columns) if columns else None)
             yield group_rows, table.take(pa.array(group_rows - self._firsts[index]))
 
-    def rows(self, passage_rows: Iterable[int]) -> dict[int, dict[str, Any]]:
+    def records(self, passage_rows: Iterable[int]) -> dict[int, dict[str, Any]]:
         """Returns row to all columns of its passage, the user's further columns included."""
         unique_rows = np.unique(np.fromiter(passage_rows, np.int64))
         return {

@@ -161,7 +161,7 @@ class ViewIndex:
         wanted = list(passage_rows)
         if self._queries is None:
             return dict.fromkeys(wanted, ())
-        return {row: tuple(found["queries"]) for row, found in self._queries.rows(wanted).items()}
+        return {row: tuple(record["queries"]) for row, record in self._queries.records(wanted).items()}
 
     def view_scores(self, query: np.ndarray, row: int) -> np.ndarray:
         """Scores of all views of one passage [views] float32, for showing why it was found."""
