@@ -204,8 +204,8 @@ def test_there_are_commands_and_each_is_run_here_or_elsewhere():
 def test_runs_read_the_files_that_they_name(line, files, monkeypatch):
     """Up to their first step, which reads all files: whole runs are in tests/pipelines."""
 
-    def split(plan, overrides, preset, store, *others, **more):
-        node = plan.nodes["split"]
+    def split(request, store, *others, **more):
+        node = request.plan.node("split")
         run_step(node.step, StepTeller(store, "run", "split", "split"), node.config, {})
 
     monkeypatch.setattr(pipelines, "_run", split)

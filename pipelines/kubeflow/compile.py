@@ -13,6 +13,7 @@ from components.open_run import open_run
 from multiview import names
 from multiview.artifacts.record import Reference, split_address
 from multiview.config import Config
+from multiview.steps.path import StepPath
 from pipelines.kubeflow.pods import Pods
 from pipelines.plans.plan import Node, Output, Plan, Source
 
@@ -75,7 +76,7 @@ class _Builder:
 
     def __init__(self, plan: Plan, run: Any, pods: Pods | None = None):
         self.plan, self.run, self.pods = plan, run, pods
-        self.tasks: dict[str, Any] = {}
+        self.tasks: dict[StepPath, Any] = {}
         self.imported: dict[str, Any] = {}
 
     def add_all(self) -> None:
@@ -91,14 +92,14 @@ class _Builder:
         }
 
         def call(**more: Any) -> Any:
-            task = component(run=self.run, path=node.path, config=node.config, **inputs, **more)
+            task = component(run=self.run, path=str(node.path), config=node.config, **inputs, **more)
             task.set_caching_options(False)
             if self.pods:
                 self.pods.dress(task, node.step.name)
-            return task.set_display_name(node.path)
+            return task.set_display_name(str(node.path))
 
         if node.shards:
-            with dsl.ParallelFor(list(node.shards), name=f"{node.path.replace('/', '-')}-shards") as shard:
+            with dsl.ParallelFor(list(node.shards), name=f"{node.path.dashed}-shards") as shard:
                 self.tasks[node.path] = call(shard=shard)
         else:
             self.tasks[node.path] = call()

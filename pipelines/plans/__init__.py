@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from multiview.config.overrides import Overrides
 from multiview.errors import InputError, nearest
+from pipelines.plans.comparison import comparison
 from pipelines.plans.plan import Plan
 from pipelines.plans.refresh import refresh
-from pipelines.plans.training import comparison, training
+from pipelines.plans.training import training
 
 PIPELINES = {"training": training, "comparison": comparison, "refresh": refresh}
 """The function that makes the plan of each pipeline from a run's overrides."""

@@ -7,8 +7,9 @@ from multiview.artifacts.record import Record
 from multiview.artifacts.store import LocalStore
 from multiview.lineage.trace import Lineage, reference_of, trace
 from multiview.model.systems import resolve
+from multiview.steps.path import StepPath
 from multiview.steps.runs import Run, write_run
-from pipelines.plans.plan import Output, Plan, Source
+from pipelines.plans.plan import Plan, Source
 from tests.corpus import squad_corpus
 from tests.pipelines.inprocess import run_plan
 
@@ -52,14 +53,17 @@ def make(folder: Path) -> World:
         "comparison": {"rows": ("one", "two"), "resamples": 100},
     }
     config, other = resolve(given), resolve(given | {"bm25": {"k1": 0.5}})
-    plan, passages, asked = Plan("bm25"), Output("split", "passages"), Output("split", "dev_questions")
-    plan.add("split", "split", config)
-    questions = Output("split", "train_questions")
-    plan.add("bm25-negatives", "bm25-negatives", config, passages=passages, questions=questions)
-    for row, own in (("one", config), ("two", other)):
-        plan.add(f"{row}/evaluate", "evaluate-bm25", own, passages=passages, questions=asked)
-    rows: list[Source] = [Output(f"{row}/evaluate", "evaluation") for row in ("one", "two")]
-    plan.add("compare", "compare", config, evaluations=rows)
+    plan = Plan("bm25")
+    split = plan.add(StepPath("split"), "split", config)
+    passages, questions = split.output("passages"), split.output("train_questions")
+    path = StepPath("bm25-negatives")
+    plan.add(path, "bm25-negatives", config, passages=passages, questions=questions)
+    evaluations: list[Source] = []
+    for row, settings in (("one", config), ("two", other)):
+        path, dev_questions = StepPath("evaluate", row), split.output("dev_questions")
+        node = plan.add(path, "evaluate-bm25", settings, passages=passages, questions=dev_questions)
+        evaluations.append(node.output())
+    plan.add(StepPath("compare"), "compare", config, evaluations=evaluations)
     store = LocalStore(folder / "store")
     write_run(store, Run(id=RUN, pipeline="bm25", config=given, steps=PATHS))
     return World(store, run_plan(plan, store, RUN))

@@ -25,7 +25,7 @@ def run_plan(plan: Plan, store: Store, run: str = "run") -> Records:
         if isinstance(source, Reference):
             return [source]
         assert isinstance(source, Output)
-        return [outputs[path][source.kind] for path in plan.nodes[source.path].paths()]
+        return [outputs[str(path)][source.kind] for path in plan.nodes[source.path].paths()]
 
     for node in plan.nodes.values():
         inputs: dict[str, Reference | list[Reference]] = {
@@ -34,7 +34,7 @@ def run_plan(plan: Plan, store: Store, run: str = "run") -> Records:
             else references(value)[0]
             for name, value in node.inputs.items()
         }
-        for path, shard in zip(node.paths(), node.shards or ("",), strict=True):
+        for path, shard in zip(map(str, node.paths()), node.shards or ("",), strict=True):
             given = dict(inputs)
             if shard:
                 for name in node.step.by_shard:
@@ -53,7 +53,7 @@ def run_here(plan: Plan, run: Run, store: Store, uri: str, debug: bool = False) 
     write_run(store, run)
     run_plan(plan, store, run.id)
     states = {state.path: state for state in read_states(store, run.id)}
-    return [states[path] for path in plan.paths()]
+    return [states[path] for path in run.steps]
 
 
 def command(monkeypatch, capsys, *words: str, status: int = 0) -> str:

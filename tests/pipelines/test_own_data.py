@@ -7,7 +7,7 @@ import pytest
 
 from multiview.artifacts.store import LocalStore
 from multiview.config.overrides import gather, merge
-from pipelines.plans.training import comparison
+from pipelines.plans.comparison import comparison
 from tests.pipelines.inprocess import run_plan
 from tests.pipelines.world import World
 

@@ -15,6 +15,7 @@ from multiview.artifacts.staging import stage
 from multiview.artifacts.store import LocalStore, Store
 from multiview.config.overrides import Overrides, merge
 from multiview.model.systems import resolve
+from multiview.steps.path import StepPath
 from pipelines.plans.plan import Plan
 from pipelines.plans.refresh import refresh
 from tests.pipelines.inprocess import Records, run_plan
@@ -65,7 +66,7 @@ class World:
     def with_model_of(self, base: Path) -> str:
         config = resolve(merge(self.settings, {"model": {"base": str(base)}}))
         plan = Plan("model")
-        plan.add("initial-model", "initial-model", config)
+        plan.add(StepPath("initial-model"), "initial-model", config)
         record = run_plan(plan, self.store, "model")["initial-model"][names.MODEL]
         return f"{self.store.url}/{record.folder}"
 

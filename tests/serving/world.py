@@ -13,7 +13,7 @@ from multiview.artifacts.record import Record
 from multiview.artifacts.store import LocalStore
 from multiview.data.questions import read_questions
 from multiview.steps.runs import Run, write_run
-from pipelines.plans.training import comparison
+from pipelines.plans.comparison import comparison
 from tests.corpus import squad_corpus
 from tests.pipelines.inprocess import Records, run_plan
 from tests.tiny import tiny_bert
@@ -101,7 +101,8 @@ def make(folder: Path) -> World:
     }
     plan = comparison(settings)
     store = LocalStore(folder / "first")
-    write_run(store, Run(id="run", pipeline="comparison", config=settings, steps=plan.paths()))
+    steps = [str(path) for path in plan.paths()]
+    write_run(store, Run(id="run", pipeline="comparison", config=settings, steps=steps))
     records = run_plan(plan, store)
     asked = read_questions(store.root / records["split"]["dev_questions"].data)
     store.root.rename(folder / "store")

@@ -98,6 +98,11 @@ class StepPath:
         return replace(self, stage="") == replace(other, stage="")
 
 
+def shard_name(number: int) -> str:
+    """Returns the name of a shard, counted from 0: the name of its file without the suffix."""
+    return f"shard-{number:02d}"
+
+
 def last_rounds(paths: Iterable[StepPath]) -> dict[str, StepPath]:
     """The path with the highest round per row, of equal ones the last; rows in the order of `paths`."""
     last: dict[str, StepPath] = {}
