@@ -11,7 +11,9 @@ import json
 import sys
 import threading
 import time
+from collections.abc import Iterable
 from itertools import groupby
+from operator import attrgetter
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -101,20 +103,13 @@ class Screen:
     def __init__(self, progress: Progress):
         self.progress = progress
         self.spinner = Spinner("dots")
-        paths = [StepPath.parse(path) for path in progress.paths]
-        self.rows = [
-            (
-                place,
-                [(step, [*map(str, shards)]) for step, shards in groupby(row, key=lambda path: path.step)],
-            )
-            for place, row in groupby(paths, key=lambda path: path.place)
-        ]
+        self.rows = _rows(progress.paths)
 
     def render(self) -> RenderableType:
         """Returns all rows, and the bar of the whole run."""
         table = Table.grid(padding=(0, 2))
-        for place, steps in self.rows:
-            table.add_row(Text(place, "bold"), Text("   ").join(self._cell(*step) for step in steps))
+        for prefix, steps in self.rows:
+            table.add_row(Text(prefix, "bold"), Text("   ").join(self._cell(*step) for step in steps))
         states = self.progress.states.values()
         ended, total = sum(state.ended is not None for state in states), len(self.progress.paths)
         elapsed = f"{ended}/{total} steps  {_clock(time.time() - self.progress.started)}"
@@ -139,6 +134,17 @@ class Screen:
         note = "  ".join(f"{done:,}/{total:,} {unit}" for done, total, unit in details)
         spinner = self.spinner.render(time.time())
         return Text.assemble(f"{spinner} ", (name, "bold"), f" {note}", style="cyan")
+
+
+def _rows(paths: list[str]) -> list[tuple[str, list[tuple[str, list[str]]]]]:
+    """The system and the round of each row with its steps: per step the name, and the paths of its shards."""
+    rows = groupby(map(StepPath.parse, paths), key=attrgetter("prefix"))
+    return [(prefix, [*map(_step, groupby(row, key=attrgetter("step")))]) for prefix, row in rows]
+
+
+def _step(step: tuple[str, Iterable[StepPath]]) -> tuple[str, list[str]]:
+    name, shards = step
+    return name, [str(path) for path in shards]
 
 
 def _duration(state: StepState) -> str:

@@ -11,6 +11,7 @@ from multiview.artifacts.attempt import Attempt
 from multiview.artifacts.record import Reference
 from multiview.artifacts.store import LocalStore
 from multiview.config import Config
+from multiview.config.overrides import Overrides
 from multiview.errors import InputError
 from multiview.steps.path import StepPath
 from multiview.steps.runs import Run
@@ -66,6 +67,55 @@ def test_training_has_two_rounds_that_start_from_the_pretrained_model():
     assert on.node("camvr/round-2/train").inputs["start"] == Output(
         StepPath.parse("camvr/round-1/train"), "model"
     )
+
+
+SETTINGS: list[Overrides] = [
+    {},
+    {"corpus": {"shards": 3}, "train": {"rounds": 1}, "comparison": {"fusion": ["camvr"]}},
+    {"evaluation": {"each_round": True}},
+    {
+        "model": {"architecture": "dual-cross", "tied": True},
+        "train": {"rounds": 0, "warm_up": {"epochs": 1}},
+        "generation": {"fine_tune": False},
+    },
+]
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+@pytest.mark.parametrize("name", PIPELINES)
+def test_every_path_is_read_back_from_its_text(name, settings):
+    plan = PIPELINES[name](settings)
+    paths = plan.paths()
+    assert len({str(path) for path in paths}) == len(paths) > 5
+    for path in paths:
+        assert StepPath.parse(str(path)) == path
+        assert plan.node(str(path)).path == path.whole
+        assert StepPath.parse(str(path.whole)) in plan.nodes
+
+
+def test_the_builder_of_a_plan_says_the_architecture_of_each_system():
+    systems = {"a": {}, "b": {"model": {"architecture": "mvr"}}}
+    plan = comparison({"comparison": {"systems": systems, "fusion": ["a"]}, "train": {"rounds": 0}})
+    assert plan.architectures == {"a": "camvr", "b": "mvr"}, "bm25 has none, and no fusion"
+    assert training({"model": {"architecture": "dpr", "tied": True}}).architectures == {"dpr": "dpr"}
+    assert set(PIPELINES["refresh"]({}).architectures) >= {"champion", "challenger"}
+
+
+def test_no_architecture_is_guessed_from_the_names_of_inputs():
+    plan = Plan("p")
+    model = plan.add(StepPath("initial-model"), "initial-model", Config()).output()
+    index = Reference(address="/s/index/i", digest="i")
+    split = plan.add(StepPath("split"), "split", Config())
+    path, passages = StepPath("changes", "challenger"), split.output("passages")
+    plan.add(path, "changes", Config(), index=index, model=model, passages=passages)
+    assert plan.architectures == {}
+
+
+def test_an_output_that_a_step_does_not_have_is_refused():
+    split = Plan("p").add(StepPath("split"), "split", Config())
+    assert split.output() == split.output("passages")
+    with pytest.raises(ValueError, match=r"split has outputs .*, not model"):
+        split.output("model")
 
 
 @pytest.mark.parametrize(("rounds", "steps"), [(0, 6), (1, 7), (2, 11)])

@@ -74,7 +74,7 @@ class StepPath:
         return self.system or self.step
 
     @property
-    def place(self) -> str:
+    def prefix(self) -> str:
         """The system and the stage, as in `camvr/round-2`; empty for a step that all systems share."""
         return "/".join(part for part in (self.system, self.stage) if part)
 
