@@ -144,10 +144,9 @@ def compare(
     changes: Overrides = {"comparison": {"rows": list(rows), "baseline": baseline}}
     settings = validate(changes).comparison
     baseline_of(baseline, settings.rows)
-    plan = comparison_of_evaluations(
-        "compare", {name: row.evaluation for name, row in rows.items()}, settings
-    )
-    plan.architectures = {name: row.architecture for name, row in rows.items() if row.architecture}
+    evaluations = {name: row.evaluation for name, row in rows.items()}
+    architectures = {name: row.architecture for name, row in rows.items() if row.architecture}
+    plan = comparison_of_evaluations("compare", evaluations, settings, architectures)
     request = Request(plan, changes, compares=tuple(run.run.id for run in earlier))
     _run(request, open_store(store or earlier[0].store), uri, debug)
 

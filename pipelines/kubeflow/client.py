@@ -136,9 +136,9 @@ def _check_context(name: str) -> None:
         contexts: Any = config.list_kube_config_contexts()[0]
     except config.ConfigException as error:
         raise InputError(f"kube_context: {error}") from error
-    known = [context["name"] for context in contexts]
-    if name not in known:
-        raise InputError(f"the kubeconfig has no context {name!r}{nearest(name, known)}")
+    names = [context["name"] for context in contexts]
+    if name not in names:
+        raise InputError(f"the kubeconfig has no context {name!r}{nearest(name, names)}")
 
 
 def address(connection: Connection) -> str:

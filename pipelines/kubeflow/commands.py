@@ -125,7 +125,7 @@ def list_(debug: Debug = False, *, connection: Profile) -> None:
     from pipelines.kubeflow import recurring_runs
 
     client = kfp_client.connect(connection)
-    entries = [entry for entry in recurring_runs.entries(client, connection) if entry.owner]
+    entries = [entry for entry in recurring_runs.read_entries(client, connection) if entry.owner]
     for entry in sorted(entries, key=lambda entry: entry.name):
         state = "" if entry.enabled else "  (disabled)"
         console.print(

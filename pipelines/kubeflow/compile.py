@@ -28,11 +28,11 @@ ARTIFACT_TYPES = {
     names.CHANGES: dsl.Dataset,
     names.REPORT: dsl.HTML,
 }
-"""Types for the UI's sake; every other kind is a plain Artifact."""
+"""Types that Kubeflow's pages show; every other kind is a plain Artifact."""
 
 
 def pipeline(plan: Plan) -> Any:
-    """The KFP pipeline of a plan, for the local runner. Its parameter `run` is the JSON of `runs.Context`."""
+    """Returns the KFP pipeline of a plan for the local runner. Its parameter `run` is the JSON of a `runs.Context`."""
 
     @dsl.pipeline(name=plan.name)
     def graph(run: str):
@@ -42,7 +42,8 @@ def pipeline(plan: Plan) -> Any:
 
 
 def cluster_pipeline(plan: Plan, config: Config) -> Any:
-    """The same for a cluster: opened by a first step, closed by an exit handler, every step in its pod.
+    """Returns the KFP pipeline of a plan for a cluster: a first step opens the run, an exit handler closes it, and every
+    step has a pod of its own.
 
     Its parameters are the store's address and `described`, the JSON of a `runs.Run`. Raises InputError for
     settings of pods that cannot be had.
@@ -65,7 +66,7 @@ def cluster_pipeline(plan: Plan, config: Config) -> Any:
 
 
 def compile_plan(plan: Plan, target: Path, config: Config | None = None) -> Path:
-    """Write the IR of a plan's pipeline on a cluster as YAML, with the pods' settings in its second document."""
+    """Writes the IR of a plan's pipeline on a cluster as YAML, with the pods' settings in its second document."""
     target.parent.mkdir(parents=True, exist_ok=True)
     compiler.Compiler().compile(cluster_pipeline(plan, config or Config()), str(target))
     return target

@@ -94,7 +94,7 @@ def _digest(schedule: Schedule, prepared: Submission, profile: Profile) -> str:
     return hashlib.sha256(canonical_json(asked).encode()).hexdigest()[:12]
 
 
-def entries(client: Client, profile: Profile) -> list[Entry]:
+def read_entries(client: Client, profile: Profile) -> list[Entry]:
     """Returns all recurring runs of the namespace, ours and others'."""
     with explained(profile):
         namespace = client.get_user_namespace() or None
@@ -115,28 +115,28 @@ def _entry(run: ApiObject) -> Entry:
     )
 
 
-def reconcile(wanted: Mapping[str, Wanted], found: Iterable[Entry], owner: str) -> list[Action]:
-    """Returns the actions that turn the recurring runs `found` into those `wanted`.
+def reconcile(wanted: Mapping[str, Wanted], entries: Iterable[Entry], owner: str) -> list[Action]:
+    """Returns the actions that turn the recurring runs `entries` into those `wanted`.
 
     Raises InputError for a name that a recurring run of someone else's has.
     """
     by_name: dict[str, list[Entry]] = {}
-    for entry in found:
+    for entry in entries:
         by_name.setdefault(entry.name, []).append(entry)
     _check_owner(wanted, by_name, owner)
     actions = []
     for name, want in wanted.items():
-        known = by_name.get(name, [])
-        good = [e.id for e in known if e.digest == want.digest and e.enabled == want.schedule.enabled][:1]
-        surplus = tuple(entry.id for entry in known if entry.id not in good)
+        current = by_name.get(name, [])
+        good = [e.id for e in current if e.digest == want.digest and e.enabled == want.schedule.enabled][:1]
+        surplus = tuple(entry.id for entry in current if entry.id not in good)
         if good:
             actions.append(Action("keep", name, surplus))
         else:
-            actions.append(Action("replace" if known else "create", name, surplus))
-    for name, known in by_name.items():
-        ours = tuple(entry.id for entry in known if entry.owner == owner)
-        if name not in wanted and ours:
-            actions.append(Action("delete", name, ours))
+            actions.append(Action("replace" if current else "create", name, surplus))
+    for name, current in by_name.items():
+        dropped = tuple(entry.id for entry in current if entry.owner == owner)
+        if name not in wanted and dropped:
+            actions.append(Action("delete", name, dropped))
     return actions
 
 
@@ -160,7 +160,7 @@ def apply(
     client: Client, profile: Profile, owner: str, wanted: Mapping[str, Wanted], dry_run: bool
 ) -> Iterator[str]:
     """Reconciles; yields a line per schedule. Raises InputError for what Kubeflow refuses."""
-    for action in reconcile(wanted, entries(client, profile), owner):
+    for action in reconcile(wanted, read_entries(client, profile), owner):
         word = action.kind if dry_run and action.kind != "keep" else DONE[action.kind]
         doubles = (
             f", and {len(action.deleted)} double deleted" if action.kind == "keep" and action.deleted else ""
@@ -178,17 +178,17 @@ def apply(
 
 def delete(client: Client, profile: Profile, name: str) -> None:
     """Deletes all of a schedule's recurring runs. Raises InputError for a schedule that is not there or not ours."""
-    known = entries(client, profile)
-    ours = [entry for entry in known if entry.owner and entry.name == name]
-    if not ours:
-        if any(entry.name == name for entry in known):
+    entries = read_entries(client, profile)
+    scheduled = [entry for entry in entries if entry.owner and entry.name == name]
+    if not scheduled:
+        if any(entry.name == name for entry in entries):
             raise InputError(
                 f"recurring run {name} is of no file of schedules: delete it in Kubeflow's pages"
             )
-        names = sorted({entry.name for entry in known if entry.owner})
+        names = sorted({entry.name for entry in entries if entry.owner})
         raise InputError(f"there is no schedule {name!r}{nearest(name, names)}")
     with explained(profile):
-        for entry in ours:
+        for entry in scheduled:
             _delete(client, entry.id)
 
 

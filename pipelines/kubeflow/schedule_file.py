@@ -48,9 +48,9 @@ def check_cron(cron: str) -> str:
 
 def _check_part(part: str, name: str, least: int, greatest: int, words: list[str]) -> None:
     """Raises ValueError for a part of a field that is not *, ?, N or N-M, each perhaps with /STEP."""
-    known = {word: str(least + i) for i, word in enumerate(words)}
-    spelt = re.sub(r"[A-Z]+", lambda word: known.get(word[0], word[0]), part.upper())
-    match = re.fullmatch(r"(?:[*?]|(\d+)(?:-(\d+))?)(?:/([1-9]\d*))?", spelt)
+    numbers = {word: str(value) for value, word in enumerate(words, least)}
+    numeric = re.sub(r"[A-Z]+", lambda word: numbers.get(word[0], word[0]), part.upper())
+    match = re.fullmatch(r"(?:[*?]|(\d+)(?:-(\d+))?)(?:/([1-9]\d*))?", numeric)
     ends = [int(end) for end in match.groups()[:2] if end] if match else []
     if not match or any(not least <= end <= greatest for end in ends) or ends != sorted(ends):
         raise ValueError(f"{part!r} is no {name}: from {least} to {greatest}, with * , - and /")

@@ -69,20 +69,20 @@ def find_experiment(client: Client, connection: Connection) -> ApiObject:
 
     name, namespace = connection.experiment, client.get_user_namespace() or None
 
-    def known() -> ApiObject | None:
+    def look_up() -> ApiObject | None:
         experiments = list_all(
             client.list_experiments, "experiments", namespace=namespace, filter=display_name_filter(name)
         )
         return experiments[0] if experiments else None
 
-    if experiment := known():
+    if experiment := look_up():
         return experiment
     try:
         return client._experiment_api.experiment_service_create_experiment(
             experiment=V2beta1Experiment(display_name=name, namespace=namespace)
         )
     except ApiException as error:
-        if error.status == 409 and (experiment := known()):
+        if error.status == 409 and (experiment := look_up()):
             return experiment
         raise
 
@@ -91,10 +91,10 @@ def upload(client: Client, package: Package) -> tuple[str, str]:
     """Returns the ids of a package's pipeline and version, uploaded unless they are known already."""
     pipeline = _pipeline(client, package.pipeline)
 
-    def known() -> str | None:
+    def look_up() -> str | None:
         return _known_version(client, pipeline, package.version)
 
-    return pipeline, known() or _new_version(client, pipeline, package) or known() or ""
+    return pipeline, look_up() or _new_version(client, pipeline, package) or look_up() or ""
 
 
 def _known_pipeline(client: Client, name: str) -> str | None:

@@ -46,9 +46,14 @@ def comparison(overrides: Overrides) -> Plan:
     return plan
 
 
-def comparison_of_evaluations(name: str, evaluations: Mapping[str, Reference], settings: Comparison) -> Plan:
+def comparison_of_evaluations(
+    name: str,
+    evaluations: Mapping[str, Reference],
+    settings: Comparison,
+    architectures: Mapping[str, str] | None = None,
+) -> Plan:
     """The plan `name`: the comparison of evaluations that exist, by the names of their rows, and its report."""
-    plan = Plan(name)
+    plan = Plan(name, architectures=dict(architectures or {}))
     config = resolve({}).model_copy(update={"comparison": settings})
     add_comparison(plan, config, list(evaluations.values()))
     return plan

@@ -98,13 +98,13 @@ class Plan:
 
         Raises InputError for a source that does not exist.
         """
-        known: dict[tuple[str, str], object] = {}
-        reading = [node for node in self.nodes.values() if node.step.sources or node.step.standing]
-        for node in reading:
-            if (node.step.name, node.config) not in known:
+        fingerprints: dict[tuple[str, str], object] = {}  # once for all steps of one name and config
+        readers = [node for node in self.nodes.values() if node.step.sources or node.step.standing]
+        for node in readers:
+            if (node.step.name, node.config) not in fingerprints:
                 settings = node.step.parse(node.config)
-                known[node.step.name, node.config] = node.step.fingerprint(settings, store)
-        return {node.path: known[node.step.name, node.config] for node in reading}
+                fingerprints[node.step.name, node.config] = node.step.fingerprint(settings, store)
+        return {node.path: fingerprints[node.step.name, node.config] for node in readers}
 
     def node(self, text: str) -> Node:
         """Returns the step of a path as text; for a shard's path the step with this shard alone.

@@ -85,14 +85,14 @@ def _architectures(config: Config) -> dict[str, str]:
 
 def _check_gate(config: Config) -> None:
     """Raises InputError for a metric of the gate that these settings do not measure."""
-    at, depth = config.evaluation.at, config.evaluation.depth
-    known = measured(at, depth)
+    ranks, depth = config.evaluation.at, config.evaluation.depth
+    metrics = measured(ranks, depth)
     for setting in ("drops", "least"):
-        for name in getattr(config.gate, setting):
-            if name not in known:
+        for metric in getattr(config.gate, setting):
+            if metric not in metrics:
                 raise InputError(
-                    f"gate.{setting}: {name} is not measured: with evaluation.at={list(at)} and "
-                    f"evaluation.depth={depth} there are {', '.join(known)}"
+                    f"gate.{setting}: {metric} is not measured: with evaluation.at={list(ranks)} and "
+                    f"evaluation.depth={depth} there are {', '.join(metrics)}"
                 )
 
 

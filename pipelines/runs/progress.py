@@ -76,9 +76,9 @@ class Progress:
         for state in read_states(self.store, self.run, but=ended):
             if state.path not in self.paths or (state.ended or state.started) < self.started:
                 continue  # an earlier driver wrote it
-            known = self.states.get(state.path)
+            before = self.states.get(state.path)
             self.states[state.path] = state
-            if known is None or known.status != state.status:
+            if before is None or before.status != state.status:
                 self._print(state)
             if state.status == "running" and (data := self.store.read(progress_path(state.attempt))):
                 progress = json.loads(data)

@@ -5,7 +5,7 @@ The inputs are found in MLflow and their bytes are verified; the plan is cut at 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Set
 from dataclasses import dataclass, replace
 
 from multiview.artifacts.record import Reference, load_record
@@ -104,15 +104,15 @@ def _check_changes(plan: Plan, before: Plan, chosen: Set[StepPath], changes: Ove
             ]
             instead = f"; rerun {readers[0]} --downstream instead" if readers else ""
             raise InputError(f"{leaf} is not read by {', '.join(sorted(map(str, chosen)))}{instead}")
-    if path := _first_difference(plan.nodes, before.nodes):
+    if path := _first_difference(plan, before):
         raise InputError(f"the changed settings change the pipeline's shape at {path}: run it whole")
 
 
-def _first_difference(nodes: Mapping[StepPath, Node], others: Mapping[StepPath, Node]) -> StepPath | None:
-    """The first step that has other shards or inputs in another plan, or is not in it."""
-    for path, node in nodes.items():
-        other = others.get(path)
-        if other is None or (other.shards, other.inputs) != (node.shards, node.inputs):
+def _first_difference(plan: Plan, before: Plan) -> StepPath | None:
+    """The first step that had other shards or inputs before, or is new."""
+    for path, node in plan.nodes.items():
+        old = before.nodes.get(path)
+        if old is None or (old.shards, old.inputs) != (node.shards, node.inputs):
             return path
     return None
 
