@@ -17,6 +17,7 @@ from pipelines.kubeflow.connection import PROFILES, Connection
 
 if TYPE_CHECKING:
     from kfp import client as kfp_client
+    from kfp_server_api import ApiException
 
 ApiObject: TypeAlias = Any
 """An object of KFP's API, whose generated classes do not declare the types of their attributes."""
@@ -166,7 +167,7 @@ def explained(connection: Connection) -> Iterator[None]:
         raise Away(f"{where} does not answer: {' '.join(str(reason).split())}") from error
 
 
-def _answer(error: Any, connection: Connection) -> str:
+def _answer(error: ApiException, connection: Connection) -> str:
     """What a refusal means, in words."""
     reason = reason_of(error)
     if error.status == 401:
@@ -178,13 +179,13 @@ def _answer(error: Any, connection: Connection) -> str:
     return f"answers {error.status}: {reason}"
 
 
-def reason_of(error: Any) -> str:
+def reason_of(error: ApiException) -> str:
     """Returns the server's own words for a refusal, in one line."""
     body = error.body or ""
     with contextlib.suppress(ValueError, AttributeError):
         content = json.loads(body)
         body = content.get("message") or content.get("error_message") or content.get("error") or body
-    return " ".join(str(body).split())[:300] or error.reason
+    return " ".join(str(body).split())[:300] or error.reason or ""
 
 
 def list_all(list_page: Callable[..., ApiObject], attribute: str, **query: Any) -> list[ApiObject]:

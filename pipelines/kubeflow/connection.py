@@ -17,7 +17,7 @@ from pydantic_core import PydanticCustomError
 from multiview.config import Section
 from multiview.config.documents import checked, read_document
 from multiview.config.kubeflow import Address
-from multiview.config.overrides import PLACES
+from multiview.config.overrides import PLACES, Overrides
 from multiview.errors import InputError, nearest
 
 PROFILES = "~/.config/multiview/kubeflow.yaml"
@@ -81,7 +81,7 @@ class Profile(Connection):
 
     store: str | None = None
     """Store of the runs, unless --store or MULTIVIEW_STORE names one."""
-    settings: dict[str, Any] = {}
+    settings: Overrides = {}
     """Settings of kubeflow and notify, under those of preset and --set."""
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, Field, field_validator
 
 from multiview.config import Section
 from multiview.config.documents import read_document
+from multiview.config.overrides import Overrides
 
 MONTHS = ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"]
 DAYS = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"]
@@ -73,7 +74,7 @@ class Schedule(Section):
     """The pipeline that it runs."""
     preset: str | None = None
     """A preset's name, or a YAML file."""
-    settings: dict[str, Any] = {}
+    settings: Overrides = {}
     """Settings by section, over those of the preset."""
     cron: Annotated[str, AfterValidator(check_cron)]
     """When: second, minute, hour, day of month, month, day of week."""

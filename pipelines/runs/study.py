@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field, field_validator
 
@@ -23,7 +23,7 @@ class Study(Section):
     """What it is about, in a line."""
     pipeline: str = "training"
     """The pipeline that its rows run."""
-    runs: dict[RowName, dict[str, Any]]
+    runs: dict[RowName, Overrides]
     """The settings that each row changes, by the row's name."""
     seeds: tuple[int, ...] = ()
     """Seeds with each of which every row runs; none: every row runs once, with the seed that is set."""
