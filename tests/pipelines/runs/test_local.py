@@ -13,7 +13,7 @@ from multiview.artifacts.record import load_record
 from multiview.artifacts.store import LocalStore, open_store
 from multiview.cli.lookup import Lookup
 from multiview.lineage.trace import flaws, trace
-from pipelines.runs.rerun import cut, verify
+from pipelines.runs.rerun import cut
 from tests.fixtures.documented import words
 from tests.fixtures.project import ROOT, World
 
@@ -133,15 +133,16 @@ def test_every_step_can_be_rerun_from_mlflow(world, trained):
     earlier, states = tracking.find_run(world.tracking, trained), world.states(trained)
     for path in {*PATHS, *(path.rpartition("/shard-")[0] for path in PATHS if "shard" in path)}:
         part = cut(earlier, path, {}, downstream=False)
-        assert part.plan.paths() == [p for p in PATHS if p == path or p.startswith(f"{path}/")]
+        steps = [str(step) for step in part.request.plan.paths()]
+        assert steps == [p for p in PATHS if p == path or p.startswith(f"{path}/")]
         expected = {
             reference.address
-            for step in part.plan.paths()
+            for step in steps
             for references in states[step].inputs.values()
             for reference in references
         }
-        assert {reference.address for _, reference in part.imported} == expected
-        verify(part)
+        assert {read.reference.address for read in part.imported} == expected
+        part.verify()
 
 
 def test_a_dry_rerun_says_what_it_would_do_and_does_nothing(world, trained):
@@ -182,7 +183,7 @@ def test_a_rerun_does_that_step_and_what_follows_with_verified_inputs(documented
         file.write_bytes(data)
     # A rerun of a rerun: its own steps first, the others from the run that it came from.
     part = cut(tracking.find_run(world.tracking, rerun), "camvr/round-2/evaluate", {}, downstream=False)
-    read = {where.split()[1]: reference for where, reference in part.imported}
+    read = {artifact.reader.split()[1]: artifact.reference for artifact in part.imported}
     assert read["index"] == states["camvr/round-2/index"].outputs["index"]
     assert read["model"] == earlier["camvr/round-2/train"].outputs["model"]
 
