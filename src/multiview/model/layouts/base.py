@@ -69,7 +69,20 @@ def numbered_views(sequences: Sequence[TokenSequence], rows: int) -> list[tuple[
 
 
 class Layout(ABC):
-    """One architecture over one tokenizer. Subclasses say where tokens and views stand."""
+    """One architecture over one tokenizer. Subclasses say where tokens and views are.
+
+    >>> from multiview.data.passages import Passage
+    >>> from multiview.model.layouts import layout
+    >>> camvr = layout(Model(architecture="camvr", views=3), tokenizer)
+    >>> passage = Passage("p0", "Tower", "It was built by the king. He died.", sentence_ends=(26, 34))
+    >>> (sequence,) = camvr.passage(passage)
+    >>> tokenizer.decode(sequence.input_ids)
+    '[VIE1] tower [VIE2] it was built by the king. [VIE3] he died. [SEP]'
+    >>> [view.span for view in sequence.views]
+    [None, (0, 26), (26, 34)]
+    >>> tokenizer.decode(camvr.question("Who built it?").input_ids)
+    '[VIE] who built it? [SEP]'
+    """
 
     name: ClassVar[str]
     """The value of `model.architecture`."""

@@ -19,6 +19,12 @@ class Camvr(Layout):
     `[CLS] question [SEP]` (ours). Measured on an untrained base for mean pooling (all-MiniLM-L6-v2, 2,067 SQuAD dev
     passages, 600 dev questions, gold passage's top-1/5/20, standard error of top-1 about 2): 73.0/89.3/95.8, with the
     random viewer tokens left between the snippets 67.2/87.5/95.2, one vector for all tokens 62.2/86.8/96.3.
+
+    >>> (sequence,) = Camvr(Model(views=2), tokenizer).passage(passage)
+    >>> tokenizer.decode(sequence.input_ids)
+    '[VIE1] tower it was built by the king. [VIE2] he died. [SEP]'
+    >>> [view.span for view in sequence.views]
+    [(0, 26), (26, 34)]
     """
 
     name = "camvr"

@@ -14,6 +14,12 @@ class DualCross(Layout):
 
     Dual Cross Encoder 3.4-3.6: in training the query is the question, for negatives too; in the index there
     is a view a generated query. A passage without queries is `[CLS] title text [SEP]` (ours).
+
+    >>> from multiview.config import Model
+    >>> for sequence in DualCross(Model(), tokenizer).passage(passage, ["Who built it?", "Who died?"]):
+    ...     print(tokenizer.decode(sequence.input_ids))
+    [CLS] who built it? [SEP] tower it was built by the king. he died. [SEP]
+    [CLS] who died? [SEP] tower it was built by the king. he died. [SEP]
     """
 
     name = "dual-cross"

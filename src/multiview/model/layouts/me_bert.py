@@ -15,6 +15,10 @@ class MeBert(Layout):
     """`[CLS] title [SEP] text [SEP]`; the views are its first `model.views` tokens, fewer where it is shorter.
 
     A baseline of MVR (Tables 2, 4, 6).
+
+    >>> (sequence,) = MeBert(Model(views=2), tokenizer).passage(passage)
+    >>> [view.runs for view in sequence.views]
+    [((0, 1),), ((1, 2),)]
     """
 
     name = "me-bert"

@@ -45,7 +45,14 @@ class Parts(Layout):
 
 
 class Sentence(Parts):
-    """A part is a sentence."""
+    """A part is a sentence.
+
+    >>> from multiview.config import Model
+    >>> for sequence in Sentence(Model(), tokenizer).passage(passage):
+    ...     print(tokenizer.decode(sequence.input_ids))
+    [CLS] tower [SEP] it was built by the king. [SEP]
+    [CLS] tower [SEP] he died. [SEP]
+    """
 
     name = "sentence"
 
@@ -55,7 +62,15 @@ class Sentence(Parts):
 
 class EqualSplits(Parts):
     """The parts are `model.views` runs of words that differ by one word at most, the longer ones first;
-    a text of fewer words has a part a word."""
+    a text of fewer words has a part per word.
+
+    >>> from multiview.config import Model
+    >>> for sequence in EqualSplits(Model(views=3), tokenizer).passage(passage):
+    ...     print(tokenizer.decode(sequence.input_ids))
+    [CLS] tower [SEP] it was built [SEP]
+    [CLS] tower [SEP] by the king. [SEP]
+    [CLS] tower [SEP] he died. [SEP]
+    """
 
     name = "equal-splits"
 
