@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from typing import Any
 
 import fsspec
-from fsspec import AbstractFileSystem
 from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
@@ -55,7 +54,7 @@ def expand_source(source: str, use: Use) -> list[str]:
     return files
 
 
-def _files(fs: AbstractFileSystem, path: str, named: str, use: Use) -> list[str] | None:
+def _files(fs: Any, path: str, named: str, use: Use) -> list[str] | None:
     """Returns the files that a source without variables names; None where nothing has that name."""
     # A file name may hold a bracket.
     if not (is_web(named) and path.endswith("/")) and fs.isfile(path):
@@ -133,7 +132,7 @@ def passage_files(sources: Iterable[str], form: str) -> list[str]:
     return files
 
 
-def _folder_files(fs: AbstractFileSystem, folder: str, use: Use) -> list[str]:
+def _folder_files(fs: Any, folder: str, use: Use) -> list[str]:
     """Returns a folder's files for the use if it is a collection, otherwise its files of a known format."""
     names = [str(name) for name in fs.ls(folder, detail=False)]
     files = sorted(name for name in names if format_by_suffix(name) and fs.isfile(name))
