@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Mvr(Layout):
-    """`[VIE1]…[VIEn] title [SEP] text [SEP]`; every viewer token stands at position 0, the text counts on from 1 (MVR 3.2)."""
+    """`[VIE1]…[VIEn] title [SEP] text [SEP]`; all viewer tokens have position 0, the text starts at 1 (MVR 3.2)."""
 
     name = "mvr"
     defaults = {"train": {"positive": "max", "local_weight": 0.01, "temperature": {"schedule": "annealed"}}}
