@@ -47,8 +47,9 @@ class PairedFigure(Figure):
     questions: int
     """Number of questions that the metric judges."""
     low: float | None
+    """Lower end of the interval of `value`; none with fewer than two questions."""
     high: float | None
-    """Upper end of the interval of `value`, as `low` is the lower end; both none with fewer than two questions."""
+    """Upper end of the interval of `value`; none with fewer than two questions."""
 
 
 def paired_figures(
