@@ -1,8 +1,8 @@
-"""Passages and questions to vectors, so that a vector depends on its own text and nothing else.
+"""Encoding of passages and questions, in which a vector depends on its text alone and not on other texts.
 
-A batch's shape changes the last bits of what comes out of it; its neighbours do not. So sequences are
-sorted into buckets of one padded length and one number of rows each, and the last batch of a bucket is
-filled up. Memory is bounded by the batches that are open, not by the corpus.
+The shape of a batch changes the last bits of its vectors; the other rows of the batch do not. So sequences are sorted
+into buckets with one padded length and one number of rows each, and the last batch of a bucket is filled with copies.
+Memory is bounded by the open batches, not by the corpus.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ Tag = TypeVar("Tag")
 
 
 class Buckets(Generic[Tag]):
-    """Sequences waiting for their batch, by padded length; a tag says what each vector is for."""
+    """Sequences that wait for their batch, by padded length; the tag of a sequence says what its vectors are for."""
 
     def __init__(self, settings: Encode, limit: int) -> None:
         self._settings = settings
@@ -38,18 +38,18 @@ class Buckets(Generic[Tag]):
         self._open: dict[int, list[tuple[TokenSequence, Tag]]] = {}
 
     def length(self, tokens: int) -> int:
-        """The padded length of a sequence: the next multiple of the bucket, but never over the model's limit."""
+        """The padded length of a sequence: the next multiple of `encode.bucket`, but never above the model's limit."""
         bucket = self._settings.bucket
         return min(-(-tokens // bucket) * bucket, self._limit)
 
     def rows(self, length: int) -> int:
-        """Rows of every batch of this padded length: as the token budget allows, a multiple of 8."""
+        """Rows of every batch of this padded length: as many as the token budget allows, a multiple of 8, at least 8."""
         return max(8, self._settings.batch_tokens // length // 8 * 8)
 
     def batches(
         self, sequences: Iterable[tuple[TokenSequence, Tag]]
     ) -> Iterator[tuple[int, list[tuple[TokenSequence, Tag]]]]:
-        """Padded length and members of each batch, as soon as it is full; what is left over at the end."""
+        """Padded length and members of each batch, as soon as it is full; at the end, the batches that are not full."""
         for sequence, tag in sequences:
             length = self.length(len(sequence.input_ids))
             waiting = self._open.setdefault(length, [])
@@ -62,9 +62,9 @@ class Buckets(Generic[Tag]):
 
 
 class Encoder:
-    """A loaded model on its device, encoding in the arithmetic of `encode.compute`.
+    """A loaded model on its device, which encodes in the arithmetic of `encode.compute`.
 
-    With `questions_only`, an encoder of passages that is not the questions' own is not loaded.
+    With `questions_only`, a separate encoder of passages is not loaded.
     """
 
     def __init__(self, model: Path, settings: Encode, questions_only: bool = False) -> None:
@@ -83,7 +83,7 @@ class Encoder:
     def passages(
         self, sequences: Iterable[tuple[TokenSequence, Tag]]
     ) -> Iterator[tuple[TokenSequence, Tag, np.ndarray]]:
-        """Each sequence with its view vectors, float32 [its views, D], batch by batch: in another order."""
+        """Each sequence with its tag and the vectors of its views, float32 [views, D]; in the order of the batches."""
         buckets: Buckets[Tag] = Buckets(self.settings, self.layout.settings.passage_length)
         for length, members in buckets.batches(sequences):
             batch = self._batch(buckets, length, members, self.layout.max_views)
@@ -92,7 +92,7 @@ class Encoder:
                 yield sequence, tag, rows[: len(sequence.views)]
 
     def questions(self, questions: Sequence[str]) -> Iterator[tuple[int, np.ndarray]]:
-        """Each question's number and vector, float32 [D], times the model's scale: in another order."""
+        """Position and vector of each question, float32 [D], times the model's scale; in the order of the batches."""
         buckets: Buckets[int] = Buckets(self.settings, self.layout.settings.question_length)
         sequences = ((self.layout.question(question), i) for i, question in enumerate(questions))
         for length, members in buckets.batches(sequences):
@@ -102,7 +102,7 @@ class Encoder:
     def question_vectors(
         self, questions: Sequence[str], report_done: Callable[[int], None] = lambda done: None
     ) -> np.ndarray:
-        """Vectors of `questions`, float32 [questions, D], times the model's scale, in their order."""
+        """Vectors of `questions`, float32 [questions, D], times the model's scale, in the order of the questions."""
         vectors = np.empty((len(questions), self.dim), dtype=np.float32)
         for done, (i, vector) in enumerate(self.questions(questions), 1):
             vectors[i] = vector
@@ -125,18 +125,18 @@ class Encoder:
 
 
 class Placement(NamedTuple):
-    """Where the vectors of a sequence belong in the embeddings."""
+    """The position of the vectors of a sequence in the embeddings."""
 
     passage: str
     """Id of the passage."""
     row: int
     """Row of the sequence's first kept view."""
     kept: list[int]
-    """Which views of the sequence are kept."""
+    """Positions of the kept views in the sequence."""
 
 
 class Placer:
-    """Gives the views of passages their rows in the embeddings, in order; padding views only where they are wanted."""
+    """Assigns rows of the embeddings to the views of passages, in order; to padding views only with `padding`."""
 
     def __init__(self, writer: EmbeddingsWriter, padding: bool) -> None:
         self.writer = writer
@@ -157,16 +157,16 @@ class Placer:
 
 
 def encode(context: StepContext) -> None:
-    """Step: the views of one shard (`passages`) by `model`, as `embeddings`.
+    """Step: encode the views of one shard (`passages`) with `model`, as `embeddings`.
 
-    With the input `queries`, the shard's generated queries, each passage is read with each of its queries; without,
-    a layout that reads queries reads the passage alone. See `embeddings` for the files. Raises InputError for a vector
+    With the input `queries`, the shard's generated queries, each passage is read with each of its queries; without
+    it, a layout that reads queries reads the passage alone. See `multiview.encoding.embeddings` for the files. Raises InputError for a vector
     that float16 cannot hold.
     """
     started = time.monotonic()
     settings, model = context.settings.encode, context.input("model")
     passages, queries = context.input("passages").path, context.optional_input("queries")
-    # A shard is empty where nothing of a corpus changed: the model need not be loaded then.
+    # A shard is empty where no passage of a corpus changed: the model need not be loaded then.
     encoder = Encoder(model.path, settings) if count_passages(passages) else None
     dim = encoder.dim if encoder else width(model.path)
     with EmbeddingsWriter(context.output("embeddings"), dim, model.digest, queries is not None) as writer:
@@ -182,7 +182,7 @@ def encode(context: StepContext) -> None:
 def _encode_shard(
     encoder: Encoder, shard: Path, queries: Path | None, placer: Placer, events: Events
 ) -> None:
-    """Place the passages of `shard`, read with the queries of the folder `queries` if there is one; write their views."""
+    """Writes the views of the passages of `shard`, read with the queries of the folder `queries` where there is one."""
     passages = read_passages(shard)
     read_with = with_queries(passages, queries) if queries else zip(passages, repeat(()))
     sequences = (
@@ -197,7 +197,7 @@ def _encode_shard(
 
 
 def encode_questions(model: Path, questions: Sequence[str], settings: Encode, events: Events) -> np.ndarray:
-    """Vectors of `questions`, float32 [questions, dim], times the model's scale, in their order."""
+    """Vectors of `questions`, float32 [questions, dim], times the model's scale, in the order of the questions."""
     encoder = Encoder(model, settings, questions_only=True)
     return encoder.question_vectors(
         questions, lambda done: events.progress(done, len(questions), "questions")
@@ -205,7 +205,7 @@ def encode_questions(model: Path, questions: Sequence[str], settings: Encode, ev
 
 
 def weights_type(settings: Encode) -> torch.dtype:
-    """The type of a model's weights under `encode.compute`."""
+    """The data type of a model's weights under `encode.compute`."""
     return torch.bfloat16 if settings.compute == "bfloat16" else torch.float32
 
 

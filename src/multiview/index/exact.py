@@ -34,7 +34,7 @@ class TopPassages:
     winning_views: np.ndarray
     """[q, k] int32: which of a passage's views has its score, from 0, the first of those that tie; -1 for padding."""
     exact: bool = True
-    """Whether no other passage scores better, which an approximate index (`multiview.index.approximate`) cannot say."""
+    """Whether no other passage scores better; not known for an approximate index (`multiview.index.approximate`)."""
 
     @classmethod
     def empty(cls, questions: int, k: int, exact: bool = True) -> TopPassages:
@@ -72,8 +72,8 @@ def top_passages(
 
     A question is settled when k distinct passages have been seen and the last view fetched scores strictly below
     the k-th of them (every view that could change the answer has then been seen), or when there are no more views.
-    The other questions are asked again, whole, for twice as many views: the scores of two calls are never compared,
-    because a matrix product rounds differently for another batch.
+    The other questions are searched again from the start, for twice as many views: scores of two calls are never
+    compared, because a matrix product rounds differently for another batch.
     """
     if k < 1:
         raise ValueError(f"k must be 1 or more, not {k}")
