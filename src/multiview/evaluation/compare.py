@@ -187,6 +187,6 @@ def _json_ready(figures: Mapping[str, Mapping[str, Figure]]) -> dict[str, dict[s
 
 
 def _questions(folder: Path) -> tuple[str, tuple[str, ...]]:
-    """What must be the same for all systems: a digest of the gold passages, and the ids of all questions."""
+    """A digest of the gold passages and the ids of all questions, which must be the same for all systems."""
     qids = pq.read_table(folder / QUESTIONS_FILE, columns=["qid"]).column("qid").to_pylist()
     return file_sha256(folder / QRELS_FILE), tuple(qids)

@@ -63,7 +63,7 @@ def evaluate_fusion(context: StepContext) -> None:
 
 
 def _as_top_passages(rankings: Mapping[str, Ranking], depth: int) -> tuple[pa.Array, TopPassages]:
-    """The rankings as `TopPassages`, whose rows refer to a list of the ids that occur in them; returns both."""
+    """Returns the ids that occur in the rankings, and the rankings as `TopPassages` with rows of these ids."""
     ids = sorted({name for ranking in rankings.values() for name, _ in ranking})
     row_of = {name: row for row, name in enumerate(ids)}
     top = TopPassages.empty(len(rankings), depth)

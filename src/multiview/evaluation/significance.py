@@ -17,7 +17,7 @@ CONFIDENCE = 0.95
 """Confidence level of the bootstrap's intervals."""
 
 FEW = 10
-"""Where two systems differ on at most this many questions, all signs are tried instead of random ones."""
+"""Largest number of differing questions for which all signs are tried instead of random ones."""
 
 PAIRS_AT_ONCE = 1 << 20
 """Most (resample, question) pairs held in memory at once: some 30 MB."""

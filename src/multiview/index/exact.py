@@ -49,9 +49,9 @@ class TopPassages:
 
     def hits(self, question: int) -> list[tuple[int, float, int]]:
         """(passage row, score, winning view) of one question's passages, best first, without padding."""
-        found = self.passages[question] >= 0
+        real = self.passages[question] >= 0
         columns = (self.passages, self.scores, self.winning_views)
-        return list(zip(*(column[question][found].tolist() for column in columns), strict=True))
+        return list(zip(*(column[question][real].tolist() for column in columns), strict=True))
 
 
 def top_passages(
@@ -98,10 +98,10 @@ def top_passages(
                 if not all_seen and (len(passages) < k or view_scores[-1] >= best[k - 1]):
                     unsettled.append(question)
                     continue
-                found = min(k, len(passages))
-                top.passages[question, :found] = passages[:k]
-                top.scores[question, :found] = best[:k]
-                top.winning_views[question, :found] = views[:k]
+                count = min(k, len(passages))
+                top.passages[question, :count] = passages[:k]
+                top.scores[question, :count] = best[:k]
+                top.winning_views[question, :count] = views[:k]
                 settled += 1
             report_done(settled)
         pending = np.asarray(unsettled, dtype=np.int64)
@@ -112,7 +112,7 @@ def top_passages(
 def rank_passages(
     scores: np.ndarray, view_rows: np.ndarray, offsets: np.ndarray, tie_order: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rank the passages of one question's fetched views, best first: (passages, scores, winning views).
+    """Ranks the passages of one question's fetched views, best first: (passages, scores, winning views).
 
     `scores` and `view_rows` [f]; rows of -1 (faiss had no more views) are dropped. The order is by falling score,
     then by `tie_order`, then by view, so that a passage's first appearance is its best, first view.

@@ -118,10 +118,10 @@ class TextsInOrder:
 
     def read(self, rows: np.ndarray) -> Iterator[tuple[int, Passage, dict[str, Any]]]:
         """See `Texts`."""
-        for found, table in self._corpus.tables(rows):
+        for table_rows, table in self._corpus.tables(rows):
             others = [name for name in table.column_names if name not in SCHEMA.names]
             columns = table.select(others).to_pylist()
-            yield from zip(found.tolist(), passages_of(table), columns, strict=True)
+            yield from zip(table_rows.tolist(), passages_of(table), columns, strict=True)
 
 
 class IndexedPassages:

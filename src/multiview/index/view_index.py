@@ -66,7 +66,7 @@ class ViewIndex:
 
     @classmethod
     def load(cls, folder: Path) -> ViewIndex:
-        """Read an index that a step wrote. Raises InputError where its files do not fit together."""
+        """Reads an index that a step wrote. Raises InputError where its files do not fit together."""
         for name in (HEADER_FILE, PASSAGES_FILE, INDEX_FILE):
             if not (folder / name).is_file():
                 raise InputError(f"{folder / name}: missing; {REBUILD}")
@@ -79,7 +79,7 @@ class ViewIndex:
     def from_parts(
         cls, folder: Path, faiss_index: FaissIndex, passages: pa.Table, header: dict[str, Any]
     ) -> ViewIndex:
-        """The index in `folder`, whose faiss index and table of passages are in memory already.
+        """Returns the index in `folder`, from its faiss index and table of passages, which are in memory already.
 
         Raises InputError where these parts do not fit together.
         """
@@ -106,7 +106,7 @@ class ViewIndex:
         return self.header["model"]
 
     def check_model(self, digest: str) -> None:
-        """Raise InputError unless `digest`, the questions' model, is the model of the views."""
+        """Raises InputError unless `digest`, the questions' model, is the model of the views."""
         if digest != self.model:
             raise InputError(
                 f"the index holds views of model {self.model[:12]}, but the questions are of model {digest[:12]}: "
@@ -142,7 +142,7 @@ class ViewIndex:
         )
 
     def passage_scores(self, queries: np.ndarray, passage_rows: np.ndarray) -> np.ndarray:
-        """Scores of given passages for given questions [q, k] float32: the max over views, as in `search`.
+        """Scores of passages for questions [q, k] float32: the max over views, as in `search`.
 
         `passage_rows` [q, k]; the score is -inf for a row of -1, and for a passage without views. Scores are summed
         in float64, so that equal views score equally beside any other views; the views of one question are held at a time.

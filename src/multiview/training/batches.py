@@ -1,4 +1,4 @@
-"""From examples to the tensors of one training step."""
+"""The tensors of one training step, made from its examples."""
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -106,8 +106,8 @@ class Collator:
         # Offsets refer to the first positive; another positive replaces it where the corpus lacks it.
         starts = question.answer_starts if example.positive == question.positive_ids[0] else None
         spans = [view.span for view in views]
-        found, _ = answer_views(spans, passage.text, question.answers, starts, self.matching)
-        return [i in found for i in range(len(views))]
+        matching_views, _ = answer_views(spans, passage.text, question.answers, starts, self.matching)
+        return [view in matching_views for view in range(len(views))]
 
 
 def passage_ids(examples: Sequence[Example]) -> list[str]:
@@ -165,10 +165,10 @@ def no_negatives(examples: Sequence[Example], ids: Sequence[str], group: int | N
     owners = [*range(len(examples)), *(row for row, e in enumerate(examples) for _ in e.negatives)]
     masks = []
     for question, example in enumerate(examples):
-        known = {example.positive, *example.question.positive_ids}
+        positives = {example.positive, *example.question.positive_ids}
         masks.append(
             [
-                i != question and (name in known or owner // size != question // size)
+                i != question and (name in positives or owner // size != question // size)
                 for i, (name, owner) in enumerate(zip(ids, owners, strict=True))
             ]
         )

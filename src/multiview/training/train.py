@@ -81,12 +81,12 @@ def training_data(settings: Train, context: StepContext) -> tuple[QuestionStream
     all_questions = read_questions(source)
     if negatives is not None:
         all_questions = with_found_positives(all_questions, read_positives(negatives.path))
-    known = _ids_in_corpus(corpus, {name for question in all_questions for name in question.positive_ids})
+    in_corpus = _ids_in_corpus(corpus, {name for question in all_questions for name in question.positive_ids})
     questions: list[Question] = []
     positives: list[list[str]] = []
     dropped = 0
     for question in all_questions:
-        present = [name for name in question.positive_ids if name in known]
+        present = [name for name in question.positive_ids if name in in_corpus]
         if not present:
             dropped += 1
         else:

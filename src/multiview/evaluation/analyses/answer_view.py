@@ -43,7 +43,7 @@ def answer_view(subject: Subject) -> Findings:
 
 
 def answer_view_hits(subject: Subject) -> np.ndarray:
-    """Whether each retrieved passage's best view stands for text that holds an answer [q, depth] bool."""
+    """Returns whether the best view of each retrieved passage stands for text with an answer [q, depth] bool."""
     top = subject.top
     flat = top.passages.ravel()
     order = np.argsort(flat, kind="stable")

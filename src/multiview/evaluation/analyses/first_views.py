@@ -15,7 +15,7 @@ from multiview.generation.metrics import diversity_levels, rouge_l_by_number, se
 from multiview.negatives.filtering import positive_hits
 
 LARGEST_K = 16
-"""Up to this k, every k is searched; each search reads k views per passage."""
+"""Largest k up to which every k is searched; each search reads k views per passage."""
 
 
 def first_views(subject: Subject) -> Findings:

@@ -47,7 +47,7 @@ LARGEST_K = 5
 CAPTIONS = {
     "query_diversity": "Gold passages in five levels of their queries' self-BLEU-4: ROUGE-L, and the whole index's MRR@10."
 }
-"""Of tables that their analysis's first line does not speak of."""
+"""Captions of tables that the first line of their analysis does not describe."""
 
 
 def reported(metrics: Mapping[str, float], at: Sequence[int]) -> dict[str, float]:

@@ -65,35 +65,35 @@ class _Lists:
         self._lists = faiss.downcast_InvertedLists(ivf.invlists)
 
     def move(self, rows: np.ndarray, total: int) -> None:
-        for number in range(self._ivf.nlist):
-            ids, codes = self._content(number)
+        for list_number in range(self._ivf.nlist):
+            ids, codes = self._content(list_number)
             moved = rows[ids]
-            self._write(number, moved[moved >= 0], codes[moved >= 0])
+            self._write(list_number, moved[moved >= 0], codes[moved >= 0])
 
     def add(self, views: np.ndarray, rows: np.ndarray) -> None:
         self._outer.add_with_ids(views, rows)
 
     def finish(self) -> None:
-        for number in range(self._ivf.nlist):
-            ids, codes = self._content(number)
+        for list_number in range(self._ivf.nlist):
+            ids, codes = self._content(list_number)
             order = np.argsort(ids)
             if (np.diff(order) != 1).any():
-                self._write(number, ids[order], codes[order])
+                self._write(list_number, ids[order], codes[order])
 
-    def _content(self, number: int) -> tuple[np.ndarray, np.ndarray]:
+    def _content(self, list_number: int) -> tuple[np.ndarray, np.ndarray]:
         """Ids [n] int64 and codes [n, bytes] uint8 of an inverted list, as views of faiss's memory."""
-        size, width = self._lists.list_size(number), self._ivf.code_size
+        size, width = self._lists.list_size(list_number), self._ivf.code_size
         if not size:
             return np.empty(0, np.int64), np.empty((0, width), np.uint8)
-        ids = faiss.rev_swig_ptr(self._lists.get_ids(number), size)
-        codes = faiss.rev_swig_ptr(self._lists.get_codes(number), size * width)
+        ids = faiss.rev_swig_ptr(self._lists.get_ids(list_number), size)
+        codes = faiss.rev_swig_ptr(self._lists.get_codes(list_number), size * width)
         return ids, codes.reshape(size, width)
 
-    def _write(self, number: int, ids: np.ndarray, codes: np.ndarray) -> None:
+    def _write(self, list_number: int, ids: np.ndarray, codes: np.ndarray) -> None:
         """Replaces an inverted list. `ids` and `codes` must be copies: resizing may move the memory that `_content` returns."""
-        self._lists.resize(number, len(ids))
+        self._lists.resize(list_number, len(ids))
         if len(ids):
-            for target, values in zip(self._content(number), (ids, codes), strict=True):
+            for target, values in zip(self._content(list_number), (ids, codes), strict=True):
                 target[:] = values
 
 

@@ -67,7 +67,7 @@ def make_index(settings: Index, factory: str, dim: int) -> Any:
 
 
 def train_index(index: FaissIndex, sample: np.ndarray, settings: Index, views: int) -> None:
-    """Train `index` on `sample` [n, dim] float32 of `views` views. Raises InputError where the sample is too small."""
+    """Trains `index` on `sample` [n, dim] float32 of `views` views. Raises InputError where the sample is too small."""
     if index.is_trained:
         return
     try:

@@ -58,10 +58,10 @@ def approximate_top(
         scores, views = score_passages(stored, offsets, view_counts, query, passages)
         scores = scores.astype(np.float32)
         order = np.lexsort((tie_order[passages], -scores))[:k]
-        found = len(order)
-        top.passages[question, :found] = passages[order]
-        top.scores[question, :found] = scores[order]
-        top.winning_views[question, :found] = views[order]
+        count = len(order)
+        top.passages[question, :count] = passages[order]
+        top.scores[question, :count] = scores[order]
+        top.winning_views[question, :count] = views[order]
 
     propose(index, offsets, queries, k, parameters, rerank, report_done)
     return top
