@@ -25,6 +25,7 @@ from multiview.index.faiss_library import faiss, threads
 from multiview.index.stored_views import ViewBlocks, drawn_rows, equal_blocks
 
 ADDED_AT_ONCE = 4096
+"""Views per addition: as many as a block of embeddings has."""
 
 
 def build(
