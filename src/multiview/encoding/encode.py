@@ -121,18 +121,18 @@ class Encoder:
 
 
 class Placement(NamedTuple):
-    """Where the vectors of a sequence belong in the embeddings."""
+    """The position of the vectors of a sequence in the embeddings."""
 
     passage: str
     """Id of the passage."""
     row: int
     """Row of the sequence's first kept view."""
     kept: list[int]
-    """Which views of the sequence are kept."""
+    """Positions of the kept views in the sequence."""
 
 
 class Placer:
-    """Gives the views of passages their rows in the embeddings, in order; padding views only where they are wanted."""
+    """Assigns rows of the embeddings to the views of passages, in order; to padding views only with `padding`."""
 
     def __init__(self, writer: EmbeddingsWriter, padding: bool) -> None:
         self.writer = writer
@@ -153,16 +153,16 @@ class Placer:
 
 
 def encode(context: StepContext) -> None:
-    """Step: the views of one shard (`passages`) by `model`, as `embeddings`.
+    """Step: encode the views of one shard (`passages`) with `model`, as `embeddings`.
 
-    With the input `queries`, the shard's generated queries, each passage is read with each of its queries; without,
-    a layout that reads queries reads the passage alone. See `embeddings` for the files. Raises InputError for a vector
+    With the input `queries`, the shard's generated queries, each passage is read with each of its queries; without
+    it, a layout that reads queries reads the passage alone. See `multiview.encoding.embeddings` for the files. Raises InputError for a vector
     that float16 cannot hold.
     """
     started = time.monotonic()
     settings, model = context.settings.encode, context.input("model")
     passages, queries = context.input("passages").path, context.optional_input("queries")
-    # A shard is empty where nothing of a corpus changed: the model need not be loaded then.
+    # A shard is empty where no passage of a corpus changed: the model need not be loaded then.
     encoder = Encoder(model.path, settings) if count_passages(passages) else None
     dim = encoder.dim if encoder else width(model.path)
     with EmbeddingsWriter(context.output("embeddings"), dim, model.digest, queries is not None) as writer:
@@ -178,7 +178,7 @@ def encode(context: StepContext) -> None:
 def _encode_shard(
     encoder: Encoder, shard: Path, queries: Path | None, placer: Placer, events: Events
 ) -> None:
-    """Place the passages of `shard`, read with the queries of the folder `queries` if there is one; write their views."""
+    """Writes the views of the passages of `shard`, read with the queries of the folder `queries` where there is one."""
     passages = read_passages(shard)
     read_with = with_queries(passages, queries) if queries else zip(passages, repeat(()))
     sequences = (
@@ -201,7 +201,7 @@ def encode_questions(model: Path, questions: Sequence[str], settings: Encode, ev
 
 
 def weights_type(settings: Encode) -> torch.dtype:
-    """The type of a model's weights under `encode.compute`."""
+    """The data type of a model's weights under `encode.compute`."""
     return torch.bfloat16 if settings.compute == "bfloat16" else torch.float32
 
 

@@ -34,7 +34,7 @@ from multiview.report.trainings import trainings
 from multiview.steps.events import Events, read_metrics
 
 COSTS = tuple(field.name for field in fields(Cost))
-"""Metrics of a comparison, `SYSTEM/NAME`: what differs from run to run is in no file."""
+"""Metrics of a comparison, `NAME/SYSTEM`: what differs from run to run is in no file."""
 
 Found = TypeVar("Found")
 

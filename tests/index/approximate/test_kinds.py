@@ -2,14 +2,16 @@
 
 import dataclasses
 import json
+import runpy
+import shlex
 import shutil
+import sys
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pytest
 
-from benchmarks import index_kinds
 from multiview.encoding.embeddings import Embeddings
 from multiview.errors import InputError
 from multiview.evaluation.analyses.each_view import search_views
@@ -276,8 +278,12 @@ def test_views_that_are_gone_or_short_are_named(world, built, tmp_path):
         ViewIndex.load(folder)
 
 
-def test_the_benchmark_prints_a_row_a_kind(capsys):
-    index_kinds.main(300, 4, 16, 20, "compact tiny IVF4,Flat", 0)
+@pytest.mark.documented("python -m benchmarks.index_kinds ")
+def test_the_benchmark_prints_a_row_a_kind(documented, monkeypatch, capsys):
+    small = "--passages 300 --views 4 --dim 16 --questions 20 --kinds 'compact tiny IVF4,Flat'"
+    monkeypatch.setattr(sys, "argv", shlex.split(f"{documented} {small}")[2:])
+    with pytest.raises(SystemExit, match="^0$"):
+        runpy.run_module("benchmarks.index_kinds", run_name="__main__")
     header, _, *rows = [line.split(" | ") for line in capsys.readouterr().out.splitlines()[2:]]
     assert [row[0] for row in rows] == ["| exact", "| compact", "| tiny", "| IVF4,Flat"]
     assert header[2:4] == ["recall@10", "recall@100"]

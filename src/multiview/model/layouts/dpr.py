@@ -1,4 +1,4 @@
-"""DPR: one vector a passage."""
+"""DPR: one vector per passage."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class Dpr(Layout):
-    """`[CLS] title [SEP] text [SEP]`; the view is `[CLS]` and stands for the whole text.
+    """`[CLS] title [SEP] text [SEP]`; the view is `[CLS]` and represents the whole text.
 
     >>> from multiview.config import Model
     >>> (sequence,) = Dpr(Model(), tokenizer).passage(passage)

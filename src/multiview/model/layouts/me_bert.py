@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class MeBert(Layout):
-    """`[CLS] title [SEP] text [SEP]`; the views are its first `model.views` tokens, fewer where it is shorter.
+    """`[CLS] title [SEP] text [SEP]`; the views are the first `model.views` tokens, or fewer in a shorter sequence.
 
     A baseline of MVR (Tables 2, 4, 6).
 

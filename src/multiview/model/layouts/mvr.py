@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Mvr(Layout):
-    """`[VIE1]…[VIEn] title [SEP] text [SEP]`; every viewer token stands at position 0, the text counts on from 1 (MVR 3.2).
+    """`[VIE1]…[VIEn] title [SEP] text [SEP]`; all viewer tokens have position 0, the text starts at 1 (MVR 3.2).
 
     >>> (sequence,) = Mvr(Model(views=2), tokenizer).passage(passage)
     >>> tokenizer.decode(sequence.input_ids)
