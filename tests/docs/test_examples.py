@@ -70,7 +70,7 @@ def address(tmp_path_factory) -> str:
             "train": {"rounds": 0},
         }
     )
-    del plan.nodes[StepPath.parse("camvr/round-0/evaluate")]
+    del plan.nodes[StepPath.of_round("camvr", 0, "evaluate")]
     store = LocalStore(folder / "store")
     return f"{store.url}/{run_plan(plan, store)['camvr/round-0/index']['index'].folder}"
 
