@@ -23,7 +23,7 @@ $(VENV)/ready: pyproject.toml constraints.txt
 		|| $(PIP) '$(TORCH)' --index-url https://download.pytorch.org/whl/cpu
 	$(PIP) -e '.[cpu,pipelines,demo]' -c constraints.txt
 	$(COMPILE)
-	$(BIN)/python -m multiview.data.punkt
+	$(BIN)/python images/sentence_data.py
 	touch $@
 
 # And what tests and checks need besides.

@@ -31,4 +31,6 @@ def test_no_other_module_spells_a_variable(path: Path):
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     }
     assert not strings & PLAIN
-    assert not {text for text in strings if text.startswith("MULTIVIEW_") and " " not in text and text.isupper()}
+    assert not {
+        text for text in strings if text.startswith("MULTIVIEW_") and " " not in text and text.isupper()
+    }

@@ -53,7 +53,7 @@ def refresh(overrides: Overrides) -> Plan:
             embeddings=[embeddings],
         )
     )
-    theirs = _evaluate(
+    champion_evaluation = _evaluate(
         plan,
         config,
         "champion",
@@ -61,7 +61,7 @@ def refresh(overrides: Overrides) -> Plan:
         old,
         Output("champion", names.PASSAGES),
     )
-    ours = _evaluate(plan, config, "challenger", model, index, passages)
+    challenger_evaluation = _evaluate(plan, config, "challenger", model, index, passages)
     champion = Output("champion", names.CHAMPION)
     verdict = first_output(
         plan.add(
@@ -70,8 +70,8 @@ def refresh(overrides: Overrides) -> Plan:
             config,
             champion=champion,
             index=index,
-            champion_evaluation=theirs,
-            challenger_evaluation=ours,
+            champion_evaluation=champion_evaluation,
+            challenger_evaluation=challenger_evaluation,
         )
     )
     promotion = first_output(

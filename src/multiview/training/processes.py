@@ -17,7 +17,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import cast
 
 import torch
 from torch import distributed
@@ -29,10 +28,9 @@ from torch.distributed.run import config_from_args, parse_args
 from multiview import environment
 from multiview.config import Train
 from multiview.errors import InputError, ProcessFailed, one_line
-from multiview.steps.checkpoints import Checkpoints
 from multiview.steps.context import StepContext
-from multiview.steps.events import Events, NoEvents
-from multiview.training.remote import Remote, answering
+from multiview.steps.events import NoEvents
+from multiview.training.remote import RemoteCheckpoints, RemoteEvents, answering, declared_calls
 
 Body = Callable[[StepContext], None]
 """The function that a training step runs in each of its processes; defined at the top of a module."""
@@ -54,20 +52,6 @@ class Job:
     threads: int
 
 
-@dataclass(frozen=True)
-class Resumed:
-    """The checkpoint that the starting process found, and where further ones go."""
-
-    found: Path | None
-    keep: Checkpoints
-
-    def latest(self) -> Path | None:
-        return self.found
-
-    def publish(self, step: int, folder: Path) -> None:
-        self.keep.publish(step, folder)
-
-
 def on_processes(body: Body, context: StepContext) -> None:
     """Runs a training step's `body` on as many processes as `settings.train.processes` says; a single one is this process.
 
@@ -81,8 +65,8 @@ def on_processes(body: Body, context: StepContext) -> None:
     context.events.fact("processes", processes * nodes)
     checkpoints = context.checkpoints
     latest = checkpoints.latest() if checkpoints is not None else None
-    objects = {"events": context.events, "checkpoints": checkpoints}
-    with tempfile.TemporaryDirectory(prefix="reports-") as folder, answering(objects) as (line, raised):
+    calls = declared_calls(context.events, checkpoints)
+    with tempfile.TemporaryDirectory(prefix="reports-") as folder, answering(calls) as (line, raised):
         threads = max(1, torch.get_num_threads() // processes)
         sent = replace(context, events=NoEvents(), checkpoints=None)
         job = Job(body, sent, line, latest, checkpoints is not None, Path(folder), threads)
@@ -151,8 +135,8 @@ def _work(job: Job) -> None:
     # For accelerate, which chooses a number where none is set.
     os.environ.setdefault(environment.OMP_NUM_THREADS, str(job.threads))
     torch.set_num_threads(job.threads)
-    events: Events = cast(Events, Remote(job.line, "events")) if rank == 0 else NoEvents()
-    kept = Resumed(job.latest, cast(Checkpoints, Remote(job.line, "checkpoints"))) if job.keeps else None
+    events = RemoteEvents(job.line) if rank == 0 else NoEvents()
+    kept = RemoteCheckpoints(job.line, job.latest) if job.keeps else None
     try:
         if torch.cuda.is_available():
             torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))

@@ -14,6 +14,7 @@ from multiview.artifacts.store import LocalStore, open_store
 from multiview.cli.lookup import Lookup
 from multiview.lineage.trace import flaws, trace
 from pipelines.runs.rerun import cut, verify
+from tests.fixtures.documented import words
 from tests.fixtures.project import ROOT, World
 
 PATHS = [
@@ -150,13 +151,12 @@ def test_a_dry_rerun_says_what_it_would_do_and_does_nothing(world, trained):
     assert world.runs() == [trained]
 
 
-def test_a_rerun_does_that_step_and_what_follows_with_verified_inputs(world, trained):
+@pytest.mark.documented("python -m pipelines rerun camvr/round-2/encode ")
+def test_a_rerun_does_that_step_and_what_follows_with_verified_inputs(documented, world, trained):
     from mlflow import MlflowClient
 
     parent = tracking.find_run(world.tracking, trained).mlflow_id
-    output = world(
-        "rerun", "camvr/round-2/encode", "--from", parent, "--set", "encode.compute=autocast", "--downstream"
-    )
+    output = world(*words(documented.replace("RUN", parent)))
     assert "4 steps done, 0 found" in output
     (rerun,) = [run for run in world.runs() if run != trained]
     states, earlier = world.states(rerun), world.states(trained)

@@ -10,7 +10,12 @@ import pyarrow as pa
 from multiview import metric_names
 from multiview.data.answers import Span, TokenizedText, find_answers
 from multiview.evaluation.analyses.subject import Findings, NotApplicable, Subject
+from multiview.evaluation.analyses.tables import CaptionedTable
 from multiview.evaluation.metrics import accuracy, first_rank
+
+CAPTION = (
+    'Accuracy by snippets that matched and hold the answer, and the rest of the accuracy, "other views".'
+)
 
 
 def answer_view(subject: Subject) -> Findings:
@@ -39,7 +44,7 @@ def answer_view(subject: Subject) -> Findings:
             metric_names.of_group(metric_names.OTHER_VIEWS, name): other,
         }
         rows.append({"k": k, "overall": overall[name], "answer_view": answer[name], "other_views": other})
-    return Findings(metrics, {"answer_view": pa.Table.from_pylist(rows)})
+    return Findings(metrics, {"answer_view": CaptionedTable(CAPTION, pa.Table.from_pylist(rows))})
 
 
 def answer_view_hits(subject: Subject) -> np.ndarray:

@@ -11,7 +11,8 @@ import torch
 from multiview import metric_names
 from multiview.evaluation.analyses.matrices import PairMeans, off_diagonal, table_of
 from multiview.evaluation.analyses.subject import Findings, NotApplicable, Subject
-from multiview.model.batch import Batch, make_batch
+from multiview.evaluation.analyses.tables import CaptionedTable
+from multiview.model.batch import make_batch, to_device
 
 SEQUENCES = 8
 """Number of sequences at once, whose attention in every layer is held in memory."""
@@ -49,6 +50,9 @@ def sequence_divergence(
     return np.mean([divergence(view_attention(head, weights)) for head in heads], axis=0)
 
 
+CAPTION = "Mean divergence between each two views of a sequence, over `divergence_passages` random passages."
+
+
 def attention(subject: Subject) -> Findings:
     """Mean divergence between each two views of a sequence, over `divergence_passages` random passages.
 
@@ -64,7 +68,7 @@ def attention(subject: Subject) -> Findings:
         means.add(padded, present)
     if not (metrics := off_diagonal(metric_names.ATTENTION_DIVERGENCE, means.means())):
         raise NotApplicable("no sequence has two views")
-    return Findings(metrics, {"attention": table_of(means.means())})
+    return Findings(metrics, {"attention": CaptionedTable(CAPTION, table_of(means.means()))})
 
 
 def _divergences(subject: Subject, passage_rows: np.ndarray) -> Iterator[np.ndarray]:
@@ -82,7 +86,9 @@ def _divergences(subject: Subject, passage_rows: np.ndarray) -> Iterator[np.ndar
         batch = make_batch(members, encoder.model.tokenizer.pad_token_id, layout.max_views)
         try:
             with torch.inference_mode():
-                heads = encoder.model.passage_attention(_moved(batch, encoder.device)).float().cpu().numpy()
+                heads = (
+                    encoder.model.passage_attention(to_device(batch, encoder.device)).float().cpu().numpy()
+                )
         except ValueError as error:
             raise NotApplicable(str(error)) from None
         for sequence, head, weights in zip(members, heads, batch["weights"].numpy(), strict=True):
@@ -91,7 +97,3 @@ def _divergences(subject: Subject, passage_rows: np.ndarray) -> Iterator[np.ndar
                 head[:, :tokens, :tokens], weights[:views, :tokens], subject.settings.divergence_heads
             )
         subject.events.progress(start + len(members), len(sequences), "sequences' attention")
-
-
-def _moved(batch: Batch, device: torch.device) -> Batch:
-    return {name: tensor.to(device) for name, tensor in batch.items()}  # type: ignore[return-value]

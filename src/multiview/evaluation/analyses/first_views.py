@@ -10,12 +10,21 @@ import pyarrow as pa
 from multiview import metric_names
 from multiview.evaluation.analyses.each_view import gold_recall, search_views
 from multiview.evaluation.analyses.subject import Findings, Subject
+from multiview.evaluation.analyses.tables import CaptionedTable
 from multiview.evaluation.metrics import accuracy, first_rank
 from multiview.generation.metrics import diversity_levels, rouge_l_by_number, self_bleu
 from multiview.negatives.filtering import positive_hits
 
 LARGEST_K = 16
 """Largest k up to which every k is searched; each search reads k views per passage."""
+
+
+BY_VIEWS = (
+    "Accuracy, gold recall and MRR@10 by the first k views of each passage, for every k up to 16, and by all."
+)
+BY_DIVERSITY = (
+    "Gold passages in five levels of their queries' self-BLEU-4: ROUGE-L, and the whole index's MRR@10."
+)
 
 
 def first_views(subject: Subject) -> Findings:
@@ -50,11 +59,12 @@ def first_views(subject: Subject) -> Findings:
         for name, value in row.items()
         if name not in ("views", metric_names.ROUGE_L)
     }
-    tables = {"first_views": pa.Table.from_pylist(rows)}
+    tables = {"first_views": CaptionedTable(BY_VIEWS, pa.Table.from_pylist(rows))}
     if rouge is not None:
         metrics |= {metric_names.rouge_l_at(row["views"]): row[metric_names.ROUGE_L] for row in rows}
         metrics |= correlation(rows)
-        tables["query_diversity"] = pa.Table.from_pylist(by_diversity(subject, queries, rouge[:, -1]))
+        levels = pa.Table.from_pylist(by_diversity(subject, queries, rouge[:, -1]))
+        tables["query_diversity"] = CaptionedTable(BY_DIVERSITY, levels)
     return Findings(metrics, tables)
 
 

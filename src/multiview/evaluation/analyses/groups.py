@@ -12,11 +12,15 @@ from multiview.data.answers import Mode, find_answers
 from multiview.data.passages import Passage
 from multiview.data.questions import Question
 from multiview.evaluation.analyses.subject import Findings, NotApplicable, Subject
+from multiview.evaluation.analyses.tables import CaptionedTable
 from multiview.evaluation.metrics import accuracy, first_rank
 from multiview.model.layouts import View
 
 SENTENCES = ((1, 3), (4, 6), (7, 9))
 """Classes of passages by number of sentences (first, last); longer passages form one more class."""
+
+
+CAPTION = "Accuracy of the answered questions by group of their first gold passage."
 
 
 def groups(subject: Subject) -> Findings:
@@ -61,7 +65,7 @@ def accuracy_by_group(
         metrics |= {
             metric_names.of_group(f"{grouping}_{group}", name): value for name, value in of_group.items()
         }
-    return Findings(metrics, {"groups": pa.Table.from_pylist(table)})
+    return Findings(metrics, {"groups": CaptionedTable(CAPTION, pa.Table.from_pylist(table))})
 
 
 def sentences_group(sentences: int) -> str:

@@ -9,11 +9,15 @@ import pyarrow as pa
 
 from multiview import metric_names
 from multiview.evaluation.analyses.subject import Findings, NotApplicable, Subject
+from multiview.evaluation.analyses.tables import CaptionedTable
 from multiview.evaluation.metrics import accuracy, first_rank
 from multiview.model.layouts import TokenSequence
 
 POOL = 3
 """The ranking is repeated on `POOL` times `depth` passages: deep enough for the passages that padding views move."""
+
+
+CAPTION = "Rankings of the passages retrieved by all of their views, and by all but padding views."
 
 
 def padding(subject: Subject) -> Findings:
@@ -54,7 +58,7 @@ def padding(subject: Subject) -> Findings:
             if values:
                 metrics[metric_names.of_group(group, accuracy_at_k)] = values[accuracy_at_k]
         rows.append(row)
-    return Findings(metrics, {"padding": pa.Table.from_pylist(rows)})
+    return Findings(metrics, {"padding": CaptionedTable(CAPTION, pa.Table.from_pylist(rows))})
 
 
 def best_scores(

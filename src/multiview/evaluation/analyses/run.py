@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from multiview import metric_names, names
@@ -19,7 +18,7 @@ from multiview.evaluation.analyses.groups import groups
 from multiview.evaluation.analyses.padding import padding
 from multiview.evaluation.analyses.speed import speed
 from multiview.evaluation.analyses.subject import Findings, NotApplicable, Subject
-from multiview.evaluation.analyses.tables import page
+from multiview.evaluation.analyses.tables import CaptionedTable, page
 from multiview.evaluation.analyses.training_answers import training_answers
 from multiview.evaluation.analyses.usage import cosine, usage
 from multiview.evaluation.analyses.variation import variation
@@ -44,11 +43,6 @@ ANALYSES: dict[Analysis, Callable[[Subject], Findings]] = {
 LARGEST_K = 5
 """Largest k of the metrics that are reported to MLflow."""
 
-CAPTIONS = {
-    "query_diversity": "Gold passages in five levels of their queries' self-BLEU-4: ROUGE-L, and the whole index's MRR@10."
-}
-"""Captions of tables that the first line of their analysis does not describe."""
-
 
 def reported(metrics: Mapping[str, float], at: Sequence[int]) -> dict[str, float]:
     """Metrics of the whole model, each at one k: `LARGEST_K`, or the largest k below it that is measured.
@@ -70,7 +64,7 @@ def analyse(folder: Path, subject: Subject) -> None:
     if not subject.settings.analyses:
         return
     metrics: dict[str, float] = {}
-    tables: dict[str, tuple[str, pa.Table]] = {}
+    tables: dict[str, CaptionedTable] = {}
     left_out: dict[str, str] = {}
     analyses_folder = folder / names.ANALYSES
     analyses_folder.mkdir()
@@ -83,9 +77,9 @@ def analyse(folder: Path, subject: Subject) -> None:
             left_out[name] = str(reason)
             continue
         metrics |= findings.metrics
-        for table, rows in findings.tables.items():
-            pq.write_table(rows, analyses_folder / f"{table}.parquet")
-            tables[table] = CAPTIONS.get(table) or (run.__doc__ or "").partition("\n")[0], rows
+        tables |= findings.tables
+        for table_name, table in findings.tables.items():
+            pq.write_table(table.rows, analyses_folder / f"{table_name}.parquet")
         for fact, value in findings.facts.items():
             subject.events.fact(fact, value)
     (analyses_folder / METRICS_FILE).write_text(json.dumps(metrics, indent=1, sort_keys=True) + "\n")

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from multiview import metric_names
 from multiview.config import Encode, Evaluation
 from multiview.data.answers import Mode
 from multiview.data.passages import PassageLookup
 from multiview.data.questions import Question
+from multiview.evaluation.analyses.tables import CaptionedTable
 from multiview.index.exact import TopPassages
 from multiview.index.indexed_passages import IndexedPassage, IndexedPassages, TextsById
 from multiview.model.layouts import Layout
@@ -39,7 +39,7 @@ class Findings:
     """The results of an analysis: metrics by name, and tables by the name of their file."""
 
     metrics: dict[str, float] = field(default_factory=dict)
-    tables: dict[str, pa.Table] = field(default_factory=dict)
+    tables: dict[str, CaptionedTable] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
     """Values that may differ from run to run, such as times: they are reported, and kept out of the files."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -10,12 +11,21 @@ LONGEST = 64
 """Tables with more rows, such as one row per question, are for programs only."""
 
 
-def page(tables: Mapping[str, tuple[str, pa.Table]]) -> str:
-    """Markdown: each table under its name and one line that says what it is; long ones by their length."""
+@dataclass(frozen=True)
+class CaptionedTable:
+    """A table with its caption, one line that says what the table shows."""
+
+    caption: str
+    rows: pa.Table
+
+
+def page(tables: Mapping[str, CaptionedTable]) -> str:
+    """Returns Markdown: each table under its name and its caption; of a long table, only its length and file."""
     parts = ["# Analyses\n"]
-    for name, (about, table) in tables.items():
-        rows = f"{table.num_rows} rows: `{name}.parquet`\n" if table.num_rows > LONGEST else markdown(table)
-        parts.append(f"## {name}\n\n{about}\n\n{rows}")
+    for name, table in tables.items():
+        length = table.rows.num_rows
+        rows = f"{length} rows: `{name}.parquet`\n" if length > LONGEST else markdown(table.rows)
+        parts.append(f"## {name}\n\n{table.caption}\n\n{rows}")
     return "\n".join(parts)
 
 

@@ -12,9 +12,13 @@ from multiview.data.answers import Mode, answer_views, has_answer
 from multiview.data.passages import Passage, read_passages
 from multiview.data.questions import Question, iterate_questions, questions_per_passage
 from multiview.evaluation.analyses.subject import Findings, NotApplicable, Subject
+from multiview.evaluation.analyses.tables import CaptionedTable
 from multiview.model.layouts import View
 
 KINDS = ("offset", "one", "several", "none", "title")
+
+
+CAPTION = "Shares of the training questions by how their answer's view is found in the first positive passage, and AVQ."
 
 
 def training_answers(subject: Subject) -> Findings:
@@ -43,7 +47,7 @@ def training_answers(subject: Subject) -> Findings:
         metric_names.answer_found(kind): share for kind, share in zip(KINDS, shares, strict=True)
     }
     table = {"found": list(KINDS), "questions": [counts[kind] for kind in KINDS], "share": shares}
-    return Findings(metrics, {"training_answers": pa.table(table)})
+    return Findings(metrics, {"training_answers": CaptionedTable(CAPTION, pa.table(table))})
 
 
 def found_by(question: Question, passage: Passage, views: Sequence[View], mode: Mode) -> str:

@@ -10,12 +10,16 @@ import pyarrow as pa
 from multiview import metric_names
 from multiview.evaluation.analyses.matrices import PairMeans, off_diagonal, table_of
 from multiview.evaluation.analyses.subject import Findings, Subject
+from multiview.evaluation.analyses.tables import CaptionedTable
 
 if TYPE_CHECKING:
     from multiview.index.view_index import ViewIndex
 
 PASSAGES_AT_ONCE = 1024
 """Number of passages whose views are held in memory at once."""
+
+
+USAGE = "The view-usage histogram: which view wins in the first passage retrieved, and in the gold passage."
 
 
 def usage(subject: Subject) -> Findings:
@@ -39,7 +43,7 @@ def usage(subject: Subject) -> Findings:
             metrics |= {
                 metric_names.of_view(view, name): float(share) for view, share in enumerate(columns[name])
             }
-    return Findings(metrics, {"usage": pa.table(columns)})
+    return Findings(metrics, {"usage": CaptionedTable(USAGE, pa.table(columns))})
 
 
 def histogram(winners: np.ndarray, views: int) -> np.ndarray:
@@ -54,6 +58,9 @@ def _gold_winners(subject: Subject) -> np.ndarray:
     return np.array(best, np.int64)
 
 
+COSINE = "Mean cosine between the views i and j of a passage, over the passages that have both."
+
+
 def cosine(subject: Subject) -> Findings:
     """Mean cosine between the views i and j of a passage, over the passages that have both.
 
@@ -61,7 +68,9 @@ def cosine(subject: Subject) -> Findings:
     """
     summary = subject.check_views()
     means = mean_cosines(subject.index, summary.most)
-    return Findings(off_diagonal(metric_names.VIEW_COSINE, means), {"cosine": table_of(means)})
+    return Findings(
+        off_diagonal(metric_names.VIEW_COSINE, means), {"cosine": CaptionedTable(COSINE, table_of(means))}
+    )
 
 
 def mean_cosines(index: ViewIndex, views: int) -> np.ndarray:

@@ -10,6 +10,7 @@ import pyarrow as pa
 from multiview import metric_names
 from multiview.data.questions import draw
 from multiview.evaluation.analyses.subject import Findings, NotApplicable, Subject
+from multiview.evaluation.analyses.tables import CaptionedTable
 from multiview.model.layouts import TokenSequence
 
 
@@ -39,6 +40,9 @@ def perplexity(winners: Iterable[int]) -> float:
     _, counts = np.unique(np.fromiter(winners, np.int64), return_counts=True)
     shares = counts / counts.sum()
     return float(np.exp(-(shares * np.log(shares)).sum()))
+
+
+CAPTION = "LV of (question, gold passage) pairs, and PPL over the passages with two questions or more."
 
 
 def variation(subject: Subject) -> Findings:
@@ -88,7 +92,7 @@ def variation(subject: Subject) -> Findings:
     if several := [views for _, views in sorted(winners.items()) if len(views) > 1]:
         metrics[metric_names.VIEW_PPL] = mean(perplexity(views) for views in several)
         metrics[metric_names.PPL_QUESTIONS] = mean(len(views) for views in several)
-    return Findings(metrics, {"variation": pa.Table.from_pylist(rows)})
+    return Findings(metrics, {"variation": CaptionedTable(CAPTION, pa.Table.from_pylist(rows))})
 
 
 def sampled_pairs(gold: np.ndarray, limit: int, seed: int) -> np.ndarray:
