@@ -25,9 +25,11 @@ from multiview.artifacts.record import load_record
 from multiview.artifacts.store import LocalStore
 from multiview.config.overrides import Overrides, merge
 from multiview.model.systems import resolve
+from multiview.steps.path import StepPath
 from multiview.steps.runs import StepState
 from pipelines.plans.plan import Plan
 from pipelines.plans.refresh import refresh
+from pipelines.request import Request
 from pipelines.runs.description import describe
 from pipelines.runs.local import run_here
 
@@ -70,7 +72,8 @@ def _seconds(state: StepState) -> float:
 def run(plan: Plan, overrides: Overrides, store: LocalStore) -> tuple[list[StepState], float]:
     """Runs `plan`; returns the states of all steps, and the wall time in seconds."""
     begun = time.perf_counter()
-    states = run_here(plan, describe(plan, overrides, store), store, f"sqlite:///{store.root}/mlflow.db")
+    described = describe(Request(plan, overrides), store)
+    states = run_here(plan, described, store, f"sqlite:///{store.root}/mlflow.db")
     return states, time.perf_counter() - begun
 
 
@@ -127,7 +130,7 @@ def main(
         }
         store = LocalStore(folder / "store")
         model = Plan("model")
-        model.add("initial-model", "initial-model", resolve(first))
+        model.add(StepPath("initial-model"), "initial-model", resolve(first))
         states, _ = run(model, first, store)
         begun = merge(first, {"refresh": {"model": states[0].outputs[names.MODEL].address}})
         _, built = run(refresh(begun), begun, store)

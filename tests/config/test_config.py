@@ -13,7 +13,7 @@ from multiview.config.overrides import gather, merge, parse_setting, preset_name
 from multiview.errors import InputError
 from multiview.model.systems import resolve, resolve_systems, stage_settings
 from multiview.steps.table import STEPS
-from pipelines.plans.training import comparison
+from pipelines.plans.comparison import comparison
 
 FIXTURE = Path(__file__).parent / "defaults.json"
 

@@ -155,8 +155,8 @@ def test_each_command_is_run_by_a_test_that_says_so():
 def test_runs_read_the_files_that_they_name(documented, files, monkeypatch):
     """Up to their first step, which reads all files: whole runs are in tests/pipelines."""
 
-    def split(plan, overrides, preset, store, *others, **more):
-        node = plan.nodes["split"]
+    def split(request, store, *others, **more):
+        node = request.plan.node("split")
         run_step(node.step, StepReporter(store, "run", "split", "split"), node.config, {})
 
     monkeypatch.setattr(pipelines, "_run", split)

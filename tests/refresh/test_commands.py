@@ -76,7 +76,9 @@ def ship(world: World, **changes: Any) -> str:
     """Refresh as a run that MLflow is told of; its id."""
     plan = world.plan(**changes)
     run = f"refresh-{len(world.store.folders('runs'))}"
-    write_run(world.store, Run(id=run, pipeline="refresh", config={}, steps=plan.paths()))
+    write_run(
+        world.store, Run(id=run, pipeline="refresh", config={}, steps=[str(path) for path in plan.paths()])
+    )
     run_plan(plan, world.store, run)
     tracking.ship(world.store, run, uri(world))
     return run

@@ -20,6 +20,7 @@ from multiview.lineage import garbage
 from multiview.lineage.trace import flaws, trace
 from multiview.model.systems import resolve
 from multiview.steps.events import read_metrics
+from multiview.steps.path import StepPath
 from pipelines.plans.plan import Plan
 from tests.fixtures.changing_corpus import World
 from tests.fixtures.inprocess import Records, run_plan
@@ -110,7 +111,9 @@ def test_the_corpus_is_cut_as_split_cuts_it_and_only_what_changed_is_split_into_
     assert texts == [world.rows[2]["text"], world.rows[-1]["text"]]
     assert again[names.PASSAGES].inputs["known"][0].address == before.passages.address
     plan = Plan("split")
-    plan.add("split", "split", resolve(merge(world.settings, {"questions": {"max_missing_gold": 1.0}})))
+    plan.add(
+        StepPath("split"), "split", resolve(merge(world.settings, {"questions": {"max_missing_gold": 1.0}}))
+    )
     anew = run_plan(plan, world.store, "split")["split"]
     assert {kind: record.digest for kind, record in again.items()} == {
         kind: record.digest for kind, record in anew.items()

@@ -79,8 +79,12 @@ class Hit:
 class Retriever:
     """Answers questions from one index, with the model that made its views; `load` returns a retriever.
 
-    Any number of threads may call `search`. They take turns with the encoder and its tokenizer, which use all
-    cores by themselves; searches of the index and look-ups of texts run in parallel.
+    Any number of threads may call `search`. They take turns at the encoder and its tokenizer, which use all
+    cores by themselves; searches of the index and look-ups of texts run side by side.
+
+    >>> retriever = load(address)
+    >>> len(retriever), retriever.architecture, retriever.exact
+    (32, 'camvr', True)
     """
 
     def __init__(
@@ -116,8 +120,13 @@ class Retriever:
     def search(self, questions: Sequence[str], k: int = 10, *, explain: bool = False) -> list[list[Hit]]:
         """Returns the k best passages of each question, best first; fewer where the corpus is smaller.
 
-        Scores are exact; where `exact` is true, so are the passages. Of passages that tie, the one with the smaller id
-        comes first. `explain` adds the scores of all views.
+        Scores are exact, and so are the passages where `exact` says so; of passages that tie, the one with the
+        smaller id comes first. `explain` adds the scores of all views.
+
+        >>> (hits,) = load(address).search(["Who found the island?"], k=1, explain=True)
+        >>> best = max(hits[0].views, key=lambda view: view.score)
+        >>> (best.number, best.snippet) == (hits[0].best.number, hits[0].snippet)
+        True
         """
         if isinstance(questions, str):
             raise TypeError("search takes a list of questions: search([question])")

@@ -14,6 +14,7 @@ from multiview.errors import InputError
 from multiview.kubeflow.run import open_run
 from multiview.steps.runs import Context, Run, StepState, write_state
 from pipelines.plans.training import training
+from pipelines.request import Request
 from pipelines.runs.description import describe
 from pipelines.runs.rerun import cut
 from tests.fixtures.servers import new_database
@@ -42,15 +43,15 @@ def earlier(bucket, database, tmp_path, monkeypatch) -> Earlier:
     store = open_store(f"{bucket}/{tmp_path.name}")
     overrides = gather("small.yaml", [])
     plan = training(overrides)
-    described = describe(plan, overrides, store, "small.yaml")
+    described = describe(Request(plan, overrides, "small.yaml"), store)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", database)
     context = Context.model_validate_json(open_run(store.url, described.model_dump_json(), KFP_RUN))
     open_run(store.url, described.model_dump_json(), KFP_RUN.replace("6b6", "7c7"))
     outputs = {}
     for node in plan.nodes.values():
-        if node.path == EVALUATE:
+        if str(node.path) == EVALUATE:
             continue
-        for path in node.paths():
+        for path in map(str, node.paths()):
             made = {}
             for kind in node.step.outputs:
                 attempt = Attempt(store, kind, path.replace("/", "-"))

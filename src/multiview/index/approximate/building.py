@@ -26,7 +26,7 @@ from multiview.index.stored_views import ViewBlocks, equal_blocks, sampled_rows
 from multiview.steps.events import Events
 
 ADDED_AT_ONCE = 4096
-"""Views that are added together, whatever the shards."""
+"""Number of views that are added together, however the views are split into shards."""
 
 
 def build(
