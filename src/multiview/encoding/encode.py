@@ -1,8 +1,8 @@
-"""Encoding passages and questions into vectors, so that a vector depends on its own text and nothing else.
+"""Encoding passages and questions into vectors, so that a vector depends on its text alone.
 
-A batch's shape changes the last bits of the vectors in it; their neighbours do not. So sequences are sorted into
-buckets, each with one padded length and one number of rows, and the last batch of a bucket is filled up. Memory is
-bounded by the open batches, not by the corpus.
+The shape of a batch changes the last bits of its vectors; the other rows of the batch do not. So sequences are sorted
+into buckets, each with one padded length and one number of rows, and the last batch of a bucket is filled with copies.
+Memory is bounded by the open batches, not by the corpus.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ Tag = TypeVar("Tag")
 
 
 class Buckets(Generic[Tag]):
-    """Sequences that wait for their batch, by padded length. A tag travels with each sequence, to say what it is for."""
+    """Sequences that wait for their batch, by padded length; the tag of a sequence says what its vectors are for."""
 
     def __init__(self, settings: Encode, limit: int) -> None:
         self._settings = settings
@@ -43,7 +43,7 @@ class Buckets(Generic[Tag]):
         return min(-(-tokens // bucket) * bucket, self._limit)
 
     def rows(self, length: int) -> int:
-        """Number of rows of every batch of this padded length: a multiple of 8 that the token budget allows."""
+        """Number of rows of every batch of this padded length: the multiple of 8 that the token budget allows, at least 8."""
         return max(8, self._settings.batch_tokens // length // 8 * 8)
 
     def batches(
@@ -100,7 +100,7 @@ class Encoder:
     def question_vectors(
         self, questions: Sequence[str], report_done: Callable[[int], None] = lambda done: None
     ) -> np.ndarray:
-        """Vectors of `questions` [q, D] float32, times the model's scale; `report_done` hears how many are done."""
+        """Vectors of `questions` [q, D] float32, times the model's scale; `report_done` gets the number done so far."""
         vectors = np.empty((len(questions), self.dim), dtype=np.float32)
         for done, (i, vector) in enumerate(self.questions(questions), 1):
             vectors[i] = vector
@@ -156,8 +156,8 @@ def encode(context: StepContext) -> None:
     """Step: encode the views of one shard (`passages`) with `model`, as `embeddings`.
 
     With the input `queries`, the shard's generated queries, each passage is read with each of its queries; without
-    it, a layout that reads queries reads the passage alone. See `multiview.encoding.embeddings` for the files. Raises InputError for a vector
-    that float16 cannot hold.
+    it, a layout that reads queries reads the passage alone. See `multiview.encoding.embeddings` for the
+    files. Raises InputError for a vector that float16 cannot hold.
     """
     started = time.monotonic()
     settings, model = context.settings.encode, context.input("model")

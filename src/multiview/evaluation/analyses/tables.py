@@ -13,14 +13,14 @@ LONGEST = 64
 
 @dataclass(frozen=True)
 class CaptionedTable:
-    """A table, and one line for people that says what it shows."""
+    """A table with its caption, one line that says what the table shows."""
 
     caption: str
     rows: pa.Table
 
 
 def page(tables: Mapping[str, CaptionedTable]) -> str:
-    """Markdown: each table under its name and its caption; long ones by their length."""
+    """Returns Markdown: each table under its name and its caption; of a long table, only its length and file."""
     parts = ["# Analyses\n"]
     for name, table in tables.items():
         length = table.rows.num_rows

@@ -89,9 +89,9 @@ def variation(subject: Subject) -> Findings:
     metrics = {
         name: mean(row[name] for row in rows) for name in (metric_names.LV_COSINE, metric_names.LV_SOFTMAX)
     }
-    if several := [won for _, won in sorted(winners.items()) if len(won) > 1]:
-        metrics[metric_names.VIEW_PPL] = mean(perplexity(won) for won in several)
-        metrics[metric_names.PPL_QUESTIONS] = mean(len(won) for won in several)
+    if several := [views for _, views in sorted(winners.items()) if len(views) > 1]:
+        metrics[metric_names.VIEW_PPL] = mean(perplexity(views) for views in several)
+        metrics[metric_names.PPL_QUESTIONS] = mean(len(views) for views in several)
     return Findings(metrics, {"variation": CaptionedTable(CAPTION, pa.Table.from_pylist(rows))})
 
 

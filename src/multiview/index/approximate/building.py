@@ -72,7 +72,7 @@ def description(index: Any, settings: Index, factory: str, sampled: int) -> dict
 
 
 def sample_views(shards: Sequence[ViewBlocks], count: int, seed: int) -> np.ndarray:
-    """`count` random views of all shards, in order of their rows [count, dim] float32; all where there are no more.
+    """`count` random views of all shards, in the order of their rows [count, dim] float32; all views where there are fewer.
 
     The sample does not depend on how the views are split into shards. Blocks without a sampled view are not read.
     """
@@ -94,8 +94,10 @@ def sample_views(shards: Sequence[ViewBlocks], count: int, seed: int) -> np.ndar
 def _fill(
     index: Any, shards: Sequence[ViewBlocks], keep: Callable[[np.ndarray], Any], gpu: bool, events: Events
 ) -> None:
-    """Add all views in order, in blocks of one size however they are sharded; on a GPU shard by shard, each an index
-    that is then merged, where the kind can be."""
+    """Adds all views in order, in blocks of one size that does not depend on the shards.
+
+    On a GPU, each shard becomes a separate index, which is then merged, where the kind can be merged.
+    """
     by_shard = gpu and can_merge(index)
     empty = faiss.clone_index(index) if by_shard else None
     total, done = sum(shard.rows for shard in shards), 0
@@ -107,7 +109,7 @@ def _fill(
             done += len(block)
             events.progress(done, total, "views")
         if by_shard:
-            # Lists carry their views' ids, which must go on counting; other kinds count by themselves.
+            # Lists hold the ids of their views, which must continue from the index's; other kinds count by themselves.
             index.merge_from(faiss.index_gpu_to_cpu(part), index.ntotal if list_count(index) else 0)
 
 
@@ -144,4 +146,4 @@ def _clustering_on(gpu: bool, index: Any) -> Iterator[None]:
     ivf.clustering_index = assigner = on_gpu.index_cpu_to_all_gpus(faiss.IndexFlatIP(ivf.d))
     yield
     ivf.clustering_index = None
-    del assigner  # it had to live until now: faiss holds no reference
+    del assigner  # kept alive until now, because faiss holds no reference to it

@@ -39,8 +39,8 @@ def measure(index: ViewIndex, views: int, seed: int, events: Events) -> dict[str
     if index.exact:
         return {"views": len(rows)}
     best = exact_passages(index.stored, index.offsets, index.view_counts, queries, max(RECALL_CUTS) + 1)
-    own = passages_of_views(rows, index.offsets)
-    return {"views": len(rows), **report_recall(without(found, own), without(best, own), events)}
+    sources = passages_of_views(rows, index.offsets)
+    return {"views": len(rows), **report_recall(without(found, sources), without(best, sources), events)}
 
 
 def measure_questions(index: ViewIndex, queries: np.ndarray, found: np.ndarray, events: Events) -> None:
@@ -57,7 +57,7 @@ def measure_questions(index: ViewIndex, queries: np.ndarray, found: np.ndarray, 
 
 
 def report_recall(found: np.ndarray, exact: np.ndarray, events: Events) -> dict[str, float]:
-    """Report passage recall at those of `RECALL_CUTS` that the depth allows; returns it by metric's name."""
+    """Reports passage recall at those `RECALL_CUTS` that the depth allows; returns it by metric name."""
     recall = {
         metric_names.index_recall_at(k): passage_recall(found, exact, k)
         for k in RECALL_CUTS
