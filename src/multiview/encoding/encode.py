@@ -1,8 +1,8 @@
-"""Passages and questions to vectors, so that a vector depends on its own text and nothing else.
+"""Encoding passages and questions into vectors, so that a vector depends on its own text and nothing else.
 
-A batch's shape changes the last bits of what comes out of it; its neighbours do not. So sequences are
-sorted into buckets of one padded length and one number of rows each, and the last batch of a bucket is
-filled up. Memory is bounded by the batches that are open, not by the corpus.
+A batch's shape changes the last bits of the vectors in it; their neighbours do not. So sequences are sorted into
+buckets, each with one padded length and one number of rows, and the last batch of a bucket is filled up. Memory is
+bounded by the open batches, not by the corpus.
 """
 
 import contextlib
@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import repeat
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ from multiview.config import Encode
 from multiview.data.passages import Passage, content_hash, count_passages, read_passages
 from multiview.data.queries import with_queries
 from multiview.encoding.embeddings import EmbeddingsWriter
-from multiview.model.batch import Batch, make_batch
+from multiview.model.batch import Batch, make_batch, to_device
 from multiview.model.devices import device
 from multiview.model.encoder import BiEncoder, width
 from multiview.model.layouts import TokenSequence, kept_views
@@ -30,7 +30,7 @@ Tag = TypeVar("Tag")
 
 
 class Buckets(Generic[Tag]):
-    """Sequences waiting for their batch, by padded length; a tag says what each vector is for."""
+    """Sequences that wait for their batch, by padded length. A tag travels with each sequence, to say what it is for."""
 
     def __init__(self, settings: Encode, limit: int) -> None:
         self._settings = settings
@@ -38,18 +38,18 @@ class Buckets(Generic[Tag]):
         self._open: dict[int, list[tuple[TokenSequence, Tag]]] = {}
 
     def length(self, tokens: int) -> int:
-        """The padded length of a sequence: the next multiple of the bucket, but never over the model's limit."""
+        """Padded length of a sequence: the next multiple of the bucket, and no more than the model's limit."""
         bucket = self._settings.bucket
         return min(-(-tokens // bucket) * bucket, self._limit)
 
     def rows(self, length: int) -> int:
-        """Rows of every batch of this padded length: as the token budget allows, a multiple of 8."""
+        """Number of rows of every batch of this padded length: a multiple of 8 that the token budget allows."""
         return max(8, self._settings.batch_tokens // length // 8 * 8)
 
     def batches(
         self, sequences: Iterable[tuple[TokenSequence, Tag]]
     ) -> Iterator[tuple[int, list[tuple[TokenSequence, Tag]]]]:
-        """Padded length and members of each batch, as soon as it is full; what is left over at the end."""
+        """Padded length and members of each batch, as soon as it is full; the batches that stay short come at the end."""
         for sequence, tag in sequences:
             length = self.length(len(sequence.input_ids))
             waiting = self._open.setdefault(length, [])
@@ -62,12 +62,10 @@ class Buckets(Generic[Tag]):
 
 
 class Encoder:
-    """A loaded model on its device, encoding in the arithmetic of `encode.compute`.
-
-    With `questions_only`, an encoder of passages that is not the questions' own is not loaded.
-    """
+    """A loaded model on its device, encoding in the arithmetic of `encode.compute`."""
 
     def __init__(self, model: Path, settings: Encode, questions_only: bool = False) -> None:
+        """Load the model in the folder `model`; with `questions_only`, without an encoder that only passages need."""
         self.settings = settings
         self.device = device(settings.device, "encode.device")
         self.model = BiEncoder.load(model, weights_type(settings), questions_only).to(self.device).eval()
@@ -83,16 +81,16 @@ class Encoder:
     def passages(
         self, sequences: Iterable[tuple[TokenSequence, Tag]]
     ) -> Iterator[tuple[TokenSequence, Tag, np.ndarray]]:
-        """Each sequence with its view vectors, float32 [its views, D], batch by batch: in another order."""
+        """Each sequence with its tag and its views' vectors [views, D] float32, batch by batch and so in another order."""
         buckets: Buckets[Tag] = Buckets(self.settings, self.layout.settings.passage_length)
         for length, members in buckets.batches(sequences):
             batch = self._batch(buckets, length, members, self.layout.max_views)
             vectors = self._run(self.model.encode_passages, batch)
-            for (sequence, tag), rows in zip(members, vectors[: len(members)], strict=True):
-                yield sequence, tag, rows[: len(sequence.views)]
+            for (sequence, tag), padded in zip(members, vectors[: len(members)], strict=True):
+                yield sequence, tag, padded[: len(sequence.views)]
 
     def questions(self, questions: Sequence[str]) -> Iterator[tuple[int, np.ndarray]]:
-        """Each question's number and vector, float32 [D], times the model's scale: in another order."""
+        """Position and vector [D] float32 of each question, times the model's scale, in another order."""
         buckets: Buckets[int] = Buckets(self.settings, self.layout.settings.question_length)
         sequences = ((self.layout.question(question), i) for i, question in enumerate(questions))
         for length, members in buckets.batches(sequences):
@@ -102,7 +100,7 @@ class Encoder:
     def question_vectors(
         self, questions: Sequence[str], report_done: Callable[[int], None] = lambda done: None
     ) -> np.ndarray:
-        """Vectors of `questions`, float32 [questions, D], times the model's scale, in their order."""
+        """Vectors of `questions` [q, D] float32, times the model's scale; `report_done` hears how many are done."""
         vectors = np.empty((len(questions), self.dim), dtype=np.float32)
         for done, (i, vector) in enumerate(self.questions(questions), 1):
             vectors[i] = vector
@@ -110,18 +108,16 @@ class Encoder:
         return vectors
 
     def _batch(
-        self, buckets: Buckets[Tag], length: int, members: list[tuple[TokenSequence, Tag]], views: int
+        self, buckets: Buckets[Tag], length: int, members: list[tuple[TokenSequence, Tag]], max_views: int
     ) -> Batch:
+        sequences = [sequence for sequence, _ in members]
         pad_id = self.model.tokenizer.pad_token_id
-        return make_batch([sequence for sequence, _ in members], pad_id, views, length, buckets.rows(length))
+        return make_batch(sequences, pad_id, max_views, length, buckets.rows(length))
 
     @torch.inference_mode()
-    def _run(self, encode: Any, batch: Batch) -> np.ndarray:
-        moved = {
-            name: tensor.to(self.device) for name, tensor in batch.items() if isinstance(tensor, torch.Tensor)
-        }
+    def _run(self, encode: Callable[[Batch], torch.Tensor], batch: Batch) -> np.ndarray:
         with arithmetic(self.settings, self.device):
-            return encode(moved).float().cpu().numpy()
+            return encode(to_device(batch, self.device)).float().cpu().numpy()
 
 
 class Placement(NamedTuple):
@@ -197,7 +193,7 @@ def _encode_shard(
 
 
 def encode_questions(model: Path, questions: Sequence[str], settings: Encode, events: Events) -> np.ndarray:
-    """Vectors of `questions`, float32 [questions, dim], times the model's scale, in their order."""
+    """Vectors of `questions` [q, dim] float32, times the model's scale."""
     encoder = Encoder(model, settings, questions_only=True)
     return encoder.question_vectors(
         questions, lambda done: events.progress(done, len(questions), "questions")
@@ -209,7 +205,7 @@ def weights_type(settings: Encode) -> torch.dtype:
     return torch.bfloat16 if settings.compute == "bfloat16" else torch.float32
 
 
-def arithmetic(settings: Encode, device: torch.device) -> contextlib.AbstractContextManager[Any]:
+def arithmetic(settings: Encode, device: torch.device) -> contextlib.AbstractContextManager[object]:
     """The context that a forward pass runs in under `encode.compute`."""
     if settings.compute == "autocast":
         return torch.autocast(device.type, dtype=torch.bfloat16)

@@ -53,6 +53,11 @@ def make_batch(
     return batch
 
 
+def to_device(batch: Batch, device: torch.device) -> Batch:
+    """The batch on `device`."""
+    return {name: tensor.to(device) for name, tensor in batch.items()}  # type: ignore[return-value, attr-defined]
+
+
 def pool(hidden: Tensor, weights: Tensor) -> Tensor:
     """Vectors [S, V, D] in float32 from hidden states [S, L, D] and weights [S, V, L].
 

@@ -26,7 +26,7 @@ def answer_view(subject: Subject) -> Findings:
     if not subject.layout.has_spans:
         raise NotApplicable("views stand for no part of the text")
     if subject.view_summary.most < 2:
-        raise NotApplicable("the index holds one view a passage")
+        raise NotApplicable("the index holds one view per passage")
     if subject.layout.reads_queries:
         raise NotApplicable("every view stands for the whole text")
     if not subject.answered.any():

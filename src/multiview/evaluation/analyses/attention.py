@@ -12,7 +12,7 @@ from multiview import metric_names
 from multiview.evaluation.analyses.matrices import PairMeans, off_diagonal, table_of
 from multiview.evaluation.analyses.subject import Findings, NotApplicable, Subject
 from multiview.evaluation.analyses.tables import CaptionedTable
-from multiview.model.batch import Batch, make_batch
+from multiview.model.batch import make_batch, to_device
 
 SEQUENCES = 8
 """Sequences at once: every layer's attention of them is in memory."""
@@ -86,7 +86,9 @@ def _divergences(subject: Subject, passage_rows: np.ndarray) -> Iterator[np.ndar
         batch = make_batch(members, encoder.model.tokenizer.pad_token_id, layout.max_views)
         try:
             with torch.inference_mode():
-                heads = encoder.model.passage_attention(_moved(batch, encoder.device)).float().cpu().numpy()
+                heads = (
+                    encoder.model.passage_attention(to_device(batch, encoder.device)).float().cpu().numpy()
+                )
         except ValueError as error:
             raise NotApplicable(str(error)) from None
         for sequence, head, weights in zip(members, heads, batch["weights"].numpy(), strict=True):
@@ -95,7 +97,3 @@ def _divergences(subject: Subject, passage_rows: np.ndarray) -> Iterator[np.ndar
                 head[:, :tokens, :tokens], weights[:views, :tokens], subject.settings.divergence_heads
             )
         subject.events.progress(start + len(members), len(sequences), "sequences' attention")
-
-
-def _moved(batch: Batch, device: torch.device) -> Batch:
-    return {name: tensor.to(device) for name, tensor in batch.items()}  # type: ignore[return-value]

@@ -158,7 +158,7 @@ class Subject:
         """Returns `view_summary`. Raises NotApplicable where the index's rows cannot be told apart as views."""
         summary = self.view_summary
         if summary.most < 2:
-            raise NotApplicable("the index holds one view a passage")
+            raise NotApplicable("the index holds one view per passage")
         if not summary.in_order:
             raise NotApplicable(
                 "padding views that the index leaves out stand between others: index them too"

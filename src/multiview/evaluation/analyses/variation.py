@@ -54,7 +54,7 @@ def variation(subject: Subject) -> Findings:
     `view_ppl_questions_per_passage` is the same. Table `variation`, a row a pair.
     """
     if subject.view_summary.most < 2:
-        raise NotApplicable("the index holds one view a passage")
+        raise NotApplicable("the index holds one view per passage")
     pairs = sampled_pairs(subject.gold, subject.settings.variation_pairs, subject.settings.analysis_seed)
     if not len(pairs):
         raise NotApplicable("no question has a gold passage in the index")

@@ -68,13 +68,13 @@ def description(index: Any, settings: Index, factory: str, sampled: int) -> dict
     }
 
 
-def sample_views(shards: Sequence[ViewBlocks], number: int, seed: int) -> np.ndarray:
-    """`number` random views of all shards, in order of their rows [number, dim] float32; all where there are no more.
+def sample_views(shards: Sequence[ViewBlocks], count: int, seed: int) -> np.ndarray:
+    """`count` random views of all shards, in order of their rows [count, dim] float32; all where there are no more.
 
     The same whatever the shards. Blocks that hold none are not read.
     """
     total = sum(shard.rows for shard in shards)
-    rows = sampled_rows(total, number, seed)
+    rows = sampled_rows(total, count, seed)
     sample = np.empty((len(rows), shards[0].dim), np.float32)
     first = 0
     for shard in shards:

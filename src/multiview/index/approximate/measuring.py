@@ -39,7 +39,7 @@ def measure(index: ViewIndex, views: int, seed: int, events: Events) -> dict[str
         return {"views": len(rows)}
     best = exact_passages(index.stored, index.offsets, index.view_counts, queries, max(RECALL_CUTS) + 1)
     own = passages_of_views(rows, index.offsets)
-    return {"views": len(rows), **tell_recall(without(found, own), without(best, own), events)}
+    return {"views": len(rows), **report_recall(without(found, own), without(best, own), events)}
 
 
 def measure_questions(index: ViewIndex, queries: np.ndarray, found: np.ndarray, events: Events) -> None:
@@ -52,10 +52,10 @@ def measure_questions(index: ViewIndex, queries: np.ndarray, found: np.ndarray, 
     if len(sampled):
         depth = found.shape[1]
         best = exact_passages(index.stored, index.offsets, index.view_counts, queries[sampled], depth)
-        tell_recall(found[sampled], best, events)
+        report_recall(found[sampled], best, events)
 
 
-def tell_recall(found: np.ndarray, exact: np.ndarray, events: Events) -> dict[str, float]:
+def report_recall(found: np.ndarray, exact: np.ndarray, events: Events) -> dict[str, float]:
     """Report passage recall at those of `RECALL_CUTS` that the depth allows; returns it by metric's name."""
     recall = {
         metric_names.index_recall_at(k): passage_recall(found, exact, k)
