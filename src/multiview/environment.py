@@ -100,6 +100,9 @@ BUCKET_KEY_ID = "AWS_ACCESS_KEY_ID"
 BUCKET_SECRET = "AWS_SECRET_ACCESS_KEY"
 """The key to a bucket that speaks S3's protocol."""
 
+OPENBLAS_CORETYPE = "OPENBLAS_CORETYPE"
+"""The kernels of every OpenBLAS that is loaded while it is set."""
+
 PET_NNODES = "PET_NNODES"
 """The number of nodes that train together, as Kubeflow Trainer tells torchrun."""
 

@@ -13,7 +13,7 @@ from nltk.tokenize import sent_tokenize
 
 from multiview.data.passages import SCHEMA, content_hash
 from multiview.data.sentences import KnownSentences, SplitSentences, iterate_sentence_ends, sentence_ends
-from multiview.data.shards import finished
+from multiview.data.shards import with_computed_columns
 from multiview.errors import InputError
 
 pieces = st.sampled_from(
@@ -100,7 +100,7 @@ def kept(folder, texts: list[str]) -> None:
     table = pa.table(
         {"id": texts, "title": [""] * len(texts), "text": texts}, schema=pa.schema(list(SCHEMA)[:3])
     )
-    finished_table, _ = finished(table, SplitSentences("english"))
+    finished_table, _ = with_computed_columns(table, SplitSentences("english"))
     pq.write_table(finished_table, folder / "shard-00.parquet")
 
 

@@ -19,7 +19,7 @@ from multiview.errors import InputError
 from multiview.lineage import garbage
 from multiview.lineage.trace import flaws, trace
 from multiview.model.systems import resolve
-from multiview.steps.events import MetricEvent, read_events
+from multiview.steps.events import read_metrics
 from pipelines.plans.plan import Plan
 from tests.fixtures.changing_corpus import World
 from tests.fixtures.inprocess import Records, run_plan
@@ -158,8 +158,7 @@ def test_the_page_says_what_the_gate_found(world: World) -> None:
 def test_the_gate_tells_the_metrics_of_both_sides_as_metric_and_side(world: World) -> None:
     world.change(2)
     gate = world.refresh()["gate"][names.VERDICT]
-    events = read_events(world.store, gate.data)
-    told = {event.name: event.value for event in events if isinstance(event, MetricEvent)}
+    told = {metric.name: metric.value for metric in read_metrics(world.store, gate.data)}
     measured = json.loads((world.files(gate) / "verdict.json").read_text())["metrics"]
     assert measured and told == {
         metric_names.of_group(side, name): measured[name][side]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -110,6 +110,20 @@ def score_passages(
     best = np.maximum.reduceat(scores, firsts)
     winners = np.where(scores == np.repeat(best, counts), positions, len(positions))
     return best, np.minimum.reduceat(winners, firsts) - firsts
+
+
+def equal_blocks(sources: Sequence[ViewBlocks], rows: int) -> Iterator[np.ndarray]:
+    """The views of all sources in order, `rows` at a time [rows, dim] float16, the last block shorter: the same
+    blocks however the views are spread over sources and their own blocks."""
+    held = np.empty((0, sources[0].dim), "<f2")
+    for source in sources:
+        for block in source.read_blocks():
+            held = np.concatenate([held, block])
+            while len(held) >= rows:
+                yield held[:rows]
+                held = held[rows:]
+    if len(held):
+        yield held
 
 
 def sampled_rows(total: int, count: int, seed: int) -> np.ndarray:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-import faiss
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -25,10 +24,6 @@ INDEX_FILE = "index.faiss"
 PASSAGES_FILE = "passages.parquet"
 QUERIES_FILE = "queries.parquet"
 HEADER_FILE = "index.json"
-
-# From this many questions on, faiss multiplies matrices; its own threshold is so high that a hundred
-# questions against a whole corpus go without BLAS, ten times slower.
-faiss.cvar.distance_compute_blas_threshold = 20
 
 
 class ViewIndex:
@@ -166,7 +161,7 @@ class ViewIndex:
         wanted = list(passage_rows)
         if self._queries is None:
             return dict.fromkeys(wanted, ())
-        return {row: tuple(found["queries"]) for row, found in self._queries.rows(wanted).items()}
+        return {row: tuple(record["queries"]) for row, record in self._queries.records(wanted).items()}
 
     def view_scores(self, query: np.ndarray, row: int) -> np.ndarray:
         """Scores of all views of one passage [views] float32, for showing why it was found."""

@@ -41,7 +41,7 @@ class Bm25Index:
         # `streaming_tokenize` iterates over its texts; its annotation asks for a list.
         words: Any = texts()
         streamed = self._tokenizer.streaming_tokenize(words, update_vocab=True, allow_empty=False)
-        tokens = WordNumbers(streamed)
+        tokens = TokenIdLists(streamed)
         self.ids = pa.array(ids, pa.string())
         self._tie_order = tie_order(self.ids)
         stemmed = self._tokenizer.stemmer is not None
@@ -73,7 +73,7 @@ class Bm25Index:
         return top
 
 
-class WordNumbers(Sequence[list[int]]):
+class TokenIdLists(Sequence[list[int]]):
     """The numbers of passages' words: 4 bytes a word and 8 a passage, where lists have 8 and 56."""
 
     def __init__(self, passages: Iterable[Sequence[int]]) -> None:

@@ -88,7 +88,7 @@ def mine(context: StepContext) -> None:
         table = pa.concat_tables([with_positives(bm25, nothing, nothing.astype(bool), index.ids), table])
     write_negatives(context.output("negatives"), table)
     pq.write_table(report(mined, qids), context.output("negatives") / REPORT_FILE)
-    tell_counts(mined, mining, context.events)
+    report_counts(mined, mining, context.events)
 
 
 def mine_hits(
@@ -188,7 +188,7 @@ def report(mined: Mined, qids: Sequence[str]) -> pa.Table:
     return pa.table({"qid": pa.array(qids, pa.string()), **columns, "positive_score": score})
 
 
-def tell_counts(mined: Mined, mining: Mining, events: Events) -> None:
+def report_counts(mined: Mined, mining: Mining, events: Events) -> None:
     """Facts and metrics: how many hits went where, and how many questions were left short."""
     questions = len(mined.sampled)
     counts = mined.sampled.sum(axis=1)

@@ -38,8 +38,8 @@ def find_changes(context: StepContext) -> None:
     input) and settings of generation, and `settings.refresh.full` is not set. Writes the others into
     `corpus.shards` files `shard-00.parquet` …, in corpus order, as even as can be, in the schema of passages; files
     of passages as they are where all of them must be encoded, so that embeddings of them are found.
-    `changes.parquet` has a row for each passage of the new corpus, in order: `old`, its number in the index, or -1
-    where it must be encoded.
+    `changes.parquet` has one row per passage of the new corpus, in order: `old`, its row in the index, or -1 where
+    it must be encoded.
 
     In memory are the ids and hashes of both corpora, and a row group of texts. Raises InputError for an index of an
     earlier version, or whose own passages are gone.
@@ -49,23 +49,23 @@ def find_changes(context: StepContext) -> None:
     passages = pa.concat_tables([pq.read_table(file, columns=KNOWN_BY) for file in files])
     old, same = match(passages, known)
     full = _why_full(known, index, context)
-    numbers = np.where(same & (not full), old, -1)
+    old_rows = np.where(same & (not full), old, -1)
     pq.write_table(
-        pa.table([numbers], schema=SCHEMA), context.output(names.CHANGES) / CHANGES_FILE, compression="zstd"
+        pa.table([old_rows], schema=SCHEMA), context.output(names.CHANGES) / CHANGES_FILE, compression="zstd"
     )
-    changed = np.flatnonzero(numbers < 0)
+    changed = np.flatnonzero(old_rows < 0)
     _write_shards(
         files,
         changed,
-        len(numbers),
+        len(old_rows),
         context.settings.corpus.shards,
         context.output(names.CHANGES),
         context.events,
     )
     context.events.fact("full", full)
     told = {
-        "passages": len(numbers),
-        "kept": len(numbers) - len(changed),
+        "passages": len(old_rows),
+        "kept": len(old_rows) - len(changed),
         "added": int((old < 0).sum()),
         "changed": int(((old >= 0) & ~same).sum()),
         "removed": known.num_rows - int((old >= 0).sum()),
@@ -74,16 +74,16 @@ def find_changes(context: StepContext) -> None:
     for name, value in told.items():
         context.events.fact(name, value)
         context.events.metric(name, float(value))
-    context.events.metric("share_encoded", len(changed) / max(1, len(numbers)))
+    context.events.metric("share_encoded", len(changed) / max(1, len(old_rows)))
 
 
 def match(passages: pa.Table, known: pa.Table) -> tuple[np.ndarray, np.ndarray]:
-    """Of each of `passages` its number in `known` [p] int64, by its id, -1 where it is not there; and whether its
-    content is the same [p] bool. Both tables have `KNOWN_BY`."""
-    places = pc.index_in(passages["id"], value_set=known["id"])
-    same = pc.equal(passages["content_hash"], known["content_hash"].take(places))
+    """Row of each of `passages` in `known`, by its id, -1 where it is new [p] int64; and whether its content is the
+    same [p] bool. Both tables have `KNOWN_BY`."""
+    found = pc.index_in(passages["id"], value_set=known["id"])
+    same = pc.equal(passages["content_hash"], known["content_hash"].take(found))
     return (
-        pc.fill_null(places, -1).to_numpy().astype(np.int64),
+        pc.fill_null(found, -1).to_numpy().astype(np.int64),
         pc.fill_null(same, False).to_numpy(),
     )
 
@@ -146,19 +146,19 @@ def _language(passages: Ancestor | None) -> str | None:
 
 
 def _write_shards(
-    files: Sequence[Path], numbers: np.ndarray, total: int, shards: int, folder: Path, events: Events
+    files: Sequence[Path], rows: np.ndarray, total: int, shards: int, folder: Path, events: Events
 ) -> None:
-    """Write the passages of these numbers, of `total` in `files`, as shards."""
-    if len(numbers) == total and len(files) == shards:
+    """Write the passages of `rows`, of `total` in `files`, as shards."""
+    if len(rows) == total and len(files) == shards:
         for number, file in enumerate(files):  # not even another version of Parquet's writer changes a byte
             shutil.copyfile(file, folder / shard_name(number))
         return
-    rows = Rows(table for _, table in PassageRows(files).tables(numbers))
+    tables = Rows(table for _, table in PassageRows(files).tables(rows))
     schema, written = pq.read_schema(files[0]), 0
-    for number, size in enumerate(shard_sizes(len(numbers), shards)):
+    for number, size in enumerate(shard_sizes(len(rows), shards)):
         with pq.ParquetWriter(folder / shard_name(number), schema, compression="zstd") as writer:
             for first in range(0, size, ROW_GROUP):
-                group = rows.take(min(ROW_GROUP, size - first))
+                group = tables.take(min(ROW_GROUP, size - first))
                 writer.write_table(group)
                 written += group.num_rows
-                events.progress(written, len(numbers), "passages")
+                events.progress(written, len(rows), "passages")

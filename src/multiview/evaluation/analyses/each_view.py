@@ -74,7 +74,7 @@ def search_views(index: ViewIndex, first: int, stop: int, queries: np.ndarray, k
 
     These views of all passages are copied into an exact index, which takes their share of a whole one's memory.
     """
-    import faiss
+    from multiview.index.faiss_library import faiss
 
     rows = view_rows(index.offsets, index.view_counts, first, stop)
     alone: Any = faiss.IndexFlatIP(index.stored.dim)

@@ -6,12 +6,12 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import faiss
 import numpy as np
 
 from multiview import metric_names
 from multiview.config import Index
 from multiview.errors import InputError
+from multiview.index.approximate.adding import add
 from multiview.index.approximate.kinds import (
     can_merge,
     default_probes,
@@ -21,8 +21,12 @@ from multiview.index.approximate.kinds import (
     make_index,
     train_index,
 )
-from multiview.index.stored_views import ViewBlocks, sampled_rows
+from multiview.index.faiss_library import faiss, threads
+from multiview.index.stored_views import ViewBlocks, equal_blocks, sampled_rows
 from multiview.steps.events import Events
+
+ADDED_AT_ONCE = 4096
+"""Views that are added together, whatever the shards."""
 
 
 def build(
@@ -45,7 +49,7 @@ def build(
         sampled = len(sample)
         with _clustering_on(gpu, index):
             train_index(index, sample, settings, views)
-    with _threads(1 if settings.one_thread and not list_count(index) and not can_merge(index) else None):
+    with threads(1 if settings.one_thread and not list_count(index) and not can_merge(index) else None):
         _fill(index, shards, keep, gpu, events)
     return index, description(index, settings, factory, sampled)
 
@@ -91,23 +95,21 @@ def sample_views(shards: Sequence[ViewBlocks], count: int, seed: int) -> np.ndar
 def _fill(
     index: Any, shards: Sequence[ViewBlocks], keep: Callable[[np.ndarray], Any], gpu: bool, events: Events
 ) -> None:
-    """Add all views: an index a shard, merged, where the kind can; else one after another."""
+    """Add all views in order, in blocks of one size however they are sharded; on a GPU shard by shard, each an index
+    that is then merged, where the kind can be."""
+    by_shard = gpu and can_merge(index)
+    empty = faiss.clone_index(index) if by_shard else None
     total, done = sum(shard.rows for shard in shards), 0
-    # One shard is added as it is: a part of its own would only be merged whole.
-    empty = faiss.clone_index(index) if can_merge(index) and (gpu or len(shards) > 1) else None
-    lists = list_count(index)
-    for shard in shards:
-        part: Any = index
-        if empty is not None:
-            part = _to_gpu(empty, events) if gpu else faiss.clone_index(empty)
-        for block in shard.read_blocks():
+    for sources in [[shard] for shard in shards] if by_shard else [shards]:
+        part = _to_gpu(empty, events) if by_shard else index
+        for block in equal_blocks(sources, ADDED_AT_ONCE):
             keep(block)
-            part.add(block.astype(np.float32))
+            add(part, block.astype(np.float32))
             done += len(block)
             events.progress(done, total, "views")
-        if part is not index:
+        if by_shard:
             # Lists carry their views' ids, which must go on counting; other kinds count by themselves.
-            index.merge_from(faiss.index_gpu_to_cpu(part) if gpu else part, index.ntotal if lists else 0)
+            index.merge_from(faiss.index_gpu_to_cpu(part), index.ntotal if list_count(index) else 0)
 
 
 def _gpu(device: str) -> bool:
@@ -144,14 +146,3 @@ def _clustering_on(gpu: bool, index: Any) -> Iterator[None]:
     yield
     ivf.clustering_index = None
     del assigning  # it had to live until now: faiss holds no reference
-
-
-@contextlib.contextmanager
-def _threads(number: int | None) -> Iterator[None]:
-    """Have faiss use `number` threads; none: as many as before."""
-    before = faiss.omp_get_max_threads()
-    faiss.omp_set_num_threads(number or before)
-    try:
-        yield
-    finally:
-        faiss.omp_set_num_threads(before)

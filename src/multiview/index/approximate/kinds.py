@@ -7,12 +7,12 @@ import re
 from pathlib import Path
 from typing import Any
 
-import faiss
 import numpy as np
 
 from multiview.config import Index
 from multiview.errors import InputError
 from multiview.index.faiss_index import FaissIndex
+from multiview.index.faiss_library import faiss
 
 EXACT = "exact"
 FACTORY = {

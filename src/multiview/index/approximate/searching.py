@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import faiss
 import numpy as np
 
 from multiview.index.approximate.kinds import list_count
 from multiview.index.exact import FETCH_FACTOR, FETCHED_AT_ONCE, TopPassages
 from multiview.index.faiss_index import FaissIndex
+from multiview.index.faiss_library import faiss
 from multiview.index.stored_views import StoredViews, passages_of_views, score_passages
 
 
