@@ -12,6 +12,7 @@ from multiview.config import Model
 from multiview.data.passages import Passage
 from multiview.data.questions import Question
 from multiview.model.layouts import LAYOUTS
+from multiview.steps.path import StepPath
 from pipelines.plans.training import training
 from tests.fixtures.artifacts import questions_folder, write_passages
 from tests.fixtures.imports import module_paths
@@ -69,7 +70,7 @@ def address(tmp_path_factory) -> str:
             "train": {"rounds": 0},
         }
     )
-    del plan.nodes["camvr/round-0/evaluate"]
+    del plan.nodes[StepPath.of_round("camvr", 0, "evaluate")]
     store = LocalStore(folder / "store")
     return f"{store.url}/{run_plan(plan, store)['camvr/round-0/index']['index'].folder}"
 

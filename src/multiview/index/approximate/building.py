@@ -26,7 +26,7 @@ from multiview.index.stored_views import ViewBlocks, equal_blocks, sampled_rows
 from multiview.steps.events import Events
 
 ADDED_AT_ONCE = 4096
-"""Number of views that are added together, however the views are split into shards."""
+"""Views per addition: as many as a block of embeddings has."""
 
 
 def build(
