@@ -50,6 +50,10 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 RELATIVE = 1e-5
 
+ROUNDING = 1e-4
+"""Of the largest gradient: processors sum the gradients of a batch and of its halves in other orders, so that an
+embedding that every token shares differs by more than others. A wrong scale would differ by the whole."""
+
 
 class World(NamedTuple):
     """What each number of processes saw of each case, and the folders of the models."""
@@ -139,7 +143,7 @@ def test_two_processes_have_the_loss_the_gradients_and_the_norm_of_one(world: Wo
                 scale = max(gradient.abs().max().item() for gradient in one[kind].values())
                 for name, gradient in one[kind].items():
                     torch.testing.assert_close(
-                        two[kind][name], gradient, rtol=RELATIVE, atol=RELATIVE * scale, msg=f"{kind} {name}"
+                        two[kind][name], gradient, rtol=RELATIVE, atol=ROUNDING * scale, msg=f"{kind} {name}"
                     )
 
 
