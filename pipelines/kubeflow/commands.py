@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from multiview.artifacts.store import open_store
-from multiview.cli.options import Debug, Preset, Settings
+from multiview.cli.options import BucketUrl, Debug, DryRun, Preset, Settings, Wait
 from pipelines.kubeflow.connection import Profile, connected
 from pipelines.plans import PIPELINES
 from pipelines.request import Request
@@ -23,10 +23,6 @@ console = Console(highlight=False, soft_wrap=True)
 schedule = typer.Typer(no_args_is_help=True, help="Recurring runs of a file in the repository.")
 
 PipelineName = Annotated[str, typer.Argument(metavar="PIPELINE", help=f"One of: {', '.join(PIPELINES)}.")]
-Wait = Annotated[bool, typer.Option("--wait", help="On Kubeflow: follow the run to its end.")]
-RemoteStore = Annotated[
-    str | None, typer.Option("--store", envvar="MULTIVIEW_STORE", help="gs:// or s3:// URL of the artifacts.")
-]
 
 
 @connected
@@ -34,7 +30,7 @@ def submit(
     pipeline: PipelineName,
     preset: Preset = None,
     settings: Settings = None,
-    store: RemoteStore = None,
+    store: BucketUrl = None,
     wait: Wait = False,
     debug: Debug = False,
     *,
@@ -91,8 +87,8 @@ ScheduleFile = Annotated[Path, typer.Argument(metavar="FILE", help="A YAML file 
 @connected
 def apply(
     file: ScheduleFile,
-    store: RemoteStore = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would change.")] = False,
+    store: BucketUrl = None,
+    dry_run: DryRun = False,
     debug: Debug = False,
     *,
     connection: Profile,

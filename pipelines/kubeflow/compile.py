@@ -2,14 +2,14 @@
 
 # No `from __future__ import annotations` here: KFP reads the annotations of a pipeline's function.
 
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from kfp import compiler, dsl
+from kfp.dsl.python_component import PythonComponent
 
-from components.close_run import close_run
-from components.open_run import open_run
+from components import data, evaluation, queries, refresh, retrieval, training
+from components.runs import close_run, open_run
 from multiview import names
 from multiview.artifacts.record import Reference, split_address
 from multiview.config import Config
@@ -17,18 +17,13 @@ from multiview.steps.path import StepPath
 from pipelines.kubeflow.pods import Pods
 from pipelines.plans.plan import Node, Output, Plan, Source
 
-ARTIFACT_TYPES = {
-    names.PASSAGES: dsl.Dataset,
-    names.TRAIN_QUESTIONS: dsl.Dataset,
-    names.DEV_QUESTIONS: dsl.Dataset,
-    names.NEGATIVES: dsl.Dataset,
-    names.MODEL: dsl.Model,
-    names.GENERATOR: dsl.Model,
-    names.QUERIES: dsl.Dataset,
-    names.CHANGES: dsl.Dataset,
-    names.REPORT: dsl.HTML,
+COMPONENTS: dict[str, PythonComponent] = {
+    value.name: value
+    for room in (data, evaluation, queries, refresh, retrieval, training)
+    for value in vars(room).values()
+    if isinstance(value, PythonComponent)
 }
-"""Types that Kubeflow's pages show; every other kind is a plain Artifact."""
+"""The component of each step, by the step's name."""
 
 
 def pipeline(plan: Plan) -> Any:
@@ -72,6 +67,11 @@ def compile_plan(plan: Plan, target: Path, config: Config | None = None) -> Path
     return target
 
 
+def artifact_type(output: str) -> type[dsl.Artifact]:
+    """The class of an output of a step on Kubeflow's pages."""
+    return getattr(dsl, names.KFP_TYPES.get(output, "Artifact"))
+
+
 class _Builder:
     """Makes KFP tasks, and importers for what comes from outside the plan, while KFP traces."""
 
@@ -85,8 +85,7 @@ class _Builder:
             self.add(node)
 
     def add(self, node: Node) -> None:
-        module = node.step.name.replace("-", "_")
-        component = getattr(import_module(f"components.{module}"), module)
+        component = COMPONENTS[node.step.name]
         inputs = {
             name: self._addresses(value) if isinstance(value, list) else self._artifact(value)
             for name, value in node.inputs.items()
@@ -122,7 +121,7 @@ class _Builder:
             # The record alone, because the launcher copies all that lies under the address into every reader's pod.
             self.imported[source.address] = dsl.importer(
                 artifact_uri=f"{source.address}/{names.RECORD_FILE}",
-                artifact_class=ARTIFACT_TYPES.get(kind, dsl.Artifact),
+                artifact_class=artifact_type(kind),
                 reimport=False,
                 metadata={"address": source.address, "digest": source.digest},
             )

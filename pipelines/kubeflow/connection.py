@@ -14,6 +14,7 @@ import typer
 from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
+from multiview import environment
 from multiview.config import Section
 from multiview.config.documents import checked, read_document
 from multiview.config.kubeflow import Address
@@ -21,7 +22,6 @@ from multiview.config.overrides import PLACES, Overrides
 from multiview.errors import InputError, nearest
 
 PROFILES = "~/.config/multiview/kubeflow.yaml"
-PROFILES_VARIABLE = "MULTIVIEW_PROFILES"
 DEFAULT_PROFILE = "default"
 
 
@@ -66,13 +66,13 @@ class Connection(Section):
     """The desktop client's secret."""
     token_file: Annotated[str | None, variable("KF_PIPELINES_SA_TOKEN_PATH")] = None
     """File with a service account's token, read anew for each request: a projected volume of a pod."""
-    kube_context: Annotated[str | None, variable("MULTIVIEW_KUBE_CONTEXT")] = None
+    kube_context: Annotated[str | None, variable(environment.KUBE_CONTEXT)] = None
     """Context of the kubeconfig; Kubeflow is then reached through the Kubernetes API, without a host."""
-    ca_file: Annotated[str | None, variable("MULTIVIEW_KUBEFLOW_CA")] = None
+    ca_file: Annotated[str | None, variable(environment.KUBEFLOW_CA)] = None
     """Certificate authority of the host, where it is your own."""
-    pipeline_root: Annotated[Root | None, variable("MULTIVIEW_PIPELINE_ROOT")] = None
+    pipeline_root: Annotated[Root | None, variable(environment.PIPELINE_ROOT)] = None
     """Where KFP keeps what flows between steps (records of some KB); none: its own default."""
-    time_zone: Annotated[str, variable("MULTIVIEW_CRON_TIME_ZONE")] = "UTC"
+    time_zone: Annotated[str, variable(environment.CRON_TIME_ZONE)] = "UTC"
     """Zone in which this Kubeflow reads every cron: cronScheduleTimezone of its pipeline-install-config."""
 
 
@@ -89,8 +89,8 @@ ProfileName = Annotated[
     str | None,
     typer.Option(
         "--profile",
-        envvar="MULTIVIEW_PROFILE",
-        help=f"Name of a profile in {PROFILES} ({PROFILES_VARIABLE}); default: `{DEFAULT_PROFILE}`, if there.",
+        envvar=environment.PROFILE,
+        help=f"Name of a profile in {PROFILES} ({environment.PROFILES}); default: `{DEFAULT_PROFILE}`, if there.",
     ),
 ]
 
@@ -129,7 +129,7 @@ def _options() -> list[inspect.Parameter]:
 
 def resolve_profile(name: str | None, flags: dict[str, str | None]) -> Profile:
     """Returns a profile of the profile file, with flags and environment over it. Raises InputError."""
-    path = Path(os.environ.get(PROFILES_VARIABLE) or PROFILES).expanduser()
+    path = Path(os.environ.get(environment.PROFILES) or PROFILES).expanduser()
     profiles = read_document(path, "profiles").content if name or path.exists() else {}
     if name is not None and name not in profiles:
         raise InputError(f"{path} has no profile {name!r}{nearest(name, profiles)}")

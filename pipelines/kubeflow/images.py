@@ -6,8 +6,11 @@ import os
 import re
 from collections.abc import Iterable
 
+from multiview import environment
 from multiview.errors import InputError
-from multiview.names import IMAGE_VARIABLES
+
+IMAGE_VARIABLES = {False: environment.CPU_IMAGE, True: environment.GPU_IMAGE}
+"""The environment variable that names an image of steps, by whether it is that for GPUs."""
 
 _LABEL = r"[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?"
 _WORDS = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"

@@ -4,18 +4,18 @@ from typing import Any
 
 from kfp import kubernetes
 
-from components import CPU_IMAGE, GPU_IMAGE, ON_GPU
+from components import CPU_IMAGE, GPU_IMAGE
+from multiview import environment
 from multiview.config import Config, Pod
 from multiview.config.kubeflow import check_nodes
 from multiview.config.overrides import validate
 from multiview.errors import InputError, nearest
-from multiview.steps.backends.trainjob import NODES, Nodes
-from multiview.steps.table import STEPS
-from multiview.steps.work import IMAGE
+from multiview.steps.backends.trainjob import Nodes
+from multiview.steps.table import GPU_STEPS, STEPS
 
-MLFLOW_KEYS = {name: name for name in ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD")}
-HUB_KEYS = {"HF_TOKEN": "HF_TOKEN"}
-BUCKET_KEYS = {name: name for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")}
+MLFLOW_KEYS = {name: name for name in (environment.MLFLOW_USERNAME, environment.MLFLOW_PASSWORD)}
+HUB_KEYS = {environment.HUB_TOKEN: environment.HUB_TOKEN}
+BUCKET_KEYS = {name: name for name in (environment.BUCKET_KEY_ID, environment.BUCKET_SECRET)}
 SHARED_MEMORY = "/dev/shm"
 WAIT_HOURS = 12.0
 """That the pods of a training on several nodes may wait for nodes, or for a queue, before their own time runs."""
@@ -38,7 +38,7 @@ class Pods:
 
     def of(self, step: str) -> Pod:
         """The pod of a step: that of its kind, with what differs for it."""
-        kind = "gpu" if step in ON_GPU else "cpu"
+        kind = "gpu" if step in GPU_STEPS else "cpu"
         pod: Pod = getattr(self.settings, kind)
         try:
             changed = validate(
@@ -55,21 +55,21 @@ class Pods:
 
     def dress(self, task: Any, step: str) -> Any:
         """Give a task its resources, image, nodes, secrets, environment, timeout and retries."""
-        pod, environment = self.of(step), self._environment()
+        pod, variables = self.of(step), self._environment()
         if pod.nodes > 1:  # its own pod only starts and follows the others
             image = GPU_IMAGE if pod.gpus else CPU_IMAGE
             nodes = Nodes(
                 image=image,
                 pod=pod,
                 service_account=self.settings.service_account,
-                environment={**environment, IMAGE: image},
+                environment={**variables, environment.IMAGE: image},
                 secrets=self._secrets(),
             )
-            environment = {**environment, NODES: nodes.model_dump_json()}
+            variables = {**variables, environment.NODES: nodes.model_dump_json()}
             pod = self._follower(pod)
-        if step in ON_GPU and not pod.gpus:
+        if step in GPU_STEPS and not pod.gpus:
             task.set_container_image(CPU_IMAGE)
-        environment[IMAGE] = GPU_IMAGE if step in ON_GPU and pod.gpus else CPU_IMAGE
+        variables[environment.IMAGE] = GPU_IMAGE if step in GPU_STEPS and pod.gpus else CPU_IMAGE
         task.set_cpu_request(pod.cpu)
         task.set_memory_request(pod.memory).set_memory_limit(pod.memory)
         if pod.gpus:
@@ -85,9 +85,9 @@ class Pods:
         for toleration in pod.tolerations:
             given = toleration.model_dump()
             kubernetes.add_toleration(task, **{name: value or None for name, value in given.items()})
-        for secret, variables in self._secrets().items():
-            kubernetes.use_secret_as_env(task, secret, variables)
-        for name, value in environment.items():
+        for secret, keys in self._secrets().items():
+            kubernetes.use_secret_as_env(task, secret, keys)
+        for name, value in variables.items():
             task.set_env_variable(name, value)
         return task.set_caching_options(False)
 
@@ -99,15 +99,15 @@ class Pods:
     def _secrets(self) -> dict[str, dict[str, str]]:
         """Of each secret that the settings name, its keys and the environment variable of each."""
         found: dict[str, dict[str, str]] = {}
-        for secret, variables in (
+        for secret, keys in (
             (self.settings.mlflow_secret, MLFLOW_KEYS),
             (self.settings.hub_secret, HUB_KEYS),
             (self.settings.bucket_secret, BUCKET_KEYS),
         ):
             if secret:
-                found.setdefault(secret, {}).update(variables)
+                found.setdefault(secret, {}).update(keys)
         return found
 
     def _environment(self) -> dict[str, str]:
         uri = self.settings.mlflow_uri
-        return {**self.settings.environment, **({"MLFLOW_TRACKING_URI": uri} if uri else {})}
+        return {**self.settings.environment, **({environment.MLFLOW_TRACKING_URI: uri} if uri else {})}

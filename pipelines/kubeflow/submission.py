@@ -7,7 +7,6 @@ import json
 import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -127,20 +126,17 @@ def _is_local(address: str, always_file: bool) -> bool:
 
 def check_devices(plan: Plan, config: Config) -> None:
     """Raises InputError for images that are not named, and for a step that wants GPUs without having them."""
-    from components import ON_GPU
     from pipelines.kubeflow.pods import Pods
 
-    for node in plan.nodes.values():
-        import_module(f"components.{node.step.name.replace('-', '_')}")  # says whether it uses a GPU
     pods = Pods(config)
     needed = {False}
     for node in plan.nodes.values():
-        if node.step.name not in ON_GPU:
+        if not node.step.gpu:
             continue
         settings, gpus = json.loads(node.config), pods.of(node.step.name).gpus
         if gpus:
             needed.add(True)
-            processes = settings["train"].get("processes") if node.step.together else None
+            processes = settings["train"].get("processes") if node.step.multi_node else None
             if processes and processes > gpus:
                 raise InputError(
                     f"{node.path}: train.processes={processes} needs a GPU for each, and its pod has {gpus}: set "

@@ -54,7 +54,7 @@ class Node:
 
     def output(self, kind: str | None = None) -> Output:
         """Returns the output of a kind; without one the first, which for most steps is the only one."""
-        kinds = (*self.step.outputs, *self.step.hands_on)
+        kinds = (*self.step.outputs, *self.step.forwards)
         if kind is not None and kind not in kinds:
             raise ValueError(f"{self.path}: {self.step.name} has outputs {kinds}, not {kind}")
         return Output(self.path, kind or kinds[0])
@@ -99,7 +99,11 @@ class Plan:
         Raises InputError for a source that does not exist.
         """
         fingerprints: dict[tuple[str, str], object] = {}  # once for all steps of one name and config
-        readers = [node for node in self.nodes.values() if node.step.sources or node.step.standing]
+        readers = [
+            node
+            for node in self.nodes.values()
+            if node.step.source_fingerprint or node.step.store_fingerprint
+        ]
         for node in readers:
             if (node.step.name, node.config) not in fingerprints:
                 settings = node.step.parse(node.config)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from multiview import names
+from multiview import metric_names, names
 from multiview.config import Config
 from multiview.config.overrides import Overrides, merge
 from multiview.errors import InputError
-from multiview.evaluation.measured import measured
 from multiview.generation.sources import published
 from multiview.model.systems import resolve
 from multiview.steps.path import StepPath
@@ -86,7 +85,7 @@ def _architectures(config: Config) -> dict[str, str]:
 def _check_gate(config: Config) -> None:
     """Raises InputError for a metric of the gate that these settings do not measure."""
     ranks, depth = config.evaluation.at, config.evaluation.depth
-    metrics = measured(ranks, depth)
+    metrics = metric_names.evaluation_metrics(ranks, depth)
     for setting in ("drops", "least"):
         for metric in getattr(config.gate, setting):
             if metric not in metrics:

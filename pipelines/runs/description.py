@@ -8,11 +8,11 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from multiview import environment
 from multiview.artifacts.record import Reference
 from multiview.artifacts.store import Store
 from multiview.config.overrides import outcome
 from multiview.steps.runs import Run, run_id
-from multiview.steps.work import GIT_SHA
 from pipelines.plans import PIPELINES
 from pipelines.plans.plan import Plan
 from pipelines.request import Request
@@ -65,7 +65,7 @@ def _artifacts_read(plan: Plan) -> list[list[str]]:
 
 def _git_sha() -> str | None:
     """The commit of this checkout, with `-dirty` where its files differ from it; in an image, the image's."""
-    if sha := os.environ.get(GIT_SHA):
+    if sha := os.environ.get(environment.GIT_SHA):
         return sha
     if shutil.which("git") is None:
         return None

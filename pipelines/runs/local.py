@@ -18,13 +18,11 @@ from typing import Any
 
 from filelock import FileLock
 
-from multiview import tracking
+from multiview import environment, tracking
 from multiview.artifacts.store import LocalStore, Store
 from multiview.errors import InputError, StepFailed, one_line
 from multiview.steps.backends import fork_server
-from multiview.steps.execution import DRIVER_LOCK
 from multiview.steps.runs import Context, Run, StepState, write_run
-from multiview.steps.work import GIT_SHA, SHARD_THREADS
 from pipelines.plans.plan import Plan
 from pipelines.runs.progress import Progress
 
@@ -119,11 +117,11 @@ def _log_file(store: Store, run: Run) -> Path:
 def _driver_lock() -> Iterator[None]:
     path = Path(tempfile.gettempdir()) / f"multiview-driver-{os.getpid()}-{time.time_ns()}.lock"
     with FileLock(path):
-        os.environ[DRIVER_LOCK] = str(path)
+        os.environ[environment.DRIVER_LOCK] = str(path)
         try:
             yield
         finally:
-            del os.environ[DRIVER_LOCK]
+            del os.environ[environment.DRIVER_LOCK]
             path.unlink(missing_ok=True)
 
 
@@ -144,22 +142,22 @@ def _shard_threads(plan: Plan) -> Iterator[None]:
     This is a third faster on two cores; the embeddings are the same to the bit.
     """
     if any(len(node.shards) > 1 for node in plan.nodes.values()):
-        os.environ[SHARD_THREADS] = str(max(1, (os.cpu_count() or 1) // 2))
+        os.environ[environment.SHARD_THREADS] = str(max(1, (os.cpu_count() or 1) // 2))
     try:
         yield
     finally:
-        os.environ.pop(SHARD_THREADS, None)
+        os.environ.pop(environment.SHARD_THREADS, None)
 
 
 @contextlib.contextmanager
 def _code_of(run: Run) -> Iterator[None]:
     """Tells the steps the commit of this checkout, which they record as the code that ran them."""
-    before = os.environ.get(GIT_SHA)
+    before = os.environ.get(environment.GIT_SHA)
     if run.git_sha:
-        os.environ[GIT_SHA] = run.git_sha
+        os.environ[environment.GIT_SHA] = run.git_sha
     try:
         yield
     finally:
-        os.environ.pop(GIT_SHA, None)
+        os.environ.pop(environment.GIT_SHA, None)
         if before is not None:
-            os.environ[GIT_SHA] = before
+            os.environ[environment.GIT_SHA] = before

@@ -23,7 +23,7 @@ from rich.table import Table
 from rich.text import Text
 
 from multiview.artifacts.store import LocalStore, Store
-from multiview.steps.events import progress_path, read_events
+from multiview.steps.events import WarningEvent, progress_path, read_events
 from multiview.steps.path import StepPath
 from multiview.steps.runs import StepState, read_states
 
@@ -93,8 +93,8 @@ class Progress:
             self.console.print(f"{mark} {number} {state.path:<{self.width}} {note}", markup=False)
         if state.attempt and state.status == "done":
             for event in read_events(self.store, state.attempt):
-                if event["event"] == "warning":
-                    self.console.print(f"  {state.path}: {event['text']}", style="yellow", markup=False)
+                if isinstance(event, WarningEvent):
+                    self.console.print(f"  {state.path}: {event.text}", style="yellow", markup=False)
 
 
 class Screen:

@@ -16,10 +16,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from multiview import names
+from multiview import metric_names, names
 from multiview.artifacts.record import load_record
 from multiview.artifacts.staging import stage
-from multiview.cli.run_indexes import index_outputs
 from multiview.data.passages import PassageLookup
 from multiview.data.questions import iterate_questions
 from multiview.evaluation.evaluate import METRICS_FILE, QUESTIONS_FILE
@@ -30,12 +29,12 @@ from multiview.evaluation.tables import (
     legend,
     markdown_table,
     marked_of,
-    metric_names,
+    metric_columns,
 )
 from multiview.refresh.gate import TITLES
 from multiview.refresh.promote import PROMOTION_FILE
 from multiview.steps.path import StepPath
-from multiview.steps.runs import StepState
+from multiview.steps.runs import StepState, finished_outputs
 from pipelines.plans.refresh import CHAMPION
 
 
@@ -56,10 +55,10 @@ def show(console: Console, states: list[StepState], tracking_uri: str | None) ->
         console.print(f"Look at it:   {tracking_uri if tracking_uri.startswith('http') else local}")
     if report := _report(states):
         console.print(f"Report:       {report}", soft_wrap=True, markup=False)
-    indexes = [*index_outputs({state.path: state for state in states}).values()]
+    indexes = [*finished_outputs(states, names.INDEX).values()]
     if indexes:
         champion = promotion["champion"] if promotion else None
-        index = champion["index"]["address"] if champion else indexes[-1]
+        index = champion["index"]["address"] if champion else indexes[-1].address
         words = shlex.quote(question or "a question")
         console.print(f"Ask it:       {_command('multiview')} search {words} --index {index}")
     if indexes and not promotion:
@@ -99,10 +98,10 @@ def as_table(metrics: Mapping[str, Mapping[str, float]], marked: Collection[tupl
     `marked` pairs of system and metric have a mark."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("")
-    columns, best = metric_names(metrics), best_values(metrics)
+    columns, best = metric_columns(metrics), best_values(metrics)
     wider = {name for _, name in marked}
     for name in columns:
-        table.add_column(names.short(name), justify="right")
+        table.add_column(metric_names.short(name), justify="right")
     for system, values in metrics.items():
         cells = []
         for name in columns:
@@ -110,7 +109,7 @@ def as_table(metrics: Mapping[str, Mapping[str, float]], marked: Collection[tupl
             text = "" if value is None else f"{100 * value:.1f}"
             # rich strips the spaces at the end of a cell that it justifies; figures should stand below each other.
             end = MARK if (system, name) in marked else " " if name in wider else ""
-            pad = " " * (max(len(names.short(name)), len("100.0") + len(end)) - len(text) - len(end))
+            pad = " " * (max(len(metric_names.short(name)), len("100.0") + len(end)) - len(text) - len(end))
             style = "bold green" if value == best[name] else ""
             cells.append(Text.assemble(pad, (text, style), end, justify="left"))
         table.add_row(Text(system), *cells)

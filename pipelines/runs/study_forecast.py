@@ -10,8 +10,9 @@ from typing import Literal
 from multiview.artifacts.record import Record, Reference
 from multiview.artifacts.store import Store
 from multiview.config import canonical_json
-from multiview.steps.execution import find_records
 from multiview.steps.path import StepPath
+from multiview.steps.step import key_settings
+from multiview.steps.work import Work
 from pipelines.plans.plan import Node, Plan
 
 Status = Literal["found", "shared", "new"]
@@ -54,7 +55,7 @@ def _identity(node: Node, identities: Mapping[StepPath, str], fingerprint: objec
         [name, source.digest if isinstance(source, Reference) else [identities[source.path], source.kind]]
         for name, source in node.sources()
     ]
-    settings = node.step.key_settings(node.step.parse(node.config))
+    settings = key_settings(node.step.parse(node.config))
     identity = canonical_json([node.step.name, settings, inputs, list(node.shards), fingerprint])
     return hashlib.sha256(identity.encode()).hexdigest()
 
@@ -67,11 +68,12 @@ def _find(
     if inputs is None:
         return None
     if shard:
-        for name in node.step.by_shard:
+        for name in node.step.sharded_inputs:
             whole = inputs[name]
             assert isinstance(whole, Reference), "a step by shard reads one file of each such input"
             inputs[name] = whole.model_copy(update={"file": f"{shard}.parquet"})
-    return find_records(store, node.step, node.config, inputs)
+    outputs = Work.resolve(node.step, node.config, inputs, store).find(store)
+    return outputs if len(outputs) == len(node.step.outputs) else None
 
 
 def _inputs(node: Node, records: Mapping[StepPath, list[dict[str, Record]]], store: Store) -> Inputs | None:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from multiview.names import VERSION
+
 if TYPE_CHECKING:
     from multiview.serving.retriever import Retriever
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 
 def load(address: str, *, device: str = "auto", verify: bool = False) -> Retriever:
-    """The retriever of an index, ready to be asked: `multiview.load(address).search(questions, k)`.
+    """Returns the retriever of an index: `multiview.load(address).search(questions, k)`.
 
-    See `multiview.serving.retriever.load`. What it needs (torch, faiss) is imported by the first call.
+    See `multiview.serving.retriever.load`. The first call imports torch and faiss.
     """
     from multiview.serving import retriever
 

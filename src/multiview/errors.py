@@ -28,6 +28,13 @@ class ProcessFailed(Exception):
     """Another process failed, and this is its one line."""
 
 
+class Undeclared(Exception):
+    """A step reads what it does not declare: a setting, an input, an output or the store.
+
+    Its key would not cover it, so that a change of it would go unnoticed.
+    """
+
+
 def nearest(name: str, names: Iterable[str], listed: Iterable[str] = ()) -> str:
     """The end of an error line: the nearest known names and those `listed`, or all of them."""
     names, listed = list(names), list(listed)

@@ -1,4 +1,4 @@
-"""The store on `s3://`: what tests/pipelines/test_bucket.py shows of `gs://`, against a server of S3's protocol."""
+"""The store on `s3://`: what tests/artifacts/test_gs.py shows of `gs://`, against a server of S3's protocol."""
 
 import json
 import os
@@ -10,10 +10,10 @@ import pytest
 
 from multiview.artifacts.store import open_store
 from multiview.errors import InputError
-from tests.bucket import Asked, free_port
-from tests.pipelines import test_bucket as of_gs
-from tests.pipelines.world import ROOT, World
-from tests.s3 import CREDENTIALS, s3_server
+from tests.artifacts import test_gs as of_gs
+from tests.fixtures.bucket import Asked, free_port
+from tests.fixtures.project import ROOT, World
+from tests.fixtures.s3 import CREDENTIALS, s3_server
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +122,9 @@ def test_without_s3fs_a_line_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "s3fs", None)
     # fsspec keeps what it has imported.
     monkeypatch.delitem(sys.modules["fsspec.registry"]._registry, "s3", raising=False)
-    with pytest.raises(InputError, match=r"store s3://bucket/store: install s3fs, as with .*multiview\[s3\]"):
+    with pytest.raises(
+        InputError, match=r"store s3://bucket/store needs s3fs: pip install 'multiview-retrieval\[s3\]'"
+    ):
         open_store("s3://bucket/store")
 
 

@@ -15,7 +15,7 @@ from multiview.artifacts.record import Record, digest_of, load_record, read_reco
 from multiview.artifacts.staging import stage, verify
 from multiview.artifacts.store import LocalStore, open_store
 from multiview.errors import InputError
-from multiview.steps.checkpoints import Checkpoints
+from multiview.steps.checkpoints import StoredCheckpoints
 from multiview.steps.events import EventLog, read_events
 
 DESCRIPTION = {"step": "split", "step_version": 1, "config": {}, "inputs": {}}
@@ -227,7 +227,7 @@ def checkpoint(folder: Path, text: str) -> Path:
 
 def test_checkpoints_are_found_newest_first_and_older_ones_go(tmp_path):
     store = LocalStore(tmp_path / "store")
-    checkpoints = Checkpoints(store, "key", tmp_path / "scratch")
+    checkpoints = StoredCheckpoints(store, "key", tmp_path / "scratch")
     assert checkpoints.latest() is None
     for step in (5, 10, 15):
         checkpoints.publish(step, checkpoint(tmp_path / f"trainer-{step}", f"after {step}"))
@@ -235,7 +235,7 @@ def test_checkpoints_are_found_newest_first_and_older_ones_go(tmp_path):
     assert latest is not None
     assert latest.name == "checkpoint-15" and (latest / "weights").read_text() == "after 15"
     assert store.folders("checkpoint") == ["key-00000010", "key-00000015"]
-    Checkpoints(store, "key2", tmp_path).publish(5, checkpoint(tmp_path / "other", "other"))
+    StoredCheckpoints(store, "key2", tmp_path).publish(5, checkpoint(tmp_path / "other", "other"))
     checkpoints.clear()
     assert checkpoints.latest() is None
     assert store.folders("checkpoint") == ["key2-00000005"]
@@ -243,7 +243,7 @@ def test_checkpoints_are_found_newest_first_and_older_ones_go(tmp_path):
 
 def test_a_half_removed_checkpoint_is_passed_over(tmp_path):
     store = LocalStore(tmp_path / "store")
-    checkpoints = Checkpoints(store, "key", tmp_path / "scratch")
+    checkpoints = StoredCheckpoints(store, "key", tmp_path / "scratch")
     for step in (5, 10):
         checkpoints.publish(step, checkpoint(tmp_path / f"trainer-{step}", f"after {step}"))
     record = read_record(store, "checkpoint", "key-00000010")
@@ -255,7 +255,7 @@ def test_a_half_removed_checkpoint_is_passed_over(tmp_path):
 
 def test_clearing_checkpoints_leaves_the_other_trainers_attempt_alone(tmp_path):
     store = LocalStore(tmp_path / "store")
-    checkpoints = Checkpoints(store, "key", tmp_path / "scratch")
+    checkpoints = StoredCheckpoints(store, "key", tmp_path / "scratch")
     checkpoints.publish(5, checkpoint(tmp_path / "trainer", "after 5"))
     other = Attempt(store, "checkpoint", "key-00000005")
     (other.path / "weights").write_text("half")
@@ -268,12 +268,14 @@ def test_a_resumed_log_tells_the_whole_training(tmp_path):
     store = LocalStore(tmp_path / "store")
     first, second = EventLog(store, "model/key/attempts/a"), EventLog(store, "model/key/attempts/b")
     first.metric("loss", 2.0, 1)
-    Checkpoints(store, "key", tmp_path / "one", first).publish(1, checkpoint(tmp_path / "trainer", "after 1"))
+    StoredCheckpoints(store, "key", tmp_path / "one", first).publish(
+        1, checkpoint(tmp_path / "trainer", "after 1")
+    )
     first.metric("loss", 1.5, 2)  # after the checkpoint: lost with the kill
     second.warning("begun")
-    assert Checkpoints(store, "key", tmp_path / "two", second).latest()
+    assert StoredCheckpoints(store, "key", tmp_path / "two", second).latest()
     second.metric("loss", 1.5, 2)
-    told = [event.get("value") for event in read_events(store, "model/key/attempts/b")]
+    told = [getattr(event, "value", None) for event in read_events(store, "model/key/attempts/b")]
     assert told == [2.0, None, 1.5]
 
 

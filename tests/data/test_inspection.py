@@ -11,9 +11,9 @@ import pytest
 from multiview.cli.app import app, run_app
 from multiview.config import Config
 from multiview.config.overrides import gather, validate
-from multiview.data.inspection import Lengths, inspect, uses_of
-from tests.data.reading import beir, biencoder, marco, put
-from tests.data.small import Done, passage_rows, question_rows, settings, small_files, write
+from multiview.data.inspection import Lengths, inspect, sort_by_use
+from tests.fixtures.format_files import beir, biencoder, marco, put
+from tests.fixtures.split_run import Done, passage_rows, question_rows, settings, small_files, write
 
 
 def inspected(*words: str, capsys, monkeypatch, status: int = 0) -> str:
@@ -43,7 +43,7 @@ def test_the_counts_are_those_of_the_files(tmp_path, capsys, monkeypatch):
     assert value(output, "sentences") == f"mean {(25 * 2 + 5 * 9) / 30:.1f}, 16.7 % have more than 8"
     assert value(output, "more columns") == "year, url"
     assert value(output, "questions") == "40" and value(output, "AVQ").startswith("2.00 ")
-    assert value(output, "answers") == "1.0 a question, 40 with offsets"
+    assert value(output, "answers") == "1.0 per question, 40 with offsets"
     assert value(output, "first") == "p0  Title 0: Passage 0 is here. It says word0."
     assert "Problems\n  none\n" in output
     (line,) = [line for line in output.splitlines() if line.startswith("Run it:")]
@@ -73,7 +73,7 @@ def test_problems_are_counted_with_the_first_of_each(tmp_path, capsys, monkeypat
         "1 sources whose gold passages are not in the corpus, the first:\n    questions.source: the gold passages of 2 of 11",
     ):
         assert problem in output, output
-    assert value(output, "gold passages") == "1.0 a question, not in the corpus for 2 questions"
+    assert value(output, "gold passages") == "1.0 per question, not in the corpus for 2 questions"
 
 
 def test_each_source_is_for_what_it_holds(tmp_path):
@@ -95,10 +95,10 @@ def test_each_source_is_for_what_it_holds(tmp_path):
         ([files.corpus, files.train, files.dev], ([files.corpus], [files.train], [files.dev])),
         ([article], ([article], [], [])),
     ):
-        assert tuple(uses_of(sources, Config()).values()) == uses, sources
-    assert uses_of([table], config)["corpus"] == [table]
+        assert tuple(sort_by_use(sources, Config()).values()) == uses, sources
+    assert sort_by_use([table], config)["corpus"] == [table]
     config = Config.model_validate({"questions": {"columns": {"question": "body"}}})
-    assert uses_of([table], config)["train"] == [table]
+    assert sort_by_use([table], config)["train"] == [table]
 
 
 def test_a_source_of_several_things_is_taken_apart(tmp_path):
@@ -117,7 +117,7 @@ def test_a_source_of_several_things_is_taken_apart(tmp_path):
         ([answers], ([], [], [answers])),
         ([str(alone)], ([str(alone)], [], [])),
     ):
-        assert tuple(uses_of(sources, Config()).values()) == uses, sources
+        assert tuple(sort_by_use(sources, Config()).values()) == uses, sources
 
 
 def test_passages_that_come_again_are_counted_once(tmp_path):
@@ -134,7 +134,10 @@ def test_what_a_run_would_refuse_is_a_problem(tmp_path, capsys, monkeypatch):
     asked = write(tmp_path / "q.jsonl", question_rows("t", 4, 1))
     words = [passages, asked, "--set", "corpus.shards=4"]
     output = inspected(*words, capsys=capsys, monkeypatch=monkeypatch, status=2)
-    assert "2 settings that do not suit, the first:\n    corpus.shards=4: there are only 3 passages" in output
+    assert (
+        "2 settings that do not suit the data, the first:\n    corpus.shards=4: there are only 3 passages"
+        in output
+    )
     output = inspected(passages, asked, capsys=capsys, monkeypatch=monkeypatch, status=2)
     assert "all questions are about one passage" in output
     output = inspected(capsys=capsys, monkeypatch=monkeypatch, status=2)
@@ -180,7 +183,14 @@ def test_what_cannot_be_read_is_a_line(tmp_path, capsys, monkeypatch):
     assert output.splitlines() == [f"error: {tmp_path / 'none.json'}: no such file or folder"]
     train = small_files(tmp_path).train
     output = inspected(train, capsys=capsys, monkeypatch=monkeypatch, status=2)
-    assert "corpus.source: name the passages; train.jsonl holds questions alone" in output
+    assert "corpus.source: name the passages; train.jsonl holds only questions" in output
+
+
+def test_sentence_data_that_are_not_installed_are_no_problem_of_the_sources(tmp_path, capsys, monkeypatch):
+    files = small_files(tmp_path)
+    words = (files.corpus, files.train, "--set", "corpus.language=klingon")
+    printed = inspected(*words, capsys=capsys, monkeypatch=monkeypatch, status=2)
+    assert printed.startswith("error: corpus.language=klingon: NLTK's sentence data for it are not installed")
 
 
 @pytest.mark.parametrize("numbers", [[], [5], [1, 2], [3, 1, 2], [4, 4, 1, 9]])

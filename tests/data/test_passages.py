@@ -16,7 +16,7 @@ from multiview.data.passages import (
     shard_files,
 )
 from multiview.errors import InputError
-from tests.data.small import Done, passage_rows, question_rows, write
+from tests.fixtures.split_run import Done, passage_rows, question_rows, write
 
 
 def test_lookup_reads_passages_by_id_over_shards_and_row_groups(tmp_path):

@@ -6,7 +6,7 @@ import pytest
 
 from multiview.config import Corpus, Questions
 from multiview.errors import InputError
-from tests.data.small import Done, passage_rows, question_rows, settings, small_files, write
+from tests.fixtures.split_run import Done, passage_rows, question_rows, settings, small_files, write
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multiview.artifacts.staged import Staged
-from multiview.config import Generation
+from multiview.config import Config, Generation
 from multiview.data.passages import Passage
 from multiview.data.queries import iterate_queries, read_queries, with_queries
 from multiview.errors import InputError
@@ -23,13 +23,14 @@ from multiview.generation import generate
 from multiview.generation.generate import QueryGenerator, generate_queries
 from multiview.generation.generators import check_lengths, load
 from multiview.generation.sampling import candidates, uniforms
-from tests.kept import Kept
-from tests.model import material
-from tests.recording import Recorder
-from tests.tiny import tiny_t5
+from multiview.steps.context import StepContext
+from tests.fixtures import training_material
+from tests.fixtures.checkpoints import Kept
+from tests.fixtures.events import Recorder
+from tests.fixtures.tiny import tiny_t5
 
 SETTINGS = Generation(queries=3, max_length=8, batch_size=4, bucket=16, input_length=48, top_k=12)
-PASSAGES = [material.passage(number) for number in range(12)]
+PASSAGES = [training_material.passage(number) for number in range(12)]
 
 
 @pytest.fixture(scope="module")
@@ -139,9 +140,9 @@ def run(
 ) -> tuple[Recorder, Path]:
     output.mkdir()
     tell = Recorder()
-    chosen = SimpleNamespace(generation=SETTINGS.model_copy(update=options))
+    chosen = Config.partial({"generation": SETTINGS.model_copy(update=options)})
     inputs = {"generator": Staged(t5, "t5"), "passages": passages}
-    generate_queries(chosen, inputs, {"queries": output}, tell, checkpoints)
+    generate_queries(StepContext(chosen, inputs, {"queries": output}, tell, checkpoints))
     return tell, output
 
 
@@ -154,7 +155,7 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_step_writes_the_queries_in_passage_order(
     generator: QueryGenerator, t5: Path, tmp_path: Path, small_parts: None
 ) -> None:
-    shard = material.write_shard(tmp_path / "passages", PASSAGES)
+    shard = training_material.write_shard(tmp_path / "passages", PASSAGES)
     tell, output = run(t5, shard, tmp_path / "out")
     assert [(name, list(queries)) for name, queries in iterate_queries(output)] == [
         (passage.id, _expected(generator)[passage.id]) for passage in PASSAGES
@@ -169,7 +170,7 @@ def test_the_step_writes_the_queries_in_passage_order(
 def test_a_killed_run_goes_on_and_writes_the_very_bytes_of_an_uninterrupted_one(
     t5: Path, tmp_path: Path, small_parts: None
 ) -> None:
-    shard = material.write_shard(tmp_path / "passages", PASSAGES)
+    shard = training_material.write_shard(tmp_path / "passages", PASSAGES)
     _, whole = run(t5, shard, tmp_path / "whole")
     kept = Kept(tmp_path / "checkpoints", stop_after=2)
     with pytest.raises(KeyboardInterrupt):
@@ -185,7 +186,9 @@ def test_empty_queries_are_left_out_and_counted(
 ) -> None:
     drawn = [["", "a", "a"], ["", "", ""], ["b", "c", "d"]]
     monkeypatch.setattr(QueryGenerator, "queries", lambda self, passages: reversed([*enumerate(drawn)]))
-    tell, output = run(t5, material.write_shard(tmp_path / "passages", PASSAGES[:3]), tmp_path / "out")
+    tell, output = run(
+        t5, training_material.write_shard(tmp_path / "passages", PASSAGES[:3]), tmp_path / "out"
+    )
     assert list(iterate_queries(output)) == [("p000", ("a", "a")), ("p001", ()), ("p002", ("b", "c", "d"))]
     assert read_queries([output]) == {"p000": ("a",), "p001": (), "p002": ("b", "c", "d")}
     counted = {name: value for name, value in tell.facts.items() if name != "passages"}
@@ -200,7 +203,7 @@ def test_empty_queries_are_left_out_and_counted(
 
 
 def test_queries_are_read_beside_their_passages(t5: Path, tmp_path: Path) -> None:
-    _, output = run(t5, material.write_shard(tmp_path / "passages", PASSAGES[:4]), tmp_path / "out")
+    _, output = run(t5, training_material.write_shard(tmp_path / "passages", PASSAGES[:4]), tmp_path / "out")
     of = read_queries([output])
     assert list(with_queries(PASSAGES[:4], output)) == [(p, of[p.id]) for p in PASSAGES[:4]]
     with pytest.raises(InputError, match="queries of 'p000' where passage 'p001' comes"):

@@ -4,7 +4,6 @@ import io
 import json
 import shutil
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import sentencepiece
@@ -13,14 +12,15 @@ import torch
 from multiview.artifacts.attempt import Attempt
 from multiview.artifacts.record import describe_files, digest_of, load_record
 from multiview.artifacts.store import LocalStore
-from multiview.config import Generation
+from multiview.config import Config, Generation
 from multiview.errors import InputError
 from multiview.generation.generators import initial_generator, load
 from multiview.generation.sources import fingerprint, published
 from multiview.model import bases
-from tests.model.material import SENTENCES
-from tests.recording import Recorder
-from tests.tiny import tiny_bert, tiny_t5
+from multiview.steps.context import StepContext
+from tests.fixtures.events import Recorder
+from tests.fixtures.tiny import tiny_bert, tiny_t5
+from tests.fixtures.training_material import SENTENCES
 
 
 @pytest.fixture(scope="module")
@@ -31,8 +31,8 @@ def t5(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def initial(model: Path, output: Path) -> Recorder:
     output.mkdir()
     tell = Recorder()
-    settings = SimpleNamespace(generation=Generation(model=str(model)))
-    initial_generator(settings, {}, {"generator": output}, tell)
+    settings = Config.partial({"generation": Generation(model=str(model))})
+    initial_generator(StepContext(settings, {}, {"generator": output}, tell))
     return tell
 
 
@@ -81,7 +81,7 @@ def test_a_hub_model_is_that_of_the_commit_in_the_key_and_never_pickled(
 
     monkeypatch.setattr(bases, "_hub_commit", lambda name: f"commit of {name}")
     monkeypatch.setattr("huggingface_hub.snapshot_download", download)
-    settings = SimpleNamespace(generation=Generation(model="a/t5"))
+    settings = Config.partial({"generation": Generation(model="a/t5")})
     assert fingerprint(settings) == {"hub": "a/t5", "commit": "commit of a/t5"}
     initial(Path("a/t5"), tmp_path / "out")
     assert asked == [("a/t5", "commit of a/t5")]

@@ -4,7 +4,6 @@ import json
 import math
 from collections import Counter
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 from rouge_score.tokenizers import DefaultTokenizer
 
 from multiview.artifacts.staged import Staged
-from multiview.config import Generation
+from multiview.config import Config, Generation
 from multiview.data.queries import FILE, write_queries
 from multiview.data.questions import Question
 from multiview.generation.evaluate import evaluate_queries
@@ -25,8 +24,9 @@ from multiview.generation.metrics import (
     rouge_l_by_number,
     self_bleu,
 )
-from tests.model.material import write_training_data
-from tests.recording import Recorder
+from multiview.steps.context import StepContext
+from tests.fixtures.events import Recorder
+from tests.fixtures.training_material import write_training_data
 
 SENTENCES = st.lists(st.sampled_from("abcd"), min_size=1, max_size=7).map(" ".join)
 
@@ -139,8 +139,8 @@ def test_the_step_measures_the_queries_of_gold_passages(tmp_path: Path) -> None:
     inputs = {"queries": shards, **write_training_data(tmp_path, questions, {})}
     tell, output = Recorder(), tmp_path / "out"
     output.mkdir()
-    chosen = SimpleNamespace(generation=Generation(queries=3))
-    evaluate_queries(chosen, inputs, {"query_evaluation": output}, tell)
+    chosen = Config.partial({"generation": Generation(queries=3)})
+    evaluate_queries(StepContext(chosen, inputs, {"query_evaluation": output}, tell))
     # q0: "is the bridge" of 4 and 5 words; q1: all at once; q2: nothing, then "when was the"; q4: 1 of 1 and 2.
     by_question = [[6 / 9] * 3, [1] * 3, [0, 6 / 8, 6 / 8], [2 / 3] * 3]
     table = pq.read_table(output / "questions.parquet").to_pydict()
@@ -170,7 +170,9 @@ def test_where_nothing_can_be_measured_the_run_goes_on_and_says_so(tmp_path: Pat
     }
     output, tell = tmp_path / "out", Recorder()
     output.mkdir()
-    evaluate_queries(SimpleNamespace(generation=Generation()), inputs, {"query_evaluation": output}, tell)
+    evaluate_queries(
+        StepContext(Config.partial({"generation": Generation()}), inputs, {"query_evaluation": output}, tell)
+    )
     assert json.loads((output / "metrics.json").read_text()) == {} and tell.metrics == []
     assert tell.facts["questions"] == 0 and tell.facts["questions_without_queries"] == 1
     assert tell.warnings == ["no question has a gold passage with generated queries: they are not measured"]

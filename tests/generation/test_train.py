@@ -1,24 +1,24 @@
 """Fine-tuning a tiny T5 on questions and their gold passages."""
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
 from multiview.artifacts.staged import Staged
-from multiview.config import Generation, GeneratorTraining
+from multiview.config import Config, Generation, GeneratorTraining
 from multiview.data.questions import Question
 from multiview.errors import InputError
 from multiview.generation.generators import load
 from multiview.generation.train import Pairs, gold_pairs, train_generator
-from tests.kept import Kept
-from tests.model import material
-from tests.recording import Recorder
-from tests.tiny import tiny_t5
+from multiview.steps.context import StepContext
+from tests.fixtures import training_material
+from tests.fixtures.checkpoints import Kept
+from tests.fixtures.events import Recorder
+from tests.fixtures.tiny import tiny_t5
 
-PASSAGES = [material.passage(number) for number in range(12)]
+PASSAGES = [training_material.passage(number) for number in range(12)]
 
 
 @pytest.fixture(scope="module")
@@ -29,9 +29,9 @@ def t5(tmp_path_factory: pytest.TempPathFactory) -> Staged:
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Staged]:
     folder = tmp_path_factory.mktemp("data")
-    questions = [material.question(number, passage) for number, passage in enumerate(PASSAGES)]
-    asked = material.write_training_data(folder, questions, {})["questions"]
-    return {"passages": material.write_shard(folder / "passages", PASSAGES), "questions": asked}
+    questions = [training_material.question(number, passage) for number, passage in enumerate(PASSAGES)]
+    asked = training_material.write_training_data(folder, questions, {})["questions"]
+    return {"passages": training_material.write_shard(folder / "passages", PASSAGES), "questions": asked}
 
 
 def run(
@@ -39,8 +39,8 @@ def run(
 ) -> dict[str, torch.Tensor]:
     chosen = {"batch_size": 4, "epochs": 2, "learning_rate": 3e-3, "checkpoint_steps": 2, "log_steps": 3}
     training = GeneratorTraining.model_validate({**chosen, **options})
-    settings = SimpleNamespace(generation=Generation(train=training, input_length=48, max_length=12))
-    train_generator(settings, {"base": base, **data}, {"generator": output}, tell, kept)
+    settings = Config.partial({"generation": Generation(train=training, input_length=48, max_length=12)})
+    train_generator(StepContext(settings, {"base": base, **data}, {"generator": output}, tell, kept))
     return load(output)[0].state_dict()
 
 
@@ -91,7 +91,7 @@ def test_the_first_gold_passage_counts_and_questions_without_one_are_dropped(
     data: dict[str, Staged], tmp_path: Path
 ) -> None:
     def pairs(questions: list[Question], tell: Recorder) -> list[tuple[str, str]]:
-        asked = material.write_training_data(tmp_path, questions, {})["questions"]
+        asked = training_material.write_training_data(tmp_path, questions, {})["questions"]
         found = gold_pairs(data["passages"].path, asked.path, tell)
         return [(passage.id, question) for passage, question in found]
 

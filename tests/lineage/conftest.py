@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from multiview.artifacts.store import LocalStore
-from tests.lineage.world import World, make
+from tests.fixtures.evaluated_run import World, make
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ from multiview.artifacts.store import LocalStore
 from multiview.cli.lineage import as_json
 from multiview.errors import InputError
 from multiview.lineage.trace import corpus_name, corpus_of, flaws, reference_of, trace
-from tests.lineage.world import World, remove_record, shorten_file
+from tests.fixtures.evaluated_run import World, remove_record, shorten_file
 
 
 def test_all_that_made_an_artifact_is_there_once(made):

@@ -4,9 +4,9 @@ import os
 import subprocess
 import sys
 
-from tests.bucket import free_port
+from tests.fixtures.bucket import free_port
+from tests.fixtures.s3 import s3_server
 from tests.manifests.test_rules import of_kind
-from tests.s3 import s3_server
 
 WRITABLE = """
 from multiview.artifacts.store import open_store

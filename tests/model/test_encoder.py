@@ -3,7 +3,6 @@
 import json
 import shutil
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import fsspec
@@ -12,15 +11,16 @@ import pytest
 import torch
 from transformers import AutoModel, AutoTokenizer
 
-from multiview.config import Model
+from multiview.config import Config, Model
 from multiview.errors import InputError
 from multiview.model.bases import fingerprint as fingerprint_base
 from multiview.model.batch import make_batch
 from multiview.model.encoder import BiEncoder, embedding_matrix, initial_model
 from multiview.model.layouts import LAYOUTS, TokenSequence, View
-from tests.model import material
-from tests.recording import Recorder
-from tests.tiny import tiny_bert
+from multiview.steps.context import StepContext
+from tests.fixtures import training_material
+from tests.fixtures.events import Recorder
+from tests.fixtures.tiny import tiny_bert
 
 
 def settings(base: Path | str, **options: Any) -> Model:
@@ -28,7 +28,7 @@ def settings(base: Path | str, **options: Any) -> Model:
 
 
 def encode(model: BiEncoder) -> tuple[torch.Tensor, torch.Tensor]:
-    sequences = [s for i in range(3) for s in model.layout.passage(material.passage(i, sentences=3))]
+    sequences = [s for i in range(3) for s in model.layout.passage(training_material.passage(i, sentences=3))]
     pad = model.tokenizer.pad_token_id
     with torch.inference_mode():
         return model(
@@ -58,7 +58,7 @@ def test_the_passage_part_loads_with_auto_model(base: Path, tmp_path: Path) -> N
     model.save(tmp_path)
     plain = AutoModel.from_pretrained(tmp_path / "passage").eval()
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "passage")
-    (sequence,) = model.layout.passage(material.passage(1))
+    (sequence,) = model.layout.passage(training_material.passage(1))
     ids = torch.tensor([sequence.input_ids])
     with torch.inference_mode():
         hidden = plain(input_ids=ids).last_hidden_state[0]
@@ -94,7 +94,7 @@ def test_there_are_no_poolers_and_every_parameter_is_trained(base: Path) -> None
     pad = model.tokenizer.pad_token_id
     questions, views = model(
         make_batch([model.layout.question("Who?")], pad, 1),
-        make_batch(model.layout.passage(material.passage(2)), pad, 4),
+        make_batch(model.layout.passage(training_material.passage(2)), pad, 4),
     )
     (questions @ views[0].T).sum().backward()
     assert [name for name, parameter in model.named_parameters() if parameter.grad is None] == []
@@ -110,7 +110,7 @@ def test_a_view_is_the_sum_of_its_runs_means() -> None:
 def test_positions_reach_the_encoder(base: Path) -> None:
     """MVR's viewers at 0: with natural positions the vectors would be others."""
     model = BiEncoder.create(settings(base, architecture="mvr"))
-    (sequence,) = model.layout.passage(material.passage(1))
+    (sequence,) = model.layout.passage(training_material.passage(1))
     batch = make_batch([sequence], 0, 4)
     with torch.inference_mode():
         views = model.encode_passages(batch)[0]
@@ -175,7 +175,7 @@ def test_the_fingerprint_is_the_content_not_the_place(base: Path, tmp_path: Path
     shutil.copytree(base, tmp_path / "copy")
 
     def fingerprint(place: Path) -> dict[str, str]:
-        return fingerprint_base(SimpleNamespace(model=settings(place)))
+        return fingerprint_base(Config.partial({"model": settings(place)}))
 
     assert fingerprint(base) == fingerprint(tmp_path / "copy")
     assert fingerprint(base) != fingerprint(tiny_bert(tmp_path / "other", seed=1))
@@ -192,7 +192,7 @@ def test_a_hub_model_is_read_from_the_cache_at_the_commit_that_the_key_names(
     (repository / "refs").mkdir()
     (repository / "refs" / "main").write_text(commit)
     hub = settings("somebody/tiny")
-    assert fingerprint_base(SimpleNamespace(model=hub)) == {"hub": "somebody/tiny", "commit": commit}
+    assert fingerprint_base(Config.partial({"model": hub})) == {"hub": "somebody/tiny", "commit": commit}
     ours, local = BiEncoder.create(hub), BiEncoder.create(settings(str(base)))
     for one, other in zip(ours.parameters(), local.parameters(), strict=True):
         assert torch.equal(one, other)
@@ -203,7 +203,7 @@ def test_a_hub_model_that_cannot_be_had_is_an_input_error(monkeypatch: pytest.Mo
     with pytest.raises(
         InputError, match="nobody/no-such-model is no folder here, and the hub cannot be reached"
     ):
-        fingerprint_base(SimpleNamespace(model=settings("nobody/no-such-model")))
+        fingerprint_base(Config.partial({"model": settings("nobody/no-such-model")}))
 
 
 def test_a_folder_that_is_no_model_says_so(tmp_path: Path) -> None:
@@ -213,7 +213,9 @@ def test_a_folder_that_is_no_model_says_so(tmp_path: Path) -> None:
 
 def test_the_step_saves_the_model_and_its_size(base: Path, tmp_path: Path) -> None:
     tell = Recorder()
-    initial_model(SimpleNamespace(model=settings(base)), {}, {"model": tmp_path / "out"}, tell)
+    initial_model(
+        StepContext(Config.partial({"model": settings(base)}), {}, {"model": tmp_path / "out"}, tell)
+    )
     assert BiEncoder.load(tmp_path / "out").dim == 64 == tell.facts["dimension"]
 
 

@@ -23,9 +23,9 @@ from multiview.negatives.pool import read_table
 from multiview.steps.table import STEPS
 from pipelines.plans.comparison import comparison
 from pipelines.plans.refresh import refresh
-from tests.pipelines.inprocess import Records, run_plan
-from tests.pipelines.world import World
-from tests.tiny import tiny_t5
+from tests.fixtures.inprocess import Records, run_plan
+from tests.fixtures.project import World
+from tests.fixtures.tiny import tiny_t5
 
 FIXTURE = Path(__file__).parent / "outputs.json"
 EXACT = ("split", "bm25-negatives", "bm25/evaluate")

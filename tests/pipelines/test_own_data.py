@@ -8,8 +8,8 @@ import pytest
 from multiview.artifacts.store import LocalStore
 from multiview.config.overrides import gather, merge
 from pipelines.plans.comparison import comparison
-from tests.pipelines.inprocess import run_plan
-from tests.pipelines.world import World
+from tests.fixtures.inprocess import run_plan
+from tests.fixtures.project import World
 
 
 @pytest.fixture(scope="module")

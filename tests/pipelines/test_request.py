@@ -18,7 +18,7 @@ from pipelines.plans.comparison import comparison_of_evaluations
 from pipelines.request import Request
 from pipelines.runs.description import describe
 from pipelines.runs.rerun import cut
-from tests.pipelines.world import World
+from tests.fixtures.project import World
 
 WHERE = {"kubeflow": {"service_account": "trainer"}, "notify": {"url": "http://example.org"}}
 

@@ -17,7 +17,7 @@ from multiview.index.view_index import PASSAGES_FILE
 from multiview.lineage.trace import corpus_of, trace
 from multiview.steps.table import STEPS
 from multiview.steps.work import Work
-from tests.refresh.world import World, edits, numbered, reference
+from tests.fixtures.changing_vectors import World, edits, numbered, reference
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ def test_everything_is_encoded_by_the_very_files_of_the_passages(world, why, set
     for shard in ("shard-00.parquet", "shard-01.parquet"):
         assert record.file(shard).sha256 == corpus_record.file(shard).sha256
         keys = {
-            Work.of(
+            Work.resolve(
                 encode,
                 config,
                 {"model": model, "passages": of.model_copy(update={"file": shard})},

@@ -19,8 +19,8 @@ from multiview.artifacts.champions import current, numbers
 from multiview.artifacts.staging import verify
 from multiview.artifacts.store import LocalStore
 from pipelines.plans.plan import Plan
-from tests.pipelines.inprocess import run_plan
-from tests.refresh.pipeline import World
+from tests.fixtures.changing_corpus import World
+from tests.fixtures.inprocess import run_plan
 
 MADE_ANEW = (names.CHAMPION, names.CHANGES, names.VERDICT, names.PROMOTION, names.REPORT)
 """Kinds of the steps that need no torch: these are done in every run here, the others are found."""

@@ -2,7 +2,6 @@
 
 import json
 
-import faiss
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
@@ -10,8 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from multiview.artifacts.record import load_record
+from multiview.index.faiss_library import faiss
 from multiview.index.view_index import ViewIndex
-from tests.refresh.world import DIM, World, check_same, edits, filled_afresh, numbered, stored
+from tests.fixtures.changing_vectors import DIM, World, check_same, edits, filled_afresh, numbered, stored
 
 FEW = settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 NEVER = {"retrain_added": 1.0, "retrain_error": 1e9}
@@ -21,7 +21,7 @@ QUERIES = np.random.default_rng(5).normal(size=(7, DIM)).astype(np.float32)
 
 def same_searches(one, other, k: int) -> None:
     found, expected = (ViewIndex.load(folder).search(QUERIES, k) for folder in (one, other))
-    for name in ("passages", "scores", "views"):
+    for name in ("passages", "scores", "winning_views"):
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
 
 
@@ -82,7 +82,7 @@ def test_a_trained_index_is_what_its_quantizers_make_of_the_corpus(tmp_path_fact
 def test_blocks_and_groups_of_rows_make_no_difference(tmp_path, monkeypatch):
     from multiview.refresh import merged_corpus, merged_views
 
-    monkeypatch.setattr(merged_views.GatheredViews, "rows_per_block", 7)
+    monkeypatch.setattr(merged_views.MergedViews, "rows_per_block", 7)
     monkeypatch.setattr(merged_corpus, "ROW_GROUP", 3)
     for kind in ("exact", "IVF2,SQ8"):
         world = World(tmp_path / kind, index={"kind": kind}, refresh=NEVER)

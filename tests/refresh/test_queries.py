@@ -11,8 +11,8 @@ from multiview.artifacts.champions import current
 from multiview.config.overrides import merge
 from multiview.errors import InputError
 from multiview.lineage import garbage
-from tests.refresh.pipeline import World
-from tests.tiny import tiny_t5
+from tests.fixtures.changing_corpus import World
+from tests.fixtures.tiny import tiny_t5
 
 
 @pytest.fixture
@@ -71,10 +71,10 @@ def test_queries_of_two_kinds_are_never_mixed(world: World, changes: dict, why: 
 
 def collecting_of_embeddings(world: World) -> None:
     """What the champion's queries were made with is known without the embeddings."""
-    found = list(garbage.garbage(world.store, garbage.kept(world.store, 0, champions=1), 0))
+    found = list(garbage.collectable(world.store, garbage.referenced(world.store, 0, champions=1), 0))
     for one in found:
         garbage.remove(world.store, one)
-    assert names.EMBEDDINGS in {one.what for one in found}
+    assert names.EMBEDDINGS in {piece.kind for piece in found}
 
 
 def test_a_refresh_trains_no_generator(world: World) -> None:

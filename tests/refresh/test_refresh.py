@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from multiview import load, names
+from multiview import load, metric_names, names
 from multiview.artifacts.champions import champion_file, current, numbers, rollback
 from multiview.artifacts.record import read_record
 from multiview.artifacts.store import LocalStore
@@ -19,12 +19,13 @@ from multiview.errors import InputError
 from multiview.lineage import garbage
 from multiview.lineage.trace import flaws, trace
 from multiview.model.systems import resolve
+from multiview.steps.events import read_metrics
 from multiview.steps.path import StepPath
 from pipelines.plans.plan import Plan
-from tests.pipelines.inprocess import Records, run_plan
-from tests.refresh.pipeline import World
-from tests.report.reading import read
-from tests.tiny import tiny_bert
+from tests.fixtures.changing_corpus import World
+from tests.fixtures.inprocess import Records, run_plan
+from tests.fixtures.page_tree import read
+from tests.fixtures.tiny import tiny_bert
 
 
 @pytest.fixture(scope="module")
@@ -152,8 +153,20 @@ def test_the_page_says_what_the_gate_found(world: World) -> None:
     ]
     metrics = {row.one("th").text: [cell.text for cell in row.all("td")][:2] for row in rows(page, "metrics")}
     assert metrics == {
-        names.short(name): [f"{100 * of[who]:.1f}" for who in ("champion", "challenger")]
+        metric_names.short(name): [f"{100 * of[who]:.1f}" for who in ("champion", "challenger")]
         for name, of in found["metrics"].items()
+    }
+
+
+def test_the_gate_tells_the_metrics_of_both_sides_as_metric_and_side(world: World) -> None:
+    world.change(2)
+    gate = world.refresh()["gate"][names.VERDICT]
+    told = {metric.name: metric.value for metric in read_metrics(world.store, gate.data)}
+    measured = json.loads((world.files(gate) / "verdict.json").read_text())["metrics"]
+    assert measured and told == {
+        metric_names.of_group(side, name): measured[name][side]
+        for name in measured
+        for side in ("champion", "challenger")
     }
 
 
@@ -278,13 +291,13 @@ def test_what_is_collected_is_missed_by_nobody(world: World) -> None:
     world.refresh()
     champion = current(world.store)
     assert champion is not None
-    found = list(garbage.garbage(world.store, garbage.kept(world.store, 0, champions=1), 0))
+    found = list(garbage.collectable(world.store, garbage.referenced(world.store, 0, champions=1), 0))
     for one in found:
         garbage.remove(world.store, one)
-    gone = {one.what for one in found}
+    gone = {piece.kind for piece in found}
     assert gone == {names.CHANGES, names.EMBEDDINGS, names.INDEX}
     assert world.store.folders(names.INDEX) == sorted(
-        {one.path.split("/")[1] for one in found if one.what == names.INDEX}
+        {piece.path.split("/")[1] for piece in found if piece.kind == names.INDEX}
         | {champion.index.address.split("/")[-1]}
     )
     assert [hit.id for hit in load(champion.index.address).search(["What ran past the old castle?"], 3)[0]]

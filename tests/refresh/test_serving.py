@@ -12,10 +12,10 @@ from multiview.artifacts.store import LocalStore
 from multiview.model.systems import resolve
 from multiview.steps.path import StepPath
 from pipelines.plans.plan import Output, Plan
-from tests.pipelines.inprocess import Records, run_plan
-from tests.refresh.world import reference
-from tests.serving.world import write_corpus
-from tests.tiny import tiny_bert
+from tests.fixtures.changing_vectors import reference
+from tests.fixtures.inprocess import Records, run_plan
+from tests.fixtures.system_indexes import write_corpus
+from tests.fixtures.tiny import tiny_bert
 
 
 class World:

@@ -12,8 +12,8 @@ from multiview.evaluation.top_hits import SCHEMA as BEST
 from multiview.report.contents import Asked, Contents, Hit, View
 from multiview.report.contents import System as Row
 from multiview.report.page import LIMIT, render
-from tests.report.reading import read
-from tests.report.world import BM25, CAMVR, MVR, QUESTIONS, System, World
+from tests.fixtures.compared_systems import BM25, CAMVR, MVR, QUESTIONS, System, World
+from tests.fixtures.page_tree import read
 
 PLAIN = (System(MVR.found), System(CAMVR.found))
 """Without models: charts take time."""

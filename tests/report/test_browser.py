@@ -3,10 +3,10 @@
 import pytest
 
 from multiview.data.questions import Question
-from tests.report.browser import Browser, program, started
-from tests.report.hostile import HOSTILE, hostile_world
-from tests.report.reading import read
-from tests.report.world import BM25, CAMVR, MVR, PASSAGES, QUESTIONS, System, World
+from tests.fixtures.browser import Browser, program, started
+from tests.fixtures.compared_systems import BM25, CAMVR, MVR, PASSAGES, QUESTIONS, System, World
+from tests.fixtures.hostile_texts import HOSTILE, hostile_world
+from tests.fixtures.page_tree import read
 
 pytestmark = pytest.mark.skipif(program() is None, reason="no Chromium here: apt-get install chromium")
 

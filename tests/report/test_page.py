@@ -4,18 +4,18 @@ import itertools
 import json
 import math
 import re
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from kfp.dsl import HTML, Artifact
 
 from multiview import names
 from multiview.errors import InputError
 from multiview.evaluation.trec import read_qrels, read_run
-from multiview.steps.execution import execute
-from tests.report.hostile import HOSTILE, hostile_world
-from tests.report.reading import Element, read
-from tests.report.world import AT, PASSAGES, QUESTIONS, World
+from multiview.kubeflow.component import execute
+from tests.fixtures.compared_systems import AT, PASSAGES, QUESTIONS, World
+from tests.fixtures.hostile_texts import HOSTILE, hostile_world
+from tests.fixtures.page_tree import Element, read
 
 
 @pytest.fixture(scope="module")
@@ -174,14 +174,15 @@ def test_headings_are_in_order_and_the_page_has_a_language(page):
 
 def test_kubeflow_shows_the_page_itself(world, text, tmp_path):
     """An HTML artifact's file is the page; its metadata lead to the store, as every artifact's."""
-    output = SimpleNamespace(metadata={}, path=str(tmp_path / "report"))
+    output = HTML(uri=str(tmp_path / "report"))
     context = json.dumps({"store": world.store.url, "run": "run"})
     config = json.dumps({"comparison": {"rows": list(world.rows)}})
-    inputs = {
-        "comparison": SimpleNamespace(metadata=_metadata(world, "comparison")),
+    artifacts = {
+        "comparison": Artifact(metadata=_metadata(world, "comparison")),
         "evaluations": [world.address(f"{row}-evaluation") for row in world.rows],
+        "report": output,
     }
-    address = execute("report", context, "report", config, inputs, {"report": output})
+    address = execute("report", context, "report", config, **artifacts)
     shown = (tmp_path / "report").read_text(encoding="utf-8")
     assert shown.startswith("<!doctype html>") and shown == text
     (stored,) = (world.store.root / names.REPORT).glob("*/attempts/*/report.html")
@@ -190,7 +191,7 @@ def test_kubeflow_shows_the_page_itself(world, text, tmp_path):
 
     stored.unlink()
     with pytest.raises(InputError, match=r"report\.html is missing: remove the folder"):
-        execute("report", context, "report", config, inputs, {"report": output})
+        execute("report", context, "report", config, **artifacts)
 
 
 def _metadata(world: World, key: str) -> dict[str, str]:

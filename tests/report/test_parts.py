@@ -17,7 +17,7 @@ from multiview.report.page import Group, fitting
 from multiview.report.passages import LONGEST, bars, pieces
 from multiview.report.summary import duration, size, summary
 from multiview.report.trainings import POINTS, trainings
-from tests.report.world import CAMVR, World
+from tests.fixtures.compared_systems import CAMVR, World
 
 # --- words -------------------------------------------------------------------------------------
 

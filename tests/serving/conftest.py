@@ -1,6 +1,6 @@
 import pytest
 
-from tests.serving import world as worlds
+from tests.fixtures import system_indexes as worlds
 
 
 @pytest.fixture(scope="session")

@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 import multiview
 from multiview.config import Encode
 from multiview.data.passages import Passage, read_passages
-from multiview.encoding.embeddings import Embeddings
-from multiview.encoding.encode import ViewRows, encode_questions
+from multiview.encoding.embeddings import Embeddings, EmbeddingsWriter
+from multiview.encoding.encode import Placer, encode_questions
 from multiview.errors import InputError
 from multiview.model.layouts import TokenSequence, View, kept_views, numbered_views
 from multiview.model.layouts.snippets import split_snippets
 from multiview.serving import retriever as retrieving
-from tests.recording import Recorder
-from tests.serving.world import SYSTEMS, World
+from tests.fixtures.events import Recorder
+from tests.fixtures.system_indexes import SYSTEMS, World
 
 
 @pytest.fixture(scope="module", params=list(SYSTEMS))
@@ -112,14 +112,13 @@ def test_the_corpus_has_every_kind_of_snippet(world):
 def test_rows_are_numbered_as_they_were_placed(tmp_path_factory, shape, padding):
     """Wherever padding views stand, and in whichever of a passage's sequences."""
     sequences = [TokenSequence([0], tuple(View(((0, 1),), None, p) for p in part)) for part in shape]
-    rows = ViewRows(tmp_path_factory.mktemp("rows") / "rows.parquet", padding)
     placed: dict[int, View] = {}
-    for sequence, (_, first) in rows.place(Passage("p", "", "", ()), sequences):
-        kept = kept_views(sequence.views, padding)
-        placed |= {first + i: sequence.views[view] for i, view in enumerate(kept)}
-    rows.close()
-    numbered = numbered_views(sequences, rows.rows)
-    assert [id(view) for _, view in numbered] == [id(placed[row]) for row in range(rows.rows)]
+    with EmbeddingsWriter(tmp_path_factory.mktemp("embeddings"), 1, "model") as writer:
+        for sequence, placement in Placer(writer, padding).place(Passage("p", "", "", ()), sequences):
+            assert placement.kept == kept_views(sequence.views, padding)
+            placed |= {placement.row + i: sequence.views[view] for i, view in enumerate(placement.kept)}
+    numbered = numbered_views(sequences, writer.rows)
+    assert [id(view) for _, view in numbered] == [id(placed[row]) for row in range(writer.rows)]
     every = [view for sequence in sequences for view in sequence.views]
     assert all(every[place] is view for place, view in numbered)
     with pytest.raises(InputError, match="encode and index the corpus again"):

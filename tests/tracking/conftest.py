@@ -3,8 +3,8 @@
 import pytest
 
 from multiview import tracking
-from tests.servers import new_database
-from tests.tracking.world import World
+from tests.fixtures.reported_run import World
+from tests.fixtures.servers import new_database
 
 
 @pytest.fixture(scope="session")

@@ -9,10 +9,11 @@ from mlflow import MlflowClient
 
 from multiview import tracking
 from multiview.artifacts.attempt import Attempt
+from multiview.cli.lookup import Lookup
 from multiview.errors import InputError
 from multiview.tracking import contents
-from tests.servers import new_database
-from tests.tracking.world import World
+from tests.fixtures.reported_run import World
+from tests.fixtures.servers import new_database
 
 
 def test_a_run_is_a_parent_and_each_step_a_child(expected):
@@ -71,8 +72,9 @@ def test_a_logged_model_leads_to_its_artifact(expected, uri, tmp_path):
     model = MlflowClient(uri).search_logged_models(["1"])[0]
     reference = tracking.logged_model(uri, model.model_id)
     assert reference.digest == world.reference("model", "camvr-round-2-train").digest
-    assert tracking.logged_model(uri, f"models:/{model.model_id}") == reference
-    with pytest.raises(InputError, match="is no logged model's id"):
+    (typed,) = Lookup(str(tmp_path), uri).artifacts(f"models:/{model.model_id}")
+    assert typed == reference
+    with pytest.raises(InputError, match="^MLflow at .*camvr"):
         tracking.logged_model(uri, "camvr")
 
 

@@ -8,7 +8,7 @@ from mlflow import MlflowClient
 
 from multiview import names, tracking
 from multiview.tracking import live
-from tests.tracking.world import World
+from tests.fixtures.reported_run import World
 
 
 def until(true: Callable[[], bool]) -> None:

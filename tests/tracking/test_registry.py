@@ -11,10 +11,12 @@ from multiview import names, tracking
 from multiview.artifacts.attempt import Attempt
 from multiview.artifacts.record import Reference, load_record
 from multiview.artifacts.store import LocalStore
-from multiview.cli import app, search
+from multiview.cli import app
+from multiview.cli.lookup import Lookup
 from multiview.errors import InputError
 from multiview.steps.runs import Run, StepState, write_run, write_state
-from tests.servers import new_database
+from multiview.tracking import RegisteredModel
+from tests.fixtures.servers import new_database
 
 
 def publish(store: LocalStore, kind: str, key: str, inputs: dict | None = None, **more) -> Reference:
@@ -68,8 +70,8 @@ def test_an_index_is_one_version_however_often_it_is_registered(indexes, uri):
     assert [tracking.register(uri, index, name) for index in indexes[:2]] == ["1", "2"]
     assert tracking.register(uri, indexes[0], name, ["champion"]) == "1"
     assert len(MlflowClient(uri).search_model_versions(f"name = '{name}'")) == 2
-    assert tracking.registered_index(uri, f"models:/{name}@champion") == indexes[0].address
-    assert tracking.registered_index(uri, f"models:/{name}/2") == indexes[1].address
+    assert tracking.registered_index(uri, RegisteredModel(name, alias="champion")) == indexes[0].address
+    assert tracking.registered_index(uri, RegisteredModel(name, version="2")) == indexes[1].address
 
 
 def test_a_version_names_the_run_that_built_it(indexes, uri):
@@ -115,8 +117,10 @@ def test_indexes_of_the_same_bytes_over_other_passages_are_two_versions(indexes,
     for _ in range(2):
         versions = tracking.repair(uri, "twins", {"champion": same, "previous": indexes[0]})
         assert len(set(versions.values())) == 2
-        assert tracking.registered_index(uri, "models:/twins@champion") == same.address
-        assert tracking.registered_index(uri, "models:/twins@previous") == indexes[0].address
+        assert tracking.registered_index(uri, RegisteredModel("twins", alias="champion")) == same.address
+        assert (
+            tracking.registered_index(uri, RegisteredModel("twins", alias="previous")) == indexes[0].address
+        )
 
 
 def test_a_store_that_was_moved_is_followed(indexes, uri, store, tmp_path):
@@ -124,7 +128,7 @@ def test_a_store_that_was_moved_is_followed(indexes, uri, store, tmp_path):
     shutil.copytree(store.root / "index", tmp_path / "index")
     there = indexes[0].model_copy(update={"address": f"{tmp_path}/index/i-one"})
     assert tracking.register(uri, there, "moved") == "1"
-    assert tracking.registered_index(uri, "models:/moved@champion") == there.address
+    assert tracking.registered_index(uri, RegisteredModel("moved", alias="champion")) == there.address
 
 
 def test_what_is_no_index_is_not_registered(indexes, uri, store):
@@ -145,7 +149,7 @@ def test_the_command_registers_and_says_what_to_ask(indexes, uri, store, monkeyp
         [experiment.experiment_id],
         f"tags.`{names.ADDRESS_TAG}index` = '{indexes[1].address}'",
     )
-    assert search.index_address(step.info.run_id, store.url, uri) == indexes[1].address
+    assert Lookup(store.url, uri).index(step.info.run_id) == indexes[1].address
     for words, said in (
         (["register", indexes[2].address, "--alias", "champion", "--name", "by-hand"], ["1", "@champion"]),
         (["register", "three", "--store", store.url, "--name", "by-hand"], ["1"]),
@@ -156,4 +160,6 @@ def test_the_command_registers_and_says_what_to_ask(indexes, uri, store, monkeyp
         assert not ended.value.code
         expected = [f"models:/by-hand{'' if of.startswith('@') else '/'}{of}" for of in said]
         assert capsys.readouterr().out.splitlines() == expected
-    assert Path(tracking.registered_index(uri, "models:/by-hand@champion")).name == "i-three"
+    assert (
+        Path(tracking.registered_index(uri, RegisteredModel("by-hand", alias="champion"))).name == "i-three"
+    )

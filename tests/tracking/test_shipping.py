@@ -11,9 +11,9 @@ from multiview.artifacts.store import LocalStore
 from multiview.errors import InputError
 from multiview.steps.events import EventLog
 from multiview.tracking import shipping
-from tests.servers import mlflow_server, new_database
+from tests.fixtures.reported_run import World
+from tests.fixtures.servers import mlflow_server, new_database
 from tests.tracking.test_registry import tell_index
-from tests.tracking.world import World
 
 
 def test_shipping_again_says_that_there_is_nothing_new(tmp_path, uri, expected):
@@ -173,4 +173,7 @@ def test_runs_are_shipped_to_a_server_over_http_and_found_there(tmp_path):
         index = tell_index(LocalStore(tmp_path / "store"), "of-index")
         tracking.ship(world.store, "of-index", address)
         assert tracking.register(address, index, "served", ["champion"]) == "1"
-        assert tracking.registered_index(address, "models:/served@champion") == index.address
+        assert (
+            tracking.registered_index(address, tracking.RegisteredModel("served", alias="champion"))
+            == index.address
+        )

@@ -119,7 +119,7 @@ def crown(store: Store, champion: Champion) -> Champion:
     )
 
 
-def standing(store: Store) -> dict[str, Any]:
+def store_fingerprint(store: Store) -> dict[str, Any]:
     """What the step `champion` reads beside its settings: which champion there is, for its key.
 
     By content too: a number comes again where somebody removed its file.

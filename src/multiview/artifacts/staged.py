@@ -18,8 +18,8 @@ class Staged:
 
 
 @dataclass(frozen=True)
-class Named:
-    """An artifact that a step writes into its record without reading all of it: not on local disk."""
+class Recorded:
+    """An artifact that a step names in its record without reading all of it: not on local disk."""
 
     digest: str
     address: str = ""

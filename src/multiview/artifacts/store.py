@@ -19,6 +19,7 @@ from typing import Any, BinaryIO
 
 import fsspec
 
+from multiview import environment, names
 from multiview.artifacts.credentials import PROTOCOLS, credentials_told
 from multiview.errors import InputError
 
@@ -279,7 +280,7 @@ class BucketStore(Store):
                 continue
 
     def workspace(self, path: str) -> Path:
-        return Path(tempfile.mkdtemp(prefix="multiview-", dir=os.environ.get("MULTIVIEW_SCRATCH")))
+        return Path(tempfile.mkdtemp(prefix="multiview-", dir=os.environ.get(environment.SCRATCH)))
 
     def save(self, workspace: Path, path: str) -> None:
         for file in sorted(p for p in workspace.rglob("*") if p.is_file()):
@@ -314,7 +315,7 @@ def open_store(url: str) -> Store:
         try:
             return BucketStore(url)
         except ImportError as error:
-            raise InputError(f"store {url}: install s3fs, as with the extra multiview[s3]") from error
+            raise InputError(f"store {url} needs s3fs: pip install '{names.DISTRIBUTION}[s3]'") from error
         except Exception as error:
             raise InputError(f"store {url} cannot be opened: {error}") from error
     raise InputError(

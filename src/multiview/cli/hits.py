@@ -6,7 +6,6 @@ import json
 import math
 import re
 from collections.abc import Sequence
-from typing import Any
 
 from rich.console import Console
 from rich.text import Text
@@ -14,10 +13,10 @@ from rich.text import Text
 from multiview.serving.retriever import Hit, ScoredView
 
 MARK = "**"
-"""Stands on both sides of what matched where there is no colour: ASCII, which survives every pipe."""
+"""Surrounds the text that matched where there is no colour: ASCII, which survives every pipe."""
 
 SHOWN = 600
-"""Characters of a text that are shown, around the snippet."""
+"""Characters of a text that are shown, the snippet among them."""
 
 EXCERPT = 80
 """Characters of a snippet beside its view's score."""
@@ -27,16 +26,16 @@ INDENT = " " * 4
 
 
 def print_hits(console: Console, question: str, hits: Sequence[Hit]) -> None:
-    """One question's hits: rank, title, id and score, the text with its snippet marked, and the scores of
-    all views where the hits carry them."""
+    """Print the hits of one question: rank, title, id and score, the text with its snippet marked, and the scores of
+    all views where the hits have them."""
     console.print(Text(_clean(question).strip(), style="bold underline"))
     for rank, hit in enumerate(hits, 1):
         console.print()
         console.print(_heading(console, rank, hit))
         for line in _passage(console, hit).wrap(console, console.width - len(INDENT)):
             _print_line(console, line)
-        if own := _columns(hit):
-            _print_line(console, Text(own, style="dim"))
+        if columns := _columns(hit):
+            _print_line(console, Text(columns, style="dim"))
         for view in hit.views:
             _print_line(console, _view(view, view.number == hit.best.number))
     if not hits:
@@ -44,9 +43,12 @@ def print_hits(console: Console, question: str, hits: Sequence[Hit]) -> None:
 
 
 def as_json(question: str, hits: Sequence[Hit], exact: bool) -> str:
-    """One line: `{"question", "exact", "hits": [{"rank", "id", "title", "text", "score", "view", "span", "snippet",
-    "columns"}]}`, with every view's score under `views` where the hits carry them. Spans are in code points.
-    `exact` is false where the index may have missed better passages. ASCII throughout, so that nothing in a text ends the line."""
+    """Returns one line: `{"question", "exact", "hits": [{"rank", "id", "title", "text", "score", "view", "span", "snippet",
+    "columns"}]}`, with every view's score under `views` where the hits have them.
+
+    Spans are in code points. `exact` is false where the index may have missed better passages. All is ASCII, so that
+    nothing in a text ends the line.
+    """
     content = {
         "question": question,
         "exact": exact,
@@ -70,22 +72,23 @@ def as_json(question: str, hits: Sequence[Hit], exact: bool) -> str:
     return json.dumps(content, default=str, allow_nan=False)
 
 
-def _finite(value: Any) -> Any:
-    """JSON has no NaN, which pandas writes for a number that is missing."""
+def _finite(value: object) -> object:
+    """The value, None for NaN: JSON has none, and pandas writes it for a number that is missing."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _view_json(view: ScoredView) -> dict[str, Any]:
+def _view_json(view: ScoredView) -> dict[str, object]:
     return {
         "view": view.number,
         "score": view.score,
         "span": view.span,
         "snippet": view.snippet,
-    } | _query_json(view)
+        **_query_json(view),
+    }
 
 
 def _query_json(view: ScoredView) -> dict[str, str]:
-    """What the passage was read with, for architectures that read queries."""
+    """The query that the passage was read with, for architectures that read queries."""
     return {"query": view.query} if view.query is not None else {}
 
 
@@ -93,8 +96,8 @@ def _heading(console: Console, rank: int, hit: Hit) -> Text:
     """`1  Title  [id]  12.34`; the title is marked where it is what matched."""
     line = Text(f"{rank:<4}")
     if title := _clean(hit.title).strip():
-        titles = hit.best.span is None and bool(hit.snippet)
-        line.append_text(_matched(console, title) if titles else Text(title, style="bold"))
+        title_matched = hit.best.span is None and bool(hit.snippet)
+        line.append_text(_matched(console, title) if title_matched else Text(title, style="bold"))
         line.append("  ")
     line.append(f"[{_clean(hit.id)}]", style="cyan")
     line.append(f"  {hit.score:.3f}  view {hit.best.number}", style="dim")
@@ -104,22 +107,22 @@ def _heading(console: Console, rank: int, hit: Hit) -> Text:
 
 
 def _print_line(console: Console, line: Text) -> None:
-    """A line that does not wrap, indented; what is too long for the console ends in `…`."""
+    """Print a line indented and without wrapping; where it is too long for the console, it ends in `…`."""
     line.truncate(console.width - len(INDENT), overflow="ellipsis")
     line.rstrip()
     console.print(Text(INDENT).append_text(line))
 
 
 def _passage(console: Console, hit: Hit) -> Text:
-    """The text around the snippet, which is marked."""
+    """The snippet, marked, with the text around it."""
     start, stop = hit.span or (0, 0)
-    before, snippet, after = hit.text[:start], hit.text[start:stop], hit.text[stop:]
-    # White space up to the next sentence belongs to a snippet; a mark stands closer.
-    kept = snippet.rstrip()
-    before, kept, after = _around(_clean(before), _clean(kept), _clean(snippet[len(kept) :] + after))
+    # White space up to the next sentence belongs to a snippet; the mark stands before it.
+    stop = start + len(hit.text[start:stop].rstrip())
+    parts = hit.text[:start], hit.text[start:stop], hit.text[stop:]
+    before, snippet, after = _shortened(*map(_clean, parts))
     text = Text(before)
-    if kept:
-        text.append_text(_matched(console, kept))
+    if snippet:
+        text.append_text(_matched(console, snippet))
     text.append(after)
     return text
 
@@ -130,8 +133,8 @@ def _matched(console: Console, text: str) -> Text:
     return Text(f"{MARK}{text}{MARK}")
 
 
-def _around(before: str, snippet: str, after: str) -> tuple[str, str, str]:
-    """`SHOWN` characters of a text: its snippet, and what is left for both sides; cuts are at words."""
+def _shortened(before: str, snippet: str, after: str) -> tuple[str, str, str]:
+    """The three parts of a text cut at words to `SHOWN` characters: the snippet, and what is left on both sides."""
     snippet = _cut(snippet, SHOWN)
     room = SHOWN - len(snippet)
     left = min(len(before), max(room // 2, room - len(after)))
@@ -150,9 +153,9 @@ def _cut(text: str, length: int) -> str:
 
 
 def _columns(hit: Hit) -> str:
-    """`url: https://…  date: 2020`: the corpus's own columns that say something."""
-    known = ((name, value) for name, value in hit.columns.items() if value not in (None, ""))
-    return "  ".join(f"{name}: {_clean(str(value))}" for name, value in known)
+    """`url: https://…  date: 2020`: those of the corpus's further columns that have a value."""
+    filled = ((name, value) for name, value in hit.columns.items() if value not in (None, ""))
+    return "  ".join(f"{name}: {_clean(str(value))}" for name, value in filled)
 
 
 def _view(view: ScoredView, best: bool) -> Text:
@@ -165,5 +168,5 @@ def _view(view: ScoredView, best: bool) -> Text:
 
 
 def _clean(text: str) -> str:
-    """One line that a terminal shows as it is: runs of white space and control characters are one space."""
+    """The text as a line that a terminal shows as it is: each run of white space and control characters is a space."""
     return re.sub(r"[\s\x00-\x1f\x7f-\x9f]+", " ", text)

@@ -1,4 +1,4 @@
-"""An inspection as a person reads it."""
+"""`multiview inspect`: what a run would read, as a person reads it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from multiview.cli.settings import written
+from multiview.config.overrides import gather, validate
+from multiview.data import inspection as data
 from multiview.data.inspection import FIRST, SAMPLE, SETTING, Inspection
 from multiview.data.questions import Question
 from multiview.data.reading.formats import FORMATS
@@ -17,44 +20,71 @@ from multiview.data.reading.problems import Problems
 
 TITLES: dict[Use, str] = {"corpus": "Passages", "train": "Training questions", "dev": "Dev questions"}
 ID_WIDTH = 24
+"""Characters of an id that are shown."""
 FILES = 3
 """Files that are named; the others are counted."""
 
 
-def print_inspection(console: Console, found: Inspection, options: Sequence[str]) -> None:
-    """All of it, ending with the run that would use these data; `options` are that command's."""
-    if found.formats.get("corpus"):
-        _heading(console, TITLES["corpus"], found, "corpus")
-        _print(console, _passages(found))
-    for use, asked in found.questions.items():
-        if found.formats[use]:
-            _heading(console, TITLES[use], found, use)
-            _print(console, _questions(found, use, asked))
+def show(sources: Sequence[str], preset: str | None, settings: Sequence[str]) -> Inspection:
+    """Inspect and print what a run with some sources, a preset and settings would read.
+
+    Raises InputError for what cannot be read, or where nothing is named.
+    """
+    settings = [*settings, *source_settings(sources, preset, settings)]
+    with Console(stderr=True).status("reading") as status:
+        inspection = data.inspect(
+            validate(gather(preset, settings)), lambda number: status.update(f"{number:,} passages read")
+        )
+    options = ["--preset", preset] if preset else []
+    options += [word for setting in settings for word in ("--set", setting)]
+    print_inspection(Console(highlight=False), inspection, options)
+    return inspection
+
+
+def source_settings(sources: Sequence[str], preset: str | None, settings: Sequence[str]) -> list[str]:
+    """Returns settings that name each source as what it holds: `corpus.source=passages.parquet`."""
+    uses = data.sort_by_use(sources, validate(gather(preset, settings)))
+    return [
+        f"{SETTING[use]}={written(files[0] if len(files) == 1 else files)}"
+        for use, files in uses.items()
+        if files
+    ]
+
+
+def print_inspection(console: Console, inspection: Inspection, options: Sequence[str]) -> None:
+    """Print all of an inspection, ending with the run that would use these data; `options` are that command's."""
+    if inspection.formats.get("corpus"):
+        _print_heading(console, inspection, "corpus")
+        _print_rows(console, _passages(inspection))
+    for use, questions in inspection.questions.items():
+        if inspection.formats[use]:
+            _print_heading(console, inspection, use)
+            _print_rows(console, _questions(inspection, use, questions))
     console.print(Text("Problems", "bold"))
-    if not found.problems.counts:
+    if not inspection.problems.counts:
         console.print("  none")
-    _counted(console, found.problems)
+    _print_counts(console, inspection.problems)
     console.print()
-    if found.remarks.counts:
+    if inspection.remarks.counts:
         console.print(Text("Left out", "bold"))
-        _counted(console, found.remarks)
+        _print_counts(console, inspection.remarks)
         console.print()
-    if found.questions["train"]:
+    if inspection.questions["train"]:
         line = shlex.join(["python", "-m", "pipelines", "run", "comparison", *options])
         console.print(Text.assemble(("Run it:  ", "bold"), line), soft_wrap=True)
     else:
         console.print(f"To run it, name training questions: --set {SETTING['train']}=…", markup=False)
 
 
-def _counted(console: Console, told: Problems) -> None:
-    for kind, number in told.counts.items():
+def _print_counts(console: Console, problems: Problems) -> None:
+    for kind, number in problems.counts.items():
         console.print(f"  {number:,} {kind}, the first:", markup=False)
-        console.print(f"    {told.first[kind]}", markup=False, soft_wrap=True)
+        console.print(f"    {problems.first[kind]}", markup=False, soft_wrap=True)
 
 
-def _heading(console: Console, title: str, found: Inspection, use: Use) -> None:
-    console.print(Text(title, "bold"))
-    files = found.formats[use]
+def _print_heading(console: Console, inspection: Inspection, use: Use) -> None:
+    console.print(Text(TITLES[use], "bold"))
+    files = inspection.formats[use]
     for file, name in list(files.items())[:FILES]:
         about = FORMATS[name].about if name in FORMATS else "judgements (qrels)"
         console.print(f"  {file}: {about}", markup=False, soft_wrap=True)
@@ -62,7 +92,7 @@ def _heading(console: Console, title: str, found: Inspection, use: Use) -> None:
         console.print(f"  and {len(files) - FILES:,} more files")
 
 
-def _print(console: Console, rows: list[tuple[str, str]]) -> None:
+def _print_rows(console: Console, rows: list[tuple[str, str]]) -> None:
     grid = Table.grid(padding=(0, 2))
     for name, value in rows:
         grid.add_row(Text(f"  {name}", "dim"), Text(value, overflow="ellipsis", no_wrap=True))
@@ -70,60 +100,69 @@ def _print(console: Console, rows: list[tuple[str, str]]) -> None:
     console.print()
 
 
-def _passages(found: Inspection) -> list[tuple[str, str]]:
-    words, sentences = found.words, found.sentences
+def _passages(inspection: Inspection) -> list[tuple[str, str]]:
+    """Names and values of the rows about the passages."""
+    number, words, sentences = inspection.passages, inspection.words, inspection.sentences
+    titled = f", {inspection.titled:,} with a title" if inspection.titled else ""
+    sampled = f" (of the first {SAMPLE:,})" if number > SAMPLE else ""
     rows = [
-        ("passages", f"{found.passages:,}" + (f", {found.titled:,} with a title" if found.titled else "")),
+        ("passages", f"{number:,}{titled}"),
         ("words", f"mean {words.mean:.1f}, median {words.median:,}, longest {words.longest:,}"),
         (
             "sentences",
-            f"mean {sentences.mean:.1f}, {100 * sentences.above(8):.1f} % have more than 8"
-            + (f" (of the first {SAMPLE:,})" if found.passages > SAMPLE else ""),
+            f"mean {sentences.mean:.1f}, {100 * sentences.above(8):.1f} % have more than 8{sampled}",
         ),
     ]
-    if found.columns:
-        rows.append(("more columns", ", ".join(found.columns)))
-    for number, passage in enumerate(found.first_passages):
+    if inspection.columns:
+        rows.append(("more columns", ", ".join(inspection.columns)))
+    first = []
+    for passage in inspection.first_passages:
         title = f"{passage['title']}: " if passage["title"] else ""
-        shown = f"{_short(passage['id'])}  {title}{' '.join(passage['text'].split())}"
-        rows.append(("" if number else "first", shown))
-    return rows
+        first.append(f"{_short(passage['id'])}  {title}{' '.join(passage['text'].split())}")
+    return rows + _under_one_name("first", first)
 
 
-def _questions(found: Inspection, use: Use, asked: list[Question]) -> list[tuple[str, str]]:
-    answered = [q for q in asked if q.answers]
-    named = [q for q in asked if q.positive_ids]
-    answers = sum(len(q.answers) for q in answered) / max(1, len(answered))
-    positives = sum(len(q.positive_ids) for q in named) / max(1, len(named))
-    missing = found.missing_gold.get(use, 0)
-    offsets = sum(q.answer_starts is not None for q in asked)
+def _questions(inspection: Inspection, use: Use, questions: list[Question]) -> list[tuple[str, str]]:
+    """Names and values of the rows about the questions of a use."""
     rows = [
-        ("questions", f"{len(asked):,}"),
-        (
-            "answers",
-            f"{answers:.1f} a question"
-            + (f" of the {len(answered):,} that have any" if len(answered) < len(asked) else "")
-            + (f", {offsets:,} with offsets" if offsets else "")
-            if answered
-            else "none: ranked by gold passages alone",
-        ),
-        (
-            "gold passages",
-            f"{positives:.1f} a question"
-            + (f", not in the corpus for {missing:,} questions" if missing else "")
-            if named
-            else "none: ranked by answers alone",
-        ),
+        ("questions", f"{len(questions):,}"),
+        ("answers", _answers(questions)),
+        ("gold passages", _gold(questions, inspection.missing_gold.get(use, 0))),
     ]
     if use == "train":
-        rows.append(("AVQ", f"{found.avq:.2f} questions a passage that has one"))
-    for number, question in enumerate(asked[:FIRST]):
-        answer = f"  → {'; '.join(question.answers)}" if question.answers else ""
-        shown = f"{_short(question.qid)}  {question.question}{answer}"
-        rows.append(("" if number else "first", shown))
-    return rows
+        rows.append(("AVQ", f"{inspection.avq:.2f} questions per passage that has one"))
+    first = []
+    for question in questions[:FIRST]:
+        answers = f"  → {'; '.join(question.answers)}" if question.answers else ""
+        first.append(f"{_short(question.qid)}  {question.question}{answers}")
+    return rows + _under_one_name("first", first)
+
+
+def _answers(questions: list[Question]) -> str:
+    numbers = [len(question.answers) for question in questions if question.answers]
+    if not numbers:
+        return "none: ranked by gold passages alone"
+    text = f"{sum(numbers) / len(numbers):.1f} per question"
+    if len(numbers) < len(questions):
+        text += f" of the {len(numbers):,} that have any"
+    if offsets := sum(question.answer_starts is not None for question in questions):
+        text += f", {offsets:,} with offsets"
+    return text
+
+
+def _gold(questions: list[Question], missing: int) -> str:
+    numbers = [len(question.positive_ids) for question in questions if question.positive_ids]
+    if not numbers:
+        return "none: ranked by answers alone"
+    text = f"{sum(numbers) / len(numbers):.1f} per question"
+    return text + (f", not in the corpus for {missing:,} questions" if missing else "")
+
+
+def _under_one_name(name: str, values: list[str]) -> list[tuple[str, str]]:
+    """Rows of which the first alone has the name."""
+    return [("" if number else name, value) for number, value in enumerate(values)]
 
 
 def _short(id_: str) -> str:
-    """An id that leaves room for what it is of."""
+    """The beginning of an id, so that there is room for the text after it."""
     return id_ if len(id_) <= ID_WIDTH else f"{id_[: ID_WIDTH - 1]}…"

@@ -1,4 +1,4 @@
-"""A lineage as a person reads it, and as a program does."""
+"""`multiview lineage`: the tree of what made an artifact, or one JSON object with every record."""
 
 from __future__ import annotations
 
@@ -13,155 +13,182 @@ from rich.text import Text
 from rich.tree import Tree
 
 from multiview.artifacts.record import Record
+from multiview.cli.settings import flattened
+from multiview.errors import InputError
 from multiview.lineage.trace import Input, Lineage, Node, flaws
 
 SHORT = 12
 """Digits of a digest or commit that are shown."""
 WIDE = 10_000
+"""Width of the output where it is no terminal: every line is whole, and can be searched."""
 FILES = 3
 """Source files that are named; the others are counted."""
 
 
+def show(lineage: Lineage, *, verify: bool = False, json: bool = False) -> None:
+    """Print a lineage and, with `verify`, whether every byte of it is as it was written.
+
+    Raises InputError with the first flaw and the number of others.
+    """
+    console, log = Console(highlight=False), Console(stderr=True, highlight=False, soft_wrap=True)
+    if not json:
+        print_lineage(console, lineage)
+    lines = read_all(log, lineage) if verify else lineage.broken
+    if json:
+        print(as_json(lineage, lines))
+    if lines:
+        raise InputError(lines[0] + (f" (and {len(lines) - 1} more)" if len(lines) > 1 else ""))
+    if verify and not json:
+        console.print(verified(lineage))
+
+
 def print_lineage(console: Console, lineage: Lineage) -> None:
-    """A tree for each root. An artifact that several steps read is shown once, and named where it is read again."""
-    if not console.is_terminal:  # where lines fold; elsewhere each is whole, to be searched
+    """Print a tree for each root. An artifact that several steps read is shown once, and named where it is read again."""
+    if not console.is_terminal:
         console.width = WIDE
-    shown: set[Node] = set()
-    told: set[str] = set()
+    shown_nodes: set[Node] = set()
+    shown_keys: set[str] = set()
     for root in lineage.roots:
         top = Tree("")
         pending = [(top, "", root)]
         while pending:
-            parent, name, one = pending.pop()
-            again = one.node in shown
-            branch = parent.add(_line(name, one, again))
-            if one.node is None or again:
+            parent, name, artifact = pending.pop()
+            node = artifact.node
+            again = node in shown_nodes
+            label = _line(name, artifact, again)
+            branch = parent.add(label)
+            if node is None or again:
                 continue
-            shown.add(one.node)
-            key = one.node.record.key
-            same = Text().append(f"{one.node.record.step}, as above", "dim")
-            for line in [same] if key in told else _details(one.node):
-                branch.label.append("\n").append_text(line)  # type: ignore[union-attr]
-            if one.node.last:
-                branch.label.append(f"\nwhat made it: multiview lineage {one.node.address}", "dim")  # type: ignore[union-attr]
-            told.add(key)
-            inputs = [(branch, name, each) for name, of in one.node.inputs.items() for each in of]
+            for line in _under(node, node.record.key in shown_keys):
+                label.append("\n").append_text(line)
+            shown_nodes.add(node)
+            shown_keys.add(node.record.key)
+            inputs = [
+                (branch, name, artifact) for name, artifacts in node.inputs.items() for artifact in artifacts
+            ]
             pending += reversed(inputs)
         console.print(top.children[0])
-    several = f"{len(lineage.nodes)} artifacts, {decimal(lineage.bytes)}"
-    console.print(Text(several, "dim"))
+    console.print(Text(f"{len(lineage.nodes)} artifacts, {decimal(lineage.bytes)}", "dim"))
 
 
-def _line(name: str, one: Input, again: bool) -> Text:
-    """The artifact, where it stands in the tree."""
-    text = Text().append(f"{name}: " if name else "", "dim")
-    if one.node is None:
-        return text.append(one.reference.address, "red").append(f"  {one.flaw}", "red")
-    record = one.node.record
+def _line(name: str, artifact: Input, again: bool) -> Text:
+    """The line of an artifact in the tree: name of the input, kind and key, rows, bytes and digest."""
+    text, node = Text().append(f"{name}: " if name else "", "dim"), artifact.node
+    if node is None:
+        return text.append(artifact.reference.address, "red").append(f"  {artifact.flaw}", "red")
+    record = node.record
     text.append(record.kind, "bold").append(f"/{record.key}")
-    if one.reference.file:
-        text.append(f" {one.reference.file}")
+    if artifact.reference.file:
+        text.append(f" {artifact.reference.file}")
     if again:
         return text.append("  (above)", "dim")
-    if one.node.collected:
+    if node.collected:
         return text.append(f"  collected  {record.digest[:SHORT]}", "dim")
-    size = decimal(one.node.bytes)
-    rows = f"{one.node.rows:,} rows, " if one.node.rows is not None else ""
-    return text.append(f"  {rows}{size}  {record.digest[:SHORT]}", "dim")
+    rows = f"{node.rows:,} rows, " if node.rows is not None else ""
+    return text.append(f"  {rows}{decimal(node.bytes)}  {record.digest[:SHORT]}", "dim")
 
 
-def _details(node: Node) -> list[Text]:
-    """Under an artifact: its step and when; settings that are not defaults; sources; code."""
-    record = node.record
-    environment = record.environment
-    when = record.created[:16].replace("T", " ")
-    code = [environment["git_sha"][:SHORT] + _dirty(environment)] if "git_sha" in environment else []
-    code += [_image(environment["image"])] if "image" in environment else []
-    code += [f"multiview {environment['multiview']}"] if "multiview" in environment and not code else []
-    step = f"{record.step} {record.step_version}, {when}, {record.seconds:.1f} s"
-    lines = [Text().append(f"{step}{', by ' if code else ''}{', '.join(code)}", "dim")]
-    if settings := _settings(record.config):
-        lines.append(Text().append(", ".join(settings), "cyan"))
-    lines += [Text().append(line, "green") for line in sources_of(record)]
+def _under(node: Node, step_is_shown: bool) -> list[Text]:
+    """The lines under an artifact's own, which another output of the same step need not repeat."""
+    lines = [Text(f"{node.record.step}, as above", "dim")] if step_is_shown else _details(node.record)
+    if node.last:
+        lines.append(Text(f"what made it: multiview lineage {node.address}", "dim"))
     return lines
 
 
-def _dirty(environment: Mapping[str, Any]) -> str:
-    return "-dirty" if environment["git_sha"].endswith("-dirty") else ""
+def _details(record: Record) -> list[Text]:
+    """The step of an artifact, when it ran and with whose code; settings that are not defaults; sources."""
+    created = record.created[:16].replace("T", " ")
+    code = _code(record.environment)
+    step = f"{record.step} {record.step_version}, {created}, {record.seconds:.1f} s"
+    lines = [Text(f"{step}{', by ' if code else ''}{', '.join(code)}", "dim")]
+    if record.config:
+        settings = (f"{name}={value}" for name, value in flattened(record.config))
+        lines.append(Text(", ".join(settings), "cyan"))
+    lines += [Text(line, "green") for line in _sources(record.sources)]
+    return lines
+
+
+def _code(environment: Mapping[str, Any]) -> list[str]:
+    """The commit and the image of the code that ran; the version of multiview where neither is known."""
+    code = [_commit(environment["git_sha"])] if "git_sha" in environment else []
+    code += [_image(environment["image"])] if "image" in environment else []
+    if "multiview" in environment and not code:
+        code.append(f"multiview {environment['multiview']}")
+    return code
+
+
+def _commit(git_sha: str) -> str:
+    """The first digits of a commit, and `-dirty` where files differed from it."""
+    return git_sha[:SHORT] + ("-dirty" if git_sha.endswith("-dirty") else "")
 
 
 def _image(name: str) -> str:
-    """An image without its registry, its digest shortened."""
+    """An image's name without its registry, the digest shortened."""
     image, _, digest = name.rsplit("/", 1)[-1].partition("@sha256:")
     return f"{image}@{digest[:SHORT]}" if digest else image
 
 
-def _settings(config: Mapping[str, Any], prefix: str = "") -> list[str]:
-    found = []
-    for name, value in config.items():
-        if isinstance(value, dict):
-            found += _settings(value, f"{prefix}{name}.")
-        else:
-            found.append(f"{prefix}{name}={value if isinstance(value, str) else json.dumps(value)}")
-    return found
-
-
-def sources_of(record: Record) -> list[str]:
-    """What a step read from outside the store, a line each: files with digests, a hub model with its commit."""
-    sources = record.sources
+def _sources(sources: Mapping[str, Any]) -> list[str]:
+    """One line per source outside the store: files with their digests, or a hub model with its commit."""
     if "hub" in sources:
         return [f"hub {sources['hub']} at {sources['commit'][:SHORT]}"]
     lines = []
-    for name, found in sources.items():
-        if isinstance(found, list) and found:
-            more = f" and {len(found) - FILES} more" if len(found) > FILES else ""
-            lines.append(f"{name}: {', '.join(_file(file) for file in found[:FILES])}{more}")
-        elif isinstance(found, dict):
-            lines += [f"{name}: {line}" for line in sources_of(record.model_copy(update={"sources": found}))]
-        elif isinstance(found, str):
-            lines.append(f"{name} {found[:SHORT]}")
+    for name, source in sources.items():
+        if isinstance(source, list) and source:
+            more = f" and {len(source) - FILES} more" if len(source) > FILES else ""
+            lines.append(f"{name}: {', '.join(_file(file) for file in source[:FILES])}{more}")
+        elif isinstance(source, dict):
+            lines += [f"{name}: {line}" for line in _sources(source)]
+        elif isinstance(source, str):
+            lines.append(f"{name} {source[:SHORT]}")
     return lines
 
 
 def _file(file: Mapping[str, Any]) -> str:
-    """A source file: its name, and what its content was known by."""
-    known = next((str(value) for name, value in file.items() if name not in ("name", "bytes")), "")
-    return f"{file['name']} {known[:SHORT]}".rstrip()
+    """The name of a source file, and the beginning of its checksum, ETag or date."""
+    identity = next((str(value) for name, value in file.items() if name not in ("name", "bytes")), "")
+    return f"{file['name']} {identity[:SHORT]}".rstrip()
 
 
-def as_json(lineage: Lineage, found: Sequence[str]) -> str:
-    """The artifacts, each once with its whole record; inputs and roots name them by address. `found` are flaws."""
+def as_json(lineage: Lineage, flaw_lines: Sequence[str]) -> str:
+    """Returns the artifacts of a lineage, each once with its whole record, and the lines of its flaws.
+
+    Inputs and roots name artifacts by address.
+    """
     content = {
         "roots": [_named(root) for root in lineage.roots],
         "artifacts": [
             {
                 "address": node.address,
                 **node.record.model_dump(mode="json"),
-                "inputs": {name: [_named(one) for one in of] for name, of in node.inputs.items()},
+                "inputs": {name: [_named(read) for read in inputs] for name, inputs in node.inputs.items()},
             }
             for node in lineage.nodes
         ],
-        "flaws": list(found),
+        "flaws": list(flaw_lines),
     }
     return json.dumps(content, indent=1)
 
 
-def _named(one: Input) -> dict[str, Any]:
-    address = one.node.address if one.node else one.reference.address
-    file = {"file": one.reference.file} if one.reference.file else {}
-    return {"address": address, "digest": one.reference.digest, **file}
+def _named(artifact: Input) -> dict[str, str]:
+    """An artifact by its address, in the store where it was found."""
+    reference = artifact.reference
+    address = artifact.node.address if artifact.node else reference.address
+    file = {"file": reference.file} if reference.file else {}
+    return {"address": address, "digest": reference.digest, **file}
+
+
+def read_all(log: Console, lineage: Lineage) -> list[str]:
+    """Read every byte of a lineage under a progress bar, and return one line per flaw."""
+    columns = TextColumn("verifying"), BarColumn(), DownloadColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=log, transient=True, disable=not log.is_terminal) as progress:
+        task = progress.add_task("verifying", total=lineage.bytes)
+        return list(flaws(lineage, lambda size: progress.advance(task, size)))
 
 
 def verified(lineage: Lineage) -> str:
-    """What was read, and what is not there to be read."""
+    """Returns the line that says how many artifacts were read, and how many could not be, being collected."""
     collected = sum(node.collected for node in lineage.nodes)
     more = f"; the files of {collected} more were collected" if collected else ""
     return f"verified: {len(lineage.nodes) - collected} artifacts, every byte as it was written{more}"
-
-
-def verify(console: Console, lineage: Lineage) -> list[str]:
-    """Read all bytes under a progress bar: the lines of what is broken."""
-    columns = TextColumn("verifying"), BarColumn(), DownloadColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("verifying", total=lineage.bytes)
-        return list(flaws(lineage, lambda read: progress.advance(task, read)))

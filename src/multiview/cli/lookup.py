@@ -1,51 +1,221 @@
-"""Which artifacts a command's argument names: an address, a run, a step of a run, a logged or registered model."""
+"""What a person typed, and what it stands for: an address, a run, a model in MLflow, or `champion`.
+
+`parse` decides by the text alone. A `Lookup` then finds the artifacts, or the one index, that the text stands for in a
+store and in MLflow.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 
-from multiview import names
+from multiview import names, tracking
+from multiview.artifacts.champions import address_of, current
 from multiview.artifacts.record import Reference
-from multiview.artifacts.store import open_store
+from multiview.artifacts.store import Store, open_store
 from multiview.errors import InputError
 from multiview.lineage.trace import reference_of
-from multiview.steps.runs import read_states
+from multiview.steps.path import StepPath, last_rounds
+from multiview.steps.runs import StepState, finished_outputs, read_run, read_states
+from multiview.tracking import RegisteredModel, TrackedRun, TrackedStep
 
 
-def artifacts_named(name: str, store: str, tracking_uri: str | None) -> list[Reference]:
-    """The artifacts that `name` stands for: the one at an address or behind a model of MLflow's, what a run ended
-    with, or what a step of a run made. Raises InputError for what is not there.
+@dataclass(frozen=True)
+class Address:
+    """The address of an artifact, `STORE/KIND/KEY`."""
 
-    `store` is where our own runs are looked for first, and where MLflow's database lies unless a URI says otherwise.
+    address: str
+
+
+@dataclass(frozen=True)
+class RunId:
+    """A run, by its own id, MLflow's or Kubeflow's; or one step of a run, by MLflow's id."""
+
+    id: str
+
+
+@dataclass(frozen=True)
+class LoggedModel:
+    """A logged model, by its MLflow id."""
+
+    id: str
+
+
+@dataclass(frozen=True)
+class Champion:
+    """The index that answers in the store."""
+
+
+Typed = Address | RunId | LoggedModel | RegisteredModel | Champion
+
+MODEL_SCHEME = "models:"
+_LOGGED_MODEL = re.compile(r"(models:/)?(?P<id>m-[0-9a-f]{32})")
+_REGISTERED_MODEL = re.compile(r"models:/(?P<name>[^/@]+)(@(?P<alias>[^/@]+)|/(?P<version>\d+))")
+
+
+def parse(text: str) -> Typed:
+    """Returns what a text names, by its form alone. Raises InputError for a URI that names no model."""
+    if text == names.CHAMPION:
+        return Champion()
+    if match := _LOGGED_MODEL.fullmatch(text):
+        return LoggedModel(match["id"])
+    if match := _REGISTERED_MODEL.fullmatch(text):
+        return RegisteredModel(**match.groupdict())
+    if text.startswith(MODEL_SCHEME):
+        raise InputError(f"{text} names no registered model: give models:/NAME@ALIAS or models:/NAME/VERSION")
+    return Address(text) if "/" in text else RunId(text)
+
+
+@dataclass(frozen=True)
+class StoreRun:
+    """A run of the store."""
+
+    states: list[StepState]
+
+
+class Lookup:
+    """Finds what a typed text stands for. Store and MLflow are opened when a text first needs them."""
+
+    def __init__(self, store: str, tracking_uri: str | None) -> None:
+        """`store` holds runs and champions; MLflow's database lies in it too, unless `tracking_uri` is given."""
+        self._store_url = store
+        self._tracking_uri = tracking_uri
+
+    @cached_property
+    def store(self) -> Store:
+        return open_store(self._store_url)
+
+    @cached_property
+    def tracking_uri(self) -> str:
+        return self._tracking_uri or tracking.tracking_uri(self.store)
+
+    def artifacts(self, text: str) -> list[Reference]:
+        """Returns the artifact that is named, the last artifacts of a run, or the outputs of a step.
+
+        Raises InputError for what does not exist, or a run that has made nothing.
+        """
+        match typed := parse(text):
+            case LoggedModel():
+                return [tracking.logged_model(self.tracking_uri, typed.id)]
+            case RunId():
+                return run_artifacts(typed.id, self._run(typed.id))
+            case _:
+                return [reference_of(self._address(typed))]
+
+    def index(self, text: str | None) -> str:
+        """Returns the address of the index that is meant; without a text, of the champion's, else of the newest run's.
+
+        Raises InputError for what does not exist, is a model, or has no index or several.
+        """
+        if text is not None:
+            return self._address(parse(text))
+        return self._champion_index() or newest_index(self.store)
+
+    def _address(self, typed: Typed) -> str:
+        match typed:
+            case Address():
+                return typed.address
+            case RunId():
+                return run_index(typed.id, self._run(typed.id))
+            case RegisteredModel():
+                return tracking.registered_index(self.tracking_uri, typed)
+            case LoggedModel():
+                raise InputError(
+                    f"{typed.id} is a logged model, not an index: give an index's address, models:/NAME@ALIAS, "
+                    f"a run's id, or {names.CHAMPION}"
+                )
+            case Champion():
+                if (address := self._champion_index()) is None:
+                    raise InputError(
+                        f"store {self.store.url} has no champion: run the pipeline refresh first"
+                    )
+                return address
+
+    def _champion_index(self) -> str | None:
+        champion = current(self.store)
+        return address_of(self.store, champion) if champion else None
+
+    def _run(self, run: str) -> StoreRun | TrackedRun:
+        """The run of that id in the store, else the one that MLflow knows by it."""
+        if run in self.store.folders(names.RUNS):
+            return StoreRun(list(read_states(self.store, run)))
+        return tracking.find_run(self.tracking_uri, run)
+
+
+def run_artifacts(name: str, run: StoreRun | TrackedRun) -> list[Reference]:
+    """Returns the artifacts that no step of a run reads: what it ends with; of a step in MLflow, its outputs.
+
+    Raises InputError if there are none yet.
     """
-    if "/" in name and not name.startswith("models:"):
-        return [reference_of(name)]
-    opened = open_store(store)
-    if name in opened.folders(names.RUNS):
-        states = list(read_states(opened, name))
-        return _ends(name, ((state.inputs, state.outputs) for state in states))
-    from multiview import tracking  # three seconds, which addresses and runs of the store need not wait for
-
-    uri = tracking_uri or tracking.tracking_uri(opened)
-    if tracking.LOGGED_MODEL.fullmatch(name):
-        return [tracking.logged_model(uri, name)]
-    if name.startswith("models:"):
-        return [reference_of(tracking.registered_index(uri, name))]
-    found = tracking.find_run(uri, name)
-    if found.step is not None:
-        return _ends(name, [({}, found.steps[found.step].outputs)])
-    own = [found.steps[path] for path in found.run.steps if path in found.steps]
-    return _ends(name, ((step.inputs, step.outputs) for step in own))
-
-
-def _ends(
-    name: str, steps: Iterable[tuple[Mapping[str, list[Reference]], Mapping[str, Reference]]]
-) -> list[Reference]:
-    """The outputs (by kind) of steps that none of them reads: what they end with."""
-    steps = list(steps)
-    read = {reference.address for inputs, _ in steps for each in inputs.values() for reference in each}
-    made = {reference.address: reference for _, outputs in steps for reference in outputs.values()}
-    ends = [reference for address, reference in made.items() if address not in read]
-    if not ends:
+    if isinstance(run, StoreRun):
+        artifacts = _last_outputs(run.states)
+    elif run.step is None:
+        artifacts = _last_outputs(run.steps[path] for path in run.run.steps if path in run.steps)
+    else:
+        artifacts = list(run.steps[run.step].outputs.values())
+    if not artifacts:
         raise InputError(f"{name} has made nothing yet: wait for it, or run it again")
-    return ends
+    return artifacts
+
+
+def run_index(name: str, run: StoreRun | TrackedRun) -> str:
+    """Returns the address of a run's only index; of a step in MLflow, of the index that it built or searched.
+
+    Raises InputError if there is none, or if there are those of several systems.
+    """
+    if isinstance(run, StoreRun):
+        return sole_index(name, finished_outputs(run.states, names.INDEX))
+    if run.step is not None and (index := run.steps[run.step].index):
+        return index.address
+    indexes = {
+        path: step.outputs[names.INDEX] for path, step in run.steps.items() if names.INDEX in step.outputs
+    }
+    return sole_index(name, indexes)
+
+
+def newest_index(store: Store) -> str:
+    """Returns the address of the index of the run that finished last, among those that built one.
+
+    Raises InputError if there is no such run, or if it has several systems.
+    """
+    candidates: list[tuple[float, str, dict[str, Reference]]] = []
+    for run in store.folders(names.RUNS):
+        states = list(read_states(store, run))
+        indexes = finished_outputs(states, names.INDEX)
+        finished = {state.path for state in states if state.finished}
+        if indexes and finished.issuperset(read_run(store, run).steps):
+            candidates.append((max(state.ended or 0.0 for state in states), run, indexes))
+    if not candidates:
+        raise InputError(
+            f"store {store.url} has no finished run with an index: run a pipeline, or give --index or --store"
+        )
+    _, run, indexes = max(candidates, key=lambda candidate: candidate[:2])
+    return sole_index(run, indexes)
+
+
+def sole_index(run: str, indexes: Mapping[str, Reference]) -> str:
+    """Returns the address of the index of a run's only system, from its last round.
+
+    `indexes` are by their steps' paths, such as `camvr/round-2/index`. Raises InputError if there is none, or if there
+    are several systems.
+    """
+    paths = last_rounds(StepPath.parse(path) for path in sorted(indexes))
+    last = {system: indexes[str(path)].address for system, path in paths.items()}
+    if not last:
+        raise InputError(f"run {run} has no index yet: finish it, or give --index")
+    if len(last) > 1:
+        listed = ", ".join(f"{system}: {address}" for system, address in last.items())
+        raise InputError(f"run {run} has several systems; choose one with --index: {listed}")
+    return next(iter(last.values()))
+
+
+def _last_outputs(steps: Iterable[StepState | TrackedStep]) -> list[Reference]:
+    """The artifacts that some steps made and none of them read."""
+    steps = list(steps)
+    read = {
+        reference.address for step in steps for references in step.inputs.values() for reference in references
+    }
+    made = {reference.address: reference for step in steps for reference in step.outputs.values()}
+    return [reference for address, reference in made.items() if address not in read]

@@ -1,29 +1,29 @@
-"""`multiview search`: which questions, which index, and printing what is found as it is found."""
+"""`multiview search`: reads the questions, and prints the answers to each as they are found."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from multiview import names
-from multiview.artifacts.champions import address_of, current
-from multiview.artifacts.store import open_store
-from multiview.cli.run_indexes import choose, index_of_run, newest_index
 from multiview.errors import InputError
 
-AT_ONCE = 64
+if TYPE_CHECKING:
+    from multiview.serving.retriever import Hit, Retriever
+
+BATCH_SIZE = 64
 """Questions that are read, searched and printed together."""
 
 
-def questions_of(question: str | None, file: Path | None) -> Iterator[list[str]]:
-    """The question of the command line, or those of a file (`-`: standard input), some at a time.
+def read_questions(question: str | None, file: Path | None) -> Iterator[list[str]]:
+    """Returns the question of the command line, or the questions of a file (`-`: standard input), in batches.
 
     Blank lines are skipped. Raises InputError where there is no question, or a line is not UTF-8.
     """
@@ -41,12 +41,12 @@ def questions_of(question: str | None, file: Path | None) -> Iterator[list[str]]
 def _batches(file: Path) -> Iterator[list[str]]:
     with ExitStack() as stack:
         lines = sys.stdin.buffer if str(file) == "-" else stack.enter_context(file.open("rb"))
-        asked, size = _decoded(lines, file), 1 if lines.isatty() else AT_ONCE
-        found = False
-        while batch := list(islice(asked, size)):
-            found = True
+        questions, size = _decoded(lines, file), 1 if lines.isatty() else BATCH_SIZE
+        empty = True
+        while batch := list(islice(questions, size)):
+            empty = False
             yield batch
-    if not found:
+    if empty:
         raise InputError(f"--questions {file}: there is no question in it")
 
 
@@ -60,37 +60,8 @@ def _decoded(lines: Iterable[bytes], file: Path) -> Iterator[str]:
             yield text
 
 
-def index_address(index: str | None, store: str, tracking_uri: str | None) -> str:
-    """The address that `--index` stands for: itself, a registered model's, that of a run or of a step in MLflow, or
-    that of the store's champion; without any, the champion's too, and where there is none the store's newest."""
-    if index is None or index == names.CHAMPION:
-        opened = open_store(store)
-        if (now := current(opened)) is not None:
-            return address_of(opened, now)
-        if index is not None:
-            raise InputError(f"store {opened.url} has no champion: run the pipeline refresh first")
-        return newest_index(opened)
-    if "/" in index and not index.startswith("models:"):
-        return index
-    opened = open_store(store)
-    if index in opened.folders(names.RUNS):
-        return index_of_run(opened, index)
-    from multiview import tracking  # three seconds, which other addresses need not wait for
-
-    uri = tracking_uri or tracking.tracking_uri(opened)
-    if index.startswith("models:"):
-        return tracking.registered_index(uri, index)
-    found = tracking.find_run(uri, index)
-    if found.step is not None and (own := found.steps[found.step].index):
-        return own.address
-    outputs = {
-        path: step.outputs[names.INDEX] for path, step in found.steps.items() if names.INDEX in step.outputs
-    }
-    return choose(index, {path: reference.address for path, reference in outputs.items()})
-
-
-def ask(
-    questions: Iterable[list[str]],
+def print_answers(
+    batches: Iterable[list[str]],
     address: str,
     k: int,
     *,
@@ -99,31 +70,51 @@ def ask(
     device: str = "auto",
     verify: bool = False,
 ) -> None:
-    """Print the hits of each question to standard output, and what answered to standard error."""
-    from multiview.cli.hits import as_json, print_hits
+    """Print the hits of each question to standard output.
+
+    Unless they are JSON, a line about the index and the times goes to standard error.
+    """
+    console, log = Console(highlight=False), Console(stderr=True, highlight=False, soft_wrap=True)
+    retriever, loading = _load(address, device, verify, log)
+    count, seconds = 0, 0.0
+    for questions in batches:
+        started = time.perf_counter()
+        answers = retriever.search(questions, k, explain=explain)
+        seconds += time.perf_counter() - started
+        for question, hits in zip(questions, answers, strict=True):
+            _print_answer(console, question, hits, json, retriever.exact, first=count == 0)
+            count += 1
+    if not json:
+        line = f"{address}: {_summary(retriever)}; {loading}, {seconds / count:.3f} s per question"
+        log.print(line, style="dim", markup=False)
+
+
+def _load(address: str, device: str, verify: bool, log: Console) -> tuple[Retriever, str]:
+    """Returns the retriever of an index, and how long importing and loading took."""
     from multiview.serving import retriever
 
-    console, aside = Console(highlight=False), Console(stderr=True, highlight=False, soft_wrap=True)
     started = time.perf_counter()
-    with aside.status("loading PyTorch, the index and its model"):
+    with log.status("loading PyTorch, the index and its model"):
         import_module("multiview.encoding.encode")  # what takes longest, and is loaded for any index
         imported = time.perf_counter()
         loaded = retriever.load(address, device=device, verify=verify)
-    imports, ready = imported - started, time.perf_counter() - imported
-    asked, spent = 0, 0.0
-    for batch in questions:
-        started = time.perf_counter()
-        found = loaded.search(batch, k, explain=explain)
-        spent += time.perf_counter() - started
-        for question, hits in zip(batch, found, strict=True):
-            if json:
-                print(as_json(question, hits, loaded.exact), flush=True)
-            else:
-                if asked:
-                    console.print()
-                print_hits(console, question, hits)
-            asked += 1
-    if not json:
-        kind = "" if loaded.exact else f"approximate index ({loaded.index.header['kind']}), "
-        about = f"{loaded.architecture}, {kind}{len(loaded):,} passages; imports {imports:.1f} s, loaded in {ready:.1f} s"
-        aside.print(f"{address}: {about}, {spent / asked:.3f} s a question", style="dim", markup=False)
+    return loaded, f"imports {imported - started:.1f} s, loaded in {time.perf_counter() - imported:.1f} s"
+
+
+def _print_answer(
+    console: Console, question: str, hits: Sequence[Hit], json: bool, exact: bool, first: bool
+) -> None:
+    from multiview.cli.hits import as_json, print_hits
+
+    if json:
+        print(as_json(question, hits, exact), flush=True)
+        return
+    if not first:
+        console.print()
+    print_hits(console, question, hits)
+
+
+def _summary(retriever: Retriever) -> str:
+    """`camvr, approximate index (compact), 310 passages`."""
+    kind = "" if retriever.exact else f"approximate index ({retriever.index.header['kind']}), "
+    return f"{retriever.architecture}, {kind}{len(retriever):,} passages"

@@ -1,10 +1,10 @@
-"""Every setting as its class documents it: `multiview config`, and docs/configuration.md."""
+"""`multiview config` and docs/configuration.md: every setting as its class documents it."""
 
 from __future__ import annotations
 
 import json
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Union, get_args, get_origin
 
@@ -14,10 +14,11 @@ from rich.console import Console
 from rich.text import Text
 
 from multiview.config import Config, Section
-from multiview.config.overrides import preset_names, read_preset
+from multiview.config.overrides import gather, preset_names, read_preset
 from multiview.config.section import plain
 from multiview.errors import InputError, nearest
 from multiview.model.layouts import LAYOUTS
+from multiview.model.systems import resolve
 from multiview.steps.table import STEPS
 
 BOUNDS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
@@ -30,97 +31,122 @@ class Setting:
     name: str
     type: str
     default: str
-    """As it would be written after `=`."""
+    """The default, as it would be written after `=`."""
     value: str
-    """What a configuration has there, written alike."""
+    """The value in a configuration, written alike."""
     about: str
     """The attribute's docstring."""
     keyed: bool
-    """Whether it is part of artifact keys, by its value."""
+    """Whether artifact keys hold the setting's value."""
 
 
 @dataclass(frozen=True)
 class Group:
-    """A section: its class's docstring, its settings, and the steps that read it."""
+    """A section of the configuration."""
 
     name: str
     about: str
+    """The class's docstring."""
     settings: tuple[Setting, ...]
     steps: tuple[str, ...]
+    """Names of the steps that read the section."""
 
 
 def groups(config: Config | None = None) -> list[Group]:
-    """All sections, in the order of `Config`, with the values of `config` (none: the defaults)."""
+    """Returns all sections, in the order of `Config`, with the values of `config` (None: the defaults)."""
     defaults = Config()
     config = config or defaults
-    found = []
+    sections = []
     for name, field in Config.model_fields.items():
         section: type[Section] = field.annotation  # type: ignore[assignment]
-        readers = (s.name for s in STEPS.values() if any(part.split(".")[0] == name for part in s.settings))
+        readers = tuple(
+            step.name for step in STEPS.values() if any(part.split(".")[0] == name for part in step.settings)
+        )
         settings = tuple(_settings(getattr(defaults, name), getattr(config, name), name))
-        found.append(Group(name, _paragraph(section.__doc__), settings, tuple(readers)))
-    return found
+        sections.append(Group(name, _paragraph(section.__doc__), settings, readers))
+    return sections
 
 
 def markdown() -> str:
-    """docs/configuration.md."""
+    """Returns the text of docs/configuration.md."""
     parts = [
         "# Configuration\n\n"
         "*Written by `make docs` from `src/multiview/config/`; `multiview config` shows the same.*\n\n"
         "Settings are changed by a preset (`--preset`, a name or a YAML file) and then by "
         "`--set SECTION.NAME=VALUE`, whose value is YAML: `--set train.warmup_steps=null`, "
-        "`--set 'corpus.columns={id: pid}'`. A default is the papers' unless it says *ours*. A setting "
-        "marked ° is not in artifact keys: it changes how a step runs and not what it writes, names what "
-        "the key holds by content, or shapes the pipeline.\n"
+        "`--set 'corpus.columns={id: pid}'`. Defaults are the papers' unless marked *ours*. A setting "
+        "marked ° is not part of artifact keys: it changes how a step runs but not what it writes, it names "
+        "something that the key holds by content, or it shapes the pipeline.\n"
     ]
     for group in groups():
         readers = f" Read by: {', '.join(group.steps)}." if group.steps else ""
         parts.append(f"## {group.name}\n\n{group.about}{readers}\n")
         rows = [
-            (f"`{s.name}`{'' if s.keyed else ' °'}", _code(s.type), _code(s.default), s.about)
-            for s in group.settings
+            (
+                f"`{setting.name}`{'' if setting.keyed else ' °'}",
+                _code(setting.type),
+                _code(setting.default),
+                setting.about,
+            )
+            for setting in group.settings
         ]
         parts.append(_table(("setting", "type", "default", "meaning"), rows))
-    parts.append("## Architectures\n\nEach brings defaults of its own, under whatever is set.\n")
-    rows = [(f"`{name}`", _listed(kind.defaults)) for name, kind in LAYOUTS.items()]
+    parts.append(
+        "## Architectures\n\nEach architecture has defaults of its own, which presets and settings override.\n"
+    )
+    rows = [(f"`{name}`", _listed(layout.defaults)) for name, layout in LAYOUTS.items()]
     parts.append(_table(("`model.architecture`", "defaults"), rows))
     parts.append("## Presets\n")
     for name in preset_names():
-        preset = read_preset(name)
-        parts.append(f"### {name}\n")
-        parts.append(_table(("setting", "value"), [(f"`{n}`", _code(v)) for n, v in flattened(preset)]))
+        rows = [(f"`{setting}`", _code(value)) for setting, value in flattened(read_preset(name))]
+        parts += [f"### {name}\n", _table(("setting", "value"), rows)]
     return "\n".join(parts)
 
 
+def show(name: str | None, preset: str | None, settings: Sequence[str]) -> None:
+    """Print all settings, a section or one setting, with the values of a preset and of settings over it.
+
+    Raises InputError for a name that is neither, and for what a preset or setting has wrong.
+    """
+    overrides = gather(preset, settings)
+    print_settings(Console(highlight=False), name, resolve(overrides) if overrides else None)
+
+
 def print_settings(console: Console, name: str | None, config: Config | None = None) -> None:
-    """All settings, those of a section, or one, with their values in `config` (none: the defaults).
+    """Print all settings, a section or one setting, with their values in `config` (None: the defaults).
 
     Raises InputError for a name that is neither.
     """
-    every = groups(config)
-    names = [g.name for g in every] + [s.name for g in every for s in g.settings]
-    if name is not None and name not in names and not any(known.startswith(f"{name}.") for known in names):
+    sections = groups(config)
+    names = [section.name for section in sections]
+    names += [setting.name for section in sections for setting in section.settings]
+    if name is not None and not any(_within(known, name) for known in names):
         raise InputError(f"there is no setting {name}{nearest(name, names)}")
-    for group in every:
-        chosen = [
-            s for s in group.settings if name is None or s.name == name or s.name.startswith(f"{name}.")
-        ]
-        if not chosen:
-            continue
-        if len(chosen) > 1:
-            console.print(Text(f"{group.name}: {group.about}", style="bold"))
-        for setting in chosen:
-            line = Text(f"{setting.name}={setting.value}", style="cyan")
-            default = f", default {setting.default}" if setting.value != setting.default else ""
-            console.print(line.append(f"  {setting.type}{default}", style="dim"))
-            for about in Text(setting.about).wrap(console, console.width - 4):
-                console.print(Text("    ").append_text(about))
-        if name is None:
+    for section in sections:
+        settings = [setting for setting in section.settings if name is None or _within(setting.name, name)]
+        if len(settings) > 1:
+            console.print(Text(f"{section.name}: {section.about}", style="bold"))
+        for setting in settings:
+            _print_setting(console, setting)
+        if settings and name is None:
             console.print()
 
 
-def flattened(overrides: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Nested overrides as (dotted name, value); a comparison's systems stay whole."""
+def _within(setting: str, name: str) -> bool:
+    """Whether a setting is the named one, or belongs to the named section."""
+    return setting == name or setting.startswith(f"{name}.")
+
+
+def _print_setting(console: Console, setting: Setting) -> None:
+    line = Text(f"{setting.name}={setting.value}", style="cyan")
+    default = f", default {setting.default}" if setting.value != setting.default else ""
+    console.print(line.append(f"  {setting.type}{default}", style="dim"))
+    for about in Text(setting.about).wrap(console, console.width - 4):
+        console.print(Text("    ").append_text(about))
+
+
+def flattened(overrides: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Yields nested overrides as (dotted name, value); each system of a comparison stays whole."""
     for name, value in overrides.items():
         if isinstance(value, Mapping) and value and prefix != "comparison.systems.":
             yield from flattened(value, f"{prefix}{name}.")
@@ -128,8 +154,8 @@ def flattened(overrides: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[
             yield f"{prefix}{name}", written(value)
 
 
-def written(value: Any) -> str:
-    """A value as YAML on one line."""
+def written(value: object) -> str:
+    """Returns a value as YAML on one line."""
     value = json.loads(json.dumps(value, default=plain))
     text = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, width=10**6, allow_unicode=True)
     return text.removesuffix("\n").removesuffix("\n...")
@@ -152,29 +178,34 @@ def _settings(defaults: Section, values: Section, prefix: str) -> Iterator[Setti
         )
 
 
-def _type(kind: Any, field: FieldInfo | None = None) -> str:
+def _type(annotation: Any, field: FieldInfo | None = None) -> str:
     """A type in words: `int ≥ 1 or null`, `max | answer`, `list of str`."""
-    origin, inner = get_origin(kind), get_args(kind)
-    bounds = ",".join(
-        f" {sign} {getattr(known, name):g}"
-        for known in (field.metadata if field else ())
-        for name, sign in BOUNDS.items()
-        if hasattr(known, name)
-    )
+    origin, arguments = get_origin(annotation), get_args(annotation)
     if origin in (Union, types.UnionType):
-        return " or ".join("null" if one is type(None) else _type(one, field) for one in inner)
+        return " or ".join("null" if part is type(None) else _type(part, field) for part in arguments)
     if origin is Literal:
-        return " | ".join(map(str, inner))
+        return " | ".join(map(str, arguments))
     if origin is tuple:
-        return f"list of {_type(inner[0])}"
+        return f"list of {_type(arguments[0])}"
     if origin is dict:
-        return f"mapping of {_type(inner[0])} to {_type(inner[1])}"
-    if hasattr(kind, "__metadata__"):
-        return _type(inner[0], FieldInfo.from_annotation(kind))
-    return {Any: "anything"}.get(kind, getattr(kind, "__name__", str(kind))) + bounds
+        return f"mapping of {_type(arguments[0])} to {_type(arguments[1])}"
+    if hasattr(annotation, "__metadata__"):
+        return _type(arguments[0], FieldInfo.from_annotation(annotation))
+    name = "anything" if annotation is Any else getattr(annotation, "__name__", str(annotation))
+    return name + _bounds(field)
 
 
-def _listed(overrides: Mapping[str, Any]) -> str:
+def _bounds(field: FieldInfo | None) -> str:
+    """The limits of a number: ` > 0, ≤ 1`."""
+    return ",".join(
+        f" {sign} {getattr(limit, name):g}"
+        for limit in (field.metadata if field else ())
+        for name, sign in BOUNDS.items()
+        if hasattr(limit, name)
+    )
+
+
+def _listed(overrides: Mapping[str, object]) -> str:
     return ", ".join(f"`{name}={value}`" for name, value in flattened(overrides)) or "none of its own"
 
 
@@ -187,7 +218,7 @@ def _code(text: str) -> str:
 
 
 def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
-    """A Markdown table; a bar in a cell would end it."""
+    """A Markdown table. Bars in cells are escaped: each would begin another cell."""
     lines = [head, tuple("---" for _ in head), *rows]
     return (
         "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in lines) + "\n"

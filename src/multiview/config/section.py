@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field
+
+from multiview.errors import Undeclared
 
 HOW: Any = Field(json_schema_extra={"how": True})
 """Marks a setting that changes how a step runs and never what it writes, or that the key holds by content."""
@@ -16,6 +19,24 @@ class Section(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, allow_inf_nan=False)
 
+    @classmethod
+    def partial(cls, values: Mapping[str, Any]) -> Self:
+        """A section in which only the settings named in `values` can be read; any other raises Undeclared."""
+        section = cls.model_validate(values)
+        for name in cls.model_fields.keys() - values.keys():
+            del vars(section)[name]
+        return section
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name in type(self).model_fields:
+                raise Undeclared(
+                    f"{type(self).__name__.lower()}.{name} is read by a step that does not declare it: add it to "
+                    "the step's settings in steps/table.py"
+                )
+            return super().__getattr__(name)
+
     def key_settings(self) -> dict[str, Any]:
         """The settings that change an output and differ from their defaults, JSON-ready.
 
@@ -25,7 +46,7 @@ class Section(BaseModel):
         settings: dict[str, Any] = {}
         for name, field in type(self).model_fields.items():
             extra = field.json_schema_extra
-            if isinstance(extra, dict) and extra.get("how"):
+            if name not in self.__dict__ or (isinstance(extra, dict) and extra.get("how")):
                 continue
             value = getattr(self, name)
             if isinstance(value, Section):

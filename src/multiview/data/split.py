@@ -2,82 +2,87 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from multiview.artifacts.record import load_record
-from multiview.data import checking, passages, punkt, questions, shards
+from multiview.config import Config, Questions
+from multiview.data import checking, passages, questions, shards
 from multiview.data.corpus import Corpus
 from multiview.data.questions import Question
 from multiview.data.reading import sources
 from multiview.data.reading.problems import Problems
 from multiview.data.reading.readers import PASSAGE_COLUMNS, UNKNOWN_JUDGED
-from multiview.data.sentences import KnownSentences, SentencesOf, SplitSentences
+from multiview.data.sentences import KnownSentences, SentencesOf, SplitSentences, tokenizer
 from multiview.errors import InputError
+from multiview.steps.context import StepContext
 from multiview.steps.table import STEPS
 
 
-def split(settings: Any, inputs: Mapping[str, Any], output: Mapping[str, Path], tell: Any) -> None:
-    """Read, check and cut the corpus and the questions (`settings.corpus`, `settings.questions`).
+def split(context: StepContext) -> None:
+    """Reads, checks and cuts the corpus and the questions (`settings.corpus`, `settings.questions`).
 
-    Input `known`, if there is one, is an earlier corpus: sentences of passages that it holds are not split again.
+    The optional input `known` is an earlier corpus: sentences of passages that it holds are not split again.
 
-    Writes the passages' shards into `output["passages"]`, `questions.parquet` into
-    `output["train_questions"]` and `output["dev_questions"]`. The files are read twice, first to
-    check, so that nothing is written when something is wrong; ids and questions stay in memory,
-    texts do not (but a SQuAD file is parsed whole). Raises InputError naming the file, row or
+    Writes the shards of passages into `output["passages"]`, and `questions.parquet` into
+    `output["train_questions"]` and `output["dev_questions"]`. The files are read twice, first only to
+    check them, so that nothing is written when something is wrong. Ids and questions stay in memory,
+    texts do not (but a SQuAD file is parsed whole). Raises InputError that names the file, row or
     setting.
     """
-    punkt.tokenizer(settings.corpus.language)  # fails first, where its data are missing
-    asked = settings.questions
+    tokenizer(context.settings.corpus.language)  # fails first, where its data are missing
+    asked = context.settings.questions
     remarks = Problems()
-    train = checking.read_questions(asked, asked.source, "train", remark=remarks)
-    dev = checking.read_questions(asked, asked.dev_source, "dev", remark=remarks)
-    corpus = Corpus.of(settings)
+    train = checking.read_questions(asked, asked.source, "train", report_remark=remarks)
+    dev = checking.read_questions(asked, asked.dev_source, "dev", report_remark=remarks)
+    corpus = Corpus.of(context.settings)
     seen = checking.check(
         corpus,
         [*train, *dev],
         asked.answer_matching,
-        lambda done: tell.progress(done, done, "passages checked"),
+        lambda done: context.events.progress(done, done, "passages checked"),
     )
     train, dev = [[seen.in_passages(question) for question in found] for found in (train, dev)]
     chosen = _choose(asked, train, dev, seen)
-    if settings.corpus.keep == "gold":
+    if context.settings.corpus.keep == "gold":
         wanted = {id_ for q in [*chosen.train, *chosen.dev_gold] for id_ in q.positive_ids}
     else:
         wanted = seen.rows.keys()
-    number = settings.corpus.shards
+    number = context.settings.corpus.shards
     if len(wanted) < number:
         raise InputError(f"corpus.shards={number}: there are only {len(wanted)} passages; set fewer shards")
 
     count = len(wanted)
     tables = _wanted_tables(corpus, wanted, seen.extra)
-    sentences_of = _sentences_of(settings.corpus, inputs.get("known"))
-    sentences = shards.write_shards(tables, count, number, output["passages"], sentences_of, tell.progress)
-    questions.write_questions(chosen.train, output["train_questions"])
-    questions.write_questions(chosen.dev, output["dev_questions"])
+    sentences_of = _sentences_of(context.settings.corpus, context.optional_input("known"))
+    sentences = shards.write_shards(
+        tables, count, number, context.output("passages"), sentences_of, context.events.progress
+    )
+    questions.write_questions(chosen.train, context.output("train_questions"))
+    questions.write_questions(chosen.dev, context.output("dev_questions"))
 
     if chosen.shared:
-        tell.warning(f"{chosen.shared} dev questions are training questions too")
+        context.events.warning(f"{chosen.shared} dev questions are training questions too")
     if chosen.dropped:
-        tell.warning(f"{chosen.dropped} questions were dropped: their gold passages are not in the corpus")
+        context.events.warning(
+            f"{chosen.dropped} questions were dropped: their gold passages are not in the corpus"
+        )
     if chosen.nameless:
-        tell.warning(f"{chosen.nameless} training questions name no gold passage: left out")
+        context.events.warning(f"{chosen.nameless} training questions name no gold passage: left out")
     if seen.left_out:
-        tell.warning(f"{seen.left_out} passages have no text: left out")
+        context.events.warning(f"{seen.left_out} passages have no text: left out")
     if chosen.unknown:
-        tell.warning(
+        context.events.warning(
             f"{chosen.unknown} gold passages of questions that have others are not in the corpus: left out"
         )
     for kind, number in remarks.counts.items():
-        tell.warning(f"{number} {kind}, the first: {remarks.first[kind]}")
+        context.events.warning(f"{number} {kind}, the first: {remarks.first[kind]}")
     if unanswered := sum(not q.answers for q in chosen.train):
-        tell.warning(
+        context.events.warning(
             f"{unanswered} training questions have no answers: train.positive=answer takes their best view"
         )
     facts = {
@@ -92,14 +97,14 @@ def split(settings: Any, inputs: Mapping[str, Any], output: Mapping[str, Path], 
         "avq": questions.questions_per_passage(chosen.train),
         "sentences_per_passage": sentences / count,
     }
-    tell.fact("nltk", version("nltk"))
+    context.events.fact("nltk", version("nltk"))
     for name, value in facts.items():
-        tell.fact(name, value)
-        tell.metric(name, float(value))
+        context.events.fact(name, value)
+        context.events.metric(name, float(value))
 
 
-def fingerprint(settings: Any) -> dict[str, Any]:
-    """What the sources hold, for the step's key: they are named by content, never by place."""
+def fingerprint(settings: Config) -> dict[str, Any]:
+    """Returns the fingerprints of the sources for the step's key: their content, never their location."""
     asked = settings.questions
     if not asked.source and not asked.dev_source:
         raise InputError("questions.source: no questions are named; name the files of the training questions")
@@ -129,10 +134,10 @@ class _Chosen:
     nameless: int  # training questions that name no gold passage
 
 
-def _choose(section: Any, train: list[Question], dev: list[Question], seen: checking.Seen) -> _Chosen:
-    """The questions used: with a gold passage in the corpus, then restricted and drawn.
+def _choose(section: Questions, train: list[Question], dev: list[Question], seen: checking.Seen) -> _Chosen:
+    """Returns the questions that are used: those with a gold passage in the corpus, then restricted and sampled.
 
-    Dev questions that name no passage at all are kept: their answers are looked for.
+    Dev questions that name no passage at all are kept, because retrieved passages are searched for their answers.
     """
     known = seen.rows
     checking.check_gold(train, seen, "questions.source", section.max_missing_gold)
@@ -160,7 +165,7 @@ def _choose(section: Any, train: list[Question], dev: list[Question], seen: chec
 
 
 def _sentences_of(section: Any, known: Any) -> SentencesOf:
-    """What splits sentences, or finds those of passages that were split in the same way before."""
+    """Returns the sentence splitter, which reuses sentences of `known` that were split in the same way."""
     split = SplitSentences(section.language)
     if known is None:
         return split
@@ -171,7 +176,7 @@ def _sentences_of(section: Any, known: Any) -> SentencesOf:
 
 
 def _wanted_tables(corpus: Corpus, wanted: Collection[str], extra: pa.Schema) -> Iterator[pa.Table]:
-    """The wanted passages, each once, in the order of the files, with the columns of all files."""
+    """Yields the wanted passages, each once, in the order of the files, with the columns of all files."""
     schema = pa.schema([*(passages.SCHEMA.field(name) for name in PASSAGE_COLUMNS), *extra])
     left = set(wanted)
     for _, table in corpus.tables():

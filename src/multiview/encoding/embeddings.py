@@ -1,10 +1,20 @@
-"""Reading the embeddings of a shard: memory-mapped, and checked block by block."""
+"""The format of embeddings: the views of one shard of passages in three files, with its writer and its reader.
+
+- `views.f16`: a raw matrix [rows, dim] of little-endian float16, one row per view, in the order of the passages.
+- `rows.parquet`: one row per passage, `ROWS_SCHEMA`; with `QUERIES_FIELD` where passages were read with queries.
+- `embeddings.json`: the header, with dim, rows, passages, the digest of the model, and a sha256 per block of
+  `rows_per_block` rows, so that reading one block checks that block and nothing else.
+
+An index keeps the parts that it needs in the same format: its `passages.parquet` has `ROWS_SCHEMA`, and its
+`views.f16`, where it has one, is such a matrix.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,40 +28,124 @@ from multiview.errors import InputError
 VIEWS_FILE = "views.f16"
 ROWS_FILE = "rows.parquet"
 HEADER_FILE = "embeddings.json"
-REBUILD = "delete this artifact's folder and run `encode` again"
+
+VIEW_DTYPE = np.dtype("<f2")
+ROWS_SCHEMA = pa.schema(
+    [("id", pa.string()), ("content_hash", pa.string()), ("offset", pa.int64()), ("views", pa.int32())]
+)
+"""Columns of `rows.parquet`: `offset` is the row of a passage's first view, `views` the number of its views."""
+
 QUERIES_FIELD = pa.field("queries", pa.list_(pa.string()))
-"""A further column of `rows.parquet` where passages were read with queries: the distinct ones, a view each."""
+"""One more column of `rows.parquet` where passages were read with queries: a passage's distinct queries, one per view."""
+
+ROWS_PER_BLOCK = 4096
+"""Rows that share a digest, which are read to check one of them; also the passages per row group of `rows.parquet`."""
+
+REBUILD = "delete this artifact's folder and run `encode` again"
+
+
+class EmbeddingsWriter:
+    """Writes the embeddings of one shard: passages in their order, the views of all passages in any order.
+
+    A context manager, which completes the files unless it is left by an exception::
+
+        with EmbeddingsWriter(folder, dim=2, model=digest) as writer:
+            row = writer.add_passage("p1", content_hash("", "Tesla."), views=3)
+            writer.write_views("p1", row, vectors)
+    """
+
+    def __init__(self, folder: Path, dim: int, model: str, queries: bool = False) -> None:
+        """`model` is the digest of the model; `queries` says whether the passages' queries are written too."""
+        self.passages = 0
+        self.rows = 0
+        self._folder, self._dim, self._model = folder, dim, model
+        self._schema = ROWS_SCHEMA.append(QUERIES_FIELD) if queries else ROWS_SCHEMA
+        self._pending: list[tuple[Any, ...]] = []
+        self._table = pq.ParquetWriter(folder / ROWS_FILE, self._schema, compression="zstd")
+        self._views = (folder / VIEWS_FILE).open("wb")
+
+    def add_passage(self, id: str, content_hash: str, views: int, queries: Sequence[str] = ()) -> int:
+        """Add the next passage, which has `views` views; returns the row of the first one."""
+        first = self.rows
+        columns = (id, content_hash, first, views, list(queries))
+        self._pending.append(columns[: len(self._schema)])
+        self.passages += 1
+        self.rows += views
+        if len(self._pending) == ROWS_PER_BLOCK:
+            self._flush()
+        return first
+
+    def write_views(self, passage_id: str, row: int, vectors: np.ndarray) -> None:
+        """Write `vectors` [n, dim] of a passage from `row` on. Raises InputError where float16 cannot hold them."""
+        with np.errstate(over="ignore"):
+            views = vectors.astype(VIEW_DTYPE)
+        if not np.isfinite(views).all():
+            raise InputError(
+                f"passage {passage_id!r}: its vector does not fit into float16; train with model.normalise=true or less long"
+            )
+        os.pwrite(self._views.fileno(), views.tobytes(), row * self._row_bytes)
+
+    def __enter__(self) -> EmbeddingsWriter:
+        return self
+
+    def __exit__(self, error_type: type[BaseException] | None, *_: object) -> None:
+        self._flush()
+        self._table.close()
+        self._views.close()
+        if error_type is None:
+            self._write_header()
+
+    @property
+    def _row_bytes(self) -> int:
+        return self._dim * VIEW_DTYPE.itemsize
+
+    def _flush(self) -> None:
+        if self._pending:
+            columns = [list(column) for column in zip(*self._pending, strict=True)]
+            self._table.write_table(pa.table(columns, schema=self._schema))
+            self._pending.clear()
+
+    def _write_header(self) -> None:
+        header = {
+            "dim": self._dim,
+            "rows": self.rows,
+            "passages": self.passages,
+            "rows_per_block": ROWS_PER_BLOCK,
+            "block_sha256": list(_digests(self._folder / VIEWS_FILE, ROWS_PER_BLOCK * self._row_bytes)),
+            "model": self._model,
+        }
+        (self._folder / HEADER_FILE).write_text(json.dumps(header, indent=1, sort_keys=True) + "\n")
 
 
 class Embeddings:
-    """One shard's views as `encode` wrote them.
-
-    `views.f16` is a raw little-endian float16 matrix [rows, dim], rows in passage order; `rows.parquet`
-    gives each passage's rows; `embeddings.json` describes both and holds a sha256 for every block of
-    `rows_per_block` rows, so that reading one block checks that block and nothing else.
-    """
+    """The embeddings of one shard, memory-mapped: blocks of views, each checked as it is read (`ViewBlocks`)."""
 
     def __init__(self, folder: Path) -> None:
-        """Open `folder`; raises InputError when a file is missing or its size does not fit the others."""
+        """Open `folder`. Raises InputError where a file is missing or the files do not fit together."""
         self.folder = folder
-        self.header: dict[str, Any] = self._read_header()
-        self.dim = int(self.header["dim"])
-        self.rows = int(self.header["rows"])
-        self.passages = int(self.header["passages"])
-        self.rows_per_block = int(self.header["rows_per_block"])
-        self.block_sha256: list[str] = self.header["block_sha256"]
-        self.model: str = self.header["model"]
-        self._check_size()
+        header = self._read_header()
+        self.dim = int(header["dim"])
+        self.rows = int(header["rows"])
+        self.passages = int(header["passages"])
+        self.rows_per_block = int(header["rows_per_block"])
+        self.block_sha256: list[str] = header["block_sha256"]
+        self.model: str = header["model"]
+        self.views = map_views(folder / VIEWS_FILE, self.rows, self.dim, REBUILD)
+        """All views [rows, dim] float16, memory-mapped and *not* checked."""
+        if self.blocks != -(-self.rows // self.rows_per_block):
+            raise InputError(
+                f"{folder / HEADER_FILE}: {self.blocks} block digests for {self.rows} views; {REBUILD}"
+            )
 
     @property
     def blocks(self) -> int:
-        """Number of blocks; the last may be shorter."""
+        """Number of blocks; the last block may be shorter."""
         return len(self.block_sha256)
 
     @cached_property
     def table(self) -> pa.Table:
-        """`rows.parquet`: id, content_hash, offset, views; raises InputError where they do not add up."""
-        path = self._existing(ROWS_FILE)
+        """`rows.parquet`. Raises InputError where its passages do not add up to the views."""
+        path = _existing(self.folder / ROWS_FILE, REBUILD)
         table = pq.read_table(path)
         views = table["views"].to_numpy().astype(np.int64)
         offsets = np.concatenate([[0], np.cumsum(views)])
@@ -66,15 +160,13 @@ class Embeddings:
             )
         return table
 
-    @cached_property
-    def views(self) -> np.ndarray:
-        """All views [rows, dim] float16, memory-mapped and *not* checked."""
-        if not self.rows:
-            return np.empty((0, self.dim), "<f2")
-        return np.memmap(self.folder / VIEWS_FILE, dtype="<f2", mode="r", shape=(self.rows, self.dim))
+    @property
+    def has_queries(self) -> bool:
+        """Whether the passages were read with queries."""
+        return QUERIES_FIELD.name in self.table.column_names
 
     def read_block(self, number: int) -> np.ndarray:
-        """Views of block `number` [rows, dim] float16, checked against its sha256.
+        """Views of block `number` [rows, dim] float16, checked against the block's sha256.
 
         Raises InputError when the bytes are not those that were written, or a value is not finite.
         """
@@ -96,7 +188,7 @@ class Embeddings:
         return map(self.read_block, range(self.blocks))
 
     def _read_header(self) -> dict[str, Any]:
-        path = self._existing(HEADER_FILE)
+        path = _existing(self.folder / HEADER_FILE, REBUILD)
         try:
             header = json.loads(path.read_text())
         except ValueError as error:
@@ -106,20 +198,29 @@ class Embeddings:
             raise InputError(f"{path}: lacks {', '.join(sorted(missing))}; {REBUILD}")
         return header
 
-    def _check_size(self) -> None:
-        path = self._existing(VIEWS_FILE)
-        size = path.stat().st_size
-        if size != self.rows * self.dim * 2:
-            raise InputError(
-                f"{path}: {size} bytes, but {self.rows} views of {self.dim} float16 values are {self.rows * self.dim * 2}; {REBUILD}"
-            )
-        if self.blocks != -(-self.rows // self.rows_per_block):
-            raise InputError(
-                f"{self.folder / HEADER_FILE}: {self.blocks} block digests for {self.rows} views; {REBUILD}"
-            )
 
-    def _existing(self, name: str) -> Path:
-        path = self.folder / name
-        if not path.is_file():
-            raise InputError(f"{path}: missing; {REBUILD}")
-        return path
+def map_views(file: Path, rows: int, dim: int, way_out: str) -> np.ndarray:
+    """Map a matrix of views into memory [rows, dim] float16, its values unchecked.
+
+    Raises InputError, which ends with `way_out`, where the file is missing or has another size.
+    """
+    size, expected = _existing(file, way_out).stat().st_size, rows * dim * VIEW_DTYPE.itemsize
+    if size != expected:
+        raise InputError(
+            f"{file}: {size} bytes, but {rows} views of {dim} float16 values are {expected}; {way_out}"
+        )
+    if not rows:
+        return np.empty((0, dim), VIEW_DTYPE)  # an empty file cannot be mapped
+    return np.memmap(file, VIEW_DTYPE, "r", shape=(rows, dim))
+
+
+def _existing(path: Path, way_out: str) -> Path:
+    if not path.is_file():
+        raise InputError(f"{path}: missing; {way_out}")
+    return path
+
+
+def _digests(file: Path, block_bytes: int) -> Iterator[str]:
+    with file.open("rb") as views:
+        while block := views.read(block_bytes):
+            yield hashlib.sha256(block).hexdigest()

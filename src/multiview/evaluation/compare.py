@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from multiview import names
+from multiview import metric_names, names
 from multiview.artifacts.record import file_sha256
 from multiview.config import Comparison
 from multiview.errors import InputError
@@ -33,13 +33,15 @@ from multiview.evaluation.tables import (
     marked_of,
     seeds_table,
 )
+from multiview.steps.context import StepContext
+from multiview.steps.events import Events
 
 TABLE_FILE = "table.md"
 SEEDS_TABLE_FILE = "seeds.md"
 ANALYSES_TABLE_FILE = "analyses.md"
 
 
-def compare(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any) -> None:
+def compare(context: StepContext) -> None:
     """Step: table the metrics of several systems and test how they differ from the baseline's.
 
     Input `evaluations`, in the order of `settings.comparison.rows`; output `comparison`: `metrics.json`
@@ -50,11 +52,11 @@ def compare(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell
     differ from run to run, are metrics alone. Raises InputError unless all were evaluated on the same questions
     with the same gold passages, over the same corpus.
     """
-    systems = settings.comparison.rows
-    folders_of_evaluations = [staged.path for staged in inputs["evaluations"]]
+    systems = context.settings.comparison.rows
+    folders_of_evaluations = [staged.path for staged in context.list_input("evaluations")]
     addresses = {
         system: staged.address
-        for system, staged in zip(systems, inputs["evaluations"], strict=True)
+        for system, staged in zip(systems, context.list_input("evaluations"), strict=True)
         if staged.address
     }
     if addresses:
@@ -69,11 +71,11 @@ def compare(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell
         system: values_of(folder, metrics[system])
         for system, folder in zip(systems, folders_of_evaluations, strict=True)
     }
-    folder = output["comparison"]
-    if of := settings.comparison.seeds_of:
-        significance, first = _seeds(metrics, of, settings.comparison.baseline, folder)
+    folder = context.output("comparison")
+    if of := context.settings.comparison.seeds_of:
+        significance, first = _seeds(metrics, of, context.settings.comparison.baseline, folder)
     else:
-        significance, first = _significance(values, settings.comparison, tell), ""
+        significance, first = _significance(values, context.settings.comparison, context.events), ""
     table = markdown_table(metrics, marked_of(significance))
     folders = dict(zip(systems, folders_of_evaluations, strict=True))
     _analyses(folders, folder)
@@ -87,11 +89,11 @@ def compare(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell
     )
     for system, figures in metrics.items():
         for name, value in figures.items():
-            tell.metric(names.of_group(system, name), value)
+            context.events.metric(metric_names.of_group(system, name), value)
     for system, address in addresses.items():
         for name, value in figures_of(cost_of(address)).items():
-            tell.metric(names.of_group(system, name), value)
-    tell.fact("baseline", significance["baseline"])
+            context.events.metric(metric_names.of_group(system, name), value)
+    context.events.fact("baseline", significance["baseline"])
 
 
 def _won(folders: Mapping[str, Path], baseline: str) -> dict[str, dict[str, int]]:
@@ -145,7 +147,7 @@ def _analyses(folders: Mapping[str, Path], output: Path) -> None:
 
 
 def _significance(
-    values: dict[str, dict[str, np.ndarray]], comparison: Comparison, tell: Any
+    values: dict[str, dict[str, np.ndarray]], comparison: Comparison, events: Events
 ) -> dict[str, Any]:
     baseline = baseline_of(comparison.baseline, list(values))
     figures = paired_figures(
@@ -153,7 +155,7 @@ def _significance(
         baseline,
         comparison.resamples,
         comparison.seed,
-        lambda done, total: tell.progress(done, total, "tests"),
+        lambda done, total: events.progress(done, total, "tests"),
     )
     return {
         "baseline": baseline,

@@ -1,6 +1,6 @@
-"""What systems were made from, by the records behind their evaluations: on what, with which settings, at what cost.
+"""The costs of systems, the settings in which they differ, and whether they were measured on the same data.
 
-Of artifacts that are gone nothing is told.
+All by the records of the artifacts behind their evaluations; an artifact that is gone counts for nothing.
 """
 
 from __future__ import annotations
@@ -21,37 +21,39 @@ from multiview.lineage.trace import Node, reference_of, trace
 from multiview.steps.table import STEPS
 
 MEASURED_ON = {"passages": "corpus", "questions": "questions"}
-"""Inputs of an evaluation that must be the same for all systems, and what to call them."""
+"""Inputs of an evaluation that must be the same for all systems, with the words for them in error lines."""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What a system costs. What several systems share, such as the split, is counted for each."""
+    """The cost of a system. Steps that several systems share, such as the split, count for each of them."""
 
     compute_seconds: float
-    """Of all steps behind its evaluation, that included, one after another."""
+    """Seconds of all steps behind the evaluation and of the evaluation itself, one after another."""
     wall_seconds: float
-    """Of the longest chain of them: as if whatever can run side by side did."""
+    """Seconds of the longest chain of these steps: as if all that can run side by side did."""
     index_bytes: int | None
-    """Size of its index; none for a system without one."""
+    """Size of the index; none for a system without one."""
     questions_per_second: float | None
-    """Searched one batch after another, the questions' encoding not counted."""
+    """Speed of the search, all questions at once and their encoding not counted; none where it was not measured."""
 
 
 def check_alike(evaluations: Mapping[str, str]) -> None:
     """Raise InputError unless all evaluations, system to address, are of the same questions over the same corpus."""
-    first, *others = [(system, load_record(address)[1]) for system, address in evaluations.items()]
+    (first, expected), *others = [
+        (system, load_record(address)[1]) for system, address in evaluations.items()
+    ]
     for system, record in others:
         digests = {
-            called: (_digest(record, name), _digest(first[1], name)) for name, called in MEASURED_ON.items()
+            word: (_digest(record, name), _digest(expected, name)) for name, word in MEASURED_ON.items()
         }
-        differ = {called: of for called, of in digests.items() if of[0] != of[1]}
-        if differ:
-            told = "; ".join(
-                f"{called} {mine[:12]}… and {theirs[:12]}…" for called, (mine, theirs) in differ.items()
+        differing = {word: pair for word, pair in digests.items() if pair[0] != pair[1]}
+        if differing:
+            listed = "; ".join(
+                f"{word} {found[:12]}… and {wanted[:12]}…" for word, (found, wanted) in differing.items()
             )
             raise InputError(
-                f"{system} was not evaluated on the {' and the '.join(differ)} of {first[0]} (digests: {told}): "
+                f"{system} was not evaluated on the {' and the '.join(differing)} of {first} (digests: {listed}): "
                 "evaluate both on the same, with `rerun` or in one comparison"
             )
 
@@ -62,23 +64,26 @@ def _digest(record: Record, name: str) -> str:
 
 
 def differing_settings(evaluations: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-    """System to setting to value, of the settings that are not the same for all systems that have them.
+    """System to setting to value, for the settings in which systems that have them differ.
 
-    A setting that several rounds read differently is a list of its values, as they came.
+    A setting that several rounds read differently is the list of its values, in the order of the rounds.
     """
-    settings = {system: _settings(address) for system, address in evaluations.items()}
+    by_system = {system: _settings(address) for system, address in evaluations.items()}
     values: dict[str, set[str]] = {}
-    for of in settings.values():
-        for name, value in of.items():
+    for settings in by_system.values():
+        for name, value in settings.items():
             values.setdefault(name, set()).add(canonical_json({"value": value}))
-    differ = sorted(name for name, known in values.items() if len(known) > 1)
-    return {system: {n: of[n] for n in differ if n in of} for system, of in settings.items()}
+    differing = sorted(name for name, known in values.items() if len(known) > 1)
+    return {
+        system: {name: settings[name] for name in differing if name in settings}
+        for system, settings in by_system.items()
+    }
 
 
 def _settings(address: str) -> dict[str, Any]:
     """Every setting that the steps behind an evaluation read and that decides their output, by its dotted name."""
     found: dict[str, list[Any]] = {}
-    for record in (node.record for node in _behind(address)):
+    for record in (node.record for node in _nodes_behind(address)):
         read = STEPS[record.step].settings
         for name, value in _leaves(Config, record.config):
             if any(name == setting or name.startswith(f"{setting}.") for setting in read):
@@ -90,7 +95,7 @@ def _settings(address: str) -> dict[str, Any]:
 def _leaves(
     section: type[BaseModel], given: Mapping[str, Any], prefix: str = ""
 ) -> Iterator[tuple[str, Any]]:
-    """Name and value of each setting of a section; records leave out those that are as they are by default."""
+    """Name and value of each setting of a section; `given` leaves out the settings that have their default."""
     for name, field in section.model_fields.items():
         default = field.get_default(call_default_factory=True)
         if isinstance(default, Section):
@@ -100,29 +105,30 @@ def _leaves(
 
 
 def cost_of(address: str) -> Cost:
-    """What the system behind an evaluation cost, by the seconds that its artifacts' records tell."""
-    nodes = _behind(address)
+    """The cost of the system behind an evaluation, by the seconds in its artifacts' records."""
+    nodes = _nodes_behind(address)
     steps: dict[tuple[str, str], float] = {}  # a step's outputs are published one after another
     for record in (node.record for node in nodes):
         steps[record.step, record.key] = max(record.seconds, steps.get((record.step, record.key), 0.0))
     ended: dict[Node, float] = {}
     for node in nodes:
-        begun = max((ended[one] for one in _inputs(node)), default=0.0)
+        begun = max((ended[input_] for input_ in _inputs(node)), default=0.0)
         ended[node] = begun + steps[node.record.step, node.record.key]
     evaluation = nodes[-1]
     seconds = evaluation.record.facts.get("search_seconds_per_question")
-    sizes = [one.node.bytes for one in evaluation.inputs.get(names.INDEX, []) if one.node]
-    return Cost(sum(steps.values()), ended[evaluation], sum(sizes) or None, 1 / seconds if seconds else None)
+    indexes = [source.node for source in evaluation.inputs.get(names.INDEX, []) if source.node]
+    index_bytes = sum(index.bytes for index in indexes) or None
+    return Cost(sum(steps.values()), ended[evaluation], index_bytes, 1 / seconds if seconds else None)
 
 
-def _behind(address: str) -> list[Node]:
+def _nodes_behind(address: str) -> list[Node]:
     """An artifact and all that it was made from, each after its inputs. Raises InputError if it is gone."""
     nodes = trace([reference_of(address)]).nodes
     return list(TopologicalSorter({node: _inputs(node) for node in nodes}).static_order())
 
 
 def _inputs(node: Node) -> list[Node]:
-    return [one.node for inputs in node.inputs.values() for one in inputs if one.node]
+    return [source.node for sources in node.inputs.values() for source in sources if source.node]
 
 
 def figures_of(cost: Cost) -> dict[str, float]:

@@ -6,23 +6,24 @@ import json
 import time
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from multiview import metric_names
 from multiview.config import Evaluation
 from multiview.data.answers import Mode
 from multiview.data.passages import read_passages
 from multiview.data.questions import Question, read_questions
 from multiview.errors import InputError
-from multiview.evaluation.measured import accuracy_cuts
 from multiview.evaluation.metrics import Values, first_rank, gold_metrics, means, top_k_accuracy
-from multiview.evaluation.top_hits import BEST_FILE, FindViews, IndexViews, Span, write_best
+from multiview.evaluation.top_hits import TOP_HITS_FILE, FindViews, IndexViews, Span, write_top_hits
 from multiview.evaluation.trec import write_qrels, write_run
 from multiview.index.exact import TopPassages
 from multiview.negatives.filtering import answer_holding, positive_hits
+from multiview.steps.context import StepContext
+from multiview.steps.events import Events
 
 METRICS_FILE = "metrics.json"
 RUN_FILE = "run.trec"
@@ -30,7 +31,7 @@ QRELS_FILE = "qrels.trec"
 QUESTIONS_FILE = "questions.parquet"
 
 
-def evaluate(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any) -> None:
+def evaluate(context: StepContext) -> None:
     """Step: search the index for every question and measure what comes back.
 
     Inputs `model`, `index`, `passages`, `questions`, `train_questions` (may be absent); output `evaluation` (see
@@ -44,72 +45,76 @@ def evaluate(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tel
     from multiview.index.approximate.measuring import measure_questions
     from multiview.index.view_index import ViewIndex
 
-    index = ViewIndex.load(inputs["index"].path)
-    index.check_model(inputs["model"].digest)
-    questions = _questions(inputs)
+    index = ViewIndex.load(context.input("index").path)
+    index.check_model(context.input("model").digest)
+    questions = _questions(context)
     texts = [question.question for question in questions]
-    encoder = Encoder(inputs["model"].path, settings.encode, questions_only=True)
-    queries = encoder.question_vectors(texts, lambda done: tell.progress(done, len(texts), "questions"))
+    encoder = Encoder(context.input("model").path, context.settings.encode, questions_only=True)
+    queries = encoder.question_vectors(
+        texts, lambda done: context.events.progress(done, len(texts), "questions")
+    )
     begun = time.perf_counter()
     top = index.search(
-        queries, settings.evaluation.depth, lambda done: tell.progress(done, len(questions), "searches")
+        queries,
+        context.settings.evaluation.depth,
+        lambda done: context.events.progress(done, len(questions), "searches"),
     )
     # MVR Table 4: a question's search, its encoding not counted. A fact, as output must be reproducible.
-    tell.fact("search_seconds_per_question", (time.perf_counter() - begun) / len(questions))
+    context.events.fact("search_seconds_per_question", (time.perf_counter() - begun) / len(questions))
     if not top.exact:
-        measure_questions(index, queries, top.passages, tell)
+        measure_questions(index, queries, top.passages, context.events)
     write_evaluation(
-        output["evaluation"],
+        context.output("evaluation"),
         top,
         index.ids,
-        inputs["passages"].path,
+        context.input("passages").path,
         questions,
-        settings.evaluation,
-        settings.questions.answer_matching,
-        tell,
-        views_of=IndexViews(encoder.layout, index, queries, inputs["passages"].path),
+        context.settings.evaluation,
+        context.settings.questions.answer_matching,
+        context.events,
+        views_of=IndexViews(encoder.layout, index, queries, context.input("passages").path),
     )
-    training = inputs.get("train_questions")
+    training = context.optional_input("train_questions")
     subject = Subject(
-        model=inputs["model"].path,
+        model=context.input("model").path,
         layout=encoder.layout,
         index=index,
-        passages=inputs["passages"].path,
+        passages=context.input("passages").path,
         questions=questions,
         train_questions=training and training.path,
         queries=queries,
         top=top,
-        settings=settings.evaluation,
-        encode=settings.encode,
-        matching=settings.questions.answer_matching,
-        tell=tell,
+        settings=context.settings.evaluation,
+        encode=context.settings.encode,
+        matching=context.settings.questions.answer_matching,
+        events=context.events,
     )
-    analyse(output["evaluation"], subject)
+    analyse(context.output("evaluation"), subject)
 
 
-def evaluate_bm25(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any) -> None:
+def evaluate_bm25(context: StepContext) -> None:
     """Step: the same figures for BM25, which needs no model. Inputs `passages`, `questions`."""
     from multiview.negatives.bm25 import Bm25Index
 
-    questions = _questions(inputs)
-    passages: Path = inputs["passages"].path
-    index = Bm25Index(read_passages(passages), settings.bm25, settings.corpus.language)
+    questions = _questions(context)
+    passages: Path = context.input("passages").path
+    index = Bm25Index(read_passages(passages), context.settings.bm25, context.settings.corpus.language)
     begun = time.perf_counter()
     top = index.search(
         [question.question for question in questions],
-        settings.evaluation.depth,
-        lambda done: tell.progress(done, len(questions), "searches"),
+        context.settings.evaluation.depth,
+        lambda done: context.events.progress(done, len(questions), "searches"),
     )
-    tell.fact("search_seconds_per_question", (time.perf_counter() - begun) / len(questions))
+    context.events.fact("search_seconds_per_question", (time.perf_counter() - begun) / len(questions))
     write_evaluation(
-        output["evaluation"],
+        context.output("evaluation"),
         top,
         index.ids,
         passages,
         questions,
-        settings.evaluation,
-        settings.questions.answer_matching,
-        tell,
+        context.settings.evaluation,
+        context.settings.questions.answer_matching,
+        context.events,
         tag="bm25",
     )
 
@@ -122,20 +127,20 @@ def write_evaluation(
     questions: Sequence[Question],
     settings: Evaluation,
     mode: Mode,
-    tell: Any,
+    events: Events,
     tag: str = "multiview",
     views_of: FindViews | None = None,
 ) -> None:
     """Measure rankings and write them down, for any retriever.
 
-    `top` [q, depth] with passage numbers that `ids` names; `passages` is the folder of their texts; `views_of`
+    `top` [q, depth] has rows of `ids`; `passages` is the folder of their texts; `views_of`
     tells of their views, where they have some.
     Accuracy is that of the questions with answers, the gold metrics of those with gold passages; where
     there are none, the metric is left out. Writes `metrics.json` (name to value), `run.trec`, `qrels.trec`
     (with grades) and `questions.parquet`: qid, rank_of_first_answer and rank_of_first_gold from 1 or null,
     the top passage, its score and view, where in its text the view's snippet stands (null where the view stands
     for no part of it), and a column a metric, of which `metrics.json` has the mean, null where the question has
-    no answer or no gold passage; and `best.parquet` (see `write_best`).
+    no answer or no gold passage; and `best.parquet` (see `write_top_hits`).
     """
     holds = answer_holding(top.passages, ids, read_passages(passages), questions, mode)
     first_answer = first_rank(holds)
@@ -143,7 +148,7 @@ def write_evaluation(
     first_gold = first_rank(gold_hits)
     rankings = {question.qid: _ranking(top, ids, row) for row, question in enumerate(questions)}
     gold = {question.qid: question.grades for question in questions}
-    at = accuracy_cuts(settings.at, settings.depth)
+    at = metric_names.accuracy_cuts(settings.at, settings.depth)
     names = {qid: [name for name, _ in ranking] for qid, ranking in rankings.items()}
     answered = np.array([bool(question.answers) for question in questions])
     values = top_k_accuracy(first_answer, answered, at) | gold_metrics(names, gold, at, settings.depth)
@@ -151,13 +156,13 @@ def write_evaluation(
     (folder / METRICS_FILE).write_text(json.dumps(metrics, indent=1, sort_keys=True) + "\n")
     write_run(folder / RUN_FILE, rankings, tag)
     write_qrels(folder / QRELS_FILE, gold)
-    spans = write_best(folder / BEST_FILE, top, ids, holds, gold_hits, questions, views_of)
+    spans = write_top_hits(folder / TOP_HITS_FILE, top, ids, holds, gold_hits, questions, views_of)
     table = _question_table(questions, top, ids, first_answer, first_gold, spans, values)
     pq.write_table(table, folder / QUESTIONS_FILE)
     for name, value in metrics.items():
-        tell.metric(name, value)
-    tell.fact("questions", len(questions))
-    tell.fact("depth", settings.depth)
+        events.metric(name, value)
+    events.fact("questions", len(questions))
+    events.fact("depth", settings.depth)
 
 
 def ranks_of(folder: Path) -> np.ndarray:
@@ -167,7 +172,7 @@ def ranks_of(folder: Path) -> np.ndarray:
         table[f"rank_of_first_{kind}"].to_numpy(zero_copy_only=False).astype(np.float64)
         for kind in ("answer", "gold")
     )
-    accuracy = [name for name in table.column_names if name.startswith("accuracy_at_")]
+    accuracy = [name for name in table.column_names if name.startswith(metric_names.ACCURACY_PREFIX)]
     answered = table[accuracy[0]].is_valid().to_numpy() if accuracy else np.zeros(len(table), bool)
     return np.nan_to_num(np.where(answered, answer, gold), nan=np.inf)
 
@@ -182,12 +187,11 @@ def values_of(folder: Path, metrics: Collection[str]) -> dict[str, np.ndarray]:
     }
 
 
-def _questions(inputs: dict[str, Any]) -> list[Question]:
-    questions = read_questions(inputs["questions"].path)
+def _questions(context: StepContext) -> list[Question]:
+    folder = context.input("questions").path
+    questions = read_questions(folder)
     if not questions:
-        raise InputError(
-            f"{inputs['questions'].path}: no questions to evaluate on; check questions.dev_source or dev_share"
-        )
+        raise InputError(f"{folder}: no questions to evaluate on; check questions.dev_source or dev_share")
     return questions
 
 
@@ -217,7 +221,7 @@ def _question_table(
             "rank_of_first_gold": pa.array(first_gold, pa.int32(), mask=first_gold == 0),
             "top_passage_id": ids.take(pa.array(best, pa.int64(), mask=none)),
             "top_score": pa.array(top.scores[:, 0], pa.float32(), mask=none),
-            "top_view": pa.array(top.views[:, 0], pa.int32(), mask=none),
+            "top_view": pa.array(top.winning_views[:, 0], pa.int32(), mask=none),
             "top_start": pa.array([span and span[0] for span in spans], pa.int32()),
             "top_stop": pa.array([span and span[1] for span in spans], pa.int32()),
         }

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +13,7 @@ from multiview.data.questions import read_questions
 from multiview.evaluation.evaluate import RUN_FILE, write_evaluation
 from multiview.evaluation.trec import read_run
 from multiview.index.exact import TopPassages
+from multiview.steps.context import StepContext
 
 Ranking = Sequence[tuple[str, float]]
 """(passage id, score), best first."""
@@ -35,30 +34,30 @@ def reciprocal_rank_fusion(rankings: Sequence[Ranking], constant: int, depth: in
     return sorted(scores.items(), key=lambda item: (-item[1], item[0]))[:depth]
 
 
-def evaluate_fusion(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any) -> None:
+def evaluate_fusion(context: StepContext) -> None:
     """Step: fuse the runs of several evaluations of the same questions and measure the result.
 
     Inputs `evaluations` (a list), `passages`, `questions`; output `evaluation` (see `write_evaluation`).
     """
-    questions = read_questions(inputs["questions"].path)
-    runs = [read_run(staged.path / RUN_FILE) for staged in inputs["evaluations"]]
-    depth = settings.evaluation.depth
+    questions = read_questions(context.input("questions").path)
+    runs = [read_run(staged.path / RUN_FILE) for staged in context.list_input("evaluations")]
+    depth = context.settings.evaluation.depth
     fused = {
         question.qid: reciprocal_rank_fusion(
-            [run.get(question.qid, ()) for run in runs], settings.comparison.fusion_constant, depth
+            [run.get(question.qid, ()) for run in runs], context.settings.comparison.fusion_constant, depth
         )
         for question in questions
     }
     ids, top = _as_top_passages(fused, depth)
     write_evaluation(
-        output["evaluation"],
+        context.output("evaluation"),
         top,
         ids,
-        inputs["passages"].path,
+        context.input("passages").path,
         questions,
-        settings.evaluation,
-        settings.questions.answer_matching,
-        tell,
+        context.settings.evaluation,
+        context.settings.questions.answer_matching,
+        context.events,
         tag="fusion",
     )
 
@@ -71,5 +70,5 @@ def _as_top_passages(rankings: Mapping[str, Ranking], depth: int) -> tuple[pa.Ar
     for row, ranking in enumerate(rankings.values()):
         top.passages[row, : len(ranking)] = [number[name] for name, _ in ranking]
         top.scores[row, : len(ranking)] = np.array([score for _, score in ranking], np.float32)
-        top.views[row, : len(ranking)] = 0
+        top.winning_views[row, : len(ranking)] = 0
     return pa.array(ids, pa.string()), top

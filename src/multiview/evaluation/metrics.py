@@ -11,8 +11,7 @@ import ir_measures
 import numpy as np
 from ir_measures import RR, R, nDCG
 
-from multiview.evaluation.measured import TOP, recall_cuts
-from multiview.names import accuracy_at, mrr_at, ndcg_at, recall_at
+from multiview import metric_names
 
 Values = dict[str, np.ndarray]
 """Metric to the value of each question [q] float64, nan of those that it does not judge."""
@@ -31,7 +30,7 @@ def top_k_accuracy(first_answer: np.ndarray, answered: np.ndarray, at: Sequence[
     `first_answer` [q] are ranks from 1, 0 for none; `answered` [q] says which questions have answers.
     """
     found = first_answer > 0
-    return {accuracy_at(k): np.where(answered, found & (first_answer <= k), np.nan) for k in at}
+    return {metric_names.accuracy_at(k): np.where(answered, found & (first_answer <= k), np.nan) for k in at}
 
 
 def accuracy(first_answer: np.ndarray, at: Sequence[int]) -> dict[str, float]:
@@ -59,12 +58,13 @@ def gold_metrics(
     run = {
         qid: {name: float(depth - rank) for rank, name in enumerate(rankings.get(qid, ()))} for qid in qrels
     }
-    recalls = {R @ k: recall_at(k) for k in recall_cuts(at, depth)}
+    recalls = {R @ k: metric_names.recall_at(k) for k in metric_names.recall_cuts(at, depth)}
     values = _by_question(recalls, qrels, run, list(gold))
-    if depth >= TOP:
+    if depth >= metric_names.RANKING_CUT:
         # pytrec_eval knows no cut-off for the reciprocal rank: cut the run instead.
-        cut = {qid: dict(list(scores.items())[:TOP]) for qid, scores in run.items()}
-        values |= _by_question({RR: mrr_at(TOP), nDCG @ TOP: ndcg_at(TOP)}, qrels, cut, list(gold))
+        cut = {qid: dict(list(scores.items())[: metric_names.RANKING_CUT]) for qid, scores in run.items()}
+        measures = {RR: metric_names.MRR, nDCG @ metric_names.RANKING_CUT: metric_names.NDCG}
+        values |= _by_question(measures, qrels, cut, list(gold))
     return values
 
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
-from scipy import stats
 
 CONFIDENCE = 0.95
 """Of the bootstrap's intervals."""
@@ -56,12 +55,12 @@ def paired_figures(
     baseline: str,
     resamples: int,
     seed: int,
-    tell_done: Callable[[int, int], None] = lambda done, total: None,
+    report_done: Callable[[int, int], None] = lambda done, total: None,
 ) -> dict[str, dict[str, PairedFigure]]:
     """Every system's figures, tested over the questions against `baseline`'s.
 
     `values[system][metric]` [q] has each question's value, in one order of questions for all systems,
-    nan where the metric does not judge it. A metric that judges no question is left out. `tell_done` hears
+    nan where the metric does not judge it. A metric that judges no question is left out. `report_done` hears
     how many of all figures are done.
     """
     judged = {
@@ -82,7 +81,7 @@ def paired_figures(
                 p = randomisation_test(difference, resamples, seed)
                 figure = replace(figure, difference=float(difference.mean()), p=p)
         figures[system][name] = figure
-        tell_done(done, len(columns))
+        report_done(done, len(columns))
     return corrected(figures)
 
 
@@ -94,6 +93,8 @@ def randomisation_test(differences: np.ndarray, resamples: int, seed: int) -> fl
     side, at most 1. Over all signs where at most `FEW` questions differ, else over `resamples` random ones,
     the observed ones counting as one more.
     """
+    from scipy import stats  # takes most of a second, and most who import this module test nothing
+
     differences = differences[differences != 0]  # the sign of the others changes no sum
     if not len(differences):
         return 1.0
@@ -134,6 +135,8 @@ def bootstrap_intervals(
 
     The same resamples serve all columns that judge the same questions. None with fewer than two questions.
     """
+    from scipy import stats
+
     alike: dict[bytes, list[Name]] = {}
     for name, of in columns.items():
         alike.setdefault(np.isnan(of).tobytes(), []).append(name)
@@ -217,6 +220,8 @@ def seeds_t_test(values_a: Sequence[float], values_b: Sequence[float]) -> float 
 
     None where there is nothing to go by: fewer than two seeds of either, or no variance in both.
     """
+    from scipy import stats
+
     if min(len(values_a), len(values_b)) < 2 or (np.ptp(values_a) == 0 and np.ptp(values_b) == 0):
         return None
     with warnings.catch_warnings():  # of one system without variance, as BM25 is: nothing is lost

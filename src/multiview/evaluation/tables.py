@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from multiview import metric_names
 from multiview.errors import InputError, nearest
-from multiview.names import short
 
 if TYPE_CHECKING:  # scipy takes a second, and a table that is shown needs none of it
     from multiview.evaluation.significance import SeedsFigure
@@ -34,7 +34,7 @@ SEEDS_MARK = "*"
 def markdown_table(metrics: Metrics, marked: Collection[tuple[str, str]] = ()) -> str:
     """In per cent, by name and k; the best of each metric is bold, and those of `marked`, pairs of system
     and metric, have a mark."""
-    names, best = metric_names(metrics), best_values(metrics)
+    names, best = metric_columns(metrics), best_values(metrics)
     cells = {
         system: [
             _cell(values[name], values[name] == best[name], (system, name) in marked)
@@ -53,7 +53,7 @@ def _cell(value: float, best: bool, marked: bool) -> str:
 
 
 def _markdown(columns: list[str], rows: Mapping[str, list[str]]) -> str:
-    columns = [short(name) for name in columns]
+    columns = [metric_names.short(name) for name in columns]
     width = max(len("system"), *(len(system) for system in rows))
     widths = [max(len(name), *(len(cells[i]) for cells in rows.values())) for i, name in enumerate(columns)]
     head = " | ".join(f"{name:>{width}}" for name, width in zip(columns, widths, strict=True))
@@ -67,7 +67,7 @@ def _markdown(columns: list[str], rows: Mapping[str, list[str]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def metric_names(metrics: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def metric_columns(metrics: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """The metrics that any system has, by name and k."""
     return sorted({name for values in metrics.values() for name in values}, key=_name_and_k)
 
@@ -76,7 +76,7 @@ def best_values(metrics: Metrics) -> dict[str, float]:
     """The highest value of each metric."""
     return {
         name: max(values[name] for values in metrics.values() if name in values)
-        for name in metric_names(metrics)
+        for name in metric_columns(metrics)
     }
 
 
@@ -117,7 +117,7 @@ def legend(significance: Mapping[str, Any]) -> str:
 
 def seeds_table(figures: Mapping[str, Mapping[str, SeedsFigure]], baseline: str) -> str:
     """Means over seeds ± standard deviations in per cent, as Markdown, with the asterisks of CAMVR Table 6."""
-    names = metric_names(figures)
+    names = metric_columns(figures)
     rows = {
         system: [_seeds_cell(of[name]) if name in of else "" for name in names]
         for system, of in figures.items()

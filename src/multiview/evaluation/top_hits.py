@@ -1,4 +1,4 @@
-"""The best passages of each question, with the score of each of their views and what the views stand for."""
+"""The first passages of each question, with the scores of their views and the parts of the text that these stand for."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ import pyarrow.parquet as pq
 from multiview.data.passages import PassageLookup
 from multiview.data.questions import Question
 from multiview.index.exact import TopPassages
-from multiview.model.layouts import Layout, numbered_views
+from multiview.index.indexed_passages import IndexedPassages, Span, TextsById
+from multiview.model.layouts import Layout
 
 if TYPE_CHECKING:
     from multiview.index.view_index import ViewIndex
 
-BEST_FILE = "best.parquet"
-SHOWN = 5
-"""Passages a question."""
+TOP_HITS_FILE = "best.parquet"
+HITS_PER_QUESTION = 5
 
 QUESTIONS_AT_ONCE = 256
 """Questions whose passages are held at once."""
@@ -41,52 +41,45 @@ SCHEMA = pa.schema(
     }
 )
 
-Span = tuple[int, int]
-
 
 @dataclass(frozen=True)
-class Views:
-    """What is known of a passage's views: scores [views], and the parts of the text that they stand for."""
+class HitViews:
+    """The views of a retrieved passage."""
 
     scores: Sequence[float]
+    """Score of each view for the question."""
     spans: Sequence[Span | None]
-    """Of each view [start, stop) in code points; none where it stands for no part of the text."""
+    """Part of the text that each view stands for, [start, stop) in code points; none where it stands for no part."""
 
 
-FindViews = Callable[[Sequence[int], np.ndarray], list[list[Views]]]
-"""Of each question in `rows` the views of its passages; `numbers` [rows, k], -1 for none, which come last."""
+FindViews = Callable[[Sequence[int], np.ndarray], list[list[HitViews]]]
+"""Finds the views of retrieved passages: of each question (rows [q]) those of its passages (rows [q, k], -1 for
+padding, which comes last)."""
 
 
 class IndexViews:
-    """The views of passages of an index, for questions that found them: a `FindViews`."""
+    """Finds the views of an index's passages, for the questions that retrieved them (`FindViews`)."""
 
-    def __init__(self, layout: Layout, index: ViewIndex, queries: np.ndarray, passages: Path):
-        """`queries` [q, dim] are the questions' vectors, `passages` the folder of the texts."""
-        self.layout, self.index, self.queries = layout, index, queries
-        self._lookup = PassageLookup(passages)
+    def __init__(self, layout: Layout, index: ViewIndex, queries: np.ndarray, passages: Path) -> None:
+        """`queries` [q, dim] are the questions' vectors, `passages` is the folder of the texts."""
+        self._index, self._queries = index, queries
+        self._passages = IndexedPassages(index, layout, TextsById(index.ids, PassageLookup(passages)))
 
-    def __call__(self, rows: Sequence[int], numbers: np.ndarray) -> list[list[Views]]:
-        spans = self._spans(np.unique(numbers[numbers >= 0]).tolist())
+    def __call__(self, questions: Sequence[int], passage_rows: np.ndarray) -> list[list[HitViews]]:
+        spans = {
+            indexed.row: [view.span for view in indexed.views]
+            for indexed in self._passages.read(passage_rows)
+        }
         return [
             [
-                Views(self.index.view_scores(self.queries[row], number).tolist(), spans[number])
-                for number in found[found >= 0].tolist()
+                HitViews(self._index.view_scores(self._queries[question], row).tolist(), spans[row])
+                for row in rows[rows >= 0].tolist()
             ]
-            for row, found in zip(rows, numbers, strict=True)
+            for question, rows in zip(questions, passage_rows, strict=True)
         ]
 
-    def _spans(self, numbers: list[int]) -> dict[int, list[Span | None]]:
-        asked = self.index.queries(numbers)
-        texts = self._lookup.passages(self.index.passage_id(number) for number in numbers)
-        spans = {}
-        for number in numbers:
-            sequences = self.layout.passage(texts[self.index.passage_id(number)], asked[number])
-            views = numbered_views(sequences, int(self.index.views[number]))
-            spans[number] = [view.span for _, view in views]
-        return spans
 
-
-def write_best(
+def write_top_hits(
     file: Path,
     top: TopPassages,
     ids: pa.Array,
@@ -95,43 +88,41 @@ def write_best(
     questions: Sequence[Question],
     views_of: FindViews | None,
 ) -> list[Span | None]:
-    """Write the first five passages of each question; the part of the first one's text that matched [q], or none.
+    """Write the first five passages of each question; returns the span of each question's first winning view [q].
 
-    `holds` and `gold` [q, depth] say which passages hold an answer and which are gold. The columns of views are
-    null without `views_of`, for retrievers that have none. Columns: qid, rank from 1, passage_id, score, answer, gold,
-    view (from 0, the one that won), view_scores, view_starts and view_stops (null where a view stands for no text).
+    `holds` and `gold` [q, depth] say which passages hold an answer and which are gold. Columns: qid, rank from 1,
+    passage_id, score, answer, gold, view (from 0, the one that won), view_scores, view_starts and view_stops (null
+    where a view stands for no text). Without `views_of`, for retrievers that have no views, the columns of views
+    are null and so are the spans.
     """
-    matched: list[Span | None] = []
+    first_spans: list[Span | None] = []
     with pq.ParquetWriter(file, SCHEMA, compression="zstd") as writer:
         for start in range(0, len(questions), QUESTIONS_AT_ONCE):
             rows = range(start, min(start + QUESTIONS_AT_ONCE, len(questions)))
-            numbers = top.passages[rows.start : rows.stop, :SHOWN]
-            views = views_of(rows, numbers) if views_of else None
-            found: list[dict[str, Any]] = []
-            for place, row in enumerate(rows):
-                best: Span | None = None
-                for rank, number in enumerate(numbers[place][numbers[place] >= 0].tolist()):
-                    shown = {
-                        "qid": questions[row].qid,
-                        "rank": rank + 1,
-                        "passage_id": ids[number].as_py(),
-                        "score": float(top.scores[row, rank]),
-                        "answer": bool(holds[row, rank]),
-                        "gold": bool(gold[row, rank]),
+            passage_rows = top.passages[rows.start : rows.stop, :HITS_PER_QUESTION]
+            views = views_of(rows, passage_rows) if views_of else None
+            records: list[dict[str, Any]] = []
+            for question in rows:
+                hits = top.hits(question)[:HITS_PER_QUESTION]
+                hit_views = views[question - start] if views else None
+                for column, (passage, score, winner) in enumerate(hits):
+                    record = {
+                        "qid": questions[question].qid,
+                        "rank": column + 1,
+                        "passage_id": ids[passage].as_py(),
+                        "score": score,
+                        "answer": bool(holds[question, column]),
+                        "gold": bool(gold[question, column]),
                     }
-                    if views:
-                        won, seen = int(top.views[row, rank]), views[place][rank]
-                        shown |= _columns(won, seen)
-                        best = best if rank else seen.spans[won]
-                    found.append(shown)
-                matched.append(best)
-            writer.write_table(pa.Table.from_pylist(found, SCHEMA))
-    return matched
+                    records.append(record | (_view_columns(winner, hit_views[column]) if hit_views else {}))
+                first_spans.append(hit_views[0].spans[hits[0][2]] if hit_views else None)
+            writer.write_table(pa.Table.from_pylist(records, SCHEMA))
+    return first_spans
 
 
-def _columns(won: int, views: Views) -> dict[str, Any]:
+def _view_columns(winner: int, views: HitViews) -> dict[str, Any]:
     return {
-        "view": won,
+        "view": winner,
         "view_scores": views.scores,
         "view_starts": [span and span[0] for span in views.spans],
         "view_stops": [span and span[1] for span in views.spans],

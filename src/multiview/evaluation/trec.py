@@ -1,4 +1,4 @@
-"""TREC run and qrels files, so that any other tool can check our figures."""
+"""Run and qrels files in the formats of TREC, so that any other tool can check our figures."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TAG = "multiview"
 
 
 def quoted(name: str) -> str:
-    """An id as one word: percent-quoted if it holds white space or a percent sign, or is empty."""
+    """An id as one word, percent-quoted if it holds white space or a percent sign, or is empty."""
     return quote(name, safe="") if "%" in name or name.split() != [name] else name
 
 
@@ -31,7 +31,7 @@ def write_run(path: Path, rankings: Mapping[str, Sequence[tuple[str, float]]], t
 
 
 def read_run(path: Path) -> dict[str, list[tuple[str, float]]]:
-    """(passage id, score) of each question, by rank; raises InputError naming a bad line."""
+    """(passage id, score) of each question, by rank. Raises InputError, which names a bad line."""
     rows: dict[str, list[tuple[int, str, float]]] = {}
     for qid, _, name, rank, score, _ in _lines(path, 6):
         try:
@@ -44,15 +44,17 @@ def read_run(path: Path) -> dict[str, list[tuple[str, float]]]:
 
 
 def write_qrels(path: Path, gold: Mapping[str, Mapping[str, int]]) -> None:
-    """Write `qid 0 passage grade` lines, one for each gold passage."""
+    """Write `qid 0 passage grade` lines, one per gold passage."""
     with path.open("w", encoding="utf-8", newline="\n") as file:
         for qid, grades in gold.items():
             file.writelines(f"{quoted(qid)} 0 {quoted(name)} {grade}\n" for name, grade in grades.items())
 
 
 def read_qrels(path: Path) -> dict[str, dict[str, int]]:
-    """Gold passages of each question with their grades, those judged 0 or below left out; raises InputError
-    naming a bad line."""
+    """Gold passages of each question with their grades; passages judged 0 or below are left out.
+
+    Raises InputError, which names a bad line.
+    """
     gold: dict[str, dict[str, int]] = {}
     for qid, _, name, grade in _lines(path, 4):
         grades = gold.setdefault(unquote(qid), {})

@@ -5,7 +5,6 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -18,7 +17,9 @@ from multiview.data.queries import FILE, iterate_queries, join, write_queries
 from multiview.generation.generators import check_lengths, input_text, load
 from multiview.generation.sampling import SeededSampler, uniforms
 from multiview.model.devices import device
-from multiview.training.trainer import Checkpoints
+from multiview.steps.checkpoints import Checkpoints
+from multiview.steps.context import StepContext
+from multiview.steps.events import Events
 
 PART = ROW_GROUP
 """Passages that are batched together and written as one row group."""
@@ -93,24 +94,18 @@ class QueryGenerator:
         return [texts[row * number : (row + 1) * number] for row in range(len(members))]
 
 
-def generate_queries(
-    settings: Any,
-    inputs: dict[str, Any],
-    output: dict[str, Path],
-    tell: Any,
-    checkpoints: Checkpoints | None = None,
-) -> None:
+def generate_queries(context: StepContext) -> None:
     """Step: queries of the passages of one shard (`passages`) by `generator`, as `queries`.
 
     Writes `queries.parquet` (id, queries; see `queries.Row`) in passage order. The queries of a passage
     depend on it, on the generator and on settings.generation, not on shard, order or neighbours. Empty ones
     are left out and counted. A run that was killed goes on from `checkpoints.latest()`.
     """
-    generator = QueryGenerator(inputs["generator"].path, settings.generation)
-    shard = inputs["passages"].path
+    generator = QueryGenerator(context.input("generator").path, context.settings.generation)
+    shard = context.input("passages").path
     total, done = count_passages(shard), 0
     with tempfile.TemporaryDirectory(prefix="queries-") as folder:
-        parts = _resumed(Path(folder), checkpoints)
+        parts = _resumed(Path(folder), context.checkpoints)
         for number, table in enumerate(read_tables(shard, COLUMNS, PART), 1):
             passages = list(passages_of(table))
             part = parts / f"part-{number:06d}.parquet"
@@ -118,15 +113,15 @@ def generate_queries(
                 queries: dict[int, list[str]] = {}
                 for at, found in generator.queries(passages):
                     queries[at] = found
-                    tell.progress(done + len(queries), total, "passages")
+                    context.events.progress(done + len(queries), total, "passages")
                 write_queries(
                     [(p.id, tuple(filter(None, queries[at]))) for at, p in enumerate(passages)], part
                 )
-                if checkpoints is not None and number % PARTS_PER_CHECKPOINT == 0:
-                    checkpoints.publish(number, parts)
+                if context.checkpoints is not None and number % PARTS_PER_CHECKPOINT == 0:
+                    context.checkpoints.publish(number, parts)
             done += len(passages)
-        join(sorted(parts.glob("part-*.parquet")), output["queries"] / FILE)
-    _tell_counts(output["queries"], settings.generation.queries, tell)
+        join(sorted(parts.glob("part-*.parquet")), context.output("queries") / FILE)
+    _report_counts(context.output("queries"), context.settings.generation.queries, context.events)
 
 
 def _resumed(folder: Path, checkpoints: Checkpoints | None) -> Path:
@@ -137,7 +132,7 @@ def _resumed(folder: Path, checkpoints: Checkpoints | None) -> Path:
     return folder
 
 
-def _tell_counts(folder: Path, wanted: int, tell: Any) -> None:
+def _report_counts(folder: Path, wanted: int, events: Events) -> None:
     counts = np.array([(len(queries), len(set(queries))) for _, queries in iterate_queries(folder)])
     written, different = counts.reshape(-1, 2).T
     without = int((written == 0).sum())
@@ -149,8 +144,8 @@ def _tell_counts(folder: Path, wanted: int, tell: Any) -> None:
         ("passages_short_of_queries", int((written < wanted).sum())),
         ("passages_without_queries", without),
     ):
-        tell.fact(name, value)
+        events.fact(name, value)
     if without:
-        tell.warning(
+        events.warning(
             f"{without} of {len(counts)} passages got no query, so they keep the view of their own text alone"
         )

@@ -14,6 +14,7 @@ from multiview.errors import InputError
 from multiview.generation.sources import SETTING
 from multiview.model.bases import staged_base
 from multiview.model.encoder import first_line, quiet
+from multiview.steps.context import StepContext
 
 _TOKENS = (
     "decoder_start_token_id",
@@ -26,15 +27,15 @@ _TOKENS = (
 """What is kept of a model's own generation settings: the tokens, not how they are searched for."""
 
 
-def initial_generator(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any) -> None:
+def initial_generator(context: StepContext) -> None:
     """Step: put the model that `settings.generation.model` names into the store, as output `generator`.
 
     So the hub is asked once, and not by every shard; and what is no generator is refused at once.
     """
-    with staged_base(settings.generation.model, SETTING) as place:
+    with staged_base(context.settings.generation.model, SETTING) as place:
         model, tokenizer = load(Path(place))
-    save(model, tokenizer, output["generator"])
-    tell.fact("parameters", model.num_parameters())
+    save(model, tokenizer, context.output("generator"))
+    context.events.fact("parameters", model.num_parameters())
 
 
 def load(folder: Path) -> tuple[Any, Any]:

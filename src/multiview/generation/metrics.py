@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import regex
 
-from multiview.names import ROUGE_L, SELF_BLEU
+from multiview import metric_names
 
 LEVELS = 5
 """Levels of diversity (Figure 4)."""
@@ -69,9 +69,10 @@ def diversity_levels(
     is known of the passages, in the same order. A level, [start, stop) and the last one [start, stop], has `start`,
     `stop`, `passages`, `self_bleu_4` and the figures: means over its passages, none where it has none.
     """
-    known = {SELF_BLEU: np.asarray(self_bleus, float)} | {n: np.asarray(v, float) for n, v in figures.items()}
+    columns = {metric_names.SELF_BLEU: self_bleus, **figures}
+    known = {name: np.asarray(values, float) for name, values in columns.items()}
     edges = np.linspace(0, 1, LEVELS + 1)
-    of_level = np.digitize(known[SELF_BLEU], edges[1:-1])
+    of_level = np.digitize(known[metric_names.SELF_BLEU], edges[1:-1])
     levels = []
     for level in range(LEVELS):
         inside = of_level == level
@@ -94,7 +95,7 @@ def queries_table(rouge_by_k: Mapping[int, float], levels: Sequence[Mapping[str,
     ]
     for level in levels:
         span = f"{level['start']:.1f} to {level['stop']:.1f}"
-        mean, quality = _cell(level[SELF_BLEU]), _cell(level[ROUGE_L])
+        mean, quality = _cell(level[metric_names.SELF_BLEU]), _cell(level[metric_names.ROUGE_L])
         lines.append(f"| {span:<11} | {level['passages']:>8} | {mean:>5} | {quality:>7} |")
     return "\n".join(lines) + "\n"
 

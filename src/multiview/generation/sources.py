@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from multiview import names
 from multiview.artifacts.record import Reference, read_record, split_address
 from multiview.artifacts.store import open_store
+from multiview.config import Config
 from multiview.errors import InputError
 from multiview.model.bases import base_fingerprint
 
@@ -30,6 +29,6 @@ def published(model: str) -> Reference | None:
     return Reference(address=model.rstrip("/"), digest=record.digest)
 
 
-def fingerprint(settings: Any) -> dict[str, str]:
+def fingerprint(settings: Config) -> dict[str, str]:
     """What `settings.generation.model` is by content: part of the key of the generator made from it."""
     return base_fingerprint(settings.generation.model, SETTING)

@@ -15,40 +15,36 @@ from multiview.data.passages import Passage, PassageLookup
 from multiview.data.questions import read_questions
 from multiview.errors import InputError
 from multiview.generation.generators import check_lengths, input_text, load, save
-from multiview.training.trainer import Checkpoints, Teller
+from multiview.steps.context import StepContext
+from multiview.steps.events import Events
+from multiview.training.trainer import ReportingCallback
 
 
-def train_generator(
-    settings: Any,
-    inputs: dict[str, Any],
-    output: dict[str, Path],
-    tell: Any,
-    checkpoints: Checkpoints | None = None,
-) -> None:
+def train_generator(context: StepContext) -> None:
     """Step: teach the generator `base` to ask the training `questions` of their gold `passages`, into `generator`.
 
     Reads settings.generation. A run that was killed goes on from `checkpoints.latest()` and ends with the very
     weights that it would have had.
     """
-    pairs = gold_pairs(inputs["passages"].path, inputs["questions"].path, tell)
-    model, tokenizer = load(inputs["base"].path)
-    check_lengths(model, settings.generation)
-    latest = checkpoints.latest() if checkpoints is not None else None
+    pairs = gold_pairs(context.input("passages").path, context.input("questions").path, context.events)
+    model, tokenizer = load(context.input("base").path)
+    check_lengths(model, context.settings.generation)
+    latest = context.checkpoints.latest() if context.checkpoints is not None else None
     with tempfile.TemporaryDirectory(prefix="training-") as folder:
         trainer = Seq2SeqTrainer(
             model=model,
-            args=training_arguments(settings.generation.train, Path(folder)),
-            train_dataset=Pairs(pairs, tokenizer, settings.generation),
+            args=training_arguments(context.settings.generation.train, Path(folder)),
+            train_dataset=Pairs(pairs, tokenizer, context.settings.generation),
             data_collator=DataCollatorForSeq2Seq(tokenizer, model),
-            callbacks=[Teller(tell, checkpoints), LossTeller(tell)],
+            callbacks=[ReportingCallback(context.events, context.checkpoints), LossCallback(context.events)],
         )
         trainer.remove_callback(PrinterCallback)
         trainer.remove_callback(ProgressCallback)
         trainer.train(resume_from_checkpoint=None if latest is None else str(latest))
-    save(model.cpu(), tokenizer, output["generator"])
+    save(model.cpu(), tokenizer, context.output("generator"))
 
 
-def gold_pairs(passages: Path, questions: Path, tell: Any) -> list[tuple[Passage, str]]:
+def gold_pairs(passages: Path, questions: Path, events: Events) -> list[tuple[Passage, str]]:
     """Each question with its first gold passage, in the questions' order; those without one are counted.
 
     InputError when there is no pair, or a gold passage is not in the corpus.
@@ -58,8 +54,8 @@ def gold_pairs(passages: Path, questions: Path, tell: Any) -> list[tuple[Passage
     if not golden:
         raise InputError(f"{questions}: no question has a gold passage, so there is nothing to learn to ask")
     texts = PassageLookup(passages).passages({question.positive_ids[0] for question in golden})
-    tell.fact("pairs", len(golden))
-    tell.fact("dropped_questions", len(asked) - len(golden))
+    events.fact("pairs", len(golden))
+    events.fact("dropped_questions", len(asked) - len(golden))
     return [(texts[question.positive_ids[0]], question.question) for question in golden]
 
 
@@ -85,16 +81,16 @@ class Pairs(Dataset):
         }
 
 
-class LossTeller(TrainerCallback):
+class LossCallback(TrainerCallback):
     """The loss, the learning rate and the gradient's norm, every `log_steps`; the summary at the end is not told."""
 
-    def __init__(self, tell: Any) -> None:
-        self._tell = tell
+    def __init__(self, events: Events) -> None:
+        self._events = events
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
         if "loss" in logs:
             for name, value in logs.items():
-                self._tell.metric(name, float(value), step=state.global_step)
+                self._events.metric(name, float(value), step=state.global_step)
 
 
 def training_arguments(settings: GeneratorTraining, folder: Path) -> Seq2SeqTrainingArguments:

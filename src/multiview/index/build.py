@@ -13,72 +13,74 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import faiss
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from multiview import names
+from multiview import metric_names
 from multiview.artifacts.record import load_record
 from multiview.artifacts.staged import Staged
 from multiview.config import Encode, Index
 from multiview.data.passages import ROW_GROUP
 from multiview.data.shards import Rows
-from multiview.encoding.embeddings import QUERIES_FIELD, Embeddings
+from multiview.encoding.embeddings import QUERIES_FIELD, ROWS_SCHEMA, VIEWS_FILE, Embeddings
 from multiview.errors import InputError
 from multiview.index.approximate.building import build
 from multiview.index.approximate.kinds import EXACT
 from multiview.index.approximate.measuring import measure
-from multiview.index.stored_views import VIEWS_FILE, ViewBlocks
+from multiview.index.faiss_library import faiss
+from multiview.index.stored_views import ViewBlocks
 from multiview.index.view_index import HEADER_FILE, INDEX_FILE, PASSAGES_FILE, QUERIES_FILE, ViewIndex
-
-SCHEMA = pa.schema(
-    [("id", pa.string()), ("content_hash", pa.string()), ("offset", pa.int64()), ("views", pa.int32())]
-)
-"""The columns of an index's `passages.parquet`."""
+from multiview.steps.context import StepContext
+from multiview.steps.events import Events
 
 HASHED_AT_ONCE = 1 << 16
 
-Fill = Callable[[Sequence[ViewBlocks], Index, Callable[[np.ndarray], Any], Any], tuple[Any, dict[str, Any]]]
+ApproximateBuilder = Callable[
+    [Sequence[ViewBlocks], Index, Callable[[np.ndarray], Any], Events], tuple[Any, dict[str, Any]]
+]
 """Makes an approximate faiss index of views, as `approximate.building.build` does."""
 
 
 @dataclass(frozen=True)
-class Content:
+class IndexContent:
     """What an index is made of."""
 
     model: str
-    """Digest of the model whose views these are."""
+    """Digest of the model that made the views."""
     passages: pa.Table
-    """A row of `SCHEMA` for each passage, in order."""
+    """One row of `ROWS_SCHEMA` per passage, in order."""
     views: Sequence[ViewBlocks]
-    """Theirs, one source after another."""
+    """The passages' views, from one source after another."""
     queries: Iterable[pa.Table] | None = None
-    """The queries that each passage was read with, a column of that name; none for most architectures."""
+    """The queries that each passage was read with, in `QUERIES_FIELD`; none for most architectures."""
 
 
-def build_index(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any) -> None:
+def build_index(context: StepContext) -> None:
     """Step: one inner-product index over the views of all shards, of the kind that `settings.index` asks for.
 
     `inputs["embeddings"]` are the shards' embeddings, in shard order, by the named `model`. See `write_index` for
-    what is written. Raises InputError when shards come from another model or were encoded otherwise than
+    the files. Raises InputError when shards come from another model or were encoded otherwise than
     `settings.encode` says, differ in width, share a passage, a block of views is damaged, or the kind does not
     suit them.
     """
-    shards = open_embeddings(inputs["embeddings"], inputs["model"].digest, settings.encode)
-    queries = queries_of(shards) if with_queries(shards) else None
-    content = Content(inputs["model"].digest, passages_of(shards), shards, queries)
-    write_index(output["index"], content, settings.index, build, tell)
+    model = context.recorded_input("model").digest
+    shards = open_embeddings(context.list_input("embeddings"), model, context.settings.encode)
+    queries = query_tables(shards) if all(shard.has_queries for shard in shards) else None
+    content = IndexContent(model, passage_table(shards), shards, queries)
+    write_index(context.output("index"), content, context.settings.index, build, context.events)
 
 
-def write_index(folder: Path, content: Content, chosen: Index, fill: Fill, tell: Any) -> None:
-    """Write an index into `folder`; an approximate one is made by `fill`.
+def write_index(
+    folder: Path, content: IndexContent, chosen: Index, build_approximate: ApproximateBuilder, events: Events
+) -> None:
+    """Write an index into `folder`; `build_approximate` makes the faiss index where `chosen` is not exact.
 
-    Writes `index.faiss`, `passages.parquet` (`SCHEMA`), `index.json`, where passages were read with queries
-    `queries.parquet` (theirs, a row a passage), and beside an approximate index `views.f16`, all views in
-    float16. Tells what it cost and, by random views that are asked for like questions, what it finds. Raises
-    InputError for no passages, or one that comes twice.
+    Writes `index.faiss`, `passages.parquet` (`ROWS_SCHEMA`), `index.json`, where passages were read with queries
+    `queries.parquet` (one row per passage), and beside an approximate index `views.f16`, all views in float16.
+    Reports what the index cost and, by random views that are asked for like questions, what it finds. Raises
+    InputError where there are no passages, or one comes twice.
     """
     begun = time.perf_counter()
     passages = content.passages
@@ -92,38 +94,47 @@ def write_index(folder: Path, content: Content, chosen: Index, fill: Fill, tell:
         "views": sum(source.rows for source in content.views),
     }
     if chosen.kind == EXACT:
-        faiss_index = _exact(content.views, tell)
+        faiss_index = _build_exact(content.views, events)
     else:
         with (folder / VIEWS_FILE).open("wb") as file:
-            faiss_index, about = fill(content.views, chosen, lambda block: file.write(block.data), tell)
+            faiss_index, about = build_approximate(
+                content.views, chosen, lambda block: file.write(block.data), events
+            )
         header |= about
     faiss.write_index(faiss_index, str(folder / INDEX_FILE))
     pq.write_table(passages, folder / PASSAGES_FILE)
     if content.queries is not None:
         _write_queries(content.queries, passages.num_rows, folder / QUERIES_FILE)
-    index = ViewIndex.of(folder, faiss_index, passages, header)
-    tell.fact("build_seconds", round(time.perf_counter() - begun, 3))
-    measured = measure(index, chosen.measured, chosen.seed, tell)
+    index = ViewIndex.from_parts(folder, faiss_index, passages, header)
+    events.fact("build_seconds", round(time.perf_counter() - begun, 3))
+    measured = measure(index, chosen.measured, chosen.seed, events)
     if not index.exact:
         header["measured"] = measured
     (folder / HEADER_FILE).write_text(json.dumps(header, indent=1, sort_keys=True) + "\n")
+    _report(header, (folder / INDEX_FILE).stat().st_size, events)
+
+
+def _report(header: dict[str, Any], index_bytes: int, events: Events) -> None:
     for name in ("passages", "views", "dim"):
-        tell.fact(name, header[name])
-    for name in (names.DRIFT_ADDED, names.DRIFT_ERROR):
+        events.fact(name, header[name])
+    for name in (metric_names.DRIFT_ADDED, metric_names.DRIFT_ERROR):
         if header.get(name) is not None:
-            tell.metric(name, header[name])
-            tell.fact(name, header[name])
-    tell.metric("views_per_passage", header["views"] / passages.num_rows)
-    tell.metric(names.BYTES_PER_PASSAGE, (folder / INDEX_FILE).stat().st_size / passages.num_rows)
+            events.metric(name, header[name])
+            events.fact(name, header[name])
+    events.metric("views_per_passage", header["views"] / header["passages"])
+    events.metric(metric_names.BYTES_PER_PASSAGE, index_bytes / header["passages"])
 
 
 def open_embeddings(staged: Sequence[Staged], model: str, encode: Encode) -> list[Embeddings]:
-    """The embeddings of some shards. Raises InputError unless all are of the model with this digest, encoded with
-    these settings as far as they change views, and of one width."""
+    """Open the embeddings of some shards.
+
+    Raises InputError unless all are by the model of this digest, encoded with these settings as far as they change
+    views, and of one width.
+    """
     if not staged:
         raise InputError("index: no embeddings given; encode at least one shard")
-    shards = [Embeddings(shard.path) for shard in staged]
-    for one, shard in zip(staged, shards, strict=True):
+    shards = [Embeddings(artifact.path) for artifact in staged]
+    for artifact, shard in zip(staged, shards, strict=True):
         if shard.model != model:
             raise InputError(
                 f"{shard.folder}: views of model {shard.model[:12]}, but the index is to be of model {model[:12]}; "
@@ -134,48 +145,43 @@ def open_embeddings(staged: Sequence[Staged], model: str, encode: Encode) -> lis
                 f"{shard.folder}: {shard.dim} wide, but {shards[0].folder} is {shards[0].dim} wide; encode all "
                 "shards with one model"
             )
-        encoded = (
-            load_record(one.address)[1].config.get("encode", {}) if one.address else encode.key_settings()
-        )
-        if encoded != encode.key_settings():
+        wanted = encode.key_settings()
+        record = load_record(artifact.address)[1] if artifact.address else None
+        encoded = record.config.get("encode", {}) if record else wanted
+        if encoded != wanted:
             raise InputError(
-                f"{one.address}: encoded with {encoded or 'the defaults'} of encode, but the index is to say "
-                f"{encode.key_settings() or 'the defaults'}; give both steps the same settings"
+                f"{artifact.address}: encoded with {encoded or 'the defaults'} of encode, but the index is to say "
+                f"{wanted or 'the defaults'}; give both steps the same settings"
             )
     return shards
 
 
-def passages_of(shards: Sequence[Embeddings]) -> pa.Table:
-    """The passages of all shards in the columns of `SCHEMA`, offsets counting on from shard to shard."""
+def passage_table(shards: Sequence[Embeddings]) -> pa.Table:
+    """The passages of all shards in the columns of `ROWS_SCHEMA`; offsets count on from shard to shard."""
     columns = ["id", "content_hash", "views"]
-    return placed(pa.concat_tables([shard.table.select(columns) for shard in shards]))
+    return with_offsets(pa.concat_tables([shard.table.select(columns) for shard in shards]))
 
 
-def placed(table: pa.Table) -> pa.Table:
-    """Rows of `id, content_hash, views` in the columns of `SCHEMA`: each with the row of its first view."""
+def with_offsets(table: pa.Table) -> pa.Table:
+    """A table of `id, content_hash, views` with the row of each passage's first view, in the columns of `ROWS_SCHEMA`."""
     views = table["views"].to_numpy().astype(np.int64)
     offsets = pa.array(np.cumsum(views) - views)
-    return table.add_column(2, "offset", offsets).cast(SCHEMA).combine_chunks()
+    return table.add_column(2, "offset", offsets).cast(ROWS_SCHEMA).combine_chunks()
 
 
-def with_queries(shards: Sequence[Embeddings]) -> bool:
-    """Whether the passages of these shards were read with queries."""
-    return all(QUERIES_FIELD.name in shard.table.column_names for shard in shards)
-
-
-def queries_of(shards: Sequence[Embeddings]) -> Iterator[pa.Table]:
-    """The queries of each shard's passages."""
+def query_tables(shards: Sequence[Embeddings]) -> Iterator[pa.Table]:
+    """The queries of each shard's passages, in `QUERIES_FIELD`."""
     schema = pa.schema([QUERIES_FIELD])
     return (shard.table.select(schema.names).cast(schema) for shard in shards)
 
 
-def _exact(sources: Sequence[ViewBlocks], tell: Any) -> Any:
+def _build_exact(sources: Sequence[ViewBlocks], events: Events) -> Any:
     total = sum(source.rows for source in sources)
     index: Any = faiss.IndexFlatIP(sources[0].dim)
     for source in sources:
         for block in source.read_blocks():
             index.add(block.astype(np.float32))
-            tell.progress(index.ntotal, total, "views")
+            events.progress(index.ntotal, total, "views")
     return index
 
 
@@ -190,16 +196,16 @@ def _check_passages(passages: pa.Table) -> None:
         )
 
 
-def _write_queries(tables: Iterable[pa.Table], number: int, file: Path) -> None:
-    """The queries of `number` passages, in row groups that are read for a few of them."""
+def _write_queries(tables: Iterable[pa.Table], passages: int, file: Path) -> None:
+    """Write the queries of that many passages, in row groups that are read for a few of them."""
     rows = Rows(tables)
     with pq.ParquetWriter(file, pa.schema([QUERIES_FIELD]), compression="zstd") as writer:
-        for first in range(0, number, ROW_GROUP):
-            writer.write_table(rows.take(min(ROW_GROUP, number - first)))
+        for first in range(0, passages, ROW_GROUP):
+            writer.write_table(rows.take(min(ROW_GROUP, passages - first)))
 
 
 def _corpus_digest(passages: pa.Table) -> str:
-    """sha256 over the passages' ids and contents, in order, a line each, whatever the shards."""
+    """sha256 over the passages' ids and contents, in order, one line per passage, whatever the shards."""
     digest = hashlib.sha256()
     for batch in passages.select(["id", "content_hash"]).to_batches(max_chunksize=HASHED_AT_ONCE):
         named = pc.binary_join_element_wise(batch["id"], batch["content_hash"], "\0")

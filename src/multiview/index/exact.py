@@ -1,49 +1,40 @@
 """Exact top-k passages from a search over views (SPEC, "Retrieval").
 
-A passage's score is the max over its views' scores. Asking a view index for k views gives fewer
-than k passages, and no fixed number of views is enough when scores tie, so the search fetches more
-until the answer can no longer change.
+A passage's score is the max over its views' scores. Asking an index for k views gives fewer than k passages, and no
+fixed number of views is enough when scores tie, so the search fetches more views until the answer can no longer change.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from multiview.index.faiss_index import ViewSearcher
+from multiview.index.stored_views import passages_of_views
+
 FETCH_FACTOR = 1.5
-"""Views fetched at first, as a multiple of k. Only speed depends on it."""
+"""Views that are fetched at first, as a multiple of k. Only speed depends on it."""
 
 FETCHED_AT_ONCE = 1 << 22
 """Most (question, view) pairs held at once: 4 Mi pairs are 50 MB in faiss and about as much here."""
 
 
-class ViewSearcher(Protocol):
-    """What is asked of a faiss index: rows in order of falling score, -1 where there are too few."""
-
-    ntotal: int
-
-    def search(self, x: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]: ...
-
-
 @dataclass(frozen=True)
 class TopPassages:
-    """The best passages of each question, best first.
-
-    `passages` [q, k] int64 are passage numbers, -1 where the corpus has fewer than k; `scores` [q, k]
-    float32, -inf there; `views` [q, k] int32 say which of its views gave a passage its score, from 0
-    (the first of those that tie), -1 there. `exact`: no other passage scores better; an approximate index
-    (`multiview.index.approximate`) does not know.
-    """
+    """The best passages of each question, best first; padded where a question has fewer than k."""
 
     passages: np.ndarray
+    """[q, k] int64: rows of the passages in the index, -1 for padding."""
     scores: np.ndarray
-    views: np.ndarray
+    """[q, k] float32: -inf for padding."""
+    winning_views: np.ndarray
+    """[q, k] int32: which of a passage's views has its score, from 0, the first of those that tie; -1 for padding."""
     exact: bool = True
+    """Whether no other passage scores better, which an approximate index (`multiview.index.approximate`) cannot say."""
 
     @classmethod
     def empty(cls, questions: int, k: int, exact: bool = True) -> TopPassages:
@@ -56,27 +47,33 @@ class TopPassages:
             exact,
         )
 
+    def hits(self, question: int) -> list[tuple[int, float, int]]:
+        """(passage row, score, winning view) of one question's passages, best first, without padding."""
+        found = self.passages[question] >= 0
+        columns = (self.passages, self.scores, self.winning_views)
+        return list(zip(*(column[question][found].tolist() for column in columns), strict=True))
+
 
 def top_passages(
     searcher: ViewSearcher,
     offsets: np.ndarray,
-    rank: np.ndarray,
+    tie_order: np.ndarray,
     queries: np.ndarray,
     k: int,
     *,
     fetched_at_once: int = FETCHED_AT_ONCE,
-    tell_done: Callable[[int], None] = lambda done: None,
+    report_done: Callable[[int], None] = lambda done: None,
 ) -> TopPassages:
     """The k passages with the highest max over views, exact given the view scores of `searcher`.
 
-    `offsets` [p] int64 is each passage's first row among the views, rising; `rank` [p] is the place of
-    each passage's id in string order: of passages that tie, the smaller id comes first. `queries` [q, dim]
-    float32. `tell_done(n)` hears how many questions are settled.
+    `offsets` [p] int64 is the row of each passage's first view, rising; `tie_order` [p] is the position of each
+    passage's id in string order: of passages that tie, the one with the smaller id comes first. `queries` [q, dim]
+    float32. `report_done` is called with the number of settled questions.
 
-    A question is settled when k distinct passages have been seen and the last view fetched scores
-    strictly below the k-th of them (every view that could change the answer has then been seen), or when
-    there are no more views. The others are asked again, whole, for twice as many views: the scores of two
-    calls are never compared, because a matrix product rounds differently for another batch.
+    A question is settled when k distinct passages have been seen and the last view fetched scores strictly below
+    the k-th of them (every view that could change the answer has then been seen), or when there are no more views.
+    The other questions are asked again, whole, for twice as many views: the scores of two calls are never compared,
+    because a matrix product rounds differently for another batch.
     """
     if k < 1:
         raise ValueError(f"k must be 1 or more, not {k}")
@@ -95,45 +92,44 @@ def top_passages(
         for start in range(0, len(pending), size):
             chunk = pending[start : start + size]
             scores, rows = searcher.search(queries[chunk], fetch)
-            for question, row_scores, row_numbers in zip(chunk.tolist(), scores, rows, strict=True):
-                passages, best, views = best_views(row_scores, row_numbers, offsets, rank)
+            for question, view_scores, view_rows in zip(chunk.tolist(), scores, rows, strict=True):
+                passages, best, views = rank_passages(view_scores, view_rows, offsets, tie_order)
                 all_seen = fetch == searcher.ntotal
-                if not all_seen and (len(passages) < k or row_scores[-1] >= best[k - 1]):
+                if not all_seen and (len(passages) < k or view_scores[-1] >= best[k - 1]):
                     unsettled.append(question)
                     continue
                 found = min(k, len(passages))
                 top.passages[question, :found] = passages[:k]
                 top.scores[question, :found] = best[:k]
-                top.views[question, :found] = views[:k]
+                top.winning_views[question, :found] = views[:k]
                 settled += 1
-            tell_done(settled)
+            report_done(settled)
         pending = np.asarray(unsettled, dtype=np.int64)
         fetch = min(searcher.ntotal, 2 * fetch)
     return top
 
 
-def best_views(
-    scores: np.ndarray, rows: np.ndarray, offsets: np.ndarray, rank: np.ndarray
+def rank_passages(
+    scores: np.ndarray, view_rows: np.ndarray, offsets: np.ndarray, tie_order: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Passages of one question's fetched views, best first: (passages, scores, winning views).
+    """Rank the passages of one question's fetched views, best first: (passages, scores, winning views).
 
-    `scores` and `rows` [f]; rows of -1 (faiss had no more views) are dropped. Order: score falling, then
-    `rank` of the passage, then view, so that a passage's first appearance is its best, first view.
+    `scores` and `view_rows` [f]; rows of -1 (faiss had no more views) are dropped. The order is by falling score,
+    then by `tie_order`, then by view, so that a passage's first appearance is its best, first view.
     """
-    real = rows >= 0
-    scores, rows = scores[real], rows[real]
-    # A passage without views shares its offset with the next one; "right" finds the one that has the row.
-    passages = np.searchsorted(offsets, rows, side="right") - 1
-    views = rows - offsets[passages]
-    order = np.lexsort((views, rank[passages], -scores))
+    real = view_rows >= 0
+    scores, view_rows = scores[real], view_rows[real]
+    passages = passages_of_views(view_rows, offsets)
+    views = view_rows - offsets[passages]
+    order = np.lexsort((views, tie_order[passages], -scores))
     _, first = np.unique(passages[order], return_index=True)
     chosen = order[np.sort(first)]
     return passages[chosen], scores[chosen], views[chosen]
 
 
-def rank_of(ids: pa.Array) -> np.ndarray:
-    """Place of each id in string order (by code point) [p] int64: what breaks ties between passages."""
-    order = pc.call_function("array_sort_indices", [ids]).to_numpy()
-    rank = np.empty(len(ids), np.int64)
-    rank[order] = np.arange(len(ids))
-    return rank
+def tie_order(ids: pa.Array) -> np.ndarray:
+    """Position of each id in string order, by code point [p] int64: what breaks ties between passages."""
+    sorted_rows = pc.call_function("array_sort_indices", [ids]).to_numpy()
+    positions = np.empty(len(ids), np.int64)
+    positions[sorted_rows] = np.arange(len(ids))
+    return positions

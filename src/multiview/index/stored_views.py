@@ -1,29 +1,30 @@
-"""Stored views, by their rows or block by block, and what passages score by them."""
+"""Views as `encode` stored them, read by their rows or block by block, and the scores of passages by them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
-from multiview.errors import InputError
+from multiview.encoding.embeddings import map_views
+from multiview.index.faiss_index import FaissIndex
 
-VIEWS_FILE = "views.f16"
+REBUILD = "delete this artifact's folder and run `index` again"
 
 
 class StoredViews(Protocol):
-    """Views by row, as `encode` stored them."""
+    """Views that are read by their rows."""
 
     dim: int
 
-    def at(self, rows: np.ndarray, dtype: type[np.floating] = np.float32) -> np.ndarray:
-        """Some views [rows, dim]."""
+    def read_rows(self, rows: np.ndarray, dtype: type[np.floating] = np.float32) -> np.ndarray:
+        """The views of `rows` [n, dim]."""
         ...
 
-    def run(self, start: int, number: int) -> np.ndarray:
-        """`number` views from row `start` on [number, dim] float32."""
+    def read_range(self, start: int, count: int) -> np.ndarray:
+        """`count` views from row `start` on [count, dim] float32."""
         ...
 
 
@@ -36,11 +37,11 @@ class ViewBlocks(Protocol):
 
     @property
     def blocks(self) -> int:
-        """Number of blocks; the last may be shorter."""
+        """Number of blocks; the last block may be shorter."""
         ...
 
     def read_block(self, number: int) -> np.ndarray:
-        """Views of block `number` [rows, dim] float16. Raises InputError for a damaged one."""
+        """Views of block `number` [rows, dim] float16. Raises InputError where the block is damaged."""
         ...
 
     def read_blocks(self) -> Iterator[np.ndarray]:
@@ -49,62 +50,84 @@ class ViewBlocks(Protocol):
 
 
 class FlatViews:
-    """Those that an exact index holds anyway."""
+    """The views that an exact index holds itself, in float32 (`StoredViews`)."""
 
-    def __init__(self, faiss_index: Any) -> None:
+    def __init__(self, faiss_index: FaissIndex) -> None:
         self._index = faiss_index
         self.dim: int = faiss_index.d
 
-    def at(self, rows: np.ndarray, dtype: type[np.floating] = np.float32) -> np.ndarray:
+    def read_rows(self, rows: np.ndarray, dtype: type[np.floating] = np.float32) -> np.ndarray:
         return self._index.reconstruct_batch(rows).astype(dtype, copy=False)
 
-    def run(self, start: int, number: int) -> np.ndarray:
-        return self._index.reconstruct_n(start, number)
+    def read_range(self, start: int, count: int) -> np.ndarray:
+        return self._index.reconstruct_n(start, count)
 
 
 class FileViews:
-    """Those in the file beside an approximate index: a raw little-endian float16 matrix, memory-mapped."""
+    """The views in the file beside an approximate index, in float16 and memory-mapped (`StoredViews`)."""
 
     def __init__(self, file: Path, rows: int, dim: int) -> None:
-        """Raises InputError where the file is not there or has another size."""
+        """Raises InputError where the file is missing or has another size."""
         self.dim = dim
-        size = file.stat().st_size if file.is_file() else 0
-        if size != rows * dim * 2:
-            raise InputError(
-                f"{file}: {size} bytes, but {rows} views of {dim} float16 values are {rows * dim * 2}; "
-                "delete this artifact's folder and run `index` again"
-            )
-        self._views = np.memmap(file, "<f2", "r", shape=(rows, dim))
+        self._views = map_views(file, rows, dim, REBUILD)
 
-    def at(self, rows: np.ndarray, dtype: type[np.floating] = np.float32) -> np.ndarray:
+    def read_rows(self, rows: np.ndarray, dtype: type[np.floating] = np.float32) -> np.ndarray:
         return self._views[rows].astype(dtype)
 
-    def run(self, start: int, number: int) -> np.ndarray:
-        return self._views[start : start + number].astype(np.float32)
+    def read_range(self, start: int, count: int) -> np.ndarray:
+        return self._views[start : start + count].astype(np.float32)
 
 
-def best_of(
-    stored: StoredViews, offsets: np.ndarray, counts: np.ndarray, query: np.ndarray, passages: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """The max over all views of each passage, and the first view that has it: ([p] float64, [p] int64).
+def passages_of_views(view_rows: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """Row of the passage that each view belongs to [n] int64.
 
-    `offsets` and `counts` [all passages] are their first rows and their views; `query` [dim] float64; `passages`
-    [p] are numbers of passages with a view or more. Summed in float64, so that equal views score equally whatever
-    stands beside them.
+    `offsets` [p] is the row of each passage's first view, rising.
     """
-    if not len(passages):
+    # A passage without views shares its offset with the next one; "right" finds the one that has the view.
+    return np.searchsorted(offsets, view_rows, side="right") - 1
+
+
+def score_passages(
+    stored: StoredViews,
+    offsets: np.ndarray,
+    view_counts: np.ndarray,
+    query: np.ndarray,
+    passage_rows: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Score passages by the max over their views, and name the first view that has it: ([n] float64, [n] int64).
+
+    `offsets` and `view_counts` [all passages] are the row of each passage's first view and the number of its views;
+    `query` [dim] float64; each passage of `passage_rows` [n] has a view or more. Scores are summed in float64, so
+    that equal views score equally whatever stands beside them.
+    """
+    if not len(passage_rows):
         return np.empty(0), np.empty(0, np.int64)
-    views = counts[passages]
-    firsts = np.cumsum(views) - views
-    places = np.arange(views.sum())
-    scores = stored.at(places + np.repeat(offsets[passages] - firsts, views), np.float64) @ query
+    counts = view_counts[passage_rows]
+    firsts = np.cumsum(counts) - counts  # of each passage among the views that are read
+    positions = np.arange(counts.sum())
+    view_rows = positions + np.repeat(offsets[passage_rows] - firsts, counts)
+    scores = stored.read_rows(view_rows, np.float64) @ query
     best = np.maximum.reduceat(scores, firsts)
-    winners = np.where(scores == np.repeat(best, views), places, len(places))
+    winners = np.where(scores == np.repeat(best, counts), positions, len(positions))
     return best, np.minimum.reduceat(winners, firsts) - firsts
 
 
-def drawn_rows(total: int, number: int, seed: int) -> np.ndarray:
-    """`number` of 0…total-1 at random, rising; all of them where there are no more."""
-    if total <= number:
+def equal_blocks(sources: Sequence[ViewBlocks], rows: int) -> Iterator[np.ndarray]:
+    """The views of all sources in order, `rows` at a time [rows, dim] float16, the last block shorter: the same
+    blocks however the views are spread over sources and their own blocks."""
+    held = np.empty((0, sources[0].dim), "<f2")
+    for source in sources:
+        for block in source.read_blocks():
+            held = np.concatenate([held, block])
+            while len(held) >= rows:
+                yield held[:rows]
+                held = held[rows:]
+    if len(held):
+        yield held
+
+
+def sampled_rows(total: int, count: int, seed: int) -> np.ndarray:
+    """`count` random rows of 0…total-1, rising; all of them where there are no more."""
+    if total <= count:
         return np.arange(total)
-    return np.sort(np.random.default_rng(seed).choice(total, number, replace=False, shuffle=False))
+    return np.sort(np.random.default_rng(seed).choice(total, count, replace=False, shuffle=False))

@@ -7,85 +7,89 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-import faiss
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from multiview.data.passages import PassageRows
+from multiview.encoding.embeddings import VIEWS_FILE
 from multiview.errors import InputError
-from multiview.index.approximate.kinds import read
-from multiview.index.approximate.searching import Effort, approximate_top
-from multiview.index.exact import TopPassages, rank_of, top_passages
-from multiview.index.stored_views import VIEWS_FILE, FileViews, FlatViews, StoredViews, best_of
+from multiview.index.approximate.kinds import read_index
+from multiview.index.approximate.searching import SearchParameters, approximate_top
+from multiview.index.exact import TopPassages, tie_order, top_passages
+from multiview.index.faiss_index import FaissIndex
+from multiview.index.stored_views import REBUILD, FileViews, FlatViews, StoredViews, score_passages
 
 INDEX_FILE = "index.faiss"
 PASSAGES_FILE = "passages.parquet"
 QUERIES_FILE = "queries.parquet"
 HEADER_FILE = "index.json"
-REBUILD = "delete this artifact's folder and run `index` again"
-
-# From this many questions on, faiss multiplies matrices; its own threshold is so high that a hundred
-# questions against a whole corpus go without BLAS, ten times slower.
-faiss.cvar.distance_compute_blas_threshold = 20
 
 
 class ViewIndex:
-    """A view index with its view→passage map.
+    """An index over the views of a corpus, which is searched for passages.
 
-    Passages are numbers here, in the corpus's order; `passage_id` names them.
+    A passage is its row here, counted from 0 in the corpus's order; `passage_id` gives its id.
     """
 
     def __init__(
         self,
-        faiss_index: Any,
+        faiss_index: FaissIndex,
         ids: pa.Array,
         offsets: np.ndarray,
-        views: np.ndarray,
+        view_counts: np.ndarray,
         header: dict[str, Any],
         queries: PassageRows | None = None,
         stored: StoredViews | None = None,
     ) -> None:
-        """`stored` are the views beside an approximate index; an exact one holds them itself."""
+        """`ids`, `offsets` and `view_counts` [p] are each passage's id, the row of its first view, and the number of its
+        views. `stored` are the views beside an approximate index; an exact index holds its views itself."""
         self.faiss_index = faiss_index
         self.stored = stored or FlatViews(faiss_index)
         self.ids = ids
         self.offsets = offsets
-        self.views = views
+        self.view_counts = view_counts
         self.header = header
         self._queries = queries
-        self._rank = rank_of(ids)
+        self.tie_order = tie_order(ids)
+        """Position of each passage's id in string order [p] int64: what breaks ties."""
         self.exact: bool = header.get("exact", True)
         """Whether searches find the best passages; an approximate index may miss some."""
-        self.effort = Effort(*(header.get(name, 0) for name in ("probes", "ef_search", "rerank")))
+        parameters = (header.get(name, 0) for name in ("probes", "ef_search", "rerank"))
+        self.search_parameters = SearchParameters(*parameters)
         """How hard searches of an approximate index try; it may be replaced."""
 
     @classmethod
     def load(cls, folder: Path) -> ViewIndex:
-        """Read an index that a step wrote; raises InputError when its files do not fit together."""
+        """Read an index that a step wrote. Raises InputError where its files do not fit together."""
         for name in (HEADER_FILE, PASSAGES_FILE, INDEX_FILE):
             if not (folder / name).is_file():
                 raise InputError(f"{folder / name}: missing; {REBUILD}")
         header = json.loads((folder / HEADER_FILE).read_text())
-        faiss_index = read(folder / INDEX_FILE, header)
+        faiss_index = read_index(folder / INDEX_FILE, header)
         passages = pq.read_table(folder / PASSAGES_FILE, columns=["id", "offset", "views"])
-        return cls.of(folder, faiss_index, passages, header)
+        return cls.from_parts(folder, faiss_index, passages, header)
 
     @classmethod
-    def of(cls, folder: Path, faiss_index: Any, passages: pa.Table, header: dict[str, Any]) -> ViewIndex:
-        """The index in `folder`, of which the faiss index and the table of passages are in memory."""
+    def from_parts(
+        cls, folder: Path, faiss_index: FaissIndex, passages: pa.Table, header: dict[str, Any]
+    ) -> ViewIndex:
+        """The index in `folder`, whose faiss index and table of passages are in memory already.
+
+        Raises InputError where these parts do not fit together.
+        """
         table = passages.combine_chunks()
-        views = table["views"].to_numpy().astype(np.int64)
-        if faiss_index.ntotal != views.sum() or faiss_index.d != header["dim"]:
+        view_counts = table["views"].to_numpy().astype(np.int64)
+        if faiss_index.ntotal != view_counts.sum() or faiss_index.d != header["dim"]:
             raise InputError(
                 f"{folder / INDEX_FILE}: {faiss_index.ntotal} views of width {faiss_index.d}, but {PASSAGES_FILE} counts "
-                f"{views.sum()} and {HEADER_FILE} says {header['dim']}; {REBUILD}"
+                f"{view_counts.sum()} and {HEADER_FILE} says {header['dim']}; {REBUILD}"
             )
-        stored = stored_views(folder, faiss_index, header)
+        stored = open_stored_views(folder, faiss_index, header)
         ids = table["id"].combine_chunks()
         queries = folder / QUERIES_FILE
-        rows = PassageRows([queries]) if queries.is_file() else None
-        return cls(faiss_index, ids, table["offset"].to_numpy(), views, header, rows, stored)
+        query_rows = PassageRows([queries]) if queries.is_file() else None
+        return cls(faiss_index, ids, table["offset"].to_numpy(), view_counts, header, query_rows, stored)
 
     def __len__(self) -> int:
         """Number of passages."""
@@ -93,7 +97,7 @@ class ViewIndex:
 
     @property
     def model(self) -> str:
-        """Digest of the model whose views these are."""
+        """Digest of the model that made the views."""
         return self.header["model"]
 
     def check_model(self, digest: str) -> None:
@@ -105,11 +109,11 @@ class ViewIndex:
             )
 
     def search(
-        self, queries: np.ndarray, k: int, tell_done: Callable[[int], None] = lambda done: None
+        self, queries: np.ndarray, k: int, report_done: Callable[[int], None] = lambda done: None
     ) -> TopPassages:
-        """The k best passages of each question, of those that the index proposes if it is not `exact`.
+        """The k best passages of each question; of those that the index proposes, if it is not `exact`.
 
-        `queries` [q, dim] with the score's scale included.
+        `queries` [q, dim], with the score's scale included. Raises InputError for queries of another width.
         """
         if queries.ndim != 2 or queries.shape[1] != self.stored.dim:
             raise InputError(
@@ -117,55 +121,59 @@ class ViewIndex:
                 "search with the index's own model"
             )
         if self.exact:
-            return top_passages(self.faiss_index, self.offsets, self._rank, queries, k, tell_done=tell_done)
+            return top_passages(
+                self.faiss_index, self.offsets, self.tie_order, queries, k, report_done=report_done
+            )
         return approximate_top(
             self.faiss_index,
             self.stored,
             self.offsets,
-            self.views,
-            self._rank,
+            self.view_counts,
+            self.tie_order,
             queries,
             k,
-            self.effort,
-            tell_done=tell_done,
+            self.search_parameters,
+            report_done=report_done,
         )
 
-    def passage_scores(self, queries: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-        """Scores of given passages for given questions [q, k] float32, the max over views as `search` has it.
+    def passage_scores(self, queries: np.ndarray, passage_rows: np.ndarray) -> np.ndarray:
+        """Scores of given passages for given questions [q, k] float32: the max over views, as in `search`.
 
-        `numbers` [q, k] are passage numbers; -1, and a passage without views, scores -inf. Summed in float64,
-        so that equal views score equally whatever stands beside them; one question's views are held at a time.
+        `passage_rows` [q, k]; the score is -inf for a row of -1, and for a passage without views. Scores are summed
+        in float64, so that equal views score equally whatever stands beside them; one question's views are held at
+        a time.
         """
-        scores = np.full(numbers.shape, -np.inf, np.float32)
+        scores = np.full(passage_rows.shape, -np.inf, np.float32)
         for question, query in enumerate(queries.astype(np.float64)):
-            places = np.flatnonzero(numbers[question] >= 0)
-            places = places[self.views[numbers[question, places]] > 0]
-            passages = numbers[question, places]
-            scores[question, places] = best_of(self.stored, self.offsets, self.views, query, passages)[0]
+            columns = np.flatnonzero(passage_rows[question] >= 0)
+            columns = columns[self.view_counts[passage_rows[question, columns]] > 0]
+            passages = passage_rows[question, columns]
+            best, _ = score_passages(self.stored, self.offsets, self.view_counts, query, passages)
+            scores[question, columns] = best
         return scores
 
-    def passage_id(self, number: int) -> str:
+    def passage_id(self, row: int) -> str:
         """The user's id of a passage."""
-        return self.ids[number].as_py()
+        return self.ids[row].as_py()
 
-    def queries(self, numbers: Iterable[int]) -> dict[int, tuple[str, ...]]:
-        """The queries that each of these passages was read with, one a view; none for most architectures."""
-        wanted = list(numbers)
+    def queries(self, passage_rows: Iterable[int]) -> dict[int, tuple[str, ...]]:
+        """The queries that each passage was read with, one per view, by its row; empty for most architectures."""
+        wanted = list(passage_rows)
         if self._queries is None:
             return dict.fromkeys(wanted, ())
-        return {number: tuple(row["queries"]) for number, row in self._queries.rows(wanted).items()}
+        return {row: tuple(record["queries"]) for row, record in self._queries.records(wanted).items()}
 
-    def view_scores(self, query: np.ndarray, number: int) -> np.ndarray:
-        """The scores of all views of one passage [views] float32, for showing why it was found."""
-        return self.views_of(number) @ np.asarray(query, dtype=np.float32)
+    def view_scores(self, query: np.ndarray, row: int) -> np.ndarray:
+        """Scores of all views of one passage [views] float32, for showing why it was found."""
+        return self.views_of(row) @ np.asarray(query, dtype=np.float32)
 
-    def views_of(self, number: int) -> np.ndarray:
+    def views_of(self, row: int) -> np.ndarray:
         """The views of one passage [views, dim] float32."""
-        return self.stored.run(int(self.offsets[number]), int(self.views[number]))
+        return self.stored.read_range(int(self.offsets[row]), int(self.view_counts[row]))
 
 
-def stored_views(folder: Path, faiss_index: Any, header: dict[str, Any]) -> StoredViews:
-    """The views of the index in `folder` as `encode` stored them. Raises InputError where their file is not whole."""
+def open_stored_views(folder: Path, faiss_index: FaissIndex, header: dict[str, Any]) -> StoredViews:
+    """The views of the index in `folder`, as `encode` stored them. Raises InputError where their file is not whole."""
     if header.get("exact", True):
         return FlatViews(faiss_index)
     return FileViews(folder / VIEWS_FILE, header["views"], header["dim"])

@@ -1,4 +1,4 @@
-"""From an artifact's record to those of what it was made from."""
+"""From an artifact's record to the records of what it was made from."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from multiview.artifacts.record import Record, load_record, load_reference, read_collected
-from multiview.artifacts.staged import Named, Staged
+from multiview.artifacts.staged import Recorded, Staged
 from multiview.artifacts.staging import stage
 from multiview.artifacts.store import Store
 from multiview.errors import InputError
@@ -20,19 +20,25 @@ class Ancestor:
     record: Record
 
     @classmethod
-    def of(cls, staged: Staged | Named) -> Ancestor | None:
-        """The artifact that a step was given, if it is known."""
+    def of(cls, staged: Staged | Recorded) -> Ancestor | None:
+        """Returns the artifact that a step was given; None where its address is not known."""
         return cls(*load_record(staged.address)) if staged.address else None
 
     def input(self, name: str) -> Ancestor | None:
-        """The first artifact that was read as input `name`; None if there was none. Raises InputError if it is gone."""
+        """Returns the first artifact that was read as input `name`; None if there was none.
+
+        Raises InputError if the artifact is gone.
+        """
         references = self.record.inputs.get(name)
         if not references:
             return None
         return Ancestor(*load_reference(references[0], f"{self.record.folder}: {name}", near=self.store))
 
-    def told(self, name: str) -> Ancestor | None:
-        """The same for its record alone: one that was collected is told of too, and None stands for one that is gone."""
+    def remembered_input(self, name: str) -> Ancestor | None:
+        """Returns what `input` does, for the record alone: of an artifact that was collected too.
+
+        None where there was no such input, or where its record is gone as well.
+        """
         references = self.record.inputs.get(name)
         if not references:
             return None
@@ -43,9 +49,9 @@ class Ancestor:
             return collected and Ancestor(*collected)
 
     def folder(self) -> Path:
-        """Its files on local disk."""
+        """Returns the folder of the artifact's files on local disk."""
         return stage(self.store, self.record).path
 
     def file(self, name: str) -> Path:
-        """One of its files on local disk, the others left where they are."""
+        """Returns one of the artifact's files on local disk; the others are left where they are."""
         return stage(self.store, self.record, name).path / name

@@ -1,8 +1,8 @@
-"""Where an artifact comes from: the tree of records that made it, down to what came from outside.
+"""Where an artifact comes from: the tree of records that made it, down to the sources outside the store.
 
-A record names its inputs by address and digest, its step with version, settings and code, and the sources
-that were read from outside the store, so the store alone tells a lineage. `trace` reads the records, `flaws`
-every byte that they name.
+A record names its inputs by address and digest, its step with version, settings and code, and the sources that were
+read from outside the store, so a lineage needs nothing but the store. `trace` reads the records, `flaws` every byte
+that they name.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from multiview.artifacts.record import (
 from multiview.artifacts.staging import broken_file
 from multiview.artifacts.store import PART, Store
 from multiview.errors import InputError
-from multiview.steps.step import key_of
 from multiview.steps.table import STEPS
 
 
@@ -36,11 +35,11 @@ class Node:
     store: Store
     record: Record
     inputs: dict[str, list[Input]] = field(default_factory=dict)
-    """What its step read, by the step's names for it."""
+    """The artifacts that the step read, by the names of its inputs."""
     collected: bool = False
-    """Whether its files are gone, because nothing needed them any more."""
+    """Whether the files are gone, because nothing needed them any more."""
     last: bool = False
-    """Whether the lineage ends here: at the older index that one was made from."""
+    """Whether the lineage ends here: at the older index from which an index was refreshed."""
 
     @property
     def address(self) -> str:
@@ -48,30 +47,30 @@ class Node:
 
     @property
     def bytes(self) -> int:
-        """Of its files, as far as they are there."""
+        """Size of the artifact's files; 0 where they were collected."""
         return 0 if self.collected else sum(file.bytes for file in self.record.files)
 
     @property
     def rows(self) -> int | None:
-        """Rows of all its files that have some; None where none has."""
+        """Number of rows of all files; None where no file has rows."""
         counts = [file.rows for file in self.record.files if file.rows is not None]
         return sum(counts) if counts else None
 
 
 @dataclass(frozen=True)
 class Input:
-    """One artifact as its reader names it."""
+    """One artifact, as the record of its reader names it."""
 
     reference: Reference
     node: Node | None
     """None where there is no such artifact, or another one in its place."""
     flaw: str | None = None
-    """Why it is not what was read, in one line."""
+    """One line that says why there is no node."""
 
 
 @dataclass(frozen=True)
 class Lineage:
-    """Artifacts with all that they were made from."""
+    """Some artifacts, the roots, with everything that they were made from."""
 
     roots: list[Input]
     nodes: list[Node]
@@ -91,21 +90,21 @@ class Lineage:
 
     @property
     def broken(self) -> list[str]:
-        """A line for each artifact that is gone, damaged, or not the one that was read."""
-        return list(dict.fromkeys(one.flaw for one in self.inputs if one.flaw))
+        """One line per artifact that is gone, damaged, or not the one that was read."""
+        return list(dict.fromkeys(read.flaw for read in self.inputs if read.flaw))
 
 
 def reference_of(address: str) -> Reference:
-    """The artifact at an address, as it is now. Raises InputError if there is none."""
+    """Returns a reference to the artifact that is now at an address. Raises InputError if there is none."""
     return Reference.to(*load_record(address))
 
 
 def trace(references: Iterable[Reference]) -> Lineage:
-    """The lineage of some artifacts, from their records alone.
+    """Returns the lineage of some artifacts, from their records alone.
 
-    An input is looked for in its reader's own store first, so a store that was moved or copied still holds
-    together. What is broken is told in the lineage; what was collected is not broken. The index that another one was
-    refreshed from is the last of its line: what is behind it has a lineage of its own.
+    An input is looked for in the store of its reader first, so a store that was moved or copied still holds together.
+    Broken inputs are part of the lineage, with their flaws; an artifact that was collected is not broken. Where an
+    index was refreshed from an older one, the lineage ends at the older one, which has a lineage of its own.
     """
     known: dict[tuple[str, str, str], Node] = {}
     pending: list[Node] = []
@@ -117,9 +116,8 @@ def trace(references: Iterable[Reference]) -> Lineage:
             if node is None:
                 node = _node(reference, reader, near, last)
                 if (node.record.kind, node.record.key) != (kind, key):
-                    there = f"{node.store.url}/{kind}/{key}"
                     raise InputError(
-                        f"{there} holds the record of {node.record.folder}: remove it and run again"
+                        f"{node.store.url}/{kind}/{key} holds the record of {node.record.folder}: remove it and run again"
                     )
                 known[kind, key, reference.digest] = node
                 if not last:
@@ -133,56 +131,57 @@ def trace(references: Iterable[Reference]) -> Lineage:
     roots = [find(reference, "lineage", None) for reference in references]
     while pending:
         node = pending.pop(0)
-        for name, read in node.record.inputs.items():
+        for name, inputs in node.record.inputs.items():
             reader, last = f"{name} of {node.record.folder}", name == _renewed(node.record)
-            node.inputs[name] = [find(reference, reader, node.store, last) for reference in read]
+            node.inputs[name] = [find(reference, reader, node.store, last) for reference in inputs]
     return Lineage(roots, list(known.values()))
 
 
 def _node(reference: Reference, reader: str, near: Store | None, last: bool) -> Node:
-    """Raises InputError for an artifact that is gone without having been collected, or another one."""
+    """Raises InputError if the artifact is gone without having been collected, or is another one."""
     try:
         return Node(*load_reference(reference, reader, near), last=last)
     except InputError:
-        if found := read_collected(reference, near):
-            return Node(*found, collected=True, last=last)
+        if collected := read_collected(reference, near):
+            return Node(*collected, collected=True, last=last)
         raise
 
 
 def _renewed(record: Record) -> str | None:
     """The input of which an artifact is a newer form."""
-    return STEPS[record.step].renews if record.step in STEPS else None
+    return STEPS[record.step].supersedes if record.step in STEPS else None
 
 
 def corpus_of(lineage: Lineage) -> Record | None:
-    """The passages of a lineage; None where it has none, as a base model's."""
-    found = (node.record for node in lineage.nodes if node.record.kind == names.PASSAGES)
-    return next(found, None)
+    """Returns the record of a lineage's passages; None where it has none, as the lineage of a base model."""
+    passages = (node.record for node in lineage.nodes if node.record.kind == names.PASSAGES)
+    return next(passages, None)
 
 
 def corpus_name(passages: Record) -> str:
-    """The files that passages were read from, as a short name: `passages.parquet`, `train.json+dev.json`."""
-    read = passages.sources.get("corpus") or [
+    """Returns a short name made of the files that passages were read from: `passages.parquet`, `train.json+dev.json`."""
+    sources = passages.sources.get("corpus") or [
         file for use in ("questions", "dev_questions") for file in passages.sources.get(use, ())
     ]
-    files = list(dict.fromkeys(file["name"] for file in read))
+    files = list(dict.fromkeys(file["name"] for file in sources))
     return "+".join(files) if len(files) < 3 else f"{files[0]}+{len(files) - 1}-more"
 
 
-def flaws(lineage: Lineage, told: Callable[[int], None] = lambda read: None) -> Iterator[str]:
-    """Read every byte of a lineage: a line for each thing that is not as it was when it was written.
+def flaws(lineage: Lineage, progress: Callable[[int], None] = lambda size: None) -> Iterator[str]:
+    """Yields one line per thing that is not as it was written, reading every byte of a lineage.
 
-    Files are read in pieces; `told` is called with the number of bytes of each. Files that are missing, short,
-    altered or too many are found, records that say anything else than they did (by their seal), artifacts that
-    are not the ones that were read (by their digests), and settings or sources that are not those of the key.
-    What cannot be found is a record that someone rewrites together with its seal where neither digest nor key
-    covers it: its facts, environment and times. Sources outside the store are named, and not read again.
+    Files are read in pieces; `progress` is called with the size of each. Found are files that are missing, short,
+    altered or too many, records that were altered (by their seal), artifacts that are not the ones that were read (by
+    their digests), and settings, inputs or sources that are not those of the key.
+
+    Not found is a record that somebody writes anew, with its seal, where neither digest nor key covers it: facts,
+    environment and times. Sources outside the store are not read again.
     """
     yield from lineage.broken
     for node in lineage.nodes:
         yield from _record_flaws(node)
         if not node.collected:
-            yield from _file_flaws(node, told)
+            yield from _file_flaws(node, progress)
 
 
 def _record_flaws(node: Node) -> Iterator[str]:
@@ -198,39 +197,34 @@ def _key(node: Node) -> str | None:
     record, step = node.record, STEPS.get(node.record.step)
     if step is None or step.version != record.step_version:
         return None
-    digests = {}
-    for name, inputs in node.inputs.items():
-        if name in step.hints:
-            continue
-        parts = []
-        for one in inputs:
-            if one.node is None or one.flaw:
-                return None
-            file = one.reference.file
-            parts.append(one.node.record.file(file).sha256 if file else one.reference.digest)
-        digests[name] = parts if name in step.lists else parts[0]
-    return key_of(record.step, record.step_version, record.config, digests, record.sources)
+    records: dict[str, list[Record]] = {}
+    for name in record.inputs.keys() - set(step.unkeyed_inputs):
+        inputs = node.inputs[name]
+        if any(read.node is None or read.flaw for read in inputs):
+            return None
+        records[name] = [read.node.record for read in inputs if read.node]
+    return step.key_of_record(record, records)
 
 
-def _file_flaws(node: Node, told: Callable[[int], None]) -> Iterator[str]:
+def _file_flaws(node: Node, progress: Callable[[int], None]) -> Iterator[str]:
     store, record = node.store, node.record
     for file in record.files:
-        if problem := _problem(store, f"{record.data}/{file.path}", file, told):
+        if problem := _problem(store, f"{record.data}/{file.path}", file, progress):
             yield broken_file(store, record, file.path, problem)
-    named = {f"{record.data}/{file.path}" for file in record.files}
+    recorded = {f"{record.data}/{file.path}" for file in record.files}
     for path in store.files(record.data):
-        if path not in named:
+        if path not in recorded:
             yield f"{store.url}/{path} is no file of the artifact: remove it"
 
 
-def _problem(store: Store, path: str, file: File, told: Callable[[int], None]) -> str | None:
+def _problem(store: Store, path: str, file: File, progress: Callable[[int], None]) -> str | None:
     digest, size = hashlib.sha256(), 0
     try:
         with store.open(path) as stream:
             while block := stream.read(PART):
                 digest.update(block)
                 size += len(block)
-                told(len(block))
+                progress(len(block))
     except FileNotFoundError:
         return "is missing"
     except OSError as error:

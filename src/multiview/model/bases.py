@@ -7,10 +7,10 @@ import importlib.util
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import fsspec
 
+from multiview.config import Config
 from multiview.errors import InputError
 
 SETTINGS_FILE = "multiview.json"
@@ -37,7 +37,7 @@ def staged_base(base: str, setting: str = BASE) -> Iterator[str]:
         yield folder
 
 
-def fingerprint(settings: Any) -> dict[str, str]:
+def fingerprint(settings: Config) -> dict[str, str]:
     """What `settings.model.base` is by content: part of the key of the model made from it."""
     return base_fingerprint(settings.model.base)
 

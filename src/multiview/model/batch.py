@@ -10,7 +10,7 @@ from multiview.model.layouts import TokenSequence
 
 
 class Batch(TypedDict):
-    """S padded sequences of L tokens with room for V views each."""
+    """S padded sequences of L tokens, with room for V views each."""
 
     input_ids: Tensor
     """int64 [S, L]."""
@@ -25,16 +25,17 @@ class Batch(TypedDict):
 def make_batch(
     sequences: Sequence[TokenSequence],
     pad_id: int,
-    views: int,
+    max_views: int,
     length: int | None = None,
     rows: int | None = None,
 ) -> Batch:
-    """Pad `sequences` to `length` tokens (the longest's) and, by copies of the last, to `rows` rows."""
+    """Pad `sequences`, which have up to `max_views` views, to `length` tokens (by default the longest's) and, by copies
+    of the last one, to `rows` rows."""
     filled = [*sequences, *[sequences[-1]] * ((rows or 0) - len(sequences))]
     length = length or max(len(sequence.input_ids) for sequence in filled)
     input_ids = torch.full((len(filled), length), pad_id, dtype=torch.int64)
     attention_mask = torch.zeros(len(filled), length, dtype=torch.int64)
-    weights = torch.zeros(len(filled), views, length)
+    weights = torch.zeros(len(filled), max_views, length)
     positioned = any(sequence.position_ids is not None for sequence in filled)
     position_ids = torch.zeros(len(filled), length, dtype=torch.int64)
     for row, sequence in enumerate(filled):
@@ -50,6 +51,11 @@ def make_batch(
     if positioned:
         batch["position_ids"] = position_ids
     return batch
+
+
+def to_device(batch: Batch, device: torch.device) -> Batch:
+    """The batch on `device`."""
+    return {name: tensor.to(device) for name, tensor in batch.items()}  # type: ignore[return-value, attr-defined]
 
 
 def pool(hidden: Tensor, weights: Tensor) -> Tensor:

@@ -18,6 +18,7 @@ from multiview.errors import InputError
 from multiview.model.bases import SETTINGS_FILE, staged_base
 from multiview.model.batch import Batch, pool
 from multiview.model.layouts import Layout, architecture, layout
+from multiview.steps.context import StepContext
 
 PASSAGE = "passage"
 QUESTION = "question"
@@ -211,12 +212,12 @@ def embedding_matrix(encoder: nn.Module) -> Tensor:
     return weight
 
 
-def initial_model(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any) -> None:
+def initial_model(context: StepContext) -> None:
     """Step: make the model that training starts from (`settings.model`) and save it to output `model`."""
-    model = BiEncoder.create(settings.model)
-    model.save(output["model"])
-    tell.fact("dimension", model.dim)
-    tell.fact("parameters", sum(parameter.numel() for parameter in model.parameters()))
+    model = BiEncoder.create(context.settings.model)
+    model.save(context.output("model"))
+    context.events.fact("dimension", model.dim)
+    context.events.fact("parameters", sum(parameter.numel() for parameter in model.parameters()))
 
 
 def _load_encoder(place: str, dtype: torch.dtype) -> PreTrainedModel:

@@ -62,6 +62,7 @@ def contrastive_loss(
         own = scores[rows, positive]
         if positive_mode == "max":
             target = passages[rows, positive]
+            answers = torch.zeros_like(own, dtype=torch.bool)
             known = torch.ones_like(positive, dtype=torch.bool)
         else:
             if answer_views is None:

@@ -6,6 +6,8 @@ Nothing in this module needs torch.
 
 from __future__ import annotations
 
+from typing import Literal
+
 from multiview.config import Config
 from multiview.config.overrides import PLACES, Overrides, merge, validate
 from multiview.errors import InputError
@@ -56,14 +58,15 @@ def resolve_systems(overrides: Overrides) -> dict[str, Config]:
     return resolved
 
 
-def stage_settings(config: Config, stage: str | None) -> Config:
+def stage_settings(config: Config, stage: Literal["warm_up", "round_two"] | None) -> Config:
     """Returns the config of one stage of training, with its differences (`train.warm_up`, `train.round_two`) applied.
 
     The stage None is round one, which has no differences. Raises InputError.
     """
     overrides = config.model_dump(exclude_unset=True)
-    differences = {name: overrides.get("train", {}).pop(name, {}) for name in STAGES}
-    changes = differences[stage] if stage else {}
+    for name in STAGES:
+        overrides.get("train", {}).pop(name, None)
+    changes = getattr(config.train, stage) if stage else {}
     if fixed := SHAPE & set(changes):
         raise InputError(
             f"train.{stage}: {', '.join(sorted(fixed))} cannot differ in a stage; set train.{min(fixed)}"

@@ -17,9 +17,10 @@ from bm25s.tokenization import Tokenizer
 from multiview.config import Bm25
 from multiview.data.passages import Passage, read_passages
 from multiview.data.questions import Question, read_questions
-from multiview.index.exact import TopPassages, rank_of
-from multiview.negatives.filtering import answer_holding, positive_hits, sift
+from multiview.index.exact import TopPassages, tie_order
+from multiview.negatives.filtering import answer_holding, filter_hits, positive_hits
 from multiview.negatives.pool import BM25, negatives_table, write_negatives
+from multiview.steps.context import StepContext
 
 
 class Bm25Index:
@@ -40,9 +41,9 @@ class Bm25Index:
         # `streaming_tokenize` iterates over its texts; its annotation asks for a list.
         words: Any = texts()
         streamed = self._tokenizer.streaming_tokenize(words, update_vocab=True, allow_empty=False)
-        tokens = WordNumbers(streamed)
+        tokens = TokenIdLists(streamed)
         self.ids = pa.array(ids, pa.string())
-        self._rank = rank_of(self.ids)
+        self._tie_order = tie_order(self.ids)
         stemmed = self._tokenizer.stemmer is not None
         vocabulary = self._tokenizer.stem_to_sid if stemmed else self._tokenizer.word_to_id
         self._bm25 = bm25s.BM25(k1=settings.k1, b=settings.b, method="lucene", backend="numpy")
@@ -52,7 +53,7 @@ class Bm25Index:
             self._bm25.index(corpus, create_empty_token=False, show_progress=False)
 
     def search(
-        self, questions: Sequence[str], k: int, tell_done: Callable[[int], None] = lambda done: None
+        self, questions: Sequence[str], k: int, report_done: Callable[[int], None] = lambda done: None
     ) -> TopPassages:
         """The k best passages of each question; ties go to the smaller id.
 
@@ -64,15 +65,15 @@ class Bm25Index:
         for question, tokens in enumerate(streamed):
             if tokens and not self._empty:
                 scores = self._bm25.get_scores_from_ids(tokens)
-                best = best_scores(scores, self._rank, k)
+                best = best_scores(scores, self._tie_order, k)
                 top.passages[question, : len(best)] = best
                 top.scores[question, : len(best)] = scores[best]
-                top.views[question, : len(best)] = 0
-            tell_done(question + 1)
+                top.winning_views[question, : len(best)] = 0
+            report_done(question + 1)
         return top
 
 
-class WordNumbers(Sequence[list[int]]):
+class TokenIdLists(Sequence[list[int]]):
     """The numbers of passages' words: 4 bytes a word and 8 a passage, where lists have 8 and 56."""
 
     def __init__(self, passages: Iterable[Sequence[int]]) -> None:
@@ -99,25 +100,25 @@ def tokenizer(language: str) -> Tokenizer:
         return Tokenizer(stopwords=[], stemmer=stemmer)  # pyright: ignore[reportArgumentType]
 
 
-def best_scores(scores: np.ndarray, rank: np.ndarray, k: int) -> np.ndarray:
-    """Numbers of the k highest positive scores, best first, ties by `rank`; fewer when fewer are positive."""
+def best_scores(scores: np.ndarray, tie_order: np.ndarray, k: int) -> np.ndarray:
+    """Rows of the k highest positive scores, best first, ties by `tie_order`; fewer when fewer are positive."""
     least = np.partition(scores, -k)[-k] if k < len(scores) else 0
     candidates = np.flatnonzero((scores >= least) & (scores > 0))
-    return candidates[np.lexsort((rank[candidates], -scores[candidates]))][:k]
+    return candidates[np.lexsort((tie_order[candidates], -scores[candidates]))][:k]
 
 
-def bm25_negatives(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any) -> None:
+def bm25_negatives(context: StepContext) -> None:
     """Step: the top `bm25.depth` hits of each question, minus answer-holding passages, minus positives.
 
     Inputs `passages`, `questions`; output `negatives`, one row a question, in the questions' order.
     """
-    passages: Path = inputs["passages"].path
-    questions: list[Question] = read_questions(inputs["questions"].path)
-    index = Bm25Index(read_passages(passages), settings.bm25, settings.corpus.language)
+    passages: Path = context.input("passages").path
+    questions: list[Question] = read_questions(context.input("questions").path)
+    index = Bm25Index(read_passages(passages), context.settings.bm25, context.settings.corpus.language)
     top = index.search(
         [question.question for question in questions],
-        settings.bm25.depth,
-        lambda done: tell.progress(done, len(questions), "searches"),
+        context.settings.bm25.depth,
+        lambda done: context.events.progress(done, len(questions), "searches"),
     )
     positive = positive_hits(top.passages, index.ids, questions)
     answer = answer_holding(
@@ -125,22 +126,22 @@ def bm25_negatives(settings: Any, inputs: dict[str, Any], output: dict[str, Path
         index.ids,
         read_passages(passages),
         questions,
-        settings.questions.answer_matching,
+        context.settings.questions.answer_matching,
     )
-    left = sift(top.passages, {"positive": positive, "answer": answer})
+    left = filter_hits(top.passages, {"positive": positive, "answer": answer})
     qids = [question.qid for question in questions]
     write_negatives(
-        output["negatives"],
+        context.output("negatives"),
         negatives_table(BM25, qids, top.passages, top.scores, left.kept, index.ids),
     )
     counts = left.kept.sum(axis=1)
-    tell.fact("questions", len(questions))
-    tell.fact("hits", int((top.passages >= 0).sum()))
+    context.events.fact("questions", len(questions))
+    context.events.fact("hits", int((top.passages >= 0).sum()))
     for reason, hits in left.totals().items():
-        tell.fact(f"excluded_{reason}", hits)
-    tell.fact("questions_without_negatives", int((counts == 0).sum()))
-    tell.metric("negatives_per_question", float(counts.mean()) if len(questions) else 0.0)
+        context.events.fact(f"excluded_{reason}", hits)
+    context.events.fact("questions_without_negatives", int((counts == 0).sum()))
+    context.events.metric("negatives_per_question", float(counts.mean()) if len(questions) else 0.0)
     if empty := int((counts == 0).sum()):
-        tell.warning(
+        context.events.warning(
             f"{empty} of {len(questions)} questions have no BM25 negative: no hit survives the filter"
         )

@@ -12,7 +12,7 @@ import torch
 from safetensors import SafetensorError
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-from multiview.config import Encode
+from multiview.config import Config, Encode
 from multiview.data.passages import Passage, read_passages
 from multiview.data.questions import Question
 from multiview.encoding.encode import Buckets, arithmetic, weights_type
@@ -22,12 +22,14 @@ from multiview.model.devices import device
 from multiview.model.encoder import quiet
 from multiview.model.layouts import TokenSequence
 from multiview.negatives.filtering import hits_by_passage
+from multiview.steps.events import Events
 
 SETTING = "mining.cross_encoder"
 PAIR_LENGTH = 512
 """Longest pair in tokens, where the model does not say less; the longer of the two texts is cut first."""
 
-Place = tuple[int, int]
+HitPosition = tuple[int, int]
+"""(question, column) of a hit among the retrieved passages [q, k]."""
 
 
 class CrossEncoder:
@@ -53,22 +55,24 @@ class CrossEncoder:
         positions = getattr(model.config, "max_position_embeddings", PAIR_LENGTH)
         self.length = min(PAIR_LENGTH, positions, self.tokenizer.model_max_length)
 
-    def probabilities(self, pairs: Iterable[tuple[str, Passage, Place]]) -> Iterator[tuple[Place, float]]:
-        """Each pair's place and the sigmoid of its logit, batch by batch: in another order."""
-        buckets: Buckets[tuple[Place, list[int] | None]] = Buckets(self.settings, self.length)
+    def probabilities(
+        self, pairs: Iterable[tuple[str, Passage, HitPosition]]
+    ) -> Iterator[tuple[HitPosition, float]]:
+        """Each pair's position and the sigmoid of its logit, batch by batch: in another order."""
+        buckets: Buckets[tuple[HitPosition, list[int] | None]] = Buckets(self.settings, self.length)
         for length, members in buckets.batches(map(self._tokens, pairs)):
             logits = self._logits(members, length, buckets.rows(length))
-            for (_, (place, _)), logit in zip(members, logits, strict=False):
-                yield place, float(1 / (1 + np.exp(-np.float64(logit))))
+            for (_, (position, _)), logit in zip(members, logits, strict=False):
+                yield position, float(1 / (1 + np.exp(-np.float64(logit))))
 
     def _tokens(
-        self, pair: tuple[str, Passage, Place]
-    ) -> tuple[TokenSequence, tuple[Place, list[int] | None]]:
-        """A pair's token ids; beside its place go its segment ids, where the model knows segments."""
-        question, passage, place = pair
+        self, pair: tuple[str, Passage, HitPosition]
+    ) -> tuple[TokenSequence, tuple[HitPosition, list[int] | None]]:
+        """A pair's token ids; beside its position go its segment ids, where the model knows segments."""
+        question, passage, position = pair
         text = f"{passage.title} {passage.text}".strip()
         tokens = self.tokenizer(question, text, truncation="longest_first", max_length=self.length)
-        return TokenSequence(tokens["input_ids"], ()), (place, tokens.get("token_type_ids"))
+        return TokenSequence(tokens["input_ids"], ()), (position, tokens.get("token_type_ids"))
 
     @torch.inference_mode()
     def _logits(self, members: Sequence[Any], length: int, rows: int) -> np.ndarray:
@@ -83,33 +87,33 @@ class CrossEncoder:
 
 
 def probabilities(
-    numbers: np.ndarray,
+    passage_rows: np.ndarray,
     wanted: np.ndarray,
     ids: pa.Array,
     passages: Path,
     questions: Sequence[Question],
-    settings: Any,
-    tell: Any,
+    settings: Config,
+    events: Events,
 ) -> np.ndarray:
     """The probability that each wanted hit is a positive [q, k] float64, by `mining.cross_encoder`; 0 elsewhere.
 
-    `numbers` [q, k] and `ids` are as in `hits_by_passage`: the passages are read once, and no more of
+    `passage_rows` [q, k] and `ids` are as in `hits_by_passage`: the passages are read once, and no more of
     their texts are held than fill a batch of each length.
     """
-    scored = np.zeros(numbers.shape)
-    name, total = settings.mining.cross_encoder, int(wanted.sum())
+    scored = np.zeros(passage_rows.shape)
+    name, total = settings.mining.cross_encoder or "", int(wanted.sum())
     with staged_base(name, SETTING) as folder:
         judge = CrossEncoder(Path(folder), settings.encode, name)
     pairs = (
-        (questions[question].question, passage, (question, place))
-        for passage, hits in hits_by_passage(numbers, wanted, ids, read_passages(passages))
-        for question, place in hits
+        (questions[question].question, passage, (question, column))
+        for passage, hits in hits_by_passage(passage_rows, wanted, ids, read_passages(passages))
+        for question, column in hits
     )
-    for done, (place, probability) in enumerate(judge.probabilities(pairs), 1):
+    for done, (position, probability) in enumerate(judge.probabilities(pairs), 1):
         if not np.isfinite(probability):
             raise InputError(f"{SETTING}: {name} gives scores that are not numbers; give another model")
-        scored[place] = probability
-        tell.progress(done, total, "pairs")
+        scored[position] = probability
+        events.progress(done, total, "pairs")
     return scored
 
 

@@ -16,15 +16,15 @@ from multiview.errors import InputError
 
 
 def hits_by_passage(
-    numbers: np.ndarray, wanted: np.ndarray, ids: pa.Array, passages: Iterable[Passage]
+    passage_rows: np.ndarray, wanted: np.ndarray, ids: pa.Array, passages: Iterable[Passage]
 ) -> Iterator[tuple[Passage, list[tuple[int, int]]]]:
-    """Each passage that a wanted hit retrieved, with the (question, place) of these hits.
+    """Each passage that a wanted hit retrieved, with the (question, column) of each of these hits.
 
-    `numbers` [q, k] are passage numbers, places in `ids`, -1 where there is none; `wanted` [q, k] bool.
+    `passage_rows` [q, k] are rows of `ids`, -1 for padding; `wanted` [q, k] bool.
     `passages` is read once and in any order, so that no more than one text is held. Raises InputError
     when a retrieved passage is not among `passages`.
     """
-    flat = np.where(wanted, numbers, -1).ravel()
+    flat = np.where(wanted, passage_rows, -1).ravel()
     order = np.argsort(flat, kind="stable")
     retrieved, starts = np.unique(flat[order], return_index=True)
     stops = np.append(starts[1:], len(flat))
@@ -32,9 +32,9 @@ def hits_by_passage(
     names = ids.take(pa.array(retrieved[real])).to_pylist()
     waiting = dict(zip(names, zip(starts[real].tolist(), stops[real].tolist(), strict=True), strict=True))
     for passage in passages:
-        if (places := waiting.pop(passage.id, None)) is not None:
-            hits = order[places[0] : places[1]].tolist()
-            yield passage, [divmod(hit, numbers.shape[1]) for hit in hits]
+        if (bounds := waiting.pop(passage.id, None)) is not None:
+            hits = order[bounds[0] : bounds[1]].tolist()
+            yield passage, [divmod(hit, passage_rows.shape[1]) for hit in hits]
     if waiting:
         raise InputError(
             f"passage {next(iter(waiting))!r} was retrieved but is not in the passages (nor are {len(waiting) - 1} others): "
@@ -43,7 +43,7 @@ def hits_by_passage(
 
 
 def answer_holding(
-    numbers: np.ndarray,
+    passage_rows: np.ndarray,
     ids: pa.Array,
     passages: Iterable[Passage],
     questions: Sequence[Question],
@@ -53,24 +53,24 @@ def answer_holding(
 
     Each text is tokenised once. Raises InputError when a retrieved passage is not among `passages`.
     """
-    holds = np.zeros(numbers.shape, dtype=bool)
-    for passage, hits in hits_by_passage(numbers, numbers >= 0, ids, passages):
+    holds = np.zeros(passage_rows.shape, dtype=bool)
+    for passage, hits in hits_by_passage(passage_rows, passage_rows >= 0, ids, passages):
         text = TokenizedText(passage.text)
-        for question, place in hits:
-            holds[question, place] = has_answer(text, questions[question].answers, mode)
+        for question, column in hits:
+            holds[question, column] = has_answer(text, questions[question].answers, mode)
     return holds
 
 
-def positive_hits(numbers: np.ndarray, ids: pa.Array, questions: Sequence[Question]) -> np.ndarray:
+def positive_hits(passage_rows: np.ndarray, ids: pa.Array, questions: Sequence[Question]) -> np.ndarray:
     """Whether each retrieved passage is a positive of its question, whichever of several [q, k] bool."""
-    hits = np.zeros(numbers.shape, dtype=bool)
-    for question, positives in enumerate(positive_numbers(ids, questions)):
-        hits[question] = np.isin(numbers[question], positives)
+    hits = np.zeros(passage_rows.shape, dtype=bool)
+    for question, positives in enumerate(positive_rows(ids, questions)):
+        hits[question] = np.isin(passage_rows[question], positives)
     return hits
 
 
-def positive_numbers(ids: pa.Array, questions: Sequence[Question]) -> list[np.ndarray]:
-    """Of each question, the numbers of all its positives that the corpus has."""
+def positive_rows(ids: pa.Array, questions: Sequence[Question]) -> list[np.ndarray]:
+    """Rows of all positives of each question that the corpus has."""
     names = pa.array([name for question in questions for name in question.positive_ids], pa.string())
     found = pc.fill_null(pc.call_function("index_in", [names], pc.SetLookupOptions(ids)), -1).to_numpy()
     stops = np.cumsum([len(question.positive_ids) for question in questions])
@@ -94,28 +94,28 @@ def above_margin(
 
 
 @dataclass(frozen=True)
-class Sifted:
-    """What is left of retrieved passages, and what was left out for which reason."""
+class FilteredHits:
+    """The hits that filters keep, and how many each filter left out."""
 
     kept: np.ndarray
-    """[q, k] bool; never true at a padded place."""
+    """[q, k] bool; never true for padding."""
     excluded: dict[str, np.ndarray]
-    """Reason to the number of a question's hits that were left out for it [q] int64."""
+    """Reason to the number of each question's hits that were left out for that reason [q] int64."""
 
     def totals(self) -> dict[str, int]:
         """Reason to the number of hits over all questions."""
         return {reason: int(counts.sum()) for reason, counts in self.excluded.items()}
 
 
-def sift(numbers: np.ndarray, reasons: Mapping[str, np.ndarray]) -> Sifted:
-    """The retrieved passages [q, k] that no reason leaves out.
+def filter_hits(passage_rows: np.ndarray, reasons: Mapping[str, np.ndarray]) -> FilteredHits:
+    """Keep the retrieved passages [q, k] that no reason leaves out.
 
     `reasons` names masks [q, k] bool, in the order in which they count: a hit that several leave out
     counts at the first of them, so that the counts and what is kept add up to the hits.
     """
-    kept = numbers >= 0
+    kept = passage_rows >= 0
     excluded = {}
     for reason, mask in reasons.items():
         excluded[reason] = (kept & mask).sum(axis=1)
         kept = kept & ~mask
-    return Sifted(kept, excluded)
+    return FilteredHits(kept, excluded)

@@ -14,20 +14,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from multiview.config import Mining
+from multiview.config import Config, Mining
 from multiview.data.passages import read_passages
 from multiview.data.questions import Question, read_questions
 from multiview.index.exact import TopPassages
 from multiview.model.bases import base_fingerprint
 from multiview.negatives.filtering import (
-    Sifted,
+    FilteredHits,
     above_margin,
     answer_holding,
+    filter_hits,
     positive_hits,
-    positive_numbers,
-    sift,
+    positive_rows,
 )
 from multiview.negatives.pool import BM25, MINED, negatives_table, read_table, with_positives, write_negatives
+from multiview.steps.context import StepContext
+from multiview.steps.events import Events
 
 if TYPE_CHECKING:
     from multiview.index.view_index import ViewIndex
@@ -37,13 +39,13 @@ REPORT_FILE = "report.parquet"
 
 @dataclass(frozen=True)
 class Mined:
-    """What mining found: arrays with a row a question, in the questions' order."""
+    """What mining found: arrays with one row per question, in the questions' order."""
 
     top: TopPassages
     """The hits [q, depth]."""
-    sifted: Sifted
-    """What the filters left of them, and what they left out."""
-    drawn: np.ndarray
+    filtered: FilteredHits
+    """The hits that the filters kept, and how many they left out."""
+    sampled: np.ndarray
     """[q, depth] bool: the hard negatives."""
     found: np.ndarray
     """[q, depth] bool: answer-holding hits that become positives."""
@@ -51,13 +53,13 @@ class Mined:
     """[q] float32: s+, -inf where no positive is in the index; none without a margin."""
 
 
-def fingerprint(settings: Any) -> dict[str, Any]:
+def fingerprint(settings: Config) -> dict[str, Any]:
     """What `mining.cross_encoder` is by content, where there is one: part of the key of what it filters."""
     name = settings.mining.cross_encoder
     return {"cross_encoder": base_fingerprint(name, "mining.cross_encoder")} if name else {}
 
 
-def mine(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any) -> None:
+def mine(context: StepContext) -> None:
     """Step: negatives of each training question from the top `mining.depth` passages of the index.
 
     Inputs `model`, `index`, `passages`, `questions`, and with `mining.with_bm25` `bm25_negatives`,
@@ -67,24 +69,26 @@ def mine(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: A
     from multiview.encoding.encode import encode_questions
     from multiview.index.view_index import ViewIndex
 
-    mining: Mining = settings.mining
-    index = ViewIndex.load(inputs["index"].path)
-    index.check_model(inputs["model"].digest)
-    questions: list[Question] = read_questions(inputs["questions"].path)
+    mining: Mining = context.settings.mining
+    index = ViewIndex.load(context.input("index").path)
+    index.check_model(context.input("model").digest)
+    questions: list[Question] = read_questions(context.input("questions").path)
     texts = [question.question for question in questions]
-    queries = encode_questions(inputs["model"].path, texts, settings.encode, tell)
-    mined = mine_hits(index, queries, questions, inputs["passages"].path, settings, tell)
+    queries = encode_questions(context.input("model").path, texts, context.settings.encode, context.events)
+    mined = mine_hits(
+        index, queries, questions, context.input("passages").path, context.settings, context.events
+    )
     qids = [question.qid for question in questions]
-    table = negatives_table(MINED, qids, mined.top.passages, mined.top.scores, mined.drawn, index.ids)
+    table = negatives_table(MINED, qids, mined.top.passages, mined.top.scores, mined.sampled, index.ids)
     table = with_positives(table, mined.top.passages, mined.found, index.ids)
     if mining.with_bm25:
-        bm25 = read_table(inputs["bm25_negatives"].path)
+        bm25 = read_table(context.input("bm25_negatives").path)
         bm25 = bm25.filter(pc.field("source") == BM25)
         nothing = np.zeros((len(bm25), 0), np.int64)
         table = pa.concat_tables([with_positives(bm25, nothing, nothing.astype(bool), index.ids), table])
-    write_negatives(output["negatives"], table)
-    pq.write_table(report(mined, qids), output["negatives"] / REPORT_FILE)
-    tell_counts(mined, mining, tell)
+    write_negatives(context.output("negatives"), table)
+    pq.write_table(report(mined, qids), context.output("negatives") / REPORT_FILE)
+    report_counts(mined, mining, context.events)
 
 
 def mine_hits(
@@ -92,16 +96,16 @@ def mine_hits(
     queries: np.ndarray,
     questions: Sequence[Question],
     passages: Path,
-    settings: Any,
-    tell: Any,
+    settings: Config,
+    events: Events,
 ) -> Mined:
-    """The hits of `queries` [q, dim], sifted, and the negatives drawn from what is left.
+    """The hits of `queries` [q, dim], filtered, and the negatives sampled from those that are left.
 
     The range is cut from the ranking as retrieved, before any filter. Reads settings.mining, .encode and
     .questions.
     """
     mining: Mining = settings.mining
-    top = index.search(queries, mining.depth, lambda done: tell.progress(done, len(queries), "searches"))
+    top = index.search(queries, mining.depth, lambda done: events.progress(done, len(queries), "searches"))
     reasons = {
         "range": np.broadcast_to(np.arange(mining.depth) < mining.range_start, top.passages.shape),
         "positive": positive_hits(top.passages, index.ids, questions),
@@ -126,54 +130,54 @@ def mine_hits(
     if mining.cross_encoder:
         from multiview.negatives.cross_encoder import probabilities
 
-        left = sift(top.passages, reasons).kept
-        scored = probabilities(top.passages, left, index.ids, passages, questions, settings, tell)
+        left = filter_hits(top.passages, reasons).kept
+        scored = probabilities(top.passages, left, index.ids, passages, questions, settings, events)
         reasons["cross_encoder"] = scored > mining.cross_encoder_above
-    sifted = sift(top.passages, reasons)
+    filtered = filter_hits(top.passages, reasons)
     qids = [question.qid for question in questions]
-    drawn = draw(sifted.kept, qids, mining.number, mining.seed)
-    return Mined(top, sifted, drawn, found, positive_scores)
+    sampled = sample_negatives(filtered.kept, qids, mining.number, mining.seed)
+    return Mined(top, filtered, sampled, found, positive_scores)
 
 
 def best_positive_scores(index: ViewIndex, queries: np.ndarray, questions: Sequence[Question]) -> np.ndarray:
-    """s+ [q] float32: of each question's positives the best score in the index, whether it is a hit or not.
+    """s+ [q] float32: the best score in the index of each question's positives, whether they are hits or not.
 
-    -inf where the index has none of them.
+    -inf where the index has none of a question's positives.
     """
     best = np.full(len(questions), -np.inf, np.float32)
-    for question, numbers in enumerate(positive_numbers(index.ids, questions)):
-        if len(numbers):
-            best[question] = index.passage_scores(queries[question : question + 1], numbers[None]).max()
+    for question, rows in enumerate(positive_rows(index.ids, questions)):
+        if len(rows):
+            best[question] = index.passage_scores(queries[question : question + 1], rows[None]).max()
     return best
 
 
-def draw(kept: np.ndarray, qids: Sequence[str], number: int, seed: int) -> np.ndarray:
-    """`number` of each question's kept passages, in rank order [q, k] bool; all of them where there are fewer.
+def sample_negatives(kept: np.ndarray, qids: Sequence[str], number: int, seed: int) -> np.ndarray:
+    """Sample `number` of each question's kept passages [q, k] bool; all of them where there are fewer.
 
-    The draw depends on `seed`, the qid and the question's own hits, and on no other question.
+    The sample depends on `seed`, the qid and the question's own hits, and on no other question.
     """
-    drawn = np.zeros_like(kept)
+    sampled = np.zeros_like(kept)
     for question, qid in enumerate(qids):
-        places = np.flatnonzero(kept[question])
-        if len(places) > number:
+        columns = np.flatnonzero(kept[question])
+        if len(columns) > number:
             key = hashlib.sha256(f"{seed}:{qid}".encode()).digest()
-            chosen = random.Random(key).sample(range(len(places)), number)
-            places = places[chosen]
-        drawn[question, places] = True
-    return drawn
+            chosen = random.Random(key).sample(range(len(columns)), number)
+            columns = columns[chosen]
+        sampled[question, columns] = True
+    return sampled
 
 
 def report(mined: Mined, qids: Sequence[str]) -> pa.Table:
-    """A row a question: its hits, how many each filter left out, what was left, drawn and made positive.
+    """One row per question: its hits, how many each filter left out, were left, sampled (`drawn`) and made positive.
 
     hits = the excluded + left, and drawn <= left. `positive_score` is s+, null where it was not asked for
     or no positive is in the index.
     """
     counts = {
         "hits": (mined.top.passages >= 0).sum(axis=1),
-        **{f"excluded_{reason}": hits for reason, hits in mined.sifted.excluded.items()},
-        "left": mined.sifted.kept.sum(axis=1),
-        "drawn": mined.drawn.sum(axis=1),
+        **{f"excluded_{reason}": hits for reason, hits in mined.filtered.excluded.items()},
+        "left": mined.filtered.kept.sum(axis=1),
+        "drawn": mined.sampled.sum(axis=1),
         "positives_found": mined.found.sum(axis=1),
     }
     scores = mined.positive_scores
@@ -184,16 +188,16 @@ def report(mined: Mined, qids: Sequence[str]) -> pa.Table:
     return pa.table({"qid": pa.array(qids, pa.string()), **columns, "positive_score": score})
 
 
-def tell_counts(mined: Mined, mining: Mining, tell: Any) -> None:
+def report_counts(mined: Mined, mining: Mining, events: Events) -> None:
     """Facts and metrics: how many hits went where, and how many questions were left short."""
-    questions = len(mined.drawn)
-    counts = mined.drawn.sum(axis=1)
+    questions = len(mined.sampled)
+    counts = mined.sampled.sum(axis=1)
     short = int((counts < mining.number).sum())
     totals = {
         "questions": questions,
         "hits": int((mined.top.passages >= 0).sum()),
-        **{f"excluded_{reason}": hits for reason, hits in mined.sifted.totals().items()},
-        "left": int(mined.sifted.kept.sum()),
+        **{f"excluded_{reason}": hits for reason, hits in mined.filtered.totals().items()},
+        "left": int(mined.filtered.kept.sum()),
         "drawn": int(counts.sum()),
         "positives_found": int(mined.found.sum()),
         "questions_with_fewer": short,
@@ -202,15 +206,15 @@ def tell_counts(mined: Mined, mining: Mining, tell: Any) -> None:
     if mined.positive_scores is not None:
         totals["questions_without_margin"] = int(np.isneginf(mined.positive_scores).sum())
     for name, value in totals.items():
-        tell.fact(name, value)
-        tell.metric(name, value)
-    tell.metric("negatives_per_question", float(counts.mean()) if questions else 0.0)
+        events.fact(name, value)
+        events.metric(name, value)
+    events.metric("negatives_per_question", float(counts.mean()) if questions else 0.0)
     if short:
-        tell.warning(
+        events.warning(
             f"{short} of {questions} questions have fewer than mining.number={mining.number} mined negatives; "
             "they keep what survives the filters: raise mining.depth for more"
         )
     if without := totals.get("questions_without_margin"):
-        tell.warning(
+        events.warning(
             f"{without} of {questions} questions have no positive in the index, so no margin is kept from it"
         )

@@ -29,30 +29,30 @@ SCHEMA = pa.schema(
 def negatives_table(
     source: str,
     qids: Sequence[str],
-    numbers: np.ndarray,
+    passage_rows: np.ndarray,
     scores: np.ndarray,
     kept: np.ndarray,
     ids: pa.Array,
 ) -> pa.Table:
-    """Rows of one source: of each question the kept passages, in rank order.
+    """Rows of one source: each question's kept passages, in rank order.
 
-    `numbers`, `scores`, `kept` are [q, k]; `ids` names the numbers. A question without negatives has a
-    row with empty lists, so that it is seen and not missed.
+    `passage_rows`, `scores` and `kept` are [q, k]; `ids` are the ids of all passages. A question without negatives
+    has a row with empty lists, so that it is seen and not missed.
     """
     stops = pa.array(np.concatenate([[0], np.cumsum(kept.sum(axis=1))]), pa.int32())
     columns = [
         pa.array(qids, pa.string()),
         pa.array([source] * len(qids), pa.string()),
-        pa.ListArray.from_arrays(stops, ids.take(pa.array(numbers[kept]))),
+        pa.ListArray.from_arrays(stops, ids.take(pa.array(passage_rows[kept]))),
         pa.ListArray.from_arrays(stops, pa.array(scores[kept], pa.float32())),
     ]
     return pa.Table.from_arrays(columns, schema=SCHEMA)
 
 
-def with_positives(table: pa.Table, numbers: np.ndarray, found: np.ndarray, ids: pa.Array) -> pa.Table:
-    """`table`, a row a question, with the column of its found positives: `numbers` [q, k] where `found` [q, k]."""
+def with_positives(table: pa.Table, passage_rows: np.ndarray, found: np.ndarray, ids: pa.Array) -> pa.Table:
+    """`table`, one row per question, with the column of found positives: `passage_rows` [q, k] where `found` [q, k]."""
     stops = pa.array(np.concatenate([[0], np.cumsum(found.sum(axis=1))]), pa.int32())
-    names = pa.ListArray.from_arrays(stops, ids.take(pa.array(numbers[found])))
+    names = pa.ListArray.from_arrays(stops, ids.take(pa.array(passage_rows[found])))
     return table.append_column(pa.field(POSITIVES, names.type), names)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 from multiview import names
 from multiview.artifacts.champions import Champion, current
@@ -15,38 +14,39 @@ from multiview.config import Model
 from multiview.errors import InputError
 from multiview.model.bases import SETTINGS_FILE
 from multiview.refresh.empty_index import empty_corpus, empty_index
-from multiview.steps.step import HANDED_ON_FILE
+from multiview.steps.context import StepContext
+from multiview.steps.step import FORWARDED_FILE
 
 CHAMPION_FILE = "champion.json"
 
 
-def champion(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any, store: Store) -> None:
+def champion(context: StepContext) -> None:
     """Step: hand on the champion's index and passages, and the model to encode with.
 
     Writes `champion.json`, null where there is none, whose index and passages are then empty ones. The model is that
     of `refresh.model`, else the champion's. Raises InputError where an artifact of the champion is gone, there is no
     model, or it is of another architecture than the pipeline was made for.
     """
-    now = current(store)
-    wanted = settings.refresh.model
+    now = current(context.store)
+    wanted = context.settings.refresh.model
     if now is None and not wanted:
         raise InputError(
-            f"store {store.url} has no champion yet: name the model whose index is to be the first, "
-            f"with --set refresh.model=ADDRESS{_known_models(store)}"
+            f"store {context.store.url} has no champion yet: name the model whose index is to be the first, "
+            f"with --set refresh.model=ADDRESS{_known_models(context.store)}"
         )
-    found = now.load(store) if now else {}
+    found = now.load(context.store) if now else {}
     if now:
         found[names.CHAMPION_MODEL] = found[names.MODEL]
     if wanted:
         found[names.MODEL] = _model(wanted)
-    _check_architecture(found[names.MODEL], settings.model.architecture, wanted)
+    _check_architecture(found[names.MODEL], context.settings.model.architecture, wanted)
     if now is None:
-        found |= _nothing(store, found[names.MODEL])
-    folder = output[names.CHAMPION]
+        found |= _nothing(context.store, found[names.MODEL])
+    folder = context.output(names.CHAMPION)
     (folder / CHAMPION_FILE).write_text(json.dumps(now and now.model_dump(mode="json"), indent=1) + "\n")
     handed = {kind: Reference.to(*of).model_dump(mode="json") for kind, of in found.items()}
-    (folder / HANDED_ON_FILE).write_text(json.dumps(handed, indent=1) + "\n")
-    tell.fact("champion", now.number if now else 0)
+    (folder / FORWARDED_FILE).write_text(json.dumps(handed, indent=1) + "\n")
+    context.events.fact("champion", now.number if now else 0)
 
 
 def read(folder: Path) -> Champion | None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,20 +16,21 @@ import pyarrow.parquet as pq
 
 from multiview import names
 from multiview.artifacts.record import Record
-from multiview.artifacts.staged import Named
-from multiview.config import Encode
+from multiview.artifacts.staged import Recorded
 from multiview.data.passages import ROW_GROUP, PassageRows, shard_files, shard_name
 from multiview.data.shards import Rows, shard_sizes
 from multiview.errors import InputError
 from multiview.index.view_index import PASSAGES_FILE
 from multiview.lineage.ancestry import Ancestor
+from multiview.steps.context import StepContext
+from multiview.steps.events import Events
 
 CHANGES_FILE = "changes.parquet"
 SCHEMA = pa.schema([("old", pa.int64())])
 KNOWN_BY = ["id", "content_hash"]
 
 
-def find_changes(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any) -> None:
+def find_changes(context: StepContext) -> None:
     """Step: which passages of a new corpus (`passages`) an `index` holds already, as `model` would encode them.
 
     A passage is kept if the index has its id with the same content, of the same model, encoded with the same
@@ -38,51 +38,58 @@ def find_changes(settings: Any, inputs: dict[str, Any], output: dict[str, Path],
     input) and settings of generation, and `settings.refresh.full` is not set. Writes the others into
     `corpus.shards` files `shard-00.parquet` …, in corpus order, as even as can be, in the schema of passages; files
     of passages as they are where all of them must be encoded, so that embeddings of them are found.
-    `changes.parquet` has a row for each passage of the new corpus, in order: `old`, its number in the index, or -1
-    where it must be encoded.
+    `changes.parquet` has one row per passage of the new corpus, in order: `old`, its row in the index, or -1 where
+    it must be encoded.
 
     In memory are the ids and hashes of both corpora, and a row group of texts. Raises InputError for an index of an
     earlier version, or whose own passages are gone.
     """
-    index, files = _index(inputs["index"]), shard_files(inputs["passages"].path)
+    index, files = _index(context.recorded_input("index")), shard_files(context.input("passages").path)
     known = _known(index)
     passages = pa.concat_tables([pq.read_table(file, columns=KNOWN_BY) for file in files])
     old, same = match(passages, known)
-    full = _why_full(known, index, inputs, settings)
-    numbers = np.where(same & (not full), old, -1)
+    full = _why_full(known, index, context)
+    old_rows = np.where(same & (not full), old, -1)
     pq.write_table(
-        pa.table([numbers], schema=SCHEMA), output[names.CHANGES] / CHANGES_FILE, compression="zstd"
+        pa.table([old_rows], schema=SCHEMA), context.output(names.CHANGES) / CHANGES_FILE, compression="zstd"
     )
-    changed = np.flatnonzero(numbers < 0)
-    _write_shards(files, changed, len(numbers), settings.corpus.shards, output[names.CHANGES], tell)
-    tell.fact("full", full)
+    changed = np.flatnonzero(old_rows < 0)
+    _write_shards(
+        files,
+        changed,
+        len(old_rows),
+        context.settings.corpus.shards,
+        context.output(names.CHANGES),
+        context.events,
+    )
+    context.events.fact("full", full)
     told = {
-        "passages": len(numbers),
-        "kept": len(numbers) - len(changed),
+        "passages": len(old_rows),
+        "kept": len(old_rows) - len(changed),
         "added": int((old < 0).sum()),
         "changed": int(((old >= 0) & ~same).sum()),
         "removed": known.num_rows - int((old >= 0).sum()),
         "to_encode": len(changed),
     }
     for name, value in told.items():
-        tell.fact(name, value)
-        tell.metric(name, float(value))
-    tell.metric("share_encoded", len(changed) / max(1, len(numbers)))
+        context.events.fact(name, value)
+        context.events.metric(name, float(value))
+    context.events.metric("share_encoded", len(changed) / max(1, len(old_rows)))
 
 
 def match(passages: pa.Table, known: pa.Table) -> tuple[np.ndarray, np.ndarray]:
-    """Of each of `passages` its number in `known` [p] int64, by its id, -1 where it is not there; and whether its
-    content is the same [p] bool. Both tables have `KNOWN_BY`."""
-    places = pc.index_in(passages["id"], value_set=known["id"])
-    same = pc.equal(passages["content_hash"], known["content_hash"].take(places))
+    """Row of each of `passages` in `known`, by its id, -1 where it is new [p] int64; and whether its content is the
+    same [p] bool. Both tables have `KNOWN_BY`."""
+    found = pc.index_in(passages["id"], value_set=known["id"])
+    same = pc.equal(passages["content_hash"], known["content_hash"].take(found))
     return (
-        pc.fill_null(places, -1).to_numpy().astype(np.int64),
+        pc.fill_null(found, -1).to_numpy().astype(np.int64),
         pc.fill_null(same, False).to_numpy(),
     )
 
 
-def _index(named: Named) -> Ancestor:
-    index = Ancestor.of(named)
+def _index(recorded: Recorded) -> Ancestor:
+    index = Ancestor.of(recorded)
     assert index is not None, "named inputs have an address"
     return index
 
@@ -100,22 +107,25 @@ def _known(index: Ancestor) -> pa.Table:
     return pq.read_table(file, columns=KNOWN_BY)
 
 
-def _why_full(known: pa.Table, index: Ancestor, inputs: dict[str, Any], settings: Any) -> str:
+def _why_full(known: pa.Table, index: Ancestor, context: StepContext) -> str:
     """Why every passage must be encoded; empty where that is not so."""
-    encode: Encode = settings.encode
+    settings = context.settings
     if not known.num_rows:
         return "nothing to build on"
     if settings.refresh.full:
         return "refresh.full"
-    if index.record.inputs["model"][0].digest != inputs["model"].digest:
+    if index.record.inputs["model"][0].digest != context.recorded_input("model").digest:
         return "another model"
-    if index.record.config.get("encode", {}) != encode.key_settings():
+    if index.record.config.get("encode", {}) != settings.encode.key_settings():
         return "other settings of encode"
-    if _language(index.input("passages")) != _language(Ancestor.of(inputs["passages"])):
+    if _language(index.input("passages")) != _language(Ancestor.of(context.input("passages"))):
         return "another corpus.language"
-    if "generator" in inputs:
+    if "generator" in context.inputs:
         queries = _made_queries(index)
-        if queries is None or queries.inputs["generator"][0].digest != inputs["generator"].digest:
+        if (
+            queries is None
+            or queries.inputs["generator"][0].digest != context.recorded_input("generator").digest
+        ):
             return "queries of another generator"
         if queries.config.get("generation", {}) != settings.generation.key_settings():
             return "other settings of generation"
@@ -126,7 +136,7 @@ def _made_queries(index: Ancestor) -> Record | None:
     """What the queries were made with that an index's passages were read with; None where nothing tells it."""
     found: Ancestor | None = index
     for name in ("embeddings", names.QUERIES, "parts"):
-        found = found and found.told(name)
+        found = found and found.remembered_input(name)
     return found and found.record
 
 
@@ -136,19 +146,19 @@ def _language(passages: Ancestor | None) -> str | None:
 
 
 def _write_shards(
-    files: Sequence[Path], numbers: np.ndarray, total: int, shards: int, folder: Path, tell: Any
+    files: Sequence[Path], rows: np.ndarray, total: int, shards: int, folder: Path, events: Events
 ) -> None:
-    """Write the passages of these numbers, of `total` in `files`, as shards."""
-    if len(numbers) == total and len(files) == shards:
+    """Write the passages of `rows`, of `total` in `files`, as shards."""
+    if len(rows) == total and len(files) == shards:
         for number, file in enumerate(files):  # not even another version of Parquet's writer changes a byte
             shutil.copyfile(file, folder / shard_name(number))
         return
-    rows = Rows(table for _, table in PassageRows(files).tables(numbers))
+    tables = Rows(table for _, table in PassageRows(files).tables(rows))
     schema, written = pq.read_schema(files[0]), 0
-    for number, size in enumerate(shard_sizes(len(numbers), shards)):
+    for number, size in enumerate(shard_sizes(len(rows), shards)):
         with pq.ParquetWriter(folder / shard_name(number), schema, compression="zstd") as writer:
             for first in range(0, size, ROW_GROUP):
-                group = rows.take(min(ROW_GROUP, size - first))
+                group = tables.take(min(ROW_GROUP, size - first))
                 writer.write_table(group)
                 written += group.num_rows
-                tell.progress(written, len(numbers), "passages")
+                events.progress(written, len(rows), "passages")

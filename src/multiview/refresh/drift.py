@@ -4,45 +4,49 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from multiview.config import Refresh
-from multiview.index.stored_views import drawn_rows
-from multiview.refresh.merged_views import GatheredViews
+from multiview.index.faiss_index import FaissIndex
+from multiview.index.stored_views import sampled_rows
+from multiview.refresh.merged_views import MergedViews
 
 SAMPLED = 4096
-"""Most views whose error is looked at, of those added and of those trained on."""
+"""Most views whose error is measured, among the added views and among the others each."""
 
 
 @dataclass(frozen=True)
 class Drift:
-    """`added`: share of an index's views that were added since it was trained. `error`: their mean squared error in
-    the index, as a multiple of that of the others; none where there is none to compare, or faiss cannot tell."""
+    """How far an index is from what it was trained on."""
 
     added: float
+    """Share of the index's views that were added since its training."""
     error: float | None = None
+    """Mean squared error of the added views in the index, as a multiple of the other views' error; none where there
+    is nothing to compare, or faiss cannot decode views."""
     deviation: float = 0.0
-    """Standard error of `error`, by the views that were added: of few of them it says little."""
+    """Standard error of `error`, by the added views: a few views say little."""
 
 
-def drift(index: Any, views: GatheredViews, added: np.ndarray, seed: int) -> Drift:
-    """The drift of a trained faiss `index` once it holds `views`, of which `added` [rows] bool were not there when
-    it was trained. What it holds is not looked at, only what its quantizers make of random views of both."""
+def drift(index: FaissIndex, views: MergedViews, added: np.ndarray, seed: int) -> Drift:
+    """The drift of a trained faiss `index` once it holds `views`; `added` [rows] bool are those added since its training.
+
+    The index's content is not looked at, only what its quantizers make of random views, added and others.
+    """
     share = float(added.mean()) if len(added) else 0.0
     if not 0 < share < 1:
         return Drift(share)
-    came, were = (squared_errors(index, _drawn(views, of, seed)) for of in (added, ~added))
-    if came is None or were is None or not were.any():  # views that are stored as they are have no error
+    new, old = (squared_errors(index, _sample(views, which, seed)) for which in (added, ~added))
+    if new is None or old is None or not old.any():  # views that are stored as they are have no error
         return Drift(share)
-    deviation = came.std(ddof=1) / math.sqrt(len(came)) if len(came) > 1 else math.inf
-    return Drift(share, float(came.mean() / were.mean()), float(deviation / were.mean()))
+    deviation = new.std(ddof=1) / math.sqrt(len(new)) if len(new) > 1 else math.inf
+    return Drift(share, float(new.mean() / old.mean()), float(deviation / old.mean()))
 
 
-def squared_errors(index: Any, views: np.ndarray) -> np.ndarray | None:
-    """The squared distance of each of `views` [n, dim] float32 to what `index` stores of it [n] float64; none for a
-    kind that cannot be decoded."""
+def squared_errors(index: FaissIndex, views: np.ndarray) -> np.ndarray | None:
+    """Squared distance of each of `views` [n, dim] float32 to its decoded code in `index` [n] float64; none for a kind
+    that cannot be decoded."""
     try:
         stored = index.sa_decode(index.sa_encode(views))
     except RuntimeError:
@@ -51,7 +55,7 @@ def squared_errors(index: Any, views: np.ndarray) -> np.ndarray | None:
 
 
 def why_retrain(found: Drift, settings: Refresh) -> str:
-    """Which limit a drift is past, in words; empty for none."""
+    """The limit that a drift is past, in words; empty for none."""
     if found.added > settings.retrain_added:
         return (
             f"{found.added:.1%} of the views were added since the index was trained "
@@ -65,6 +69,6 @@ def why_retrain(found: Drift, settings: Refresh) -> str:
     return ""
 
 
-def _drawn(views: GatheredViews, of: np.ndarray, seed: int) -> np.ndarray:
-    rows = np.flatnonzero(of)
-    return views.at(rows[drawn_rows(len(rows), SAMPLED, seed)]).astype(np.float32)
+def _sample(views: MergedViews, which: np.ndarray, seed: int) -> np.ndarray:
+    rows = np.flatnonzero(which)
+    return views.read_rows(rows[sampled_rows(len(rows), SAMPLED, seed)]).astype(np.float32)

@@ -1,4 +1,4 @@
-"""What the first refresh begins with: an index of no passages, and the corpus of it."""
+"""The empty index and the empty corpus that the first refresh begins with."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-import faiss
 import pyarrow.parquet as pq
 
 from multiview import names
 from multiview.artifacts.attempt import Attempt
 from multiview.artifacts.record import Record, Reference, read_record
 from multiview.artifacts.store import Store
+from multiview.config import Config
 from multiview.data import passages
+from multiview.encoding.embeddings import ROWS_SCHEMA
 from multiview.index.approximate.kinds import EXACT
-from multiview.index.build import SCHEMA
+from multiview.index.faiss_library import faiss
 from multiview.index.view_index import HEADER_FILE, INDEX_FILE, PASSAGES_FILE
-from multiview.steps.step import key_of
 from multiview.steps.table import step
 
 
 def empty_corpus(store: Store) -> Record:
-    """Passages of which there are none."""
+    """The corpus of no passages."""
 
     def fill(folder: Path) -> None:
         pq.write_table(passages.SCHEMA.empty_table(), folder / passages.shard_name(0))
@@ -31,12 +31,12 @@ def empty_corpus(store: Store) -> Record:
 
 
 def empty_index(store: Store, model: Reference, corpus: Reference, dim: int) -> Record:
-    """The index of no passages, whose questions are encoded by `model` into `dim` numbers."""
+    """The index of no passages, over `corpus`, for questions that `model` encodes into vectors [dim]."""
 
     def fill(folder: Path) -> None:
         header = {"kind": EXACT, "model": model.digest, "dim": dim, "passages": 0, "views": 0}
         faiss.write_index(faiss.IndexFlatIP(dim), str(folder / INDEX_FILE))
-        pq.write_table(SCHEMA.empty_table(), folder / PASSAGES_FILE)
+        pq.write_table(ROWS_SCHEMA.empty_table(), folder / PASSAGES_FILE)
         (folder / HEADER_FILE).write_text(json.dumps(header, indent=1, sort_keys=True) + "\n")
 
     inputs = {names.MODEL: model, names.PASSAGES: corpus}
@@ -50,10 +50,10 @@ def _published(
     facts: dict[str, int],
     fill: Callable[[Path], None],
 ) -> Record:
-    """The artifact, made if it is not there."""
+    """The artifact of the step `champion`; `fill` makes its files where it is not in the store yet."""
     made_by = step("champion")
     digests = {name: reference.digest for name, reference in inputs.items()}
-    key = key_of(made_by.name, made_by.version, {}, digests, {})
+    key = made_by.key(Config.partial({}), digests, {})
     if record := read_record(store, kind, key):
         return record
     attempt = Attempt(store, kind, key)

@@ -5,18 +5,17 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 
-from multiview import names
+from multiview import metric_names, names
 from multiview.artifacts.record import Record, load_record
 from multiview.artifacts.staged import Staged
-from multiview.artifacts.store import Store
 from multiview.errors import InputError
 from multiview.evaluation.evaluate import METRICS_FILE, QUESTIONS_FILE, ranks_of, values_of
 from multiview.refresh.champion import read as read_standing
 from multiview.refresh.policy import Check, Difference, Measured, Verdict, decide
+from multiview.steps.context import StepContext
 
 VERDICT_FILE = "verdict.json"
 TEXT_FILE = "verdict.md"
@@ -24,39 +23,40 @@ TITLES = {"promote": "promoted", "refuse": "refused", "keep": "kept"}
 """What becomes of a challenger, by decision."""
 
 
-def gate(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any, store: Store) -> None:
-    """Step: decide whether `index` becomes the champion (`deciding.decide`).
+def gate(context: StepContext) -> None:
+    """Step: decide whether `index` becomes the champion (`policy.decide`).
 
     Inputs `champion` (as the step of that name found it), `index` (the challenger), and the evaluations of both on
     the same questions. Writes `verdict.json` and, to be read, `verdict.md`. Raises InputError where the two
     evaluations are of other questions.
     """
-    champion = read_standing(inputs["champion"].path)
-    theirs, ours = inputs["champion_evaluation"], inputs["challenger_evaluation"]
-    qids = _qids(ours)
-    if qids != _qids(theirs):
+    champion = read_standing(context.input("champion").path)
+    champion_evaluation = context.input("champion_evaluation")
+    challenger_evaluation = context.input("challenger_evaluation")
+    qids = _qids(challenger_evaluation)
+    if qids != _qids(champion_evaluation):
         raise InputError(
             "champion and challenger were not evaluated on the same questions: run the refresh whole"
         )
     verdict = decide(
-        settings.gate,
-        measured(champion.load(store)[names.INDEX][1], theirs) if champion else None,
-        measured(load_record(inputs["index"].address)[1], ours),
+        context.settings.gate,
+        measured(champion.load(context.store)[names.INDEX][1], champion_evaluation) if champion else None,
+        measured(load_record(context.recorded_input("index").address)[1], challenger_evaluation),
         qids,
-        settings.comparison.resamples,
-        settings.comparison.seed,
+        context.settings.comparison.resamples,
+        context.settings.comparison.seed,
     )
-    folder = output[names.VERDICT]
+    folder = context.output(names.VERDICT)
     (folder / VERDICT_FILE).write_text(json.dumps(asdict(verdict), indent=1, ensure_ascii=False) + "\n")
     (folder / TEXT_FILE).write_text(text(verdict), encoding="utf-8")
-    tell.fact("decision", verdict.decision)
-    tell.fact("says", verdict.says)
+    context.events.fact("decision", verdict.decision)
+    context.events.fact("says", verdict.says)
     for name, found in verdict.metrics.items():
-        tell.metric(f"{names.CHALLENGER}/{name}", found.challenger)
+        context.events.metric(metric_names.of_group(names.CHALLENGER, name), found.challenger)
         if found.champion is not None:
-            tell.metric(f"{names.CHAMPION}/{name}", found.champion)
+            context.events.metric(metric_names.of_group(names.CHAMPION, name), found.champion)
     if verdict.decision == "refuse":
-        tell.warning(f"refused: {verdict.says}")
+        context.events.warning(f"refused: {verdict.says}")
 
 
 def measured(index: Record, evaluation: Staged) -> Measured:

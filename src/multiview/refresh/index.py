@@ -1,4 +1,4 @@
-"""The new index of a corpus that changed, made of the old one and the embeddings of what is new."""
+"""The index of a corpus that changed, made of the old index and the embeddings of the new passages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from multiview import names
+from multiview import metric_names
 from multiview.artifacts.record import load_record
 from multiview.config import Index
 from multiview.data.passages import shard_files
@@ -20,98 +20,117 @@ from multiview.errors import InputError
 from multiview.index.approximate.building import build, description
 from multiview.index.approximate.editing import Editing, editable
 from multiview.index.approximate.kinds import EXACT
-from multiview.index.build import Fill, open_embeddings, write_index
+from multiview.index.build import ApproximateBuilder, open_embeddings, write_index
 from multiview.index.stored_views import ViewBlocks
 from multiview.lineage.ancestry import Ancestor
 from multiview.refresh.changes import CHANGES_FILE, KNOWN_BY
 from multiview.refresh.drift import Drift, drift, why_retrain
-from multiview.refresh.merged_corpus import ADDED_FILE, OldIndex, Refreshed
-from multiview.refresh.merged_views import GatheredViews
+from multiview.refresh.merged_corpus import ADDED_FILE, MergedCorpus, OldIndex
+from multiview.steps.context import StepContext
+from multiview.steps.events import Events
 
 
-def refresh_index(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any) -> None:
-    """Step: the index of a new corpus, `passages`: what `changes` kept of the `old` index, and the `embeddings` of the
-    others, by `model`, a shard of the changes each.
+def refresh_index(context: StepContext) -> None:
+    """Step: the index of a new corpus, `passages`, from the passages of the `old` index that `changes` kept and the
+    `embeddings` of the other passages, by `model`, one shard of the changes each.
 
-    Writes what `indexing.build_index` writes of the same stored views in the new corpus's order. An exact index is
-    the same, byte for byte. A trained one keeps its quantizers, and is the one that they give of all views in order
-    (`approximate.editing`); it is trained anew, on the stored views, where its kind cannot be edited, its settings
-    are others, or it has drifted past a limit of `settings.refresh`. The fact `rebuilt` says why, or nothing. Beside
-    a trained index that is kept, `added.parquet` says which passages came since.
+    Writes what `build_index` writes from the same stored views in the new corpus's order. An exact index is the same,
+    byte for byte. A trained index keeps its quantizers, and becomes the index that they give when all views are added
+    in order (`approximate.editing`); it is trained anew, on the stored views, where its kind cannot be edited, its
+    settings differ, or it has drifted past a limit of `settings.refresh`. The fact `rebuilt` says why, or nothing.
+    Beside a trained index that is kept, `added.parquet` says which passages were added since its training.
 
-    Raises InputError for changes that are not of these inputs, and embeddings that are not of the changed passages,
-    in order, by this model.
+    Raises InputError where the changes were found with other inputs, or the embeddings are not of the changed
+    passages, in order, by this model.
     """
-    folder = output["index"]
-    shards = open_embeddings(inputs["embeddings"], inputs["model"].digest, settings.encode)
-    full = _check_changes(settings, inputs)
-    numbers = pq.read_table(inputs["changes"].path / CHANGES_FILE)["old"].to_numpy()
-    _check_order(shards, inputs["changes"].path)
-    old = OldIndex.open(inputs["old"].path) if (numbers >= 0).any() else None
-    refreshed = Refreshed(numbers, old, shards)
-    content = refreshed.content(inputs["model"].digest)
-    rebuilt, fill = _way(refreshed, full, settings, inputs)
-    write_index(folder, content, settings.index, fill or build, tell)
-    if fill:
-        pq.write_table(pa.table({"added": refreshed.added}), folder / ADDED_FILE)
-    tell.fact("rebuilt", rebuilt)
+    folder = context.output("index")
+    shards = open_embeddings(
+        context.list_input("embeddings"), context.recorded_input("model").digest, context.settings.encode
+    )
+    full = _check_changes(context)
+    old_rows = pq.read_table(context.input("changes").path / CHANGES_FILE)["old"].to_numpy()
+    _check_order(shards, context.input("changes").path)
+    old = OldIndex.open(context.input("old").path) if (old_rows >= 0).any() else None
+    corpus = MergedCorpus(old_rows, old, shards)
+    content = corpus.content(context.recorded_input("model").digest)
+    rebuilt, edit = _rebuild_or_edit(corpus, full, context)
+    write_index(folder, content, context.settings.index, edit or build, context.events)
+    if edit:
+        pq.write_table(pa.table({"added": corpus.added}), folder / ADDED_FILE)
+    context.events.fact("rebuilt", rebuilt)
 
 
-def _way(refreshed: Refreshed, full: str, settings: Any, inputs: dict[str, Any]) -> tuple[str, Fill | None]:
-    """Why an approximate index is built anew, or what fills the old one with the new corpus."""
-    old, chosen = refreshed.old, settings.index
+def _rebuild_or_edit(
+    corpus: MergedCorpus, full: str, context: StepContext
+) -> tuple[str, ApproximateBuilder | None]:
+    """Why an approximate index is built anew, or the builder that edits the old one into the new corpus's.
+
+    `full` says why the whole corpus had to be encoded; empty where it had not.
+    """
+    old, chosen = corpus.old, context.settings.index
     if old is None:
         return full or "no passage of the old index is kept", None
-    if load_record(inputs["old"].address)[1].config.get("index", {}) != chosen.key_settings():
+    if load_record(context.input("old").address)[1].config.get("index", {}) != chosen.key_settings():
         return "other settings of index", None
-    if chosen.kind == EXACT or not refreshed.views.rows:  # of which no approximate index is built
+    if chosen.kind == EXACT or not corpus.views.rows:  # no approximate index is built of no views
         return "", None
     index = old.read()
     if not editable(index):
         return f"an index of kind {chosen.kind} cannot be edited", None
     found = None
     if old.header["sample"]:
-        found = drift(index, refreshed.views, np.repeat(refreshed.added, refreshed.counts), chosen.seed)
-        if why := why_retrain(found, settings.refresh):
-            return why, None
-    return "", _edited(index, refreshed, old.header, found)
+        added = np.repeat(corpus.added, corpus.view_counts)
+        found = drift(index, corpus.views, added, chosen.seed)
+        if reason := why_retrain(found, context.settings.refresh):
+            return reason, None
+    return "", _editing(index, corpus, old.header, found)
 
 
-def _edited(index: Any, refreshed: Refreshed, header: dict[str, Any], found: Drift | None) -> Fill:
-    """Fills the old faiss `index` with the new corpus."""
+def _editing(
+    index: Any, corpus: MergedCorpus, header: dict[str, Any], found: Drift | None
+) -> ApproximateBuilder:
+    """The builder that edits the old faiss `index` until it holds the new corpus's views; `found` is its drift."""
 
-    def fill(
-        sources: Sequence[ViewBlocks], chosen: Index, keep: Callable[[np.ndarray], Any], tell: Any
+    def edit(
+        sources: Sequence[ViewBlocks], chosen: Index, keep: Callable[[np.ndarray], Any], events: Events
     ) -> tuple[Any, dict[str, Any]]:
-        views: GatheredViews = refreshed.views
-        editing = Editing(index, refreshed.old_rows(), views.rows)
+        views = corpus.views
+        editing = Editing(index, corpus.moved_view_rows(), views.rows)
         for number in range(views.blocks):
-            block, rows = views.read_block(number), views.rows_of(number)
+            block, rows = views.read_block(number), views.block_rows(number)
             keep(block)
             new = views.are_new(rows)
             editing.add(block[new].astype(np.float32), rows[new])
-            tell.progress(int(rows[-1]) + 1, views.rows, "views")
+            events.progress(int(rows[-1]) + 1, views.rows, "views")
         editing.finish()
         about = description(index, chosen, header["factory"], header["sample"])
         if found:
-            about |= {names.DRIFT_ADDED: found.added, names.DRIFT_ERROR: found.error}
+            about |= {metric_names.DRIFT_ADDED: found.added, metric_names.DRIFT_ERROR: found.error}
         return index, about
 
-    return fill
+    return edit
 
 
-def _check_changes(settings: Any, inputs: dict[str, Any]) -> str:
-    """Why everything was to be encoded, by the record of the changes. Raises InputError if they are of other inputs."""
-    changes = Ancestor.of(inputs["changes"])
+def _check_changes(context: StepContext) -> str:
+    """Why the whole corpus had to be encoded, by the record of the changes; empty where it had not.
+
+    Raises InputError where the changes were found with other inputs.
+    """
+    staged = context.input("changes")
+    changes = Ancestor.of(staged)
     assert changes is not None, "staged inputs have an address"
-    record, address = changes.record, inputs["changes"].address
-    for name, given in (("index", "old"), ("model", "model"), ("passages", "passages")):
-        if record.inputs[name][0].digest != inputs[given].digest:
+    record, address = changes.record, staged.address
+    for name, given in (
+        ("index", context.input("old")),
+        ("model", context.recorded_input("model")),
+        ("passages", context.recorded_input("passages")),
+    ):
+        if record.inputs[name][0].digest != given.digest:
             raise InputError(
-                f"{address}: these changes were found with another {name} than {inputs[given].address}: run the step "
+                f"{address}: these changes were found with another {name} than {given.address}: run the step "
                 "changes with that one"
             )
-    if record.config.get("encode", {}) != settings.encode.key_settings():
+    if record.config.get("encode", {}) != context.settings.encode.key_settings():
         raise InputError(
             f"{address}: these changes were found for other settings of encode: give both the same"
         )
@@ -119,19 +138,19 @@ def _check_changes(settings: Any, inputs: dict[str, Any]) -> str:
 
 
 def _check_order(shards: Sequence[Embeddings], changes: Path) -> None:
-    """Raise InputError unless the shards hold the passages of `changes` one by one."""
-    meant = pa.concat_tables([pq.read_table(file, columns=KNOWN_BY) for file in shard_files(changes)])
+    """Raise InputError unless the shards hold the passages of `changes`, in order."""
+    expected = pa.concat_tables([pq.read_table(file, columns=KNOWN_BY) for file in shard_files(changes)])
     found = pa.concat_tables([shard.table.select(KNOWN_BY) for shard in shards])
     way_out = "give the embeddings of all shards of these changes, in order"
-    if found.num_rows != meant.num_rows:
+    if found.num_rows != expected.num_rows:
         raise InputError(
-            f"the embeddings hold {found.num_rows} passages, but {changes} has {meant.num_rows} to encode: {way_out}"
+            f"the embeddings hold {found.num_rows} passages, but {changes} has {expected.num_rows} to encode: {way_out}"
         )
     for name in KNOWN_BY:
-        differ = pc.call_function("not_equal", [found[name], meant[name]]).to_numpy()
+        differ = pc.call_function("not_equal", [found[name], expected[name]]).to_numpy()
         if differ.any():
-            at = int(differ.argmax())
+            row = int(differ.argmax())
             raise InputError(
-                f"the embeddings are not of the changed passages: {found['id'][at].as_py()!r} comes where {changes} "
-                f"has {meant['id'][at].as_py()!r}, or has another content: {way_out}"
+                f"the embeddings are not of the changed passages: {found['id'][row].as_py()!r} comes where {changes} "
+                f"has {expected['id'][row].as_py()!r}, or has another content: {way_out}"
             )

@@ -1,4 +1,4 @@
-"""The index that is refreshed, and where its passages stand in the new corpus."""
+"""A refreshed corpus: the passages that an older index holds already, and those that were encoded anew."""
 
 from __future__ import annotations
 
@@ -9,23 +9,29 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import faiss
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from multiview.data.passages import ROW_GROUP, PassageRows
 from multiview.data.shards import Rows
-from multiview.encoding.embeddings import QUERIES_FIELD, Embeddings
+from multiview.encoding.embeddings import QUERIES_FIELD, ROWS_SCHEMA, Embeddings
 from multiview.errors import InputError
-from multiview.index.approximate.kinds import EXACT, read
-from multiview.index.build import SCHEMA, Content, placed, queries_of, with_queries
+from multiview.index.approximate.kinds import EXACT, read_index
+from multiview.index.build import IndexContent, query_tables, with_offsets
+from multiview.index.faiss_index import FaissIndex
 from multiview.index.stored_views import StoredViews
-from multiview.index.view_index import HEADER_FILE, INDEX_FILE, PASSAGES_FILE, QUERIES_FILE, stored_views
-from multiview.refresh.merged_views import CheckedViews, GatheredViews
+from multiview.index.view_index import (
+    HEADER_FILE,
+    INDEX_FILE,
+    PASSAGES_FILE,
+    QUERIES_FILE,
+    open_stored_views,
+)
+from multiview.refresh.merged_views import CheckedViews, MergedViews
 
 ADDED_FILE = "added.parquet"
-"""Beside an index that was refreshed since it was trained: a row a passage, whether it was `added` since."""
+"""Beside an index that was refreshed since its training: one row per passage, whether it was `added` since."""
 
 
 @dataclass(frozen=True)
@@ -47,12 +53,13 @@ class OldIndex:
         return self.header["kind"]
 
     @property
-    def with_queries(self) -> bool:
+    def has_queries(self) -> bool:
+        """Whether its passages were read with queries."""
         return (self.folder / QUERIES_FILE).is_file()
 
     @cached_property
-    def counts(self) -> np.ndarray:
-        """Views of each passage [p] int64."""
+    def view_counts(self) -> np.ndarray:
+        """Number of views of each passage [p] int64."""
         return self.passages["views"].to_numpy().astype(np.int64)
 
     @cached_property
@@ -65,51 +72,51 @@ class OldIndex:
         """Whether each passage was added since the index was trained [p] bool."""
         file = self.folder / ADDED_FILE
         if not file.is_file():
-            return np.zeros(len(self.counts), bool)
+            return np.zeros(len(self.view_counts), bool)
         return pq.read_table(file)["added"].to_numpy()
 
-    def views(self) -> StoredViews:
+    def stored_views(self) -> StoredViews:
         """Its views as `encode` stored them, left on disk."""
-        exact = self.kind == EXACT
-        mapped = read(self.folder / INDEX_FILE, {"on_disk": True, "lists": None}) if exact else None
-        return stored_views(self.folder, mapped, self.header)
+        on_disk = {"on_disk": True, "lists": None}
+        faiss_index: Any = read_index(self.folder / INDEX_FILE, on_disk) if self.kind == EXACT else None
+        return open_stored_views(self.folder, faiss_index, self.header)
 
-    def read(self) -> Any:
+    def read(self) -> FaissIndex:
         """The faiss index, in memory."""
-        return faiss.read_index(str(self.folder / INDEX_FILE))
+        return read_index(self.folder / INDEX_FILE, {})
 
 
 @dataclass(frozen=True)
-class Refreshed:
-    """The new corpus, of which some passages are kept from an old index, and the others are in embeddings."""
+class MergedCorpus:
+    """A new corpus, some passages of which are kept from an old index; the others are in embeddings."""
 
-    numbers: np.ndarray
-    """Of each passage its number in the old index, or -1 [p] int64."""
+    old_rows: np.ndarray
+    """Row of each passage in the old index, or -1 where the passage is not kept [p] int64."""
     old: OldIndex | None
-    """None where nothing is kept."""
+    """None where no passage is kept."""
     shards: Sequence[Embeddings]
     """The passages that are not kept, in order."""
 
     @cached_property
     def new(self) -> np.ndarray:
         """Which passages are not kept [p] bool."""
-        return self.numbers < 0
+        return self.old_rows < 0
 
     @cached_property
     def passages(self) -> pa.Table:
         """Rows of an index's `passages.parquet`."""
-        columns = [name for name in SCHEMA.names if name != "offset"]
+        columns = [name for name in ROWS_SCHEMA.names if name != "offset"]
         tables = [table.select(columns) for table in self._sources]
-        return placed(pa.concat_tables(tables).take(pa.array(self._places)))
+        return with_offsets(pa.concat_tables(tables).take(pa.array(self._source_rows)))
 
     @cached_property
-    def counts(self) -> np.ndarray:
-        """Views of each passage [p] int64."""
+    def view_counts(self) -> np.ndarray:
+        """Number of views of each passage [p] int64."""
         return self.passages["views"].to_numpy().astype(np.int64)
 
     @cached_property
-    def views(self) -> GatheredViews:
-        """All views, in order."""
+    def views(self) -> MergedViews:
+        """All views, in order. Raises InputError where old and new views differ in width."""
         dims = [self.old.header["dim"]] if self.old else []
         for shard in self.shards:
             if dims and shard.dim != dims[0]:
@@ -120,12 +127,12 @@ class Refreshed:
         firsts = [self.old.offsets] if self.old else []
         for shard, before in zip(self.shards, np.cumsum(sizes) - sizes, strict=True):
             firsts.append(shard.table["offset"].to_numpy() + before)
-        return GatheredViews(
+        return MergedViews(
             self.shards[0].dim,
-            self.counts,
-            np.concatenate(firsts)[self._places],
+            self.view_counts,
+            np.concatenate(firsts)[self._source_rows],
             self.new,
-            self.old.views() if self.old else None,
+            self.old.stored_views() if self.old else None,
             CheckedViews(self.shards),
         )
 
@@ -133,58 +140,57 @@ class Refreshed:
     def added(self) -> np.ndarray:
         """Whether each passage was added since the old index was trained [p] bool."""
         assert self.old is not None
-        return np.where(self.new, True, self.old.added[self.numbers])
+        return np.where(self.new, True, self.old.added[self.old_rows])
 
-    def old_rows(self) -> np.ndarray:
-        """Of each view of the old index its row in the new one, or -1 [old views] int64."""
+    def moved_view_rows(self) -> np.ndarray:
+        """New row of each view of the old index, or -1 where its passage is not kept [old views] int64."""
         assert self.old is not None
         kept = np.flatnonzero(~self.new)
-        counts = self.counts[kept]
-        within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-        rows = np.full(self.old.counts.sum(), -1)
+        counts = self.view_counts[kept]
+        view_numbers = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
         offsets = self.passages["offset"].to_numpy()
-        rows[np.repeat(self.old.offsets[self.numbers[kept]], counts) + within] = (
-            np.repeat(offsets[kept], counts) + within
-        )
-        return rows
+        old_view_rows = np.repeat(self.old.offsets[self.old_rows[kept]], counts) + view_numbers
+        moved = np.full(self.old.view_counts.sum(), -1)
+        moved[old_view_rows] = np.repeat(offsets[kept], counts) + view_numbers
+        return moved
 
-    def content(self, model: str) -> Content:
-        """What the new index is made of. Raises InputError where some passages were read with queries and others not."""
-        return Content(model, self.passages, [self.views], self._queries())
+    def content(self, model: str) -> IndexContent:
+        """The content of the new index. Raises InputError where some passages were read with queries and others not."""
+        return IndexContent(model, self.passages, [self.views], self._queries())
 
     @property
     def _sources(self) -> list[pa.Table]:
         return [*([self.old.passages] if self.old else []), *(shard.table for shard in self.shards)]
 
     @cached_property
-    def _places(self) -> np.ndarray:
-        """Of each passage its row among those of the old index and then those of the shards."""
-        before = self.old.passages.num_rows if self.old else 0
-        return np.where(self.new, before + np.cumsum(self.new) - 1, self.numbers)
+    def _source_rows(self) -> np.ndarray:
+        """Row of each passage among those of the old index, followed by those of the shards."""
+        old = self.old.passages.num_rows if self.old else 0
+        return np.where(self.new, old + np.cumsum(self.new) - 1, self.old_rows)
 
     def _queries(self) -> Iterator[pa.Table] | None:
-        asked = with_queries(self.shards)
-        if self.old and self.old.with_queries != asked:
-            one, other = ("with", "without") if asked else ("without", "with")
+        with_queries = all(shard.has_queries for shard in self.shards)
+        if self.old and self.old.has_queries != with_queries:
+            these, those = ("with", "without") if with_queries else ("without", "with")
             raise InputError(
-                f"{self.shards[0].folder}: these passages were read {one} queries, and those of the old index {other}: "
+                f"{self.shards[0].folder}: these passages were read {these} queries, and those of the old index {those}: "
                 "encode them alike, or all of them with refresh.full=true"
             )
-        if not asked:
+        if not with_queries:
             return None
-        return self._gathered_queries(self.old) if self.old else queries_of(self.shards)
+        return self._merged_queries(self.old) if self.old else query_tables(self.shards)
 
-    def _gathered_queries(self, old: OldIndex) -> Iterator[pa.Table]:
-        """Some passages at a time."""
-        kept, new = PassageRows([old.folder / QUERIES_FILE]), Rows(queries_of(self.shards))
+    def _merged_queries(self, old: OldIndex) -> Iterator[pa.Table]:
+        """The queries of all passages in order, some passages at a time."""
+        kept, new = PassageRows([old.folder / QUERIES_FILE]), Rows(query_tables(self.shards))
         schema = pa.schema([QUERIES_FIELD])
-        for first in range(0, len(self.numbers), ROW_GROUP):
-            numbers = self.numbers[first : first + ROW_GROUP]
-            wanted = np.unique(numbers[numbers >= 0])
+        for first in range(0, len(self.old_rows), ROW_GROUP):
+            old_rows = self.old_rows[first : first + ROW_GROUP]
+            is_new = old_rows < 0
+            wanted = np.unique(old_rows[~is_new])
             tables = [table.cast(schema) for _, table in kept.tables(wanted)]
-            if fresh := int((numbers < 0).sum()):
-                tables.append(new.take(fresh))
-            at = len(wanted) + np.cumsum(numbers < 0) - 1
-            yield pa.concat_tables(tables).take(
-                pa.array(np.where(numbers < 0, at, np.searchsorted(wanted, numbers)))
-            )
+            if is_new.any():
+                tables.append(new.take(int(is_new.sum())))
+            new_rows = len(wanted) + np.cumsum(is_new) - 1
+            rows = np.where(is_new, new_rows, np.searchsorted(wanted, old_rows))
+            yield pa.concat_tables(tables).take(pa.array(rows))

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-from multiview import names
+from multiview import metric_names
 from multiview.report.contents import Contents, System
 from multiview.report.drawing import INK, MUTED, PAPER, WIDTH, Chart, Look, draw
 
@@ -60,8 +60,8 @@ def view_shares(contents: Contents, system: System, top: float) -> Chart | None:
         return None
     look, views = Look.of(system.place, contents.base), len(next(iter(system.usage.values())))
     series = [
-        ("of the first passages", system.usage.get(names.SHARE_OF_TOP_1), 1.0),
-        ("of the gold passages", system.usage.get(names.SHARE_OF_GOLD), 0.4),
+        ("of the first passages", system.usage.get(metric_names.SHARE_OF_TOP_1), 1.0),
+        ("of the gold passages", system.usage.get(metric_names.SHARE_OF_GOLD), 0.4),
     ]
     there = [(label, shares, alpha) for label, shares, alpha in series if shares is not None]
 
@@ -109,10 +109,10 @@ def alone(contents: Contents, system: System) -> Chart | None:
     whole = "" if together is None else f"; all together reach {percent(together)}, the dashed line"
     return draw(
         f"alone-{system.place}",
-        f"{names.short(metric)} of each view alone, {system.name}",
+        f"{metric_names.short(metric)} of each view alone, {system.name}",
         f"A bar a view. View {best} is the best with {percent(value)}{whole}.",
         paint,
-        ["view", *(names.short(name) for name in system.alone)],
+        ["view", *(metric_names.short(name) for name in system.alone)],
         [[str(v + 1), *(percent(of[v]) for of in system.alone.values())] for v in range(len(values))],
     )
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from multiview.data.passages import PassageLookup
 from multiview.data.questions import draw, iterate_questions
 from multiview.evaluation.evaluate import QUESTIONS_FILE, ranks_of
-from multiview.evaluation.top_hits import BEST_FILE
+from multiview.evaluation.top_hits import TOP_HITS_FILE
 from multiview.lineage.ancestry import Ancestor
 from multiview.report.contents import Asked, Hit, View
 
@@ -99,7 +99,7 @@ def _kind(ranks: list[int], base: int) -> str:
 
 def _hits(folder: Path, qids: Sequence[str], each: int) -> dict[str, tuple[Hit, ...]]:
     """The best passages of these questions, by question: the first one alone where the evaluation wrote no more."""
-    file = folder / BEST_FILE
+    file = folder / TOP_HITS_FILE
     if not file.exists():
         rows = pq.read_table(folder / QUESTIONS_FILE, filters=[("qid", "in", list(qids))]).to_pylist()
         return {row["qid"]: (_first_hit(row),) for row in rows if row["top_passage_id"] is not None}

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow.parquet as pq
 
-from multiview import names
+from multiview import metric_names, names
 from multiview.artifacts.staged import Staged
 from multiview.config import Model
 from multiview.errors import InputError
@@ -24,23 +24,24 @@ from multiview.evaluation.tables import (
     SETTINGS_FILE,
     SIGNIFICANCE_FILE,
     WON_FILE,
-    metric_names,
+    metric_columns,
 )
 from multiview.lineage.ancestry import Ancestor
 from multiview.model import bases
 from multiview.report.choosing import chosen_questions
 from multiview.report.contents import Contents, System
 from multiview.report.trainings import trainings
-from multiview.steps.events import read_events
+from multiview.steps.events import Events, read_metrics
 
 COSTS = tuple(field.name for field in fields(Cost))
-"""Metrics of a comparison, `SYSTEM/NAME`: what differs from run to run is in no file."""
+"""Metrics of a comparison, `NAME/SYSTEM`: what differs from run to run is in no file."""
 
-ACCURACY = "accuracy_at_"
 Found = TypeVar("Found")
 
 
-def gather(rows: Sequence[str], comparison: Staged, evaluations: Sequence[Staged], tell: Any) -> Contents:
+def gather(
+    rows: Sequence[str], comparison: Staged, evaluations: Sequence[Staged], events: Events
+) -> Contents:
     """All of the page. `evaluations` are those of `rows`, the comparison's systems in order.
 
     What is behind an evaluation and gone from the store is left out, with a warning.
@@ -54,7 +55,7 @@ def gather(rows: Sequence[str], comparison: Staged, evaluations: Sequence[Staged
         try:
             return look()
         except InputError as error:
-            tell.warning(f"the report leaves out {what}: {error}")
+            events.warning(f"the report leaves out {what}: {error}")
             return otherwise
 
     systems = []
@@ -107,10 +108,10 @@ def _costs(rows: Sequence[str], comparison: Ancestor | None) -> dict[str, dict[s
     """What the comparison told of the costs of its systems."""
     told: dict[str, float] = {}
     if comparison is not None:
-        events = read_events(comparison.store, comparison.record.data)
-        told = {event["name"]: event["value"] for event in events if event["event"] == "metric"}
+        metrics = read_metrics(comparison.store, comparison.record.data)
+        told = {metric.name: metric.value for metric in metrics}
     costs = {
-        row: {n: told[names.of_group(row, n)] for n in COSTS if names.of_group(row, n) in told}
+        row: {n: told[metric_names.of_group(row, n)] for n in COSTS if metric_names.of_group(row, n) in told}
         for row in rows
     }
     return {row: of for row, of in costs.items() if of}
@@ -139,7 +140,7 @@ def _tables(folder: Path) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if (file := folder / "usage.parquet").exists():
         usage = pq.read_table(file).to_pydict()
-        shares = (names.SHARE_OF_TOP_1, names.SHARE_OF_GOLD)
+        shares = (metric_names.SHARE_OF_TOP_1, metric_names.SHARE_OF_GOLD)
         found["usage"] = {name: usage[name] for name in shares if name in usage}
     if (file := folder / "each_view.parquet").exists():
         found["alone"] = _alone(pq.read_table(file).to_pylist())
@@ -152,5 +153,6 @@ def _tables(folder: Path) -> dict[str, Any]:
 
 def _alone(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:
     views = [row for row in rows if row["view"] is not None]
-    metrics = metric_names({"": {name: 0.0 for name in rows[0] if name.startswith(ACCURACY)}})
+    accuracies = [name for name in rows[0] if name.startswith(metric_names.ACCURACY_PREFIX)]
+    metrics = metric_columns({"": dict.fromkeys(accuracies, 0.0)})
     return {name: [row[name] for row in views] for name in metrics}

@@ -8,14 +8,21 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 import jinja2
 from markupsafe import Markup
 
-from multiview import names
-from multiview.evaluation.tables import LEVEL, MARK, SEEDS_MARK, best_values, legend, marked_of, metric_names
+from multiview import metric_names, names
+from multiview.evaluation.tables import (
+    LEVEL,
+    MARK,
+    SEEDS_MARK,
+    best_values,
+    legend,
+    marked_of,
+    metric_columns,
+)
 from multiview.report import charts, curves
 from multiview.report.choosing import all_wrong, outcome
 from multiview.report.contents import Contents, System
@@ -24,6 +31,7 @@ from multiview.report.gather import COSTS, gather
 from multiview.report.passages import MOST_BARS, bars, figure, pieces, shortened
 from multiview.report.summary import counted, duration, size, summary
 from multiview.report.trainings import CURVES
+from multiview.steps.context import StepContext
 
 LIMIT = 2_000_000
 """Bytes of a page."""
@@ -42,16 +50,21 @@ LONGEST = {"title": 200, "question": 600, "answer": 200, "id": 120, "setting": 8
 ANSWERS = 8
 
 
-def report(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any) -> None:
+def report(context: StepContext) -> None:
     """Step: one self-contained HTML page about a comparison, of less than two megabytes.
 
     Inputs `comparison` and `evaluations`, in the order of `settings.comparison.rows`; output `report`: `report.html`.
     It also shows what is in the records and the events behind them, such as training curves and costs.
     """
-    contents = gather(settings.comparison.rows, inputs["comparison"], inputs["evaluations"], tell)
+    contents = gather(
+        context.settings.comparison.rows,
+        context.input("comparison"),
+        context.list_input("evaluations"),
+        context.events,
+    )
     page = render(contents)
-    (output["report"] / names.REPORT_FILE).write_text(page, encoding="utf-8", errors="replace")
-    tell.fact("bytes", len(page.encode(errors="replace")))
+    (context.output("report") / names.REPORT_FILE).write_text(page, encoding="utf-8", errors="replace")
+    context.events.fact("bytes", len(page.encode(errors="replace")))
 
 
 def render(contents: Contents) -> str:
@@ -69,11 +82,11 @@ def render(contents: Contents) -> str:
         "script_hash": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         "style": Markup(style),
         "summary": summary(contents),
-        "metrics": metric_names(values),
+        "metrics": metric_columns(values),
         "best": best_values(values),
         "equal": {
             name: len({of[name] for of in values.values() if name in of}) == 1
-            for name in metric_names(values)
+            for name in metric_columns(values)
         },
         "marked": marked_of(contents.significance),
         "legend": legend(contents.significance),
@@ -215,7 +228,7 @@ def environment_of_pages() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"short": names.short, "shortened": shortened}
+    environment.filters |= {"short": metric_names.short, "shortened": shortened}
     return environment
 
 

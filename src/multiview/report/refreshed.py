@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
 
-from multiview import names
+from multiview import metric_names, names
 from multiview.artifacts.record import Record, load_record
 from multiview.evaluation.significance import CONFIDENCE
-from multiview.evaluation.tables import metric_names
+from multiview.evaluation.tables import metric_columns
 from multiview.refresh.gate import TITLES, read_verdict
 from multiview.refresh.policy import Verdict
 from multiview.refresh.promote import PROMOTION_FILE
 from multiview.report.page import environment_of_pages, own
 from multiview.report.summary import size
+from multiview.steps.context import StepContext
 
 COUNTS = {
     "kept": "kept",
@@ -29,16 +29,16 @@ COUNTS = {
 """What is known of the changes to a corpus, and what to call it."""
 
 
-def refresh_report(settings: Any, inputs: dict[str, Any], output: dict[str, Path], tell: Any) -> None:
+def refresh_report(context: StepContext) -> None:
     """Step: one self-contained HTML page about a refresh: what changed, how the index was made, and the verdict.
 
     Inputs `promotion`, `verdict`, `changes` and `index`; output `report`: `report.html`.
     """
-    promotion = json.loads((inputs["promotion"].path / PROMOTION_FILE).read_text())
-    changes, index = (load_record(inputs[name].address)[1] for name in ("changes", "index"))
-    page = render(promotion, read_verdict(inputs["verdict"].path), changes, index)
-    (output["report"] / names.REPORT_FILE).write_text(page, encoding="utf-8", errors="replace")
-    tell.fact("bytes", len(page.encode(errors="replace")))
+    promotion = json.loads((context.input("promotion").path / PROMOTION_FILE).read_text())
+    changes, index = (load_record(context.recorded_input(name).address)[1] for name in ("changes", "index"))
+    page = render(promotion, read_verdict(context.input("verdict").path), changes, index)
+    (context.output("report") / names.REPORT_FILE).write_text(page, encoding="utf-8", errors="replace")
+    context.events.fact("bytes", len(page.encode(errors="replace")))
 
 
 def render(promotion: dict[str, Any], verdict: Verdict, changes: Record, index: Record) -> str:
@@ -52,14 +52,14 @@ def render(promotion: dict[str, Any], verdict: Verdict, changes: Record, index: 
             outcome=TITLES[verdict.decision],
             verdict=verdict,
             promotion=promotion,
-            metrics={name: verdict.metrics[name] for name in metric_names(metrics)},
+            metrics={name: verdict.metrics[name] for name in metric_columns(metrics)},
             confidence=CONFIDENCE,
             counts={called: changes.facts[name] for name, called in COUNTS.items() if name in changes.facts},
             whole=changes.facts.get("full"),
             rebuilt=index.facts.get("rebuilt"),
             drift={
                 name: index.facts[name]
-                for name in (names.DRIFT_ADDED, names.DRIFT_ERROR)
+                for name in (metric_names.DRIFT_ADDED, metric_names.DRIFT_ERROR)
                 if name in index.facts
             },
             index=f"{index.facts['passages']:,} passages, {index.facts['views']:,} views, "

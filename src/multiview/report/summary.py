@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from multiview import names
-from multiview.evaluation.tables import LEVEL, metric_names
+from multiview import metric_names
+from multiview.evaluation.tables import LEVEL, metric_columns
 from multiview.report.contents import Contents, System
 
 HEADLINES = ("accuracy_at_1", "accuracy_at_5", "accuracy_at_20", "mrr_at_10", "ndcg_at_10", "recall_at_5")
@@ -77,14 +77,14 @@ def _asked(contents: Contents) -> Iterator[str]:
 
 
 def _headlines(contents: Contents) -> list[str]:
-    there = metric_names({system.name: system.metrics for system in contents.systems})
+    there = metric_columns({system.name: system.metrics for system in contents.systems})
     return ([name for name in HEADLINES if name in there] or there)[:MOST]
 
 
 def _best(contents: Contents) -> Iterator[tuple[str, str]]:
     if len(contents.systems) == 1:
         only = contents.systems[0].metrics
-        figures = [f"{100 * only[m]:.1f} % at {names.short(m)}" for m in _headlines(contents)]
+        figures = [f"{100 * only[m]:.1f} % at {metric_names.short(m)}" for m in _headlines(contents)]
         if figures:
             yield "Reached", f"{_listed(figures)}."
         return
@@ -93,7 +93,7 @@ def _best(contents: Contents) -> Iterator[tuple[str, str]]:
             (s for s in contents.systems if metric in s.metrics), key=lambda s: -s.metrics[metric]
         )
         if len(ranked) > 1:
-            yield names.short(metric), _winner(contents, metric, ranked)
+            yield metric_names.short(metric), _winner(contents, metric, ranked)
 
 
 def _winner(contents: Contents, metric: str, ranked: Sequence[System]) -> str:
@@ -183,8 +183,8 @@ def _cost(contents: Contents) -> Iterator[str]:
 
 def _views(systems: Sequence[System]) -> Iterator[str]:
     for system in systems:
-        cosine = system.analyses.get(names.VIEW_COSINE)
-        shares = system.usage.get(names.SHARE_OF_TOP_1, [])
+        cosine = system.analyses.get(metric_names.VIEW_COSINE)
+        shares = system.usage.get(metric_names.SHARE_OF_TOP_1, [])
         if cosine is not None and cosine > ALIKE:
             yield (
                 f"{system.name}'s views have collapsed: the mean cosine between two of them is {cosine:.3f}, "

@@ -1,4 +1,4 @@
-"""Checkpoints of a training: artifacts of their own, so that two trainers of one model share them
+"""Checkpoints of a step: artifacts of their own, so that two processes that make the same output share them
 and cannot harm each other."""
 
 from __future__ import annotations
@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 from pathlib import Path
+from typing import Protocol
 
 from multiview import names
 from multiview.artifacts.attempt import Attempt
@@ -19,11 +20,23 @@ EVENTS = "events.jsonl"
 """A checkpoint's file with the events of its training so far."""
 
 
-class Checkpoints:
-    """The checkpoints of the model with `key`.
+class Checkpoints(Protocol):
+    """Where a step keeps checkpoints, and finds those of an interrupted attempt."""
 
-    `log` is the training's: a checkpoint holds its events so far, and a resumed log begins with
-    them, so that each attempt's log tells the whole training.
+    def latest(self) -> Path | None:
+        """A private copy of the newest complete checkpoint; None if there is none."""
+        ...
+
+    def publish(self, step: int, folder: Path) -> None:
+        """Keep a folder as the checkpoint after `step` steps."""
+        ...
+
+
+class StoredCheckpoints:
+    """The checkpoints of the output with `key`, in a store.
+
+    `log` is the event log of the attempt: a checkpoint holds the events so far, and a resumed log begins with
+    them, so that each attempt's log covers the whole work.
     """
 
     def __init__(self, store: Store, key: str, scratch: Path, log: EventLog | None = None):

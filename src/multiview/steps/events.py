@@ -1,4 +1,4 @@
-"""What a step tells while it works: events in a file beside its output.
+"""The events of a step while it works: metrics, facts, warnings and progress, in a file beside its output.
 
 `tracking` turns event files into MLflow runs; the driver reads progress from them. A step never
 waits for either.
@@ -10,7 +10,8 @@ import contextlib
 import json
 import time
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 from multiview.artifacts.store import LocalStore, Store
 
@@ -18,8 +19,28 @@ FLUSH_SECONDS = 10.0
 PROGRESS_SECONDS = 0.5
 
 
+class Events(Protocol):
+    """Where a step reports what happens while it works."""
+
+    def metric(self, name: str, value: float, step: int | None = None) -> None:
+        """A number, with the training step it belongs to."""
+        ...
+
+    def warning(self, text: str) -> None:
+        """One line that a person should see; the step continues."""
+        ...
+
+    def fact(self, name: str, value: Any) -> None:
+        """A small JSON value, kept in the artifact's record."""
+        ...
+
+    def progress(self, done: int, total: int, unit: str) -> None:
+        """How far the step is, such as 300 of 2,000 passages."""
+        ...
+
+
 class EventLog:
-    """The `tell` of a step: appends events to `<attempt>.events.jsonl` beside its output.
+    """The events of one attempt, appended to `<attempt>.events.jsonl` beside its output.
 
     A local file grows line by line; in a bucket the whole object is replaced every ten seconds.
     """
@@ -34,20 +55,17 @@ class EventLog:
         self._local = isinstance(store, LocalStore)
 
     def metric(self, name: str, value: float, step: int | None = None) -> None:
-        """A number, with the training step it belongs to."""
         self._append({"event": "metric", "name": name, "value": float(value), "step": step})
 
     def warning(self, text: str) -> None:
-        """One line that a person should see; the step goes on."""
         self._append({"event": "warning", "text": text})
 
     def fact(self, name: str, value: Any) -> None:
-        """A small JSON value, kept in the artifact's record."""
         self.facts[name] = value
         self._append({"event": "fact", "name": name, "value": value})
 
     def progress(self, done: int, total: int, unit: str) -> None:
-        """How far the step is; at most two a second are written."""
+        """At most two states per second are written."""
         now = time.monotonic()
         if now - self._progressed >= (PROGRESS_SECONDS if self._local else FLUSH_SECONDS):
             self._progressed = now
@@ -60,13 +78,13 @@ class EventLog:
         return "".join(self._lines)
 
     def resume(self, text: str) -> None:
-        """Begin with the events of an interrupted attempt."""
+        """Put the events of an interrupted attempt before those of this one."""
         self._lines = text.splitlines(keepends=True) + self._lines
         self.store.replace(events_path(self.attempt), self.text().encode())
         self._written = len(self._lines)
 
     def close(self) -> None:
-        """Write what is left. What cannot be written is lost: the step's output counts, not its talk."""
+        """Write the events that are left. Failure to do so loses them, never the step's output."""
         with contextlib.suppress(Exception):
             self._flush()
 
@@ -89,8 +107,8 @@ class EventLog:
         self._flushed = time.monotonic()
 
 
-class Silent:
-    """A `tell` that nobody hears: that of processes that are not the first of their step."""
+class NoEvents:
+    """Events that go nowhere, for the processes that are not the first of their step."""
 
     def metric(self, name: str, value: float, step: int | None = None) -> None: ...
 
@@ -109,11 +127,49 @@ def progress_path(attempt: str) -> str:
     return f"{attempt}.progress.json"
 
 
-def read_events(store: Store, attempt: str) -> Iterator[dict[str, Any]]:
+@dataclass(frozen=True)
+class MetricEvent:
+    """A number, with the training step it belongs to."""
+
+    time: int
+    """Milliseconds since 1970."""
+    name: str
+    value: float
+    step: int | None = None
+
+
+@dataclass(frozen=True)
+class WarningEvent:
+    """One line that a person should see."""
+
+    time: int
+    text: str
+
+
+@dataclass(frozen=True)
+class FactEvent:
+    """A small JSON value that the artifact's record keeps."""
+
+    time: int
+    name: str
+    value: Any
+
+
+Event = MetricEvent | WarningEvent | FactEvent
+
+_EVENTS: dict[str, type[Event]] = {"metric": MetricEvent, "warning": WarningEvent, "fact": FactEvent}
+
+
+def read_events(store: Store, attempt: str) -> Iterator[Event]:
     """The events of an attempt so far; a line cut short by a kill is left out."""
     for line in (store.read(events_path(attempt)) or b"").splitlines():
         try:
-            event = json.loads(line)
+            fields = json.loads(line)
         except ValueError:
             return
-        yield event
+        yield _EVENTS[fields.pop("event")](**fields)
+
+
+def read_metrics(store: Store, attempt: str) -> Iterator[MetricEvent]:
+    """The metrics of an attempt so far."""
+    return (event for event in read_events(store, attempt) if isinstance(event, MetricEvent))

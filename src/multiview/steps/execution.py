@@ -2,78 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import threading
-import time
-from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping
 
-from multiview.artifacts.record import Record, Reference, load_record, load_reference, read_record
+from multiview import environment
+from multiview.artifacts.record import Record, Reference, load_reference
 from multiview.artifacts.staging import scratch
-from multiview.artifacts.store import Store, open_store
+from multiview.artifacts.store import Store
 from multiview.errors import InputError
-from multiview.steps.backends import fork_server
-from multiview.steps.backends.trainjob import NODES
-from multiview.steps.checkpoints import Checkpoints
-from multiview.steps.events import Silent
-from multiview.steps.runs import Context
-from multiview.steps.step import HANDED_ON_FILE, Step, load_function
-from multiview.steps.table import step
-from multiview.steps.work import Inputs, StepTeller, Work, make
-
-DRIVER_LOCK = "MULTIVIEW_DRIVER_LOCK"
-"""Environment variable: a file that the driver keeps locked while it lives."""
-
-
-def execute(
-    name: str,
-    context: str,
-    path: str,
-    config: str,
-    inputs: Mapping[str, Any],
-    outputs: Mapping[str, Any],
-    file: Mapping[str, str] | None = None,
-) -> str:
-    """The body of every pipeline component: run a step and hand its addresses on.
-
-    `inputs` are KFP artifacts whose metadata carry `address` and `digest`, addresses, or lists of
-    addresses; `outputs` are KFP artifacts by kind, whose file becomes a copy of the record; `file`
-    names the one file that is meant of an input. Returns the address of the first output.
-
-    A step's `page` is written in place of its record: Kubeflow shows the file of an HTML artifact.
-    """
-    where = Context.model_validate_json(context)
-    told = StepTeller(open_store(where.store), where.run, path, name)
-    watch_driver()
-    with _shipping(told), told.failures():
-        references = {
-            input_name: [_reference(v, (file or {}).get(input_name)) for v in value]
-            if isinstance(value, list)
-            else _reference(value, (file or {}).get(input_name))
-            for input_name, value in inputs.items()
-        }
-        records = run_step(step(name), told, config, references)
-        for kind, artifact in outputs.items():
-            reference = told.state.outputs[kind]
-            artifact.metadata.update(address=reference.address, digest=reference.digest, path=path)
-            record = records.get(kind)
-            shown = _shown(told.store, step(name), record) if record else _handed(reference)
-            Path(artifact.path).write_bytes(shown)
-    first = next(iter(records.values()))
-    return f"{where.store}/{first.folder}"
-
-
-def _shown(store: Store, step: Step, record: Record) -> bytes:
-    """The file of an output's KFP artifact: the record, or the page that the step made."""
-    return record.to_json() if step.page is None else _read(store, record, step.page)
-
-
-def _handed(reference: Reference) -> bytes:
-    """The record of an artifact that was handed on."""
-    return load_record(reference.address)[1].to_json()
+from multiview.steps.backends.choice import backend_for
+from multiview.steps.checkpoints import StoredCheckpoints
+from multiview.steps.reporter import StepReporter
+from multiview.steps.step import FORWARDED_FILE, Step, load_function
+from multiview.steps.work import Inputs, Work
 
 
 def _read(store: Store, record: Record, file: str) -> bytes:
@@ -87,112 +30,42 @@ def _read(store: Store, record: Record, file: str) -> bytes:
     return data
 
 
-@contextlib.contextmanager
-def _shipping(told: StepTeller) -> Iterator[None]:
-    """In a pod, where no driver does it, ship this step to MLflow as it goes, if there is an MLflow.
-
-    What cannot be shipped waits for the run's last step or `multiview sync`: results never wait for MLflow.
-    """
-    uri = os.environ.get("MLFLOW_TRACKING_URI")
-    if not uri or DRIVER_LOCK in os.environ:
-        yield
-        return
-    from multiview import tracking
-
-    plugin_run = os.environ.get("MLFLOW_RUN_ID")
-    with tracking.ship_step_live(told.store, told.run, told.state.path, uri, plugin_run):
-        yield
-
-
-def run_step(step: Step, told: StepTeller, config: str, inputs: Inputs) -> dict[str, Record]:
+def run_step(step: Step, reporter: StepReporter, config: str, inputs: Inputs) -> dict[str, Record]:
     """Records of a step's outputs by kind, found or made. Raises whatever the step raises."""
-    store = told.store
-    work = Work.of(step, config, inputs, store)
-    told.state = told.state.model_copy(
-        update={"key": work.key, "config": json.loads(config), "inputs": work.references}
-    )
-    found = {kind: read_record(store, kind, work.key) for kind in step.outputs}
-    outputs = {kind: record for kind, record in found.items() if record}
-    complete = len(outputs) == len(found) and _stands(store, step, outputs)
+    store = reporter.store
+    work = Work.resolve(step, config, inputs, store)
+    reporter.describe(work)
+    outputs = work.find(store)
+    complete = len(outputs) == len(step.outputs) and _still_holds(store, step, outputs)
     if not complete:
-        outputs = _make_on_nodes(work, told, config) or _make_in_fork(work, told) or make(work, told)
+        outputs = backend_for(step).make(work, reporter)
     if step.checkpoints:
-        Checkpoints(store, work.key, scratch()).clear()
+        StoredCheckpoints(store, work.key, scratch()).clear()
     references = {kind: Reference.to(store, record) for kind, record in outputs.items()}
-    if step.hands_on:
-        references |= _handed_on(store, step, outputs[step.outputs[0]])
-    told.tell(
-        status="found" if complete else "done",
-        attempt=outputs[step.outputs[0]].data,
-        ended=time.time(),
-        outputs=references,
-    )
+    first = outputs[step.outputs[0]]
+    if step.forwards:
+        references |= _forwarded(store, step, first)
+    reporter.finish("found" if complete else "done", first.data, references)
     return outputs
 
 
-def _stands(store: Store, step: Step, outputs: dict[str, Record]) -> bool:
-    return not step.stands or load_function(step.stands)(store, outputs[step.outputs[0]])
+def _still_holds(store: Store, step: Step, outputs: Mapping[str, Record]) -> bool:
+    return not step.still_holds or load_function(step.still_holds)(store, outputs[step.outputs[0]])
 
 
-def _handed_on(store: Store, step: Step, record: Record) -> dict[str, Reference]:
-    """What a step hands on, by output. Raises InputError where its file is gone."""
-    named = json.loads(_read(store, record, HANDED_ON_FILE))
+def _forwarded(store: Store, step: Step, record: Record) -> dict[str, Reference]:
+    """What a step forwards, by output. Raises InputError where its file is gone."""
+    named = json.loads(_read(store, record, FORWARDED_FILE))
     found = {
         output: load_reference(Reference.model_validate(named[output]), f"{step.name} {output}", store)
-        for output in step.hands_on
+        for output in step.forwards
     }
-    return {output: Reference.to(*of) for output, of in found.items()}
-
-
-def run_on_node(step: Step, told: StepTeller, config: str, inputs: Inputs, first: bool) -> None:
-    """One node's part of a step that several do together; the `first` tells events and publishes.
-
-    Nothing happens if the step's outputs are there. Raises whatever the step raises.
-    """
-    if find_records(told.store, step, config, inputs):
-        return
-    work = Work.of(step, config, inputs, told.store)
-    if first:
-        told.state = told.state.model_copy(
-            update={"key": work.key, "config": json.loads(config), "inputs": work.references}
-        )
-        make(work, told)
-        return
-    folder = scratch() / "unpublished"
-    outputs = {kind: folder / kind for kind in step.outputs}
-    checkpoints = Checkpoints(told.store, work.key, scratch())
-    step.function()(work.settings, work.stage(), outputs, Silent(), checkpoints=checkpoints)
-
-
-def find_records(store: Store, step: Step, config: str, inputs: Inputs) -> dict[str, Record] | None:
-    """The records of a step's outputs by kind, if all of them are in the store already."""
-    key = Work.of(step, config, inputs, store).key
-    found = {kind: read_record(store, kind, key) for kind in step.outputs}
-    records = {kind: record for kind, record in found.items() if record}
-    return records if len(records) == len(found) else None
-
-
-def _make_on_nodes(work: Work, told: StepTeller, config: str) -> dict[str, Record] | None:
-    """Have a step's work done by pods of their own; None where the environment names none."""
-    if not work.step.together or NODES not in os.environ:
-        return None
-    from multiview.steps.backends.trainjob_client import make_on_nodes
-
-    return make_on_nodes(work.step, told, config, work.references, work.key)
-
-
-def _make_in_fork(work: Work, told: StepTeller) -> dict[str, Record] | None:
-    """Have a step's work done in a fork; None where there are none, or the step is quick to start."""
-    if not work.step.torch or not fork_server.offered():
-        return None
-    attempt = fork_server.make(told, work.sources)
-    told.state = told.state.model_copy(update={"attempt": attempt})
-    return {kind: load_record(f"{told.store.url}/{kind}/{work.key}")[1] for kind in work.step.outputs}
+    return {output: Reference.to(*pair) for output, pair in found.items()}
 
 
 def watch_driver() -> None:
     """End this process when its driver is gone: when the lock that the driver holds is free."""
-    path = os.environ.get(DRIVER_LOCK)
+    path = os.environ.get(environment.DRIVER_LOCK)
     if not path:
         return
 
@@ -203,13 +76,3 @@ def watch_driver() -> None:
             os._exit(70)
 
     threading.Thread(target=wait, daemon=True, name="driver-watch").start()
-
-
-def _reference(value: Any, file: str | None) -> Reference:
-    if isinstance(value, str):
-        _, record = load_record(value)
-        return Reference(address=value, digest=record.digest, file=file)
-    metadata = value.metadata
-    if "address" not in metadata:
-        raise InputError(f"input artifact {value.name} carries no address: its step did not publish one")
-    return Reference(address=metadata["address"], digest=metadata["digest"], file=file)

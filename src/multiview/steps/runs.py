@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -74,6 +74,11 @@ class StepState(BaseModel, frozen=True):
     image: str | None = None
     """Of the code that did the step, or found its outputs."""
 
+    @property
+    def finished(self) -> bool:
+        """Whether the step has its outputs: this run made them, or found them in the store."""
+        return self.status in ("done", "found")
+
 
 def run_id(pipeline: str, config: dict[str, Any], versions: dict[str, int], **more: Any) -> str:
     """The identity of a run: its pipeline, its settings and the versions of its steps."""
@@ -116,3 +121,10 @@ def read_states(store: Store, run: str, but: Container[str] = ()) -> Iterator[St
             continue
         if data := store.read(file):
             yield StepState.model_validate(json.loads(data))
+
+
+def finished_outputs(states: Iterable[StepState], output: str) -> dict[str, Reference]:
+    """The artifact that each finished step has under the name `output`, such as `index`, by the step's path."""
+    return {
+        state.path: state.outputs[output] for state in states if state.finished and output in state.outputs
+    }

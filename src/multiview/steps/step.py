@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from types import SimpleNamespace
+from json import loads
 from typing import Any
 
+from multiview.artifacts.record import Record, Reference
 from multiview.artifacts.store import Store
 from multiview.config import Config, Section, canonical_json
 
-HANDED_ON_FILE = "handed_on.json"
-"""A step's file with the references of the artifacts that it hands on, by output."""
+FORWARDED_FILE = "handed_on.json"
+"""File of a step's first output with the references of the artifacts that it forwards, by output."""
 
 
 @dataclass(frozen=True)
@@ -24,45 +24,48 @@ class Step:
     name: str
     version: int
     run: str
-    """The function that does the work, as `module:function`; imported only when there is work."""
+    """The function that does the work, as `module:function`: it takes a `StepContext`, and is imported only when
+    there is work."""
     settings: tuple[str, ...]
-    """Sections that it reads, whole (`encode`) or one setting of them (`questions.seed`)."""
+    """The settings that it reads: whole sections (`encode`) or single settings of them (`questions.seed`)."""
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     """Kinds of its artifacts."""
-    sources: str | None = None
+    source_fingerprint: str | None = None
     """A function (settings) -> JSON that fingerprints what is read from outside the store."""
-    lists: tuple[str, ...] = ()
+    list_inputs: tuple[str, ...] = ()
     """Inputs that are lists of artifacts."""
-    shards: bool = False
+    sharded: bool = False
     """Whether it works on one shard of its passages."""
     checkpoints: bool = False
-    """Whether its function takes `checkpoints`, from which an interrupted one goes on."""
-    together: bool = False
+    """Whether an interrupted one continues from checkpoints."""
+    multi_node: bool = False
     """Whether several nodes can do it together."""
     torch: bool = False
     """Whether it imports torch, which takes seconds."""
-    hints: tuple[str, ...] = ()
+    gpu: bool = False
+    """Whether it uses a GPU: on Kubeflow it gets the image and the pod that have one."""
+    unkeyed_inputs: tuple[str, ...] = ()
     """Inputs that save work and change no byte of its outputs: no part of its key."""
-    named: tuple[str, ...] = ()
+    recorded_inputs: tuple[str, ...] = ()
     """Inputs that its record names and that are not staged."""
-    standing: str | None = None
-    """A function (store) -> JSON that tells what it reads of the store beside its inputs, for its key."""
-    store: bool = False
-    """Whether its function takes the `store`."""
-    stands: str | None = None
-    """A function (store, record of its first output) -> bool: whether what it did beside its outputs is still there."""
-    hands_on: tuple[str, ...] = ()
-    """Further outputs: artifacts that are there already, which the first output names in `HANDED_ON_FILE`."""
-    renews: str | None = None
-    """Its input that is an older form of what it is about; lineages end there, or they would grow every day."""
+    store_fingerprint: str | None = None
+    """A function (store) -> JSON that fingerprints what it reads of the store beside its inputs, for its key."""
+    reads_store: bool = False
+    """Whether its function reads the store, or writes into it beside its outputs."""
+    still_holds: str | None = None
+    """A function (store, record of its first output) -> bool: whether what it did beside its outputs still holds."""
+    forwards: tuple[str, ...] = ()
+    """Further outputs: artifacts that exist already, which the first output names in `FORWARDED_FILE`."""
+    supersedes: str | None = None
+    """The input that its output is a newer form of; lineages end there, or they would grow every day."""
     page: str | None = None
     """A file of its first output, which Kubeflow's pages show in the record's place."""
 
     @property
-    def by_shard(self) -> tuple[str, ...]:
+    def sharded_inputs(self) -> tuple[str, ...]:
         """Inputs of which a step on one shard reads that shard's file alone."""
-        return tuple(name for name in ("passages", "queries") if self.shards and name in self.inputs)
+        return tuple(name for name in ("passages", "queries") if self.sharded and name in self.inputs)
 
     def configure(self, config: Config) -> str:
         """The canonical JSON of the settings that this step reads."""
@@ -73,37 +76,68 @@ class Step:
             settings.setdefault(section, {}).update({name: values[name]} if name else values)
         return canonical_json(settings)
 
-    def parse(self, config: str) -> SimpleNamespace:
-        """The settings object that the step's function gets, from `configure`'s JSON."""
-        sections = {}
-        for name, values in json.loads(config).items():
-            section_class: type[Section] = Config.model_fields[name].annotation  # type: ignore[assignment]
-            sections[name] = section_class.model_validate(values)
-        return SimpleNamespace(**sections)
+    def parse(self, config: str) -> Config:
+        """The settings of `configure`'s JSON: a Config in which reading any other setting raises Undeclared."""
+        return Config.partial(
+            {name: _section(name).partial(values) for name, values in loads(config).items()}
+        )
 
-    def key_settings(self, settings: SimpleNamespace) -> dict[str, Any]:
-        """The settings that change the output, as the key and the record have them."""
-        return {name: section.key_settings() for name, section in vars(settings).items()}
-
-    def key(self, settings: SimpleNamespace, digests: Mapping[str, Any], sources: Any) -> str:
+    def key(self, settings: Config, digests: Mapping[str, Any], sources: Any) -> str:
         """The key of the step's outputs: a digest of all that decides their bytes."""
-        return key_of(self.name, self.version, self.key_settings(settings), digests, sources)
+        return _key_of(self.name, self.version, key_settings(settings), digests, sources)
 
-    def function(self) -> Any:
+    def key_of_record(self, record: Record, records: Mapping[str, Sequence[Record]]) -> str:
+        """The key that an artifact of this step should have, by its record and those of its inputs."""
+        digests = self.input_digests(record.inputs, records)
+        return _key_of(record.step, record.step_version, record.config, digests, record.sources)
+
+    def input_digests(
+        self, references: Mapping[str, Sequence[Reference]], records: Mapping[str, Sequence[Record]]
+    ) -> dict[str, Any]:
+        """The digest of each input that is part of the key, a list of them for each list input: the artifact's, or the
+        sha256 of the one file that is read of it."""
+        digests: dict[str, Any] = {}
+        for name, read in references.items():
+            if name in self.unkeyed_inputs:
+                continue
+            parts = [
+                record.file(reference.file).sha256 if reference.file else record.digest
+                for reference, record in zip(read, records[name], strict=True)
+            ]
+            digests[name] = parts if name in self.list_inputs else parts[0]
+        return digests
+
+    def function(self) -> Callable[..., Any]:
         return load_function(self.run)
 
-    def fingerprint(self, settings: SimpleNamespace, store: Store | None) -> Any:
-        """What decides its outputs beside settings and inputs: sources by content, and what stands in the store, if
-        that is looked at."""
-        if self.standing:
-            return load_function(self.standing)(store) if store else {}
-        return load_function(self.sources)(settings) if self.sources else {}
+    def fingerprint(self, settings: Config, store: Store | None) -> Any:
+        """What decides its outputs beside settings and inputs: sources by content, and what it reads of the store,
+        if one is given."""
+        if self.store_fingerprint:
+            return load_function(self.store_fingerprint)(store) if store else {}
+        return load_function(self.source_fingerprint)(settings) if self.source_fingerprint else {}
 
 
-def key_of(
+def key_settings(settings: Config) -> dict[str, Any]:
+    """The settings that change an output, by section, as the key and the record have them."""
+    return {name: section.key_settings() for name, section in vars(settings).items()}
+
+
+def load_function(path: str) -> Callable[..., Any]:
+    """The function at `module:function`."""
+    module, _, name = path.partition(":")
+    return getattr(import_module(module), name)
+
+
+def _section(name: str) -> type[Section]:
+    section = Config.model_fields[name].annotation
+    assert isinstance(section, type) and issubclass(section, Section)
+    return section
+
+
+def _key_of(
     step: str, version: int, config: Mapping[str, Any], digests: Mapping[str, Any], sources: Any
 ) -> str:
-    """The key of what a step makes, from what its record says of it."""
     identity = {
         "step": step,
         "version": version,
@@ -112,8 +146,3 @@ def key_of(
         "sources": sources,
     }
     return hashlib.sha256(canonical_json(identity).encode()).hexdigest()[:32]
-
-
-def load_function(path: str) -> Any:
-    module, _, name = path.partition(":")
-    return getattr(import_module(module), name)

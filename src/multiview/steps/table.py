@@ -1,4 +1,4 @@
-"""The steps: what each reads, writes and runs. The one table that says so."""
+"""All steps: what each reads, writes and runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SPLIT = Step(
     settings=("corpus", "questions"),
     inputs=(),
     outputs=(names.PASSAGES, names.TRAIN_QUESTIONS, names.DEV_QUESTIONS),
-    sources="multiview.data.split:fingerprint",
+    source_fingerprint="multiview.data.split:fingerprint",
 )
 
 _CHANGES = Step(
@@ -33,8 +33,8 @@ _CHANGES = Step(
     run="multiview.refresh.changes:find_changes",
     settings=("corpus.shards", "encode", "refresh.full"),
     inputs=("index", "model", "passages"),
-    named=("index", "model"),
-    renews="index",
+    recorded_inputs=("index", "model"),
+    supersedes="index",
     outputs=(names.CHANGES,),
 )
 
@@ -42,7 +42,7 @@ STEPS: dict[str, Step] = {
     step.name: step
     for step in (
         _SPLIT,
-        replace(_SPLIT, name="split-again", inputs=("known",), hints=("known",), renews="known"),
+        replace(_SPLIT, name="split-again", inputs=("known",), unkeyed_inputs=("known",), supersedes="known"),
         Step(
             name="bm25-negatives",
             version=1,
@@ -58,7 +58,7 @@ STEPS: dict[str, Step] = {
             settings=("model",),
             inputs=(),
             outputs=(names.MODEL,),
-            sources="multiview.model.bases:fingerprint",
+            source_fingerprint="multiview.model.bases:fingerprint",
             torch=True,
         ),
         Step(
@@ -69,8 +69,9 @@ STEPS: dict[str, Step] = {
             inputs=("start", "passages", "questions", "negatives"),
             outputs=(names.MODEL,),
             checkpoints=True,
-            together=True,
+            multi_node=True,
             torch=True,
+            gpu=True,
         ),
         Step(
             name="initial-generator",
@@ -79,7 +80,7 @@ STEPS: dict[str, Step] = {
             settings=("generation.model",),
             inputs=(),
             outputs=(names.GENERATOR,),
-            sources="multiview.generation.sources:fingerprint",
+            source_fingerprint="multiview.generation.sources:fingerprint",
             torch=True,
         ),
         Step(
@@ -91,6 +92,7 @@ STEPS: dict[str, Step] = {
             outputs=(names.GENERATOR,),
             checkpoints=True,
             torch=True,
+            gpu=True,
         ),
         Step(
             name="generate-queries",
@@ -99,9 +101,10 @@ STEPS: dict[str, Step] = {
             settings=(*_SAMPLING, *_PAIRS),
             inputs=("generator", "passages"),
             outputs=(names.QUERIES,),
-            shards=True,
+            sharded=True,
             checkpoints=True,
             torch=True,
+            gpu=True,
         ),
         Step(
             name="evaluate-queries",
@@ -109,7 +112,7 @@ STEPS: dict[str, Step] = {
             run="multiview.generation.evaluate:evaluate_queries",
             settings=("generation.queries",),
             inputs=("queries", "questions"),
-            lists=("queries",),
+            list_inputs=("queries",),
             outputs=(names.QUERY_EVALUATION,),
         ),
         Step(
@@ -118,7 +121,7 @@ STEPS: dict[str, Step] = {
             run="multiview.generation.gather:gather_queries",
             settings=(),
             inputs=("parts",),
-            lists=("parts",),
+            list_inputs=("parts",),
             outputs=(names.QUERIES,),
         ),
         Step(
@@ -129,8 +132,9 @@ STEPS: dict[str, Step] = {
             inputs=("start", "passages", "queries"),
             outputs=(names.MODEL,),
             checkpoints=True,
-            together=True,
+            multi_node=True,
             torch=True,
+            gpu=True,
         ),
         Step(
             name="encode-with-queries",
@@ -139,8 +143,9 @@ STEPS: dict[str, Step] = {
             settings=("encode",),
             inputs=("model", "passages", "queries"),
             outputs=(names.EMBEDDINGS,),
-            shards=True,
+            sharded=True,
             torch=True,
+            gpu=True,
         ),
         Step(
             name="encode",
@@ -149,8 +154,9 @@ STEPS: dict[str, Step] = {
             settings=("encode",),
             inputs=("model", "passages"),
             outputs=(names.EMBEDDINGS,),
-            shards=True,
+            sharded=True,
             torch=True,
+            gpu=True,
         ),
         Step(
             name="index",
@@ -159,8 +165,8 @@ STEPS: dict[str, Step] = {
             settings=("index", "encode"),
             # What it answers with, said by its own record: embeddings are not kept for ever.
             inputs=("model", "passages", "embeddings"),
-            named=("model", "passages"),
-            lists=("embeddings",),
+            recorded_inputs=("model", "passages"),
+            list_inputs=("embeddings",),
             outputs=(names.INDEX,),
         ),
         _CHANGES,
@@ -169,7 +175,7 @@ STEPS: dict[str, Step] = {
             name="changes-with-queries",
             settings=(*_CHANGES.settings, *_SAMPLING, *_PAIRS),
             inputs=(*_CHANGES.inputs, "generator"),
-            named=(*_CHANGES.named, "generator"),
+            recorded_inputs=(*_CHANGES.recorded_inputs, "generator"),
         ),
         Step(
             name="refresh-index",
@@ -177,9 +183,9 @@ STEPS: dict[str, Step] = {
             run="multiview.refresh.index:refresh_index",
             settings=("index", "encode", "refresh.retrain_added", "refresh.retrain_error"),
             inputs=("old", "changes", "model", "passages", "embeddings"),
-            named=("model", "passages"),
-            lists=("embeddings",),
-            renews="old",
+            recorded_inputs=("model", "passages"),
+            list_inputs=("embeddings",),
+            supersedes="old",
             outputs=(names.INDEX,),
         ),
         Step(
@@ -189,8 +195,9 @@ STEPS: dict[str, Step] = {
             settings=("mining", "encode", "questions.answer_matching"),
             inputs=("model", "index", "passages", "questions", "bm25_negatives"),
             outputs=(names.NEGATIVES,),
-            sources="multiview.negatives.mined:fingerprint",
+            source_fingerprint="multiview.negatives.mined:fingerprint",
             torch=True,
+            gpu=True,
         ),
         Step(
             name="evaluate",
@@ -200,6 +207,7 @@ STEPS: dict[str, Step] = {
             inputs=("model", "index", "passages", "questions", "train_questions"),
             outputs=(names.EVALUATION,),
             torch=True,
+            gpu=True,
         ),
         Step(
             name="evaluate-bm25",
@@ -215,7 +223,7 @@ STEPS: dict[str, Step] = {
             run="multiview.evaluation.fusion:evaluate_fusion",
             settings=("evaluation", "comparison.fusion_constant", "questions.answer_matching"),
             inputs=("evaluations", "passages", "questions"),
-            lists=("evaluations",),
+            list_inputs=("evaluations",),
             outputs=(names.EVALUATION,),
         ),
         Step(
@@ -225,9 +233,9 @@ STEPS: dict[str, Step] = {
             settings=("refresh.model", "model.architecture"),
             inputs=(),
             outputs=(names.CHAMPION,),
-            hands_on=(names.INDEX, names.PASSAGES, names.MODEL, names.CHAMPION_MODEL),
-            standing="multiview.artifacts.champions:standing",
-            store=True,
+            forwards=(names.INDEX, names.PASSAGES, names.MODEL, names.CHAMPION_MODEL),
+            store_fingerprint="multiview.artifacts.champions:store_fingerprint",
+            reads_store=True,
         ),
         Step(
             name="refresh-report",
@@ -235,7 +243,7 @@ STEPS: dict[str, Step] = {
             run="multiview.report.refreshed:refresh_report",
             settings=(),
             inputs=("promotion", "verdict", "changes", "index"),
-            named=("changes", "index"),
+            recorded_inputs=("changes", "index"),
             outputs=(names.REPORT,),
             page=names.REPORT_FILE,
         ),
@@ -245,9 +253,9 @@ STEPS: dict[str, Step] = {
             run="multiview.refresh.gate:gate",
             settings=("gate", "comparison.resamples", "comparison.seed"),
             inputs=("champion", "index", "champion_evaluation", "challenger_evaluation"),
-            named=("index",),
+            recorded_inputs=("index",),
             outputs=(names.VERDICT,),
-            store=True,
+            reads_store=True,
         ),
         Step(
             name="promote",
@@ -255,10 +263,10 @@ STEPS: dict[str, Step] = {
             run="multiview.refresh.promote:promote",
             settings=("notify",),
             inputs=("champion", "verdict", "index", "model", "passages"),
-            named=("index", "model", "passages"),
+            recorded_inputs=("index", "model", "passages"),
             outputs=(names.PROMOTION,),
-            stands="multiview.refresh.promote:stands",
-            store=True,
+            still_holds="multiview.refresh.promote:still_holds",
+            reads_store=True,
         ),
         Step(
             name="compare",
@@ -272,7 +280,7 @@ STEPS: dict[str, Step] = {
                 "comparison.seed",
             ),
             inputs=("evaluations",),
-            lists=("evaluations",),
+            list_inputs=("evaluations",),
             outputs=(names.COMPARISON,),
         ),
         Step(
@@ -281,12 +289,16 @@ STEPS: dict[str, Step] = {
             run="multiview.report.page:report",
             settings=("comparison.rows",),
             inputs=("comparison", "evaluations"),
-            lists=("evaluations",),
+            list_inputs=("evaluations",),
             outputs=(names.REPORT,),
             page=names.REPORT_FILE,
         ),
     )
 }
+
+
+GPU_STEPS = {step.name for step in STEPS.values() if step.gpu}
+"""Names of the steps that use a GPU."""
 
 
 def step(name: str) -> Step:

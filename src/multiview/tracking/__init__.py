@@ -9,9 +9,10 @@ versions and aliases stand for indexes, and `mirror` for a store's champions.
 """
 
 from multiview.tracking.client import tracking_uri
-from multiview.tracking.finding import LOGGED_MODEL, TrackedRun, TrackedStep, find_run, logged_model
+from multiview.tracking.finding import TrackedRun, TrackedStep, find_run, logged_model
 from multiview.tracking.live import ship_live, ship_step_live
 from multiview.tracking.registry import (
+    RegisteredModel,
     aliased_indexes,
     mirror,
     model_name,
@@ -22,7 +23,7 @@ from multiview.tracking.registry import (
 from multiview.tracking.shipping import ship, sync
 
 __all__ = [
-    "LOGGED_MODEL",
+    "RegisteredModel",
     "TrackedRun",
     "TrackedStep",
     "aliased_indexes",

@@ -1,18 +1,23 @@
-"""From an MLflow run or logged model to artifacts: those that its steps read and wrote, or the model itself."""
+"""From MLflow to artifacts: those that the steps of a run read and made, or the artifact of a logged model."""
 
 from __future__ import annotations
 
 import re
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from multiview import names
 from multiview.artifacts.record import Reference
 from multiview.errors import InputError
 from multiview.steps.runs import Run
 from multiview.tracking.client import RUN_FILE, children_of, connect, database, explained
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import Run as MlflowRun
 
 
 @dataclass
@@ -24,42 +29,38 @@ class TrackedStep:
 
     @property
     def index(self) -> Reference | None:
-        """The index that it built, or searched."""
+        """The index that the step built or searched."""
         return self.outputs.get(names.INDEX) or next(iter(self.inputs.get(names.INDEX, [])), None)
 
 
 @dataclass
 class TrackedRun:
-    """A pipeline run as MLflow knows it; a rerun has its own steps before those of the run it came from."""
+    """A pipeline's run as MLflow knows it; after a rerun, with the steps of the earlier run that it did not do again."""
 
     mlflow_id: str
     store: str
     run: Run
     steps: dict[str, TrackedStep]
     step: str | None = None
-    """The path of the step whose own MLflow id was asked for."""
+    """The path of the step whose MLflow id the run was found by; None where the id was the run's."""
 
 
-LOGGED_MODEL = re.compile(r"(models:/)?(?P<id>m-[0-9a-f]{32})")
-"""An MLflow id of a logged model, or its URI."""
+def logged_model(uri: str, model_id: str) -> Reference:
+    """Returns the artifact of the logged model with an MLflow id, `m-` and 32 digits.
 
-
-def logged_model(uri: str, model: str) -> Reference:
-    """The model artifact that a logged model stands for. Raises InputError if MLflow at `uri` has none."""
-    match = LOGGED_MODEL.fullmatch(model)
-    if match is None:
-        raise InputError(f"{model} is no logged model's id: give m- and 32 digits, as MLflow shows them")
+    Raises InputError if MLflow at `uri` has no such model, or it is not one of multiview's.
+    """
     if database(uri) == "absent":
         raise InputError(f"there is no MLflow database at {uri}: give --tracking-uri or --store")
     with explained(uri):
-        tags = connect(uri).get_logged_model(match["id"]).tags
+        tags = connect(uri).get_logged_model(model_id).tags
     if not {names.TAG_ADDRESS, names.TAG_SHA256} <= set(tags):
-        raise InputError(f"logged model {match['id']} is not one of multiview's")
+        raise InputError(f"logged model {model_id} is not one of multiview's")
     return Reference(address=tags[names.TAG_ADDRESS], digest=tags[names.TAG_SHA256])
 
 
 def find_run(uri: str, run: str, store: str | None = None) -> TrackedRun:
-    """The pipeline run with an MLflow id (its own, or of one of its steps), a Kubeflow id, or an id of ours.
+    """Returns the pipeline's run with an id: multiview's, Kubeflow's, MLflow's, or MLflow's of one of its steps.
 
     Two stores may hold a run of the same id; `store` says which is meant.
     Raises InputError if MLflow has no such run, or more than one.
@@ -69,61 +70,71 @@ def find_run(uri: str, run: str, store: str | None = None) -> TrackedRun:
     if database(uri) == "absent":
         raise InputError(f"there is no MLflow database at {uri}: give --tracking-uri or --store")
     with explained(uri):
-        client = connect(uri)
+        client: MlflowClient = connect(uri)
         experiment = client.get_experiment_by_name(names.EXPERIMENT)
         if experiment is None:
             raise InputError(f"MLflow at {uri} has no experiment {names.EXPERIMENT}: nothing was run with it")
         parent = _parent(client, experiment.experiment_id, uri, run, store)
-        with tempfile.TemporaryDirectory() as folder:
-            path = client.download_artifacts(parent.info.run_id, RUN_FILE, folder)
-            description = Run.model_validate_json(Path(path).read_bytes())
-        where = parent.data.tags[names.TAG_STORE]
-        steps = find_run(uri, description.rerun_of, where).steps if description.rerun_of else {}
-        asked_for = None
+        description = _description(client, parent)
+        parent_store = parent.data.tags[names.TAG_STORE]
+        steps = find_run(uri, description.rerun_of, parent_store).steps if description.rerun_of else {}
+        step = None
         for child in children_of(client, experiment.experiment_id, parent.info.run_id):
             path = child.data.tags[names.TAG_PATH]
             steps[path] = _tracked_step(child.data.tags)
             if child.info.run_id == run:
-                asked_for = path
-    return TrackedRun(parent.info.run_id, where, description, steps, asked_for)
+                step = path
+    return TrackedRun(parent.info.run_id, parent_store, description, steps, step)
 
 
-def _parent(client: Any, experiment: str, uri: str, run: str, store: str | None) -> Any:
-    found = client.search_runs(
+def _description(client: MlflowClient, parent: MlflowRun) -> Run:
+    with tempfile.TemporaryDirectory() as folder:
+        path = client.download_artifacts(parent.info.run_id, RUN_FILE, folder)
+        return Run.model_validate_json(Path(path).read_bytes())
+
+
+def _parent(client: MlflowClient, experiment: str, uri: str, run: str, store: str | None) -> MlflowRun:
+    """The MLflow run of a pipeline's run, which is the parent of its steps'."""
+    parents: list[MlflowRun] = client.search_runs(
         [experiment], f"tags.`{names.TAG_RUN}` = '{run}' and tags.`{names.TAG_STORE}` LIKE '%'"
     )
-    if len(found) > 1:
-        found = [parent for parent in found if parent.data.tags[names.TAG_STORE] == store] or found
-    if len(found) > 1:
-        ids = ", ".join(f"{p.info.run_id} in {p.data.tags[names.TAG_STORE]}" for p in found)
+    if len(parents) > 1:
+        parents = [parent for parent in parents if parent.data.tags[names.TAG_STORE] == store] or parents
+    if len(parents) > 1:
+        ids = ", ".join(f"{parent.info.run_id} in {parent.data.tags[names.TAG_STORE]}" for parent in parents)
         raise InputError(f"several stores hold run {run}: give the MLflow id, one of {ids}")
-    return found[0] if found else _by_kubeflow_id(client, experiment, run) or _by_mlflow_id(client, uri, run)
+    if parents:
+        return parents[0]
+    return _by_kubeflow_id(client, experiment, run) or _by_mlflow_id(client, uri, run)
 
 
-def _by_kubeflow_id(client: Any, experiment: str, run: str) -> Any:
-    """The run that was started on Kubeflow under this id, among other starts of it; none if none was."""
-    found = client.search_runs([experiment], f"tags.`{names.TAG_KUBEFLOW_RUNS}` LIKE '%{run}%'")
-    whole = [parent for parent in found if run in parent.data.tags[names.TAG_KUBEFLOW_RUNS].split()]
-    return whole[0] if whole else None
+def _by_kubeflow_id(client: MlflowClient, experiment: str, run: str) -> MlflowRun | None:
+    """The run that was started on Kubeflow under this id, perhaps among other starts; None if none was."""
+    parents = client.search_runs([experiment], f"tags.`{names.TAG_KUBEFLOW_RUNS}` LIKE '%{run}%'")
+    for parent in parents:
+        if run in parent.data.tags[names.TAG_KUBEFLOW_RUNS].split():
+            return parent
+    return None
 
 
-def _by_mlflow_id(client: Any, uri: str, run: str) -> Any:
+def _by_mlflow_id(client: MlflowClient, uri: str, run: str) -> MlflowRun:
+    """The run with this MLflow id, or its parent. Raises InputError."""
     from mlflow.exceptions import MlflowException
 
     try:
-        found = client.get_run(run)
-        parent = found.data.tags.get("mlflow.parentRunId")
-        found = client.get_run(parent) if parent else found
+        parent = client.get_run(run)
+        if parent_id := parent.data.tags.get("mlflow.parentRunId"):
+            parent = client.get_run(parent_id)
     except MlflowException as error:
         raise InputError(
             f"MLflow at {uri} has no run {run}: give an MLflow, Kubeflow or multiview run id"
         ) from error
-    if names.TAG_RUN not in found.data.tags:
+    if names.TAG_RUN not in parent.data.tags:
         raise InputError(f"MLflow run {run} is not one of multiview's")
-    return found
+    return parent
 
 
-def _tracked_step(tags: dict[str, str]) -> TrackedStep:
+def _tracked_step(tags: Mapping[str, str]) -> TrackedStep:
     step = TrackedStep()
     for tag in sorted(tags):
         if tag.startswith(names.INPUT_TAG):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from multiview import names
+from multiview import metric_names
 from multiview.steps.path import StepPath
 from multiview.steps.runs import Run, StepState
 
-HEADLINES = (*names.SHORT, names.ROUGE_L, names.SELF_BLEU)
+HEADLINES = (*metric_names.SHORT, metric_names.ROUGE_L, metric_names.SELF_BLEU)
 """How the metrics of an evaluation begin that are headlines; those of analyses would drown them."""
 
 BY_ROUND = ("loss", "in_batch_accuracy", "fallback_share", "temperature")
@@ -38,7 +38,7 @@ def headlines_of(run: Run, state: StepState, metrics: Sequence[Any]) -> list[Any
     else:
         return []
     step = round_of(path, steps)
-    named = [names.of_group(system, metric.key) if system else metric.key for metric in found]
+    named = [metric_names.of_group(system, metric.key) if system else metric.key for metric in found]
     return [
         Metric(name, metric.value, metric.timestamp, step) for name, metric in zip(named, found, strict=True)
     ]

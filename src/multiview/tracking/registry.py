@@ -1,7 +1,7 @@
 """The model registry: versions that stand for indexes, and the aliases by which they are asked.
 
 A registered model is what answers questions over a corpus, each of its versions an index, named by the tags
-`multiview.index.view_index` (address) and `sha256` (digest). Aliases are a mirror of what is decided elsewhere: MLflow
+`multiview.index` (address) and `sha256` (digest). Aliases are a mirror of what is decided elsewhere: MLflow
 sets them one by one and keeps no history, so they are only ever repaired from a mapping.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from multiview import names
@@ -20,7 +21,6 @@ from multiview.lineage.trace import corpus_name, corpus_of, trace
 from multiview.steps.runs import read_state
 from multiview.tracking.client import connect, database, explained
 
-SCHEME = "models:/"
 OURS = (names.CHAMPION, names.CHALLENGER, names.PREVIOUS)
 """Other aliases of the same model are left alone."""
 DESCRIPTION = """Each version is an index. Ask one, or see where it comes from:
@@ -28,26 +28,34 @@ DESCRIPTION = """Each version is an index. Ask one, or see where it comes from:
     multiview search QUESTION --index models:/{name}@champion
     multiview lineage models:/{name}@champion
 """
-_REGISTERED = re.compile(r"models:/(?P<name>[^/@]+)(@(?P<alias>[^/@]+)|/(?P<version>\d+))")
 
 
-def registered_index(uri: str, model: str) -> str:
-    """The index's address of `models:/NAME@ALIAS` or `models:/NAME/VERSION`: the model version's tag
-    `multiview.index.view_index`, else its source. Raises InputError if MLflow at `uri` has no such model.
+@dataclass(frozen=True)
+class RegisteredModel:
+    """One version of a registered model: by an alias that stands for it, or by its number."""
+
+    name: str
+    alias: str | None = None
+    version: str | None = None
+
+    def __str__(self) -> str:
+        """MLflow's URI: `models:/NAME@ALIAS` or `models:/NAME/VERSION`."""
+        return f"models:/{self.name}" + (f"@{self.alias}" if self.alias else f"/{self.version}")
+
+
+def registered_index(uri: str, model: RegisteredModel) -> str:
+    """Returns the address of the index that a model's version stands for: its tag `multiview.index`, else its source.
+
+    Raises InputError if MLflow at `uri` has no such version.
     """
-    match = _REGISTERED.fullmatch(model)
-    if match is None:
-        raise InputError(
-            f"{model} names no registered model: give models:/NAME@ALIAS or models:/NAME/VERSION"
-        )
     if database(uri) == "absent":
         raise InputError(f"there is no MLflow database at {uri}: give --tracking-uri or --store")
     with explained(uri):
         client = connect(uri)
-        if match["alias"]:
-            version = client.get_model_version_by_alias(match["name"], match["alias"])
+        if model.alias:
+            version = client.get_model_version_by_alias(model.name, model.alias)
         else:
-            version = client.get_model_version(match["name"], match["version"])
+            version = client.get_model_version(model.name, model.version)
     address = version.tags.get(names.TAG_INDEX) or version.source
     if not address:
         raise InputError(

@@ -25,7 +25,7 @@ class TrainingBatch(TypedDict):
     """B sequences with one view each."""
     passages: Batch
     """S sequences with up to V' views each."""
-    views: Tensor
+    view_index: Tensor
     """int64 [P, V]: where each view of a passage lies among the S · V' pooled vectors."""
     view_mask: Tensor
     """bool [P, V]: which views exist."""
@@ -79,7 +79,7 @@ class Collator:
                 [self.layout.question(e.question.question) for e in examples], self.pad_id, 1
             ),
             passages=make_batch(flat, self.pad_id, self.layout.max_views),
-            views=torch.tensor([row + [0] * (width - len(row)) for row in index]),
+            view_index=torch.tensor([row + [0] * (width - len(row)) for row in index]),
             view_mask=_mask([[True] * len(row) for row in index], width),
             real_views=_mask([[not view.padding for view in row] for row in views], width),
             positive=torch.arange(len(examples)),

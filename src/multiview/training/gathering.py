@@ -21,7 +21,7 @@ from multiview.training.batches import TrainingBatch
 def whole_batch(
     questions: Tensor, vectors: Tensor, batch: TrainingBatch
 ) -> tuple[Tensor, Tensor, TrainingBatch]:
-    """The questions' vectors [B, D], the pooled rows [N, D] of all passages, and a batch whose `views` lie among these.
+    """The questions' vectors [B, D], the pooled rows [N, D] of all passages, and a batch whose `view_index` points into these rows.
 
     `questions` [b, D] and `vectors` [S, V', D] are those of this process's share. Processes may differ in their
     numbers of questions, passages, sequences and views. A batch that is nobody's share is given back as it is.
@@ -29,21 +29,21 @@ def whole_batch(
     rows = vectors.flatten(0, 1)
     if "order" not in batch:
         return questions, rows, batch
-    sizes = _sizes([len(questions), len(rows), *batch["views"].shape], rows.device)
+    sizes = _sizes([len(questions), len(rows), *batch["view_index"].shape], rows.device)
     asked, pooled, passages, widths = zip(*sizes, strict=True)
     width = max(widths)
     start = [0, *accumulate(pooled)][distributed.get_rank()]
     known = torch.stack(
-        [batch["views"] + start, batch["view_mask"].long(), batch["real_views"].long()], dim=-1
+        [batch["view_index"] + start, batch["view_mask"].long(), batch["real_views"].long()], dim=-1
     )
     known = _gather(pad(known, (0, 0, 0, width - known.shape[1])), passages)[batch["order"]]
     answers = batch["answer_views"].long()
     answers = _gather(pad(answers, (0, width - answers.shape[1])), asked)
-    views, view_mask, real_views = known.unbind(dim=-1)
+    view_index, view_mask, real_views = known.unbind(dim=-1)
     gathered = TrainingBatch(
         questions=batch["questions"],
         passages=batch["passages"],
-        views=views,
+        view_index=view_index,
         view_mask=view_mask.bool(),
         real_views=real_views.bool(),
         positive=batch["positive"],

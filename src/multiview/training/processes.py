@@ -13,10 +13,9 @@ import tempfile
 import threading
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import distributed
@@ -25,16 +24,14 @@ from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 from torch.distributed.run import config_from_args, parse_args
 
+from multiview import environment
 from multiview.config import Train
 from multiview.errors import InputError, ProcessFailed, one_line
-from multiview.steps.events import Silent
-from multiview.training.remote import Remote, answering
+from multiview.steps.context import StepContext
+from multiview.steps.events import NoEvents
+from multiview.training.remote import RemoteCheckpoints, RemoteEvents, answering, declared_calls
 
-if TYPE_CHECKING:
-    from multiview.training.trainer import Checkpoints
-
-
-Body = Callable[[Any, dict[str, Any], dict[str, Path], Any, "Checkpoints | None"], None]
+Body = Callable[[StepContext], None]
 """What a training step does in each of its processes; a function of a module."""
 
 
@@ -43,9 +40,8 @@ class Job:
     """What a process of the training is told."""
 
     body: Body
-    settings: Any
-    inputs: dict[str, Any]
-    output: dict[str, Path]
+    context: StepContext
+    """Without events and checkpoints, which the starting process answers for."""
     line: Connection
     latest: Path | None
     keeps: bool
@@ -55,45 +51,24 @@ class Job:
     threads: int
 
 
-@dataclass(frozen=True)
-class Resumed:
-    """The checkpoint that the starting process found, and where further ones go."""
-
-    found: Path | None
-    keep: Any
-
-    def latest(self) -> Path | None:
-        return self.found
-
-    def publish(self, step: int, folder: Path) -> None:
-        self.keep.publish(step, folder)
-
-
-def on_processes(
-    body: Body,
-    settings: Any,
-    inputs: dict[str, Any],
-    output: dict[str, Path],
-    tell: Any,
-    checkpoints: "Checkpoints | None" = None,
-) -> None:
+def on_processes(body: Body, context: StepContext) -> None:
     """Run a training step's `body` on as many processes as `settings.train.processes` says; one is this one.
 
     InputError for more processes than GPUs, and for what a process finds to be bad input; ProcessFailed with
     the line of the process that failed first. Ends with the signal that ends this process.
     """
-    processes = processes_here(settings.train)
-    nodes = int(os.environ.get("PET_NNODES", "1"))
+    processes = processes_here(context.settings.train)
+    nodes = int(os.environ.get(environment.PET_NNODES, "1"))
     if processes * nodes == 1:
-        return body(settings, inputs, output, tell, checkpoints)
-    tell.fact("processes", processes * nodes)
+        return body(context)
+    context.events.fact("processes", processes * nodes)
+    checkpoints = context.checkpoints
     latest = checkpoints.latest() if checkpoints is not None else None
-    objects = {"tell": tell, "checkpoints": checkpoints}
-    with tempfile.TemporaryDirectory(prefix="reports-") as folder, answering(objects) as (line, raised):
+    calls = declared_calls(context.events, checkpoints)
+    with tempfile.TemporaryDirectory(prefix="reports-") as folder, answering(calls) as (line, raised):
         threads = max(1, torch.get_num_threads() // processes)
-        job = Job(
-            body, settings, inputs, output, line, latest, checkpoints is not None, Path(folder), threads
-        )
+        sent = replace(context, events=NoEvents(), checkpoints=None)
+        job = Job(body, sent, line, latest, checkpoints is not None, Path(folder), threads)
         try:
             _launch(_launcher(processes, nodes), job)
         except ChildFailedError as error:
@@ -154,14 +129,14 @@ def _work(job: Job) -> None:
     threading.Thread(target=_end_with_starter, daemon=True, name="starter-watch").start()
     rank = int(os.environ["RANK"])
     # For accelerate, which chooses a number of its own where none is set.
-    os.environ.setdefault("OMP_NUM_THREADS", str(job.threads))
+    os.environ.setdefault(environment.OMP_NUM_THREADS, str(job.threads))
     torch.set_num_threads(job.threads)
-    tell: Any = Remote(job.line, "tell") if rank == 0 else Silent()
-    kept = Resumed(job.latest, Remote(job.line, "checkpoints")) if job.keeps else None
+    events = RemoteEvents(job.line) if rank == 0 else NoEvents()
+    kept = RemoteCheckpoints(job.line, job.latest) if job.keeps else None
     try:
         if torch.cuda.is_available():
             torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-        job.body(job.settings, job.inputs, job.output, tell, kept)
+        job.body(replace(job.context, events=events, checkpoints=kept))
         if distributed.is_initialized():
             distributed.destroy_process_group()
     except BaseException as error:
@@ -183,8 +158,8 @@ def _end_with_starter() -> None:
 def _failure(error: ChildFailedError, reports: Path) -> Exception:
     """The line of the process that failed: bad input, else a signal's, else the first; others fail in its wake."""
     found = sorted(reports.glob("*.json"), key=lambda file: file.stat().st_mtime_ns)
-    told = [json.loads(file.read_text(encoding="utf-8")) for file in found]
-    for report in told:
+    lines = [json.loads(file.read_text(encoding="utf-8")) for file in found]
+    for report in lines:
         if report["bad_input"]:
             return InputError(report["line"])
     rank, first = error.get_first_failure()
@@ -192,6 +167,6 @@ def _failure(error: ChildFailedError, reports: Path) -> Exception:
     if killed:
         rank, first = min(killed, key=lambda item: item[1].timestamp)
         return ProcessFailed(f"training process {rank} was ended by {first.signal_name()}")
-    if told:
-        return ProcessFailed(told[0]["line"])
+    if lines:
+        return ProcessFailed(lines[0]["line"])
     return ProcessFailed(f"training process {rank} ended with status {first.exitcode}")

@@ -1,41 +1,79 @@
-"""A training process calls objects of the process that started it, which alone talks to the store."""
+"""A training process calls the process that started it, which alone talks to the store: its events and checkpoints.
+
+What can be called is declared on both ends: by the methods of `RemoteEvents` and `RemoteCheckpoints` here, by
+`declared_calls` there.
+"""
 
 import contextlib
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 from multiview.errors import InputError, one_line
+from multiview.steps.checkpoints import Checkpoints
+from multiview.steps.events import Events
 
 
-class Remote:
-    """An object of the starting process: a method called here runs there, and the call waits for it.
+class RemoteEvents:
+    """The events of the starting process, told by the first process of a training; each call waits for its answer.
 
-    What it raises there ends the training there; here it is a RuntimeError.
+    What a call raises there ends the training there; here it is a RuntimeError.
     """
 
-    def __init__(self, line: Connection, name: str) -> None:
-        self._line, self._name = line, name
+    def __init__(self, line: Connection) -> None:
+        self._line = line
 
-    def __getattr__(self, method: str) -> Any:
-        def call(*arguments: Any, **named: Any) -> Any:
-            self._line.send((self._name, method, arguments, named))
-            problem, result = self._line.recv()
-            if problem is not None:
-                raise RuntimeError(problem)
-            return result
+    def metric(self, name: str, value: float, step: int | None = None) -> None:
+        _call(self._line, "metric", name, value, step)
 
-        return call
+    def warning(self, text: str) -> None:
+        _call(self._line, "warning", text)
+
+    def fact(self, name: str, value: Any) -> None:
+        _call(self._line, "fact", name, value)
+
+    def progress(self, done: int, total: int, unit: str) -> None:
+        _call(self._line, "progress", done, total, unit)
+
+
+class RemoteCheckpoints:
+    """The checkpoint that the starting process found, and its checkpoints for further ones; errors as in `RemoteEvents`."""
+
+    def __init__(self, line: Connection, found: Path | None) -> None:
+        self._line, self._found = line, found
+
+    def latest(self) -> Path | None:
+        return self._found
+
+    def publish(self, step: int, folder: Path) -> None:
+        _call(self._line, "publish", step, folder)
+
+
+def declared_calls(events: Events, checkpoints: Checkpoints | None) -> dict[str, Callable[..., None]]:
+    """The methods that training processes may call, by name."""
+    calls: dict[str, Callable[..., None]] = {
+        "metric": events.metric,
+        "warning": events.warning,
+        "fact": events.fact,
+        "progress": events.progress,
+    }
+    if checkpoints is not None:
+        calls["publish"] = checkpoints.publish
+    return calls
 
 
 @contextlib.contextmanager
-def answering(objects: Mapping[str, Any]) -> Iterator[tuple[Connection, list[BaseException]]]:
-    """A line on which one process may call `objects` by name, and what they raised so far."""
+def answering(calls: Mapping[str, Callable[..., None]]) -> Iterator[tuple[Connection, list[BaseException]]]:
+    """A line on which one process may make `calls`, and the errors that they raised so far.
+
+    Any other call is refused: an error like those of the calls themselves.
+    """
     here, there = Pipe()
     raised: list[BaseException] = []
-    thread = threading.Thread(target=_answer, args=(here, objects, raised), daemon=True, name="answering")
+    thread = threading.Thread(target=_answer, args=(here, calls, raised), daemon=True, name="answering")
     thread.start()
     try:
         yield there, raised
@@ -46,17 +84,27 @@ def answering(objects: Mapping[str, Any]) -> Iterator[tuple[Connection, list[Bas
         here.close()
 
 
-def _answer(line: Connection, objects: Mapping[str, Any], raised: list[BaseException]) -> None:
+def _call(line: Connection, name: str, *arguments: Any) -> None:
+    """Make a call and wait for its end."""
+    line.send((name, arguments))
+    problem = line.recv()
+    if problem is not None:
+        raise RuntimeError(problem)
+
+
+def _answer(line: Connection, calls: Mapping[str, Callable[..., None]], raised: list[BaseException]) -> None:
     while True:
         try:
-            name, method, arguments, named = line.recv()
+            name, arguments = line.recv()
         except (EOFError, OSError):
             return
-        problem = result = None
+        problem = None
         try:
-            result = getattr(objects[name], method)(*arguments, **named)
+            if name not in calls:
+                raise RuntimeError(f"{name} is not for training processes to call: {', '.join(calls)} are")
+            calls[name](*arguments)
         except BaseException as error:
             raised.append(error)
             problem = str(error) if isinstance(error, InputError) else one_line(error)
         with contextlib.suppress(OSError):  # the caller is gone
-            line.send((problem, result))
+            line.send(problem)

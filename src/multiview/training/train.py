@@ -4,7 +4,6 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from multiview.artifacts.staged import Staged
 from multiview.config import Train
@@ -15,47 +14,29 @@ from multiview.errors import InputError
 from multiview.model.encoder import BiEncoder, load_settings
 from multiview.model.layouts import check
 from multiview.negatives.pool import read_negatives, read_positives
+from multiview.steps.context import StepContext
 from multiview.training.batches import Collator
 from multiview.training.gathering import check_same_start
 from multiview.training.processes import on_processes
 from multiview.training.stream import QuestionStream, Stream
-from multiview.training.trainer import BiEncoderTrainer, Checkpoints, training_arguments
+from multiview.training.trainer import BiEncoderTrainer, training_arguments
 
 
-def train(
-    settings: Any,
-    inputs: dict[str, Any],
-    output: dict[str, Path],
-    tell: Any,
-    checkpoints: Checkpoints | None = None,
-) -> None:
+def train(context: StepContext) -> None:
     """Step: train the model `start` on `questions` with hard `negatives` (may be absent) out of `passages`, into `model`.
 
     Reads settings.train and settings.questions, and runs on `train.processes`. A run that was killed goes on from
     `checkpoints.latest()` and ends with the very weights that it would have had. InputError for settings that do
     not suit the model.
     """
-    on_processes(_train, settings, inputs, output, tell, checkpoints)
+    on_processes(_train, context)
 
 
-def _train(
-    settings: Any,
-    inputs: dict[str, Any],
-    output: dict[str, Path],
-    tell: Any,
-    checkpoints: Checkpoints | None = None,
-) -> None:
-    stream, passages = training_data(settings.train, inputs, tell)
-    fit(
-        settings.train,
-        inputs["start"].path,
-        stream,
-        passages,
-        output["model"],
-        tell,
-        checkpoints,
-        settings.questions.answer_matching,
-    )
+def _train(context: StepContext) -> None:
+    settings = context.settings
+    stream, passages = training_data(settings.train, context)
+    start, matching = context.input("start").path, settings.questions.answer_matching
+    fit(settings.train, start, stream, passages, context, matching)
 
 
 def fit(
@@ -63,13 +44,11 @@ def fit(
     start: Path,
     stream: Stream,
     passages: Mapping[str, Passage],
-    output: Path,
-    tell: Any,
-    checkpoints: Checkpoints | None = None,
+    context: StepContext,
     matching: Mode = "string",
     with_question: bool = True,
 ) -> None:
-    """Train the model in `start` on a stream of questions and write it to `output`, in each process of the training.
+    """Train the model in `start` on a stream of questions into the output `model`, in each process of the training.
 
     `with_question` says whether passages are read together with their question where the layout does that.
     """
@@ -80,29 +59,28 @@ def fit(
         model.checkpoint_activations()
     pad_id = model.tokenizer.pad_token_id
     collator = Collator(model.layout, pad_id, passages, settings, matching, with_question)
-    latest = checkpoints.latest() if checkpoints is not None else None
+    latest = context.checkpoints.latest() if context.checkpoints is not None else None
     with tempfile.TemporaryDirectory(prefix="training-") as folder:
-        arguments = training_arguments(settings, stream, Path(folder), tell)
+        arguments = training_arguments(settings, stream, Path(folder), context.events)
         check_same_start(latest)
-        trainer = BiEncoderTrainer(model, stream, collator, arguments, tell, checkpoints)
+        trainer = BiEncoderTrainer(model, stream, collator, arguments, context.events, context.checkpoints)
         trainer.train(resume_from_checkpoint=None if latest is None else str(latest))
     if trainer.is_world_process_zero():
-        model.cpu().save(output)
+        model.cpu().save(context.output("model"))
 
 
-def training_data(
-    settings: Train, inputs: dict[str, Any], tell: Any
-) -> tuple[QuestionStream, dict[str, Passage]]:
+def training_data(settings: Train, context: StepContext) -> tuple[QuestionStream, dict[str, Passage]]:
     """The stream of questions, and the passages that it can ask for: positives and pools of negatives.
 
     Of the positives that the corpus holds, `train.positive_passage` says which are trained on; a question without
     one is dropped and counted. Positives that mining found come after the question's own.
     """
-    negatives = inputs.get("negatives")
-    asked = read_questions(inputs["questions"].path)
+    negatives = context.optional_input("negatives")
+    asked_from, corpus = context.input("questions").path, context.input("passages").path
+    asked = read_questions(asked_from)
     if negatives is not None:
         asked = with_found_positives(asked, read_positives(negatives.path))
-    there = _present(inputs["passages"].path, {name for question in asked for name in question.positive_ids})
+    there = _present(corpus, {name for question in asked for name in question.positive_ids})
     questions: list[Question] = []
     positives: list[list[str]] = []
     dropped = 0
@@ -114,16 +92,16 @@ def training_data(
             questions.append(question)
             positives.append(present[:1] if settings.positive_passage == "first" else present)
     if not questions:
-        raise InputError(f"{inputs['questions'].path}: no question has its positive passage in the corpus")
+        raise InputError(f"{asked_from}: no question has its positive passage in the corpus")
     pool = _pool(settings, negatives, questions)
     stream = QuestionStream(questions, positives, pool, settings)
     if stream.batch_size < settings.batch_size:
-        tell.warning(
+        context.events.warning(
             f"train.batch_size {settings.batch_size}: only {len(questions)} questions, so batches of that many"
         )
     without = sum(len(pool.get(question.qid, ())) < settings.negatives for question in questions)
     if settings.negatives and without:
-        tell.warning(
+        context.events.warning(
             f"{without} of {len(questions)} questions have fewer than {settings.negatives} hard negatives"
         )
     for name, value in (
@@ -133,10 +111,10 @@ def training_data(
         ("steps_per_epoch", stream.steps_per_epoch),
         ("questions_short_of_negatives", without),
     ):
-        tell.fact(name, value)
+        context.events.fact(name, value)
     needed = {name for names in positives for name in names}
     needed.update(name for question in questions for name in pool.get(question.qid, ()))
-    return stream, PassageLookup(inputs["passages"].path).passages(needed)
+    return stream, PassageLookup(corpus).passages(needed)
 
 
 def with_found_positives(questions: Iterable[Question], found: Mapping[str, list[str]]) -> list[Question]:

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch.utils.data import DataLoader, Dataset
@@ -15,19 +15,11 @@ from multiview.errors import InputError
 from multiview.model.encoder import BiEncoder
 from multiview.model.loss import contrastive_loss
 from multiview.model.temperature import temperature
+from multiview.steps.checkpoints import Checkpoints
+from multiview.steps.events import Events
 from multiview.training.batches import Collator, TrainingBatch
 from multiview.training.gathering import whole_batch
 from multiview.training.stream import Example, Stream
-
-
-class Checkpoints(Protocol):
-    """Where checkpoints are kept beyond this process's life."""
-
-    def latest(self) -> Path | None:
-        """A local folder with the newest checkpoint, none at the start."""
-
-    def publish(self, step: int, folder: Path) -> None:
-        """Keep the checkpoint of `step` that lies in `folder`."""
 
 
 class BiEncoderTrainer(Trainer):
@@ -39,7 +31,7 @@ class BiEncoderTrainer(Trainer):
         stream: Stream,
         collator: Collator,
         arguments: TrainingArguments,
-        tell: Any,
+        events: Events,
         checkpoints: Checkpoints | None = None,
     ) -> None:
         super().__init__(
@@ -47,14 +39,14 @@ class BiEncoderTrainer(Trainer):
             args=arguments,
             train_dataset=stream,  # type: ignore[arg-type]
             data_collator=collator,  # type: ignore[arg-type]
-            callbacks=[Teller(tell, checkpoints), Seeder(stream.settings.seed)],
+            callbacks=[ReportingCallback(events, checkpoints), Seeder(stream.settings.seed)],
         )
         self.remove_callback(PrinterCallback)
         self.remove_callback(ProgressCallback)
         self.stream = stream
         self.collator = collator
         self.settings: Train = stream.settings
-        self._tell = tell
+        self._events = events
         self._parts: dict[str, list[torch.Tensor]] = defaultdict(list)
         self._temperature = 1.0
 
@@ -67,7 +59,7 @@ class BiEncoderTrainer(Trainer):
         # Scored outside autocast: `encode` gives float32, and half precision could not tell views apart.
         with torch.autocast(questions.device.type, enabled=False):
             questions, rows, batch = whole_batch(questions, vectors, batch)
-            scores = (questions.float() @ rows.float().T)[:, batch["views"]]
+            scores = (questions.float() @ rows.float().T)[:, batch["view_index"]]
         step = self.state.global_step
         self._temperature = temperature(
             self.settings.temperature, step, self.stream.steps_per_epoch, self.stream.steps
@@ -116,7 +108,7 @@ class BiEncoderTrainer(Trainer):
         self._parts.clear()
         epoch = step / self.stream.steps_per_epoch
         for name, value in {**logs, **means, "temperature": self._temperature, "epoch": epoch}.items():
-            self._tell.metric(name, float(value), step=step)
+            self._events.metric(name, float(value), step=step)
 
 
 class Steps(Dataset):
@@ -143,15 +135,15 @@ class Seeder(TrainerCallback):
             torch.manual_seed(int(draw(self._seed, f"{state.global_step}:{args.process_index}")[:15], 16))
 
 
-class Teller(TrainerCallback):
+class ReportingCallback(TrainerCallback):
     """Progress after each step, and checkpoints to where they are kept."""
 
-    def __init__(self, tell: Any, checkpoints: Checkpoints | None) -> None:
-        self._tell = tell
+    def __init__(self, events: Events, checkpoints: Checkpoints | None) -> None:
+        self._events = events
         self._checkpoints = checkpoints
 
     def on_step_end(self, args: TrainingArguments, state: Any, control: Any, **_: Any) -> None:
-        self._tell.progress(state.global_step, state.max_steps, "steps")
+        self._events.progress(state.global_step, state.max_steps, "steps")
         if state.global_step >= state.max_steps:
             # The model itself is about to be written; nothing will resume from here.
             control.should_save = False
@@ -163,7 +155,7 @@ class Teller(TrainerCallback):
             self._checkpoints.publish(state.global_step, folder)
 
 
-def training_arguments(settings: Train, stream: Stream, folder: Path, tell: Any) -> TrainingArguments:
+def training_arguments(settings: Train, stream: Stream, folder: Path, events: Events) -> TrainingArguments:
     """Our settings in the Trainer's words; InputError for a precision that this machine lacks."""
     gpu = torch.cuda.is_available()
     if settings.precision == "float16" and not gpu:
@@ -174,7 +166,7 @@ def training_arguments(settings: Train, stream: Stream, folder: Path, tell: Any)
         max_steps=stream.steps,
         learning_rate=settings.learning_rate,
         lr_scheduler_type="linear",
-        warmup_steps=warmup_steps(settings, stream.steps, tell),
+        warmup_steps=warmup_steps(settings, stream.steps, events),
         weight_decay=settings.weight_decay,
         adam_epsilon=settings.adam_epsilon,
         max_grad_norm=settings.max_grad_norm,
@@ -211,13 +203,13 @@ def check_processes(processes: int, questions: int) -> None:
         )
 
 
-def warmup_steps(settings: Train, steps: int, tell: Any) -> int:
+def warmup_steps(settings: Train, steps: int, events: Events) -> int:
     """Steps of linear warm-up: as set, by the ratio where none are set or they would fill half the run."""
     by_ratio = round(settings.warmup_ratio * steps)
     if settings.warmup_steps is None:
         return by_ratio
     if 2 * settings.warmup_steps > steps:
-        tell.warning(
+        events.warning(
             f"train.warmup_steps {settings.warmup_steps} is more than half of {steps} steps; warming up for {by_ratio}"
         )
         return by_ratio

@@ -7,10 +7,15 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from multiview import names
+from multiview import metric_names
 from multiview.data.answers import Span, TokenizedText, find_answers
 from multiview.evaluation.analyses.subject import Findings, NotApplicable, Subject
+from multiview.evaluation.analyses.tables import CaptionedTable
 from multiview.evaluation.metrics import accuracy, first_rank
+
+CAPTION = (
+    'Accuracy by snippets that matched and hold the answer, and the rest of the accuracy, "other views".'
+)
 
 
 def answer_view(subject: Subject) -> Findings:
@@ -20,8 +25,8 @@ def answer_view(subject: Subject) -> Findings:
     """
     if not subject.layout.has_spans:
         raise NotApplicable("views stand for no part of the text")
-    if subject.indexed.most < 2:
-        raise NotApplicable("the index holds one view a passage")
+    if subject.view_summary.most < 2:
+        raise NotApplicable("the index holds one view per passage")
     if subject.layout.reads_queries:
         raise NotApplicable("every view stands for the whole text")
     if not subject.answered.any():
@@ -32,14 +37,14 @@ def answer_view(subject: Subject) -> Findings:
     metrics: dict[str, float] = {}
     rows = []
     for k in subject.at:
-        name = names.accuracy_at(k)
+        name = metric_names.accuracy_at(k)
         other = overall[name] - answer[name]
         metrics |= {
-            names.of_group(names.ANSWER_VIEW, name): answer[name],
-            names.of_group(names.OTHER_VIEWS, name): other,
+            metric_names.of_group(metric_names.ANSWER_VIEW, name): answer[name],
+            metric_names.of_group(metric_names.OTHER_VIEWS, name): other,
         }
         rows.append({"k": k, "overall": overall[name], "answer_view": answer[name], "other_views": other})
-    return Findings(metrics, {"answer_view": pa.Table.from_pylist(rows)})
+    return Findings(metrics, {"answer_view": CaptionedTable(CAPTION, pa.Table.from_pylist(rows))})
 
 
 def answer_view_hits(subject: Subject) -> np.ndarray:
@@ -48,14 +53,14 @@ def answer_view_hits(subject: Subject) -> np.ndarray:
     flat = top.passages.ravel()
     order = np.argsort(flat, kind="stable")
     hits = np.zeros(top.passages.shape, bool)
-    for number, passage, sequences, _ in subject.sequences_of(top.passages):
-        places = order[slice(*np.searchsorted(flat, [number, number + 1], sorter=order))]
-        spans = [view.span for _, view in subject.rows_of(number, sequences)]
-        text = TokenizedText(passage.text)
-        for question, hit in zip(*np.unravel_index(places, hits.shape), strict=True):
-            if subject.holds[question, hit]:
+    for indexed in subject.read_passages(top.passages):
+        own_hits = order[slice(*np.searchsorted(flat, [indexed.row, indexed.row + 1], sorter=order))]
+        text = TokenizedText(indexed.passage.text)
+        for question, column in zip(*np.unravel_index(own_hits, hits.shape), strict=True):
+            if subject.holds[question, column]:
                 found = find_answers(text, subject.questions[question].answers, subject.matching)
-                hits[question, hit] = holds_match(spans[top.views[question, hit]], found)
+                winner = indexed.views[top.winning_views[question, column]]
+                hits[question, column] = holds_match(winner.span, found)
     return hits
 
 

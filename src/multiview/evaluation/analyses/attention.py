@@ -8,10 +8,11 @@ from typing import Literal
 import numpy as np
 import torch
 
-from multiview import names
+from multiview import metric_names
 from multiview.evaluation.analyses.matrices import PairMeans, off_diagonal, table_of
 from multiview.evaluation.analyses.subject import Findings, NotApplicable, Subject
-from multiview.model.batch import Batch, make_batch
+from multiview.evaluation.analyses.tables import CaptionedTable
+from multiview.model.batch import make_batch, to_device
 
 SEQUENCES = 8
 """Sequences at once: every layer's attention of them is in memory."""
@@ -49,31 +50,34 @@ def sequence_divergence(
     return np.mean([divergence(view_attention(head, weights)) for head in heads], axis=0)
 
 
+CAPTION = "Mean divergence between each two views of a sequence, over `divergence_passages` random passages."
+
+
 def attention(subject: Subject) -> Findings:
     """Mean divergence between each two views of a sequence, over `divergence_passages` random passages.
 
     The views of empty snippets are among them, as in the paper. Table `attention`: row i, column j is D(i, j).
     Metrics `attention_divergence` (the mean over i ≠ j), `_min` and `_max`.
     """
-    numbers = subject.draw(len(subject.index), subject.settings.divergence_passages)
+    passage_rows = subject.sample(len(subject.index), subject.settings.divergence_passages)
     means = PairMeans(views := subject.layout.max_views)
-    for values in _divergences(subject, numbers):
+    for values in _divergences(subject, passage_rows):
         there = np.arange(views)[None] < len(values)
         padded = np.zeros((1, views, views))
         padded[there[:, :, None] & there[:, None, :]] = values.ravel()
         means.add(padded, there)
-    if not (metrics := off_diagonal(names.ATTENTION_DIVERGENCE, means.means())):
+    if not (metrics := off_diagonal(metric_names.ATTENTION_DIVERGENCE, means.means())):
         raise NotApplicable("no sequence has two views")
-    return Findings(metrics, {"attention": table_of(means.means())})
+    return Findings(metrics, {"attention": CaptionedTable(CAPTION, table_of(means.means()))})
 
 
-def _divergences(subject: Subject, numbers: np.ndarray) -> Iterator[np.ndarray]:
+def _divergences(subject: Subject, passage_rows: np.ndarray) -> Iterator[np.ndarray]:
     """D [views, views] of each sequence of two views or more. Alike lengths share a batch: there is little padding."""
     layout, encoder = subject.layout, subject.encoder
     sequences = [
         sequence
-        for _, _, laid, _ in subject.sequences_of(numbers)
-        for sequence in laid
+        for indexed in subject.read_passages(passage_rows)
+        for sequence in indexed.sequences
         if len(sequence.views) > 1
     ]
     sequences.sort(key=lambda sequence: len(sequence.input_ids))
@@ -82,7 +86,9 @@ def _divergences(subject: Subject, numbers: np.ndarray) -> Iterator[np.ndarray]:
         batch = make_batch(members, encoder.model.tokenizer.pad_token_id, layout.max_views)
         try:
             with torch.inference_mode():
-                heads = encoder.model.passage_attention(_moved(batch, encoder.device)).float().cpu().numpy()
+                heads = (
+                    encoder.model.passage_attention(to_device(batch, encoder.device)).float().cpu().numpy()
+                )
         except ValueError as error:
             raise NotApplicable(str(error)) from None
         for sequence, head, weights in zip(members, heads, batch["weights"].numpy(), strict=True):
@@ -90,8 +96,4 @@ def _divergences(subject: Subject, numbers: np.ndarray) -> Iterator[np.ndarray]:
             yield sequence_divergence(
                 head[:, :tokens, :tokens], weights[:views, :tokens], subject.settings.divergence_heads
             )
-        subject.tell.progress(start + len(members), len(sequences), "sequences' attention")
-
-
-def _moved(batch: Batch, device: torch.device) -> Batch:
-    return {name: tensor.to(device) for name, tensor in batch.items()}  # type: ignore[return-value]
+        subject.events.progress(start + len(members), len(sequences), "sequences' attention")

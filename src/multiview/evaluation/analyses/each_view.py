@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from multiview import metric_names
 from multiview.evaluation.analyses.subject import Findings, Subject
+from multiview.evaluation.analyses.tables import CaptionedTable
 from multiview.evaluation.metrics import accuracy, first_rank
 from multiview.index.exact import TopPassages, top_passages
-from multiview.names import of_view, recall_at
 from multiview.negatives.filtering import positive_hits
 
 if TYPE_CHECKING:
@@ -20,31 +21,34 @@ COPIED_AT_ONCE = 1 << 16
 """Views copied into the index of one view at once."""
 
 
+CAPTION = "Accuracy of each view alone, and recall of the gold passages. Passages without such a view are not retrieved."
+
+
 def each_view(subject: Subject) -> Findings:
     """Accuracy of each view alone, and recall of the gold passages. Passages without such a view are not retrieved.
 
     Table `each_view`: view (from 1), the passages that have it, whether padding views are among them, and the
     figures; the last row, view null, is the whole index. Metrics `accuracy_at_5/view_1`, `recall_at_5/view_1`.
     """
-    indexed, depth = subject.check_views(), subject.settings.depth
+    summary, depth = subject.check_views(), subject.settings.depth
     tops: list[np.ndarray] = []
-    for view in range(indexed.most):
-        tops.append(search_view(subject.index, subject.rank, view, subject.queries, depth).passages)
-        subject.tell.progress(view + 1, indexed.most, "views alone")
+    for view in range(summary.most):
+        tops.append(search_view(subject.index, view, subject.queries, depth).passages)
+        subject.events.progress(view + 1, summary.most, "views alone")
     tops.append(subject.top.passages)
     holds = np.split(subject.answers_in(np.concatenate(tops, axis=1)), len(tops), axis=1)
     rows: list[dict[str, Any]] = []
     metrics: dict[str, float] = {}
-    for view, (numbers, held) in enumerate(zip(tops, holds, strict=True)):
+    for view, (passage_rows, held) in enumerate(zip(tops, holds, strict=True)):
         figures = accuracy(first_rank(held)[subject.answered], subject.at)
-        figures |= gold_recall(positive_hits(numbers, subject.index.ids, subject.questions), subject)
-        alone = view < indexed.most
-        has = subject.index.views > (view if alone else 0)
+        figures |= gold_recall(positive_hits(passage_rows, subject.index.ids, subject.questions), subject)
+        alone = view < summary.most
+        has = subject.index.view_counts > (view if alone else 0)
         about = {"view": view + 1 if alone else None, "passages": int(has.sum())}
-        rows.append({**about, "padding_views": indexed.padding_indexed, **figures})
+        rows.append({**about, "padding_views": summary.padding_indexed, **figures})
         if alone:
-            metrics |= {of_view(view, name): value for name, value in figures.items()}
-    return Findings(metrics, {"each_view": pa.Table.from_pylist(rows)})
+            metrics |= {metric_names.of_view(view, name): value for name, value in figures.items()}
+    return Findings(metrics, {"each_view": CaptionedTable(CAPTION, pa.Table.from_pylist(rows))})
 
 
 def gold_recall(hits: np.ndarray, subject: Subject) -> dict[str, float]:
@@ -57,36 +61,34 @@ def gold_recall(hits: np.ndarray, subject: Subject) -> dict[str, float]:
     if not asked.any():
         return {}
     found = hits[asked].cumsum(axis=1) / gold[asked, None]
-    return {recall_at(k): float(found[:, k - 1].mean()) for k in subject.at}
+    return {metric_names.recall_at(k): float(found[:, k - 1].mean()) for k in subject.at}
 
 
-def search_view(index: ViewIndex, rank: np.ndarray, view: int, queries: np.ndarray, k: int) -> TopPassages:
+def search_view(index: ViewIndex, view: int, queries: np.ndarray, k: int) -> TopPassages:
     """The k best passages by their view `view` (from 0) alone (see `search_views`)."""
-    return search_views(index, rank, view, view + 1, queries, k)
+    return search_views(index, view, view + 1, queries, k)
 
 
-def search_views(
-    index: ViewIndex, rank: np.ndarray, first: int, stop: int, queries: np.ndarray, k: int
-) -> TopPassages:
-    """The k best passages by their views [first, stop), from 0, alone, exact, ties by `rank`.
+def search_views(index: ViewIndex, first: int, stop: int, queries: np.ndarray, k: int) -> TopPassages:
+    """The k best passages by their views [first, stop), from 0, alone; exact.
 
-    Those views of every passage that has any are copied, as an exact index has them: their share of its memory.
+    These views of all passages are copied into an exact index, which takes their share of a whole one's memory.
     """
-    import faiss
+    from multiview.index.faiss_library import faiss
 
-    rows = view_rows(index.offsets, index.views, first, stop)
+    rows = view_rows(index.offsets, index.view_counts, first, stop)
     alone: Any = faiss.IndexFlatIP(index.stored.dim)
     for start in range(0, len(rows), COPIED_AT_ONCE):
-        alone.add(index.stored.at(rows[start : start + COPIED_AT_ONCE]))
+        alone.add(index.stored.read_rows(rows[start : start + COPIED_AT_ONCE]))
     # A passage without such a view shares its offset with the next that has one, as `top_passages` expects.
-    counts = np.clip(index.views - first, 0, stop - first)
-    top = top_passages(alone, np.cumsum(counts) - counts, rank, queries, k)
-    top.views[top.passages >= 0] += first
+    counts = np.clip(index.view_counts - first, 0, stop - first)
+    top = top_passages(alone, np.cumsum(counts) - counts, index.tie_order, queries, k)
+    top.winning_views[top.passages >= 0] += first
     return top
 
 
-def view_rows(offsets: np.ndarray, views: np.ndarray, first: int, stop: int) -> np.ndarray:
-    """The rows of views [first, stop) of every passage that has them, in order [views that there are] int64."""
-    within = np.arange(first, stop)
-    rows = offsets[:, None] + within
-    return rows[within < views[:, None]]
+def view_rows(offsets: np.ndarray, view_counts: np.ndarray, first: int, stop: int) -> np.ndarray:
+    """The rows of views [first, stop) of every passage that has them, in order [views] int64."""
+    views = np.arange(first, stop)
+    rows = offsets[:, None] + views
+    return rows[views < view_counts[:, None]]

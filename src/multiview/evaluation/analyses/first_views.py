@@ -7,68 +7,78 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from multiview import metric_names
 from multiview.evaluation.analyses.each_view import gold_recall, search_views
 from multiview.evaluation.analyses.subject import Findings, Subject
-from multiview.evaluation.measured import TOP
+from multiview.evaluation.analyses.tables import CaptionedTable
 from multiview.evaluation.metrics import accuracy, first_rank
 from multiview.generation.metrics import diversity_levels, rouge_l_by_number, self_bleu
-from multiview.names import ROUGE_L, mrr_at, of_group, rouge_l_at
 from multiview.negatives.filtering import positive_hits
 
 MOST = 16
-"""Numbers of views that are searched one by one; each is a search of that many views a passage."""
+"""Most views whose numbers are searched one by one; each is a search of that many views per passage."""
+
+
+BY_VIEWS = (
+    "Accuracy, gold recall and MRR@10 by the first k views of each passage, for every k up to 16, and by all."
+)
+BY_DIVERSITY = (
+    "Gold passages in five levels of their queries' self-BLEU-4: ROUGE-L, and the whole index's MRR@10."
+)
 
 
 def first_views(subject: Subject) -> Findings:
     """Accuracy, gold recall and MRR@10 by the first k views of each passage, for every k up to 16, and by all.
 
-    Table `first_views`: k and the figures. Metrics `first_3_views/mrr_at_10`. Where views were read with generated
+    Table `first_views`: k and the figures. Metrics `mrr_at_10/first_3_views`. Where views were read with generated
     queries, the best ROUGE-L of the first k stands beside them (Dual Cross Encoder, Figure 2), their Pearson
     correlation over k is a metric (Figure 3), and a table `query_diversity` has both by self-BLEU-4 (Figure 4).
     """
-    indexed, depth = subject.check_views(), subject.settings.depth
+    summary, depth = subject.check_views(), subject.settings.depth
     tops: list[np.ndarray] = []
-    numbers = [*range(1, min(indexed.most, MOST + 1)), indexed.most]
-    for k in numbers[:-1]:
-        tops.append(search_views(subject.index, subject.rank, 0, k, subject.queries, depth).passages)
-        subject.tell.progress(k, indexed.most, "first views")
+    view_counts = [*range(1, min(summary.most, MOST + 1)), summary.most]
+    for k in view_counts[:-1]:
+        tops.append(search_views(subject.index, 0, k, subject.queries, depth).passages)
+        subject.events.progress(k, summary.most, "first views")
     tops.append(subject.top.passages)
     holds = np.split(subject.answers_in(np.concatenate(tops, axis=1)), len(tops), axis=1)
     queries = subject.index.queries(np.unique(subject.gold[subject.gold >= 0]).tolist())
-    rouge = best_rouge(subject, queries, indexed.most)
+    rouge = best_rouge(subject, queries, summary.most)
     rows: list[dict[str, Any]] = []
-    for k, top, held in zip(numbers, tops, holds, strict=True):
+    for k, top, held in zip(view_counts, tops, holds, strict=True):
         hits = positive_hits(top, subject.index.ids, subject.questions)
         figures = accuracy(first_rank(held)[subject.answered], subject.at)
         figures |= gold_recall(hits, subject) | mean_reciprocal_rank(hits, subject)
         if rouge is not None:
-            figures[ROUGE_L] = float(rouge[:, k - 1].mean())
+            figures[metric_names.ROUGE_L] = float(rouge[:, k - 1].mean())
         rows.append({"views": k, **figures})
     metrics = {
-        of_group(f"first_{row['views']}_views", name): value
+        metric_names.of_group(f"first_{row['views']}_views", name): value
         for row in rows
         for name, value in row.items()
-        if name not in ("views", ROUGE_L)
+        if name not in ("views", metric_names.ROUGE_L)
     }
-    tables = {"first_views": pa.Table.from_pylist(rows)}
+    tables = {"first_views": CaptionedTable(BY_VIEWS, pa.Table.from_pylist(rows))}
     if rouge is not None:
-        metrics |= {rouge_l_at(row["views"]): row[ROUGE_L] for row in rows} | correlation(rows)
-        tables["query_diversity"] = pa.Table.from_pylist(by_diversity(subject, queries, rouge[:, -1]))
+        metrics |= {metric_names.rouge_l_at(row["views"]): row[metric_names.ROUGE_L] for row in rows}
+        metrics |= correlation(rows)
+        levels = pa.Table.from_pylist(by_diversity(subject, queries, rouge[:, -1]))
+        tables["query_diversity"] = CaptionedTable(BY_DIVERSITY, levels)
     return Findings(metrics, tables)
 
 
 def reciprocal_ranks(hits: np.ndarray) -> np.ndarray:
     """One over the rank of the first gold passage, 0 beyond rank 10 [q]; `hits` [q, depth] bool says which are gold."""
-    ranks = first_rank(hits[:, :TOP])
+    ranks = first_rank(hits[:, : metric_names.RANKING_CUT])
     return np.where(ranks > 0, 1 / np.maximum(ranks, 1), 0.0)
 
 
 def mean_reciprocal_rank(hits: np.ndarray, subject: Subject) -> dict[str, float]:
     """MRR@10 over the questions that have gold passages; empty without any, or with fewer than 10 hits."""
     asked = np.array([bool(question.positive_ids) for question in subject.questions])
-    if not asked.any() or hits.shape[1] < TOP:
+    if not asked.any() or hits.shape[1] < metric_names.RANKING_CUT:
         return {}
-    return {mrr_at(TOP): float(reciprocal_ranks(hits[asked]).mean())}
+    return {metric_names.MRR: float(reciprocal_ranks(hits[asked]).mean())}
 
 
 def best_rouge(subject: Subject, queries: dict[int, tuple[str, ...]], most: int) -> np.ndarray | None:
@@ -87,9 +97,9 @@ def queried(subject: Subject, queries: dict[int, tuple[str, ...]]) -> np.ndarray
 
 def correlation(rows: list[dict[str, Any]]) -> dict[str, float]:
     """Pearson's, of ROUGE-L and MRR@10 over the numbers of queries; empty where either does not vary."""
-    if len(rows) < 3 or mrr_at(TOP) not in rows[0]:
+    if len(rows) < 3 or metric_names.MRR not in rows[0]:
         return {}
-    both = np.array([[row[ROUGE_L] for row in rows], [row[mrr_at(TOP)] for row in rows]])
+    both = np.array([[row[name] for row in rows] for name in (metric_names.ROUGE_L, metric_names.MRR)])
     if not np.ptp(both, axis=1).all():
         return {}
     return {"rouge_l_mrr_correlation": float(np.corrcoef(both)[0, 1])}
@@ -104,11 +114,11 @@ def by_diversity(
     """
     rows = queried(subject, queries)
     mrr = reciprocal_ranks(positive_hits(subject.top.passages, subject.index.ids, subject.questions))[rows]
-    alike = {number: self_bleu(found) for number, found in queries.items()}
-    known = [number for number, value in alike.items() if value is not None]
-    own = [subject.gold[rows] == number for number in known]
+    alike = {row: self_bleu(found) for row, found in queries.items()}
+    known = [row for row, value in alike.items() if value is not None]
+    own = [subject.gold[rows] == row for row in known]
     figures = {
-        ROUGE_L: [rouge[these].mean() for these in own],
-        mrr_at(TOP): [mrr[these].mean() for these in own],
+        metric_names.ROUGE_L: [rouge[these].mean() for these in own],
+        metric_names.MRR: [mrr[these].mean() for these in own],
     }
-    return diversity_levels([alike[number] for number in known], figures)  # type: ignore[misc]
+    return diversity_levels([alike[row] for row in known], figures)  # type: ignore[misc]

@@ -7,16 +7,20 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from multiview import names
+from multiview import metric_names
 from multiview.data.answers import Mode, find_answers
 from multiview.data.passages import Passage
 from multiview.data.questions import Question
 from multiview.evaluation.analyses.subject import Findings, NotApplicable, Subject
+from multiview.evaluation.analyses.tables import CaptionedTable
 from multiview.evaluation.metrics import accuracy, first_rank
 from multiview.model.layouts import View
 
 SENTENCES = ((1, 3), (4, 6), (7, 9))
 """Classes of passages by their number of sentences; those with more are a class of their own."""
+
+
+CAPTION = "Accuracy of the answered questions by group of their first gold passage."
 
 
 def groups(subject: Subject) -> Findings:
@@ -32,11 +36,12 @@ def groups(subject: Subject) -> Findings:
     by_passage: dict[int, list[int]] = {}
     for row in rows.tolist():
         by_passage.setdefault(int(subject.gold[row]), []).append(row)
-    for number, passage, _, views in subject.sequences_of(subject.gold[rows]):
+    for indexed in subject.read_passages(subject.gold[rows]):
+        passage, views = indexed.passage, indexed.all_views
         shared = [("sentences", sentences_group(len(passage.sentence_ends)))]
         if subject.layout.has_spans:
             shared.append(("title", title_group(passage.title, views)))
-        for row in by_passage[number]:
+        for row in by_passage[indexed.row]:
             answer = answer_span(subject.questions[row], passage, subject.matching)
             own = [("answer_third", third_group(answer, len(passage.text)))]
             if subject.layout.has_spans:
@@ -57,8 +62,10 @@ def accuracy_by_group(
     for (grouping, group), questions in sorted(members.items()):
         of_group = accuracy(first_answer[np.asarray(questions)], at)
         table.append({"grouping": grouping, "group": group, "questions": len(questions)} | of_group)
-        metrics |= {names.of_group(f"{grouping}_{group}", name): value for name, value in of_group.items()}
-    return Findings(metrics, {"groups": pa.Table.from_pylist(table)})
+        metrics |= {
+            metric_names.of_group(f"{grouping}_{group}", name): value for name, value in of_group.items()
+        }
+    return Findings(metrics, {"groups": CaptionedTable(CAPTION, pa.Table.from_pylist(table))})
 
 
 def sentences_group(sentences: int) -> str:

@@ -6,10 +6,9 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
-from multiview import names
+from multiview import metric_names, names
 from multiview.config import Analysis
 from multiview.evaluation.analyses.answer_view import answer_view
 from multiview.evaluation.analyses.attention import attention
@@ -19,7 +18,7 @@ from multiview.evaluation.analyses.groups import groups
 from multiview.evaluation.analyses.padding import padding
 from multiview.evaluation.analyses.speed import speed
 from multiview.evaluation.analyses.subject import Findings, NotApplicable, Subject
-from multiview.evaluation.analyses.tables import page
+from multiview.evaluation.analyses.tables import CaptionedTable, page
 from multiview.evaluation.analyses.training_answers import training_answers
 from multiview.evaluation.analyses.usage import cosine, usage
 from multiview.evaluation.analyses.variation import variation
@@ -44,11 +43,6 @@ ANALYSES: dict[Analysis, Callable[[Subject], Findings]] = {
 SHOWN = 5
 """Largest k of the figures that MLflow is told."""
 
-CAPTIONS = {
-    "query_diversity": "Gold passages in five levels of their queries' self-BLEU-4: ROUGE-L, and the whole index's MRR@10."
-}
-"""Of tables that their analysis's first line does not speak of."""
-
 
 def told(metrics: Mapping[str, float], at: Sequence[int]) -> dict[str, float]:
     """Figures of the whole model, one k of each: `SHOWN`, or the largest below it that is measured.
@@ -57,7 +51,7 @@ def told(metrics: Mapping[str, float], at: Sequence[int]) -> dict[str, float]:
     """
     k = max((k for k in at if k <= SHOWN), default=min(at, default=SHOWN))
     whole = {name: value for name, value in metrics.items() if "/" not in name}
-    others = {names.padding_overlap_at(other) for other in at if other != k}
+    others = {metric_names.padding_overlap_at(other) for other in at if other != k}
     return {name: value for name, value in whole.items() if name not in others}
 
 
@@ -69,7 +63,7 @@ def analyse(folder: Path, subject: Subject) -> None:
     if not subject.settings.analyses:
         return
     metrics: dict[str, float] = {}
-    tables: dict[str, tuple[str, pa.Table]] = {}
+    tables: dict[str, CaptionedTable] = {}
     left_out: dict[str, str] = {}
     place = folder / names.ANALYSES
     place.mkdir()
@@ -82,14 +76,14 @@ def analyse(folder: Path, subject: Subject) -> None:
             left_out[name] = str(reason)
             continue
         metrics |= findings.metrics
-        for table, rows in findings.tables.items():
-            pq.write_table(rows, place / f"{table}.parquet")
-            tables[table] = CAPTIONS.get(table) or (run.__doc__ or "").partition("\n")[0], rows
+        tables |= findings.tables
+        for table_name, table in findings.tables.items():
+            pq.write_table(table.rows, place / f"{table_name}.parquet")
         for fact, value in findings.facts.items():
-            subject.tell.fact(fact, value)
+            subject.events.fact(fact, value)
     (place / METRICS_FILE).write_text(json.dumps(metrics, indent=1, sort_keys=True) + "\n")
     (place / TABLES_FILE).write_text(page(tables))
     for name, value in told(metrics, subject.at).items():
-        subject.tell.metric(name, value)
+        subject.events.metric(name, value)
     if left_out:
-        subject.tell.fact("analyses_left_out", left_out)
+        subject.events.fact("analyses_left_out", left_out)

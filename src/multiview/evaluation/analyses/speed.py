@@ -22,8 +22,8 @@ def speed(subject: Subject) -> Findings:
     `encode` step tells `passages_per_second` of its own, larger batches). The second: the search for the first
     100 questions, their encoding not counted. Both in this process, on its device.
     """
-    numbers = subject.draw(len(subject.index), PASSAGES)
-    passages = [sequences for _, _, sequences, _ in subject.sequences_of(numbers)]
+    sample = subject.sample(len(subject.index), PASSAGES)
+    passages = [indexed.sequences for indexed in subject.read_passages(sample)]
     encoder = Encoder(subject.model, subject.encode.model_copy(update={"batch_tokens": SMALLEST_BATCH}))
     _encode(encoder, passages[:1])  # what is done once is not counted
     encoded = _seconds(lambda: _encode(encoder, passages)) / len(passages)

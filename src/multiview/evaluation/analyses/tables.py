@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -11,12 +12,21 @@ LONGEST = 64
 """Tables of more rows, a row a question, are for programs alone."""
 
 
-def page(tables: Mapping[str, tuple[str, pa.Table]]) -> str:
-    """Markdown: each table under its name and one line that says what it is; long ones by their length."""
+@dataclass(frozen=True)
+class CaptionedTable:
+    """A table, and one line for people that says what it shows."""
+
+    caption: str
+    rows: pa.Table
+
+
+def page(tables: Mapping[str, CaptionedTable]) -> str:
+    """Markdown: each table under its name and its caption; long ones by their length."""
     parts = ["# Analyses\n"]
-    for name, (about, table) in tables.items():
-        rows = f"{table.num_rows} rows: `{name}.parquet`\n" if table.num_rows > LONGEST else markdown(table)
-        parts.append(f"## {name}\n\n{about}\n\n{rows}")
+    for name, table in tables.items():
+        length = table.rows.num_rows
+        rows = f"{length} rows: `{name}.parquet`\n" if length > LONGEST else markdown(table.rows)
+        parts.append(f"## {name}\n\n{table.caption}\n\n{rows}")
     return "\n".join(parts)
 
 

@@ -7,14 +7,18 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from multiview import names
+from multiview import metric_names
 from multiview.data.answers import Mode, answer_views, has_answer
 from multiview.data.passages import Passage, read_passages
 from multiview.data.questions import Question, iterate_questions, questions_per_passage
 from multiview.evaluation.analyses.subject import Findings, NotApplicable, Subject
+from multiview.evaluation.analyses.tables import CaptionedTable
 from multiview.model.layouts import View
 
 KINDS = ("offset", "one", "several", "none", "title")
+
+
+CAPTION = "Shares of the training questions by how their answer's view is found in the first positive passage, and AVQ."
 
 
 def training_answers(subject: Subject) -> Findings:
@@ -27,7 +31,7 @@ def training_answers(subject: Subject) -> Findings:
     if subject.train_questions is None:
         raise NotApplicable("there are no training questions")
     questions = list(iterate_questions(subject.train_questions))
-    avq = {names.AVQ: questions_per_passage(questions)}
+    avq = {metric_names.AVQ: questions_per_passage(questions)}
     if not subject.layout.has_spans:
         return Findings(avq)
     counts = Counter(
@@ -38,9 +42,11 @@ def training_answers(subject: Subject) -> Findings:
     if not total:
         raise NotApplicable("no training question has its passage in the corpus")
     shares = [counts[kind] / total for kind in KINDS]
-    metrics = avq | {names.answer_found(kind): share for kind, share in zip(KINDS, shares, strict=True)}
+    metrics = avq | {
+        metric_names.answer_found(kind): share for kind, share in zip(KINDS, shares, strict=True)
+    }
     table = {"found": list(KINDS), "questions": [counts[kind] for kind in KINDS], "share": shares}
-    return Findings(metrics, {"training_answers": pa.table(table)})
+    return Findings(metrics, {"training_answers": CaptionedTable(CAPTION, pa.table(table))})
 
 
 def found_by(question: Question, passage: Passage, views: Sequence[View], mode: Mode) -> str:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from multiview import names
+from multiview import metric_names
 from multiview.evaluation.analyses.matrices import PairMeans, off_diagonal, table_of
 from multiview.evaluation.analyses.subject import Findings, Subject
+from multiview.evaluation.analyses.tables import CaptionedTable
 
 if TYPE_CHECKING:
     from multiview.index.view_index import ViewIndex
@@ -18,24 +19,31 @@ PASSAGES_AT_ONCE = 1024
 """Passages whose views are held at once."""
 
 
+USAGE = "The view-usage histogram: which view wins in the first passage retrieved, and in the gold passage."
+
+
 def usage(subject: Subject) -> Findings:
     """The view-usage histogram: which view wins in the first passage retrieved, and in the gold passage.
 
     Table `usage`: view (from 1), top_1, gold (questions), share_of_top_1, share_of_gold.
     """
-    indexed = subject.check_views()
-    first = subject.top.views[:, 0]
+    summary = subject.check_views()
+    first = subject.top.winning_views[:, 0]
     counts = {
-        "top_1": histogram(first[first >= 0], indexed.most),
-        "gold": histogram(_gold_winners(subject), indexed.most),
+        "top_1": histogram(first[first >= 0], summary.most),
+        "gold": histogram(_gold_winners(subject), summary.most),
     }
-    columns: dict[str, np.ndarray] = {"view": np.arange(1, indexed.most + 1), **counts}
+    columns: dict[str, np.ndarray] = {"view": np.arange(1, summary.most + 1), **counts}
     metrics: dict[str, float] = {}
-    for name, count in zip((names.SHARE_OF_TOP_1, names.SHARE_OF_GOLD), counts.values(), strict=True):
+    for name, count in zip(
+        (metric_names.SHARE_OF_TOP_1, metric_names.SHARE_OF_GOLD), counts.values(), strict=True
+    ):
         if count.sum():
             columns[name] = count / count.sum()
-            metrics |= {names.of_view(view, name): float(share) for view, share in enumerate(columns[name])}
-    return Findings(metrics, {"usage": pa.table(columns)})
+            metrics |= {
+                metric_names.of_view(view, name): float(share) for view, share in enumerate(columns[name])
+            }
+    return Findings(metrics, {"usage": CaptionedTable(USAGE, pa.table(columns))})
 
 
 def histogram(winners: np.ndarray, views: int) -> np.ndarray:
@@ -45,9 +53,12 @@ def histogram(winners: np.ndarray, views: int) -> np.ndarray:
 
 def _gold_winners(subject: Subject) -> np.ndarray:
     """The view, from 0, that scores best in each question's gold passage, of those that have one in the index."""
-    rows = np.flatnonzero((subject.gold >= 0) & (subject.index.views[subject.gold] > 0))
+    rows = np.flatnonzero((subject.gold >= 0) & (subject.index.view_counts[subject.gold] > 0))
     best = [subject.index.view_scores(subject.queries[row], int(subject.gold[row])).argmax() for row in rows]
     return np.array(best, np.int64)
+
+
+COSINE = "Mean cosine between the views i and j of a passage, over the passages that have both."
 
 
 def cosine(subject: Subject) -> Findings:
@@ -55,19 +66,21 @@ def cosine(subject: Subject) -> Findings:
 
     Table `cosine`: view, view_1 … view_n. Metrics `view_cosine` (the mean over the pairs i ≠ j), `_min` and `_max`.
     """
-    indexed = subject.check_views()
-    means = mean_cosines(subject.index, indexed.most)
-    return Findings(off_diagonal(names.VIEW_COSINE, means), {"cosine": table_of(means)})
+    summary = subject.check_views()
+    means = mean_cosines(subject.index, summary.most)
+    return Findings(
+        off_diagonal(metric_names.VIEW_COSINE, means), {"cosine": CaptionedTable(COSINE, table_of(means))}
+    )
 
 
 def mean_cosines(index: ViewIndex, views: int) -> np.ndarray:
     """[views, views] float64: the mean over passages of the cosine of their views i and j; nan where none has both."""
     means = PairMeans(views)
     for start in range(0, len(index), PASSAGES_AT_ONCE):
-        counts = index.views[start : start + PASSAGES_AT_ONCE]
+        counts = index.view_counts[start : start + PASSAGES_AT_ONCE]
         if not (rows := int(counts.sum())):
             continue
-        held = index.stored.run(int(index.offsets[start]), rows).astype(np.float64)
+        held = index.stored.read_range(int(index.offsets[start]), rows).astype(np.float64)
         lengths = np.linalg.norm(held, axis=1, keepdims=True)
         held = np.divide(held, lengths, out=np.zeros_like(held), where=lengths > 0)
         there = np.arange(views) < counts[:, None]

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import pyarrow as pa
 
-from multiview import names
+from multiview import metric_names
 from multiview.data.questions import draw
 from multiview.evaluation.analyses.subject import Findings, NotApplicable, Subject
+from multiview.evaluation.analyses.tables import CaptionedTable
 from multiview.model.layouts import TokenSequence
 
 
@@ -41,6 +42,9 @@ def perplexity(winners: Iterable[int]) -> float:
     return float(np.exp(-(shares * np.log(shares)).sum()))
 
 
+CAPTION = "LV of (question, gold passage) pairs, and PPL over the passages with two questions or more."
+
+
 def variation(subject: Subject) -> Findings:
     """LV of (question, gold passage) pairs, and PPL over the passages with two questions or more.
 
@@ -49,9 +53,9 @@ def variation(subject: Subject) -> Findings:
     softmax over the views at temperature 1. PPL rises with the questions of a passage: compare it only where
     `view_ppl_questions_per_passage` is the same. Table `variation`, a row a pair.
     """
-    if subject.indexed.most < 2:
-        raise NotApplicable("the index holds one view a passage")
-    pairs = drawn_pairs(subject.gold, subject.settings.variation_pairs, subject.settings.analysis_seed)
+    if subject.view_summary.most < 2:
+        raise NotApplicable("the index holds one view per passage")
+    pairs = sampled_pairs(subject.gold, subject.settings.variation_pairs, subject.settings.analysis_seed)
     if not len(pairs):
         raise NotApplicable("no question has a gold passage in the index")
     vectors = dict(zip(pairs.tolist(), subject.questions_encoded(pairs), strict=True))
@@ -60,11 +64,11 @@ def variation(subject: Subject) -> Findings:
         asked.setdefault(int(subject.gold[row]), []).append(row)
     rows = []
     winners: dict[str, list[int]] = {}
-    for number, places, views in _real_views(subject, subject.gold[pairs]):
-        passage = subject.index.passage_id(number)
-        for row in asked[number] if len(views) else []:
+    for passage_row, numbers, views in _real_views(subject, subject.gold[pairs]):
+        passage = subject.index.passage_id(passage_row)
+        for row in asked[passage_row] if len(views) else []:
             scores = views @ vectors[row]
-            view = int(places[scores.argmax()]) + 1
+            view = int(numbers[scores.argmax()]) + 1
             winners.setdefault(passage, []).append(view)
             if len(views) < 2:
                 continue
@@ -74,21 +78,23 @@ def variation(subject: Subject) -> Findings:
                     "passage_id": passage,
                     "views": len(views),
                     "view": view,
-                    names.LV_COSINE: local_variation(cosines(vectors[row], views)),
-                    names.LV_SOFTMAX: local_variation(softmax(scores)),
+                    metric_names.LV_COSINE: local_variation(cosines(vectors[row], views)),
+                    metric_names.LV_SOFTMAX: local_variation(softmax(scores)),
                 }
             )
     if not rows:
         raise NotApplicable("no gold passage has two views besides padding")
     rows.sort(key=lambda row: (row["passage_id"], row["qid"]))
-    metrics = {name: mean(row[name] for row in rows) for name in (names.LV_COSINE, names.LV_SOFTMAX)}
+    metrics = {
+        name: mean(row[name] for row in rows) for name in (metric_names.LV_COSINE, metric_names.LV_SOFTMAX)
+    }
     if several := [won for _, won in sorted(winners.items()) if len(won) > 1]:
-        metrics[names.VIEW_PPL] = mean(perplexity(won) for won in several)
-        metrics[names.PPL_QUESTIONS] = mean(len(won) for won in several)
-    return Findings(metrics, {"variation": pa.Table.from_pylist(rows)})
+        metrics[metric_names.VIEW_PPL] = mean(perplexity(won) for won in several)
+        metrics[metric_names.PPL_QUESTIONS] = mean(len(won) for won in several)
+    return Findings(metrics, {"variation": CaptionedTable(CAPTION, pa.Table.from_pylist(rows))})
 
 
-def drawn_pairs(gold: np.ndarray, limit: int, seed: int) -> np.ndarray:
+def sampled_pairs(gold: np.ndarray, limit: int, seed: int) -> np.ndarray:
     """Questions with a gold passage, rising: whole passages in an order drawn by `seed`, up to about `limit` questions.
 
     PPL needs the questions of a passage together; the last passage drawn may go over the limit. `gold` [q], -1 for none.
@@ -106,8 +112,8 @@ def mean(values: Iterable[float]) -> float:
     return float(np.mean(list(values)))
 
 
-def _real_views(subject: Subject, numbers: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-    """Of each passage its number, the places of its views but padding [views] and these views [views, dim], encoded afresh.
+def _real_views(subject: Subject, passage_rows: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+    """Row of each passage, numbers [views] of its views but padding, from 0, and these views [views, dim], encoded afresh.
 
     In no order. A passage of several sequences comes in parts, which wait for one another.
     """
@@ -115,18 +121,16 @@ def _real_views(subject: Subject, numbers: np.ndarray) -> Iterator[tuple[int, np
     left: dict[int, int] = {}
 
     def sequences() -> Iterator[tuple[TokenSequence, tuple[int, int]]]:
-        for number, _, laid, _ in subject.sequences_of(numbers):
+        for indexed in subject.read_passages(passage_rows):
             first = 0
-            parts[number], left[number] = [], len(laid)
-            for sequence in laid:
-                yield sequence, (number, first)
+            parts[indexed.row], left[indexed.row] = [], len(indexed.sequences)
+            for sequence in indexed.sequences:
+                yield sequence, (indexed.row, first)
                 first += len(sequence.views)
 
-    for sequence, (number, first), vectors in subject.encoder.passages(sequences()):
-        parts[number] += [
-            (first + i, vectors[i]) for i, view in enumerate(sequence.views) if not view.padding
-        ]
-        left[number] -= 1
-        if not left[number]:
-            real = sorted(parts.pop(number), key=lambda part: part[0])
-            yield number, np.array([place for place, _ in real]), np.array([vector for _, vector in real])
+    for sequence, (row, first), vectors in subject.encoder.passages(sequences()):
+        parts[row] += [(first + i, vectors[i]) for i, view in enumerate(sequence.views) if not view.padding]
+        left[row] -= 1
+        if not left[row]:
+            real = sorted(parts.pop(row), key=lambda part: part[0])
+            yield row, np.array([number for number, _ in real]), np.array([vector for _, vector in real])

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import faiss
 import numpy as np
+
+from multiview.index.approximate.adding import transformed
+from multiview.index.faiss_library import faiss
 
 
 class Editing:
@@ -71,7 +73,7 @@ class _Lists:
             self._write(number, moved[moved >= 0], codes[moved >= 0])
 
     def add(self, views: np.ndarray, rows: np.ndarray) -> None:
-        self._outer.add_with_ids(views, rows)
+        self._ivf.add_with_ids(transformed(self._outer, views), rows)
 
     def finish(self) -> None:
         for number in range(self._ivf.nlist):
@@ -111,7 +113,7 @@ class _Codes:
             self._moved[rows[rows >= 0]] = old[rows >= 0]
 
     def add(self, views: np.ndarray, rows: np.ndarray) -> None:
-        self._moved[rows] = self._outer.sa_encode(views)
+        self._moved[rows] = self._flat.sa_encode(transformed(self._outer, views))
 
     def finish(self) -> None:
         self._flat.codes.resize(self._moved.size)

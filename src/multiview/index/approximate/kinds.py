@@ -1,4 +1,4 @@
-"""Kinds of index: which faiss index stands for one, how large its parts are, and what it can do."""
+"""Kinds of index: the faiss index that stands for a kind, the sizes of its parts, and what it can do."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ import re
 from pathlib import Path
 from typing import Any
 
-import faiss
+import numpy as np
 
 from multiview.config import Index
 from multiview.errors import InputError
+from multiview.index.faiss_index import FaissIndex
+from multiview.index.faiss_library import faiss
 
 EXACT = "exact"
 FACTORY = {
@@ -20,52 +22,52 @@ FACTORY = {
 }
 """A kind's faiss factory string. RaBitQ needs a random rotation (RR) before it."""
 
-VIEWS_A_LIST = 39
+VIEWS_PER_LIST = 39
 """Fewest views that train an inverted list; with fewer, faiss warns."""
-SAMPLED_A_LIST = 64
+SAMPLED_PER_LIST = 64
 SMALLEST_SAMPLE = 65_536
-"""Views for a product quantizer's 256 centroids, 256 each, which is all that faiss' k-means looks at."""
+"""Views for a product quantizer's 256 centroids, 256 views each, which is all that faiss's k-means looks at."""
 FEWEST_PROBES = 8
 
 
-def factory_of(settings: Index, views: int, dim: int) -> str:
+def factory_string(settings: Index, views: int, dim: int) -> str:
     """The faiss factory string of `settings` for `views` views of width `dim`."""
     lists = settings.lists or default_lists(views)
     return FACTORY.get(settings.kind, settings.kind).replace("{lists}", str(lists)).replace("{dim}", str(dim))
 
 
 def default_lists(views: int) -> int:
-    """4 √views, and no more than there are views to train with."""
-    return max(1, min(round(4 * math.sqrt(views)), views // VIEWS_A_LIST))
+    """Number of inverted lists: 4 √views, and no more than there are views to train with."""
+    return max(1, min(round(4 * math.sqrt(views)), views // VIEWS_PER_LIST))
 
 
 def default_sample(index: Any) -> int:
-    """Views that train `index`."""
-    return max(SMALLEST_SAMPLE, SAMPLED_A_LIST * (lists_of(index) or 0))
+    """Number of views that train `index`."""
+    return max(SMALLEST_SAMPLE, SAMPLED_PER_LIST * (list_count(index) or 0))
 
 
 def default_probes(index: Any) -> int | None:
-    """Inverted lists that a search looks into; none where there are no lists."""
-    lists = lists_of(index)
+    """Number of inverted lists that a search looks into; none where there are no lists."""
+    lists = list_count(index)
     return lists and min(lists, max(FEWEST_PROBES, math.ceil(math.sqrt(lists))))
 
 
-def make(settings: Index, factory: str, dim: int) -> Any:
-    """An empty faiss index for inner products. Raises InputError, with faiss' words, for what is no factory string."""
+def make_index(settings: Index, factory: str, dim: int) -> Any:
+    """An empty faiss index for inner products. Raises InputError, with faiss's words, where `factory` is no factory string."""
     try:
         index = faiss.index_factory(dim, factory, faiss.METRIC_INNER_PRODUCT)
     except RuntimeError as error:
         kinds = ", ".join((EXACT, *FACTORY))
         raise InputError(
-            f"index.kind={settings.kind}: {said(error)}; it is one of {kinds}, or a faiss factory string"
+            f"index.kind={settings.kind}: {faiss_message(error)}; it is one of {kinds}, or a faiss factory string"
         ) from None
     if ivf := faiss.try_extract_index_ivf(index):
         ivf.cp.seed = settings.seed
     return index
 
 
-def train(index: Any, sample: Any, settings: Index, views: int) -> None:
-    """Train `index` on `sample` [n, dim] float32 of `views` views. Raises InputError where these are too few."""
+def train_index(index: FaissIndex, sample: np.ndarray, settings: Index, views: int) -> None:
+    """Train `index` on `sample` [n, dim] float32 of `views` views. Raises InputError where the sample is too small."""
     if index.is_trained:
         return
     try:
@@ -73,8 +75,8 @@ def train(index: Any, sample: Any, settings: Index, views: int) -> None:
     except RuntimeError as error:
         few = re.search(r"should be at least as large as number of clusters \((\d+)\)", str(error))
         if not few:
-            raise InputError(f"index.kind={settings.kind}: {said(error)}") from None
-        lists = lists_of(index) or 0
+            raise InputError(f"index.kind={settings.kind}: {faiss_message(error)}") from None
+        lists = list_count(index) or 0
         smaller = f", fewer lists (index.lists, now {lists})" if lists > 1 else ""
         way_out = (
             f"set index.sample={few[1]} or more"
@@ -86,17 +88,18 @@ def train(index: Any, sample: Any, settings: Index, views: int) -> None:
         ) from None
 
 
-def read(file: Path, header: dict[str, Any]) -> Any:
-    """The faiss index that was written to `file`, left there, memory-mapped, where `header` says so."""
+def read_index(file: Path, header: dict[str, Any]) -> FaissIndex:
+    """The faiss index that was written to `file`; memory-mapped where `header` says that it stays on disk."""
     flags = 0
     if header.get("on_disk"):
         # The first maps inverted lists, the second what other kinds have in their place.
         flags = faiss.IO_FLAG_MMAP if header["lists"] else faiss.IO_FLAG_MMAP_IFC
-    return faiss.read_index(str(file), flags)
+    index: Any = faiss.read_index(str(file), flags)
+    return index
 
 
-def lists_of(index: Any) -> int | None:
-    """The number of inverted lists; none where there are none."""
+def list_count(index: Any) -> int | None:
+    """Number of inverted lists; none for an index without lists."""
     ivf = faiss.try_extract_index_ivf(index)
     return ivf and int(ivf.nlist)
 
@@ -110,7 +113,7 @@ def can_merge(index: Any) -> bool:
     return True
 
 
-def said(error: RuntimeError) -> str:
-    """What is of use in an error of faiss: not where it was raised."""
+def faiss_message(error: RuntimeError) -> str:
+    """The message of a faiss error, without the place in faiss's source that raised it."""
     text = " ".join(str(error).split())
     return "faiss: " + re.sub(r"^Error in .* at \S+:\d+: (Error: '.*' failed: ?)?", "", text)

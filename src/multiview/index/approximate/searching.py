@@ -7,43 +7,44 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import faiss
 import numpy as np
 
-from multiview.index.approximate.kinds import lists_of
+from multiview.index.approximate.kinds import list_count
 from multiview.index.exact import FETCH_FACTOR, FETCHED_AT_ONCE, TopPassages
-from multiview.index.stored_views import StoredViews, best_of
+from multiview.index.faiss_index import FaissIndex
+from multiview.index.faiss_library import faiss
+from multiview.index.stored_views import StoredViews, passages_of_views, score_passages
 
 
 @dataclass(frozen=True)
-class Effort:
+class SearchParameters:
     """How hard a search tries; all three may be changed without building anything again."""
 
     probes: int | None
     """Inverted lists that are looked into; none where the index has none."""
     ef_search: int
-    """Views that a search of a graph keeps in sight, or those that it fetches, if these are more."""
+    """Views that a search of a graph keeps in sight, or the views that it fetches, if these are more."""
     rerank: int
     """Passages beyond k that are scored with all of their views."""
 
 
 def approximate_top(
-    index: Any,
+    index: FaissIndex,
     stored: StoredViews,
     offsets: np.ndarray,
-    counts: np.ndarray,
-    rank: np.ndarray,
+    view_counts: np.ndarray,
+    tie_order: np.ndarray,
     queries: np.ndarray,
     k: int,
-    effort: Effort,
+    parameters: SearchParameters,
     *,
-    tell_done: Callable[[int], None] = lambda done: None,
+    report_done: Callable[[int], None] = lambda done: None,
 ) -> TopPassages:
-    """The k best of the passages that faiss proposes; ties by `rank`.
+    """The k best of the passages that faiss proposes; ties by `tie_order`.
 
     Each question's k + `rerank` first passages are scored by the inner products of all their stored views, summed
     in float64: scores and winning views are exact, and whether all of the k best passages are among them is not
-    known. Arguments as of `top_passages`; `counts` [p] are the views of each passage.
+    known. Arguments as of `top_passages`; `view_counts` [p] is the number of each passage's views.
     """
     if k < 1:
         raise ValueError(f"k must be 1 or more, not {k}")
@@ -53,37 +54,38 @@ def approximate_top(
     top = TopPassages.empty(len(queries), k, exact=False)
 
     def rerank(question: int, passages: np.ndarray) -> None:
-        scores, views = best_of(stored, offsets, counts, queries[question].astype(np.float64), passages)
+        query = queries[question].astype(np.float64)
+        scores, views = score_passages(stored, offsets, view_counts, query, passages)
         scores = scores.astype(np.float32)
-        order = np.lexsort((rank[passages], -scores))[:k]
+        order = np.lexsort((tie_order[passages], -scores))[:k]
         found = len(order)
         top.passages[question, :found] = passages[order]
         top.scores[question, :found] = scores[order]
-        top.views[question, :found] = views[order]
+        top.winning_views[question, :found] = views[order]
 
-    propose(index, offsets, queries, k, effort, rerank, tell_done)
+    propose(index, offsets, queries, k, parameters, rerank, report_done)
     return top
 
 
 def propose(
-    index: Any,
+    index: FaissIndex,
     offsets: np.ndarray,
     queries: np.ndarray,
     k: int,
-    effort: Effort,
-    take: Callable[[int, np.ndarray], None],
-    tell_done: Callable[[int], None] = lambda done: None,
+    parameters: SearchParameters,
+    accept: Callable[[int, np.ndarray], None],
+    report_done: Callable[[int], None] = lambda done: None,
 ) -> None:
-    """Hand to `take`, for each question, the passages of the views that faiss finds: k + `rerank`, best first.
+    """Call `accept` with each question and the passages of the views that faiss finds: k + `rerank`, best first.
 
     Where so many views hold too few passages, twice as many are fetched; where the lists looked into hold fewer
     than k passages, twice as many are looked into: k passages come back wherever the corpus has them, except that
     a graph does not lead to every view or list: short ones have few neighbours by inner product.
     """
-    wanted = k + effort.rerank
-    lists = lists_of(index) or 0
+    wanted = k + parameters.rerank
+    lists = list_count(index) or 0
     fetch = min(index.ntotal, math.ceil(FETCH_FACTOR * wanted))
-    probes = min(effort.probes or 0, lists)
+    probes = min(parameters.probes or 0, lists)
     pending, settled = np.arange(len(queries)), 0
     while len(pending) and fetch:
         unsettled: list[int] = []
@@ -91,37 +93,39 @@ def propose(
         everywhere = probes == lists
         for start in range(0, len(pending), size):
             chunk = pending[start : start + size]
-            _, rows = index.search(queries[chunk], fetch, params=parameters(index, probes, effort.ef_search))
-            for question, found in zip(chunk.tolist(), rows, strict=True):
-                passages = passages_of(found, offsets)
-                no_more = found[-1] < 0 or fetch == index.ntotal
+            _, rows = index.search(
+                queries[chunk], fetch, params=faiss_parameters(index, probes, parameters.ef_search)
+            )
+            for question, view_rows in zip(chunk.tolist(), rows, strict=True):
+                passages = distinct_passages(view_rows, offsets)
+                no_more = view_rows[-1] < 0 or fetch == index.ntotal
                 enough = len(passages) >= (k if no_more else wanted)
                 if not enough and not (no_more and everywhere):
                     unsettled.append(question)
                     continue
-                take(question, passages[:wanted])
+                accept(question, passages[:wanted])
                 settled += 1
-            tell_done(settled)
+            report_done(settled)
         pending = np.asarray(unsettled, dtype=np.int64)
         fetch, probes = min(index.ntotal, 2 * fetch), min(lists, 2 * probes)
 
 
-def passages_of(rows: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """The distinct passages of some views, in order of their first; rows of -1 (faiss had no more) are dropped."""
-    passages = np.searchsorted(offsets, rows[rows >= 0], side="right") - 1
+def distinct_passages(view_rows: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """The distinct passages of some views, in the order of their first view; rows of -1 (faiss had no more) are dropped."""
+    passages = passages_of_views(view_rows[view_rows >= 0], offsets)
     _, first = np.unique(passages, return_index=True)
     return passages[np.sort(first)]
 
 
-def parameters(index: Any, probes: int, ef_search: int) -> Any:
-    """faiss' parameters of one search, which other threads' searches do not see; none where a kind has none."""
+def faiss_parameters(index: Any, probes: int, ef_search: int) -> Any:
+    """faiss's parameters of one search, which other threads' searches do not see; none where a kind has none."""
     known: Any = faiss  # whose keyword arguments no stub knows
     index = faiss.downcast_index(index)
     if isinstance(index, faiss.IndexPreTransform):
-        inner = parameters(index.index, probes, ef_search)
+        inner = faiss_parameters(index.index, probes, ef_search)
         return inner and known.SearchParametersPreTransform(index_params=inner)
     if isinstance(index, faiss.IndexRefine):
-        inner = parameters(index.base_index, probes, ef_search)
+        inner = faiss_parameters(index.base_index, probes, ef_search)
         return inner and known.IndexRefineSearchParameters(k_factor=index.k_factor, base_index_params=inner)
     if isinstance(index, faiss.IndexIVF):
         return known.SearchParametersIVF(nprobe=probes)

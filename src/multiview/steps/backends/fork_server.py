@@ -1,6 +1,6 @@
 """Local steps' work in forks of one process that has imported, once, what takes each of them ten seconds.
 
-The driver offers a socket (`offer`). A step that imports torch sends its state there (`make`) and waits; the
+The driver offers a socket (`offer`). A step that imports torch sends its state there (`ForkServer`) and waits; the
 process at the other end imports its libraries when it is first asked, and forks for each step. A fork ends with
 the step that asked for it, and the process with its driver. Linux alone, and torch without CUDA, which does not
 survive a fork: elsewhere each step works in its own process, as it does in a pod.
@@ -18,34 +18,25 @@ import sys
 import tempfile
 import threading
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib import import_module, metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import BaseModel
 
+from multiview import environment
+from multiview.artifacts.record import Record
+from multiview.artifacts.store import open_store
 from multiview.errors import InputError, ProcessFailed, one_line
-
-if TYPE_CHECKING:
-    from multiview.steps.work import StepTeller
-
-FORKS = "MULTIVIEW_FORKS"
-"""Environment variable: the socket where forks are offered."""
+from multiview.steps.backends.here import Here
+from multiview.steps.reporter import StepReporter
+from multiview.steps.runs import StepState
+from multiview.steps.table import STEPS
+from multiview.steps.work import Work
 
 SOCKET = "socket"
 """Its file's name, in a folder that no other user can enter."""
-
-IMPORTED = (
-    *(
-        "multiview.encoding.encode",
-        "multiview.evaluation.analyses.run",
-        "multiview.index",
-        "multiview.training.train",
-    ),
-    "multiview.steps.work",
-)
-"""What is imported before the first fork."""
 
 
 class Order(BaseModel, frozen=True):
@@ -53,14 +44,14 @@ class Order(BaseModel, frozen=True):
 
     store: str
     run: str
-    state: dict[str, Any]
+    state: StepState
     sources: Any
     environment: dict[str, str]
     folder: str
 
 
 class Answer(BaseModel, frozen=True):
-    """What came of it."""
+    """What came of an order."""
 
     attempt: str
     """The attempt's folder, as in a step's state."""
@@ -68,16 +59,45 @@ class Answer(BaseModel, frozen=True):
     bad_input: bool = False
 
 
-def offered() -> bool:
-    """Whether this process was offered forks."""
-    return FORKS in os.environ
+class ForkServer:
+    """Has the work done by a fork of the process behind `socket`."""
+
+    def __init__(self, socket: str) -> None:
+        self._socket = socket
+
+    def make(self, work: Work, reporter: StepReporter) -> dict[str, Record]:
+        """Send the work and wait for it. InputError with the fork's own line, ProcessFailed for other failures."""
+        order = Order(
+            store=reporter.store.url,
+            run=reporter.run,
+            state=reporter.state,
+            sources=work.sources,
+            environment=dict(os.environ),
+            folder=str(Path.cwd()),
+        )
+        try:
+            line = _ask(self._socket, order)
+        except ConnectionError:
+            line = b""
+        if not line:
+            raise ProcessFailed("its process ended without a word (killed, or out of memory?)")
+        answer = Answer.model_validate_json(line)
+        reporter.attempted(answer.attempt)
+        if answer.error is not None:
+            raise InputError(answer.error) if answer.bad_input else ProcessFailed(answer.error)
+        return work.find(reporter.store)
+
+
+def address() -> str | None:
+    """The socket of the fork server that this process was offered, if any."""
+    return os.environ.get(environment.FORK_SERVER)
 
 
 @contextlib.contextmanager
 def offer(log: Path) -> Iterator[None]:
     """Offer forks to the steps that are started in the block, where there can be any and nobody offers them yet;
     `log` gets what is said before the first."""
-    if offered() or sys.platform != "linux" or not metadata.version("torch").endswith("+cpu"):
+    if address() or sys.platform != "linux" or not metadata.version("torch").endswith("+cpu"):
         yield
         return
     with tempfile.TemporaryDirectory(prefix="multiview-forks-") as folder:
@@ -89,45 +109,19 @@ def offer(log: Path) -> Iterator[None]:
                 stderr=said,
                 pass_fds=[listener.fileno()],
             )
-        os.environ[FORKS] = f"{folder}/{SOCKET}"
+        os.environ[environment.FORK_SERVER] = f"{folder}/{SOCKET}"
         try:
             yield
         finally:
-            os.environ.pop(FORKS, None)
+            os.environ.pop(environment.FORK_SERVER, None)
             server.kill()
             server.communicate()
 
 
-def make(told: StepTeller, sources: Any) -> str:
-    """Have the work of `told.state` done in a fork; the folder of its attempt. The outputs are in the store then.
-
-    Raises InputError with the fork's own line, ProcessFailed for every other failure.
-    """
-    order = Order(
-        store=told.store.url,
-        run=told.run,
-        state=told.state.model_dump(mode="json"),
-        sources=sources,
-        environment=dict(os.environ),
-        folder=str(Path.cwd()),
-    )
-    try:
-        line = _ask(order)
-    except ConnectionError:
-        line = b""
-    if not line:
-        raise ProcessFailed("its process ended without a word (killed, or out of memory?)")
-    answer = Answer.model_validate_json(line)
-    if answer.error is not None:
-        told.state = told.state.model_copy(update={"attempt": answer.attempt})
-        raise InputError(answer.error) if answer.bad_input else ProcessFailed(answer.error)
-    return answer.attempt
-
-
-def _ask(order: Order) -> bytes:
+def _ask(server: str, order: Order) -> bytes:
     """The line that a fork answers; empty if it ended without."""
     with socket.socket(socket.AF_UNIX) as connection:
-        connection.connect(os.environ[FORKS])
+        connection.connect(server)
         socket.send_fds(connection, [b"."], [1, 2])
         connection.sendall(order.model_dump_json().encode() + b"\n")
         return connection.makefile("rb").readline()
@@ -141,21 +135,26 @@ def listen(folder: str) -> socket.socket:
     return listener
 
 
-def serve(listener: socket.socket, driver: int) -> None:
-    """Fork for every connection until the file descriptor `driver` ends."""
+def serve(listener: socket.socket, driver: int, modules: Iterable[str]) -> None:
+    """Import `modules` at the first connection and fork for every one, until the file descriptor `driver` ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # steps and driver are told too, and end this one
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for forks: their connections tell
     imported = False
     while driver not in select.select([listener, driver], [], [])[0]:
         connection, _ = listener.accept()
         if not imported:
-            for module in IMPORTED:
+            for module in modules:
                 import_module(module)
             imported = True
         if os.fork() == 0:
             listener.close()
             _work(connection)
         connection.close()
+
+
+def preloaded() -> list[str]:
+    """The modules that are imported before the first fork: those of the steps that import torch."""
+    return sorted({step.run.partition(":")[0] for step in STEPS.values() if step.torch})
 
 
 def _work(connection: socket.socket) -> None:
@@ -170,7 +169,7 @@ def _work(connection: socket.socket) -> None:
         threading.Thread(target=_end_with, args=[connection], daemon=True).start()
         os.environ.clear()
         os.environ.update(order.environment)
-        del os.environ[FORKS]
+        del os.environ[environment.FORK_SERVER]
         os.chdir(order.folder)
         answer = _made(order)
         sys.stdout.flush()
@@ -183,22 +182,15 @@ def _work(connection: socket.socket) -> None:
 
 
 def _made(order: Order) -> Answer:
-    from multiview.artifacts.store import open_store
-    from multiview.steps.runs import StepState
-    from multiview.steps.work import StepTeller, Work
-    from multiview.steps.work import make as make_here
-
-    state = StepState.model_validate(order.state)
-    told = StepTeller(open_store(order.store), order.run, state.path, state.step)
-    told.state = state
+    reporter = StepReporter.of_state(open_store(order.store), order.run, order.state)
     try:
-        make_here(Work.told(state, order.sources), told)
+        Here().make(Work.from_state(order.state, order.sources), reporter)
     except InputError as error:
-        return Answer(attempt=told.state.attempt, error=str(error), bad_input=True)
+        return Answer(attempt=reporter.state.attempt, error=str(error), bad_input=True)
     except Exception as error:
         traceback.print_exc()
-        return Answer(attempt=told.state.attempt, error=one_line(error))
-    return Answer(attempt=told.state.attempt)
+        return Answer(attempt=reporter.state.attempt, error=one_line(error))
+    return Answer(attempt=reporter.state.attempt)
 
 
 def _end_with(connection: socket.socket) -> None:
@@ -210,4 +202,4 @@ def _end_with(connection: socket.socket) -> None:
 
 
 if __name__ == "__main__":
-    serve(socket.socket(fileno=int(sys.argv[1])), sys.stdin.fileno())
+    serve(socket.socket(fileno=int(sys.argv[1])), sys.stdin.fileno(), preloaded())

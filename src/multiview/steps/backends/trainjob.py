@@ -12,12 +12,10 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from multiview import environment
 from multiview.artifacts.record import Reference
 from multiview.config import Pod
 from multiview.errors import InputError
-
-NODES = "MULTIVIEW_NODES"
-"""Environment variable of a step's pod: the JSON of the `Nodes` that it trains on; without it, it trains itself."""
 
 GROUP, VERSION, PLURAL = "trainer.kubeflow.org", "v1alpha1", "trainjobs"
 MANAGER = "multiview.dev/step"
@@ -60,14 +58,14 @@ class Task(BaseModel, frozen=True):
 
 def nodes_here() -> Nodes | None:
     """What the environment says of the pods to train on; None on one node. InputError for what is no `Nodes`."""
-    text = os.environ.get(NODES)
+    text = os.environ.get(environment.NODES)
     if not text:
         return None
     try:
         nodes = Nodes.model_validate_json(text)
     except ValueError as error:
         raise InputError(
-            f"{NODES}: not a description of nodes ({str(error).splitlines()[0]}); compile the pipeline again"
+            f"{environment.NODES}: not a description of nodes ({str(error).splitlines()[0]}); compile the pipeline again"
         ) from error
     return nodes if nodes.pod.nodes > 1 else None
 

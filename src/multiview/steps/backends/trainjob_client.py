@@ -8,11 +8,12 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from urllib3.util import Retry
 
-from multiview.artifacts.record import Record, Reference, read_record
+from multiview import names
+from multiview.artifacts.record import Record
 from multiview.errors import InputError, ProcessFailed
 from multiview.steps.backends.trainjob import (
     CONTAINER,
@@ -22,13 +23,10 @@ from multiview.steps.backends.trainjob import (
     Nodes,
     Task,
     job_name,
-    nodes_here,
     train_job,
 )
-from multiview.steps.step import Step
-
-if TYPE_CHECKING:
-    from multiview.steps.execution import StepTeller
+from multiview.steps.reporter import StepReporter
+from multiview.steps.work import Work
 
 NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 WATCH_SECONDS = 300
@@ -38,35 +36,31 @@ BAD_INPUT = 2
 """Exit status of a pod whose line is an InputError's."""
 
 
-def make_on_nodes(
-    step: Step, told: StepTeller, config: str, inputs: dict[str, list[Reference]], key: str
-) -> dict[str, Record] | None:
-    """Have a step's outputs made by the pods that the environment names: their records by kind.
+class TrainJob:
+    """Has the work done by the pods of a TrainJob, which this pod starts and follows."""
 
-    None where it names one node only. Raises what `run_train_job` raises.
-    """
-    nodes = nodes_here()
-    if nodes is None:
-        return None
-    told.tell()  # the key; from here on the first node tells
-    store = told.store
-    task = Task(
-        store=store.url,
-        run=told.run,
-        path=told.state.path,
-        step=step.name,
-        config=config,
-        inputs=inputs,
-        key=key,
-    )
-    run_train_job(task, nodes)
-    records = {}
-    for kind in step.outputs:
-        record = read_record(store, kind, key)
-        if record is None:
-            raise ProcessFailed(f"TrainJob {job_name(task)} ended well and left no {kind} in {store.url}")
-        records[kind] = record
-    return records
+    def __init__(self, nodes: Nodes) -> None:
+        self.nodes = nodes
+
+    def make(self, work: Work, reporter: StepReporter) -> dict[str, Record]:
+        """Start the TrainJob, or find the one that runs, and wait for it. Raises what `run_train_job` raises."""
+        reporter.write()  # the key; from here on the first node reports
+        store = reporter.store
+        task = Task(
+            store=store.url,
+            run=reporter.run,
+            path=reporter.state.path,
+            step=work.step.name,
+            config=work.config,
+            inputs=work.references,
+            key=work.key,
+        )
+        run_train_job(task, self.nodes)
+        records = work.find(store)
+        for kind in work.step.outputs:
+            if kind not in records:
+                raise ProcessFailed(f"TrainJob {job_name(task)} ended well and left no {kind} in {store.url}")
+        return records
 
 
 def run_train_job(task: Task, nodes: Nodes) -> None:
@@ -98,7 +92,8 @@ class _Jobs:
             from kubernetes import client, config, watch
         except ImportError as error:
             raise InputError(
-                "training on several nodes needs the Kubernetes client: pip install 'multiview[kubeflow]'"
+                "training on several nodes needs the Kubernetes client: "
+                f"pip install '{names.DISTRIBUTION}[kubeflow]'"
             ) from error
         configuration = client.Configuration()
         try:

@@ -10,24 +10,48 @@ import sys
 import traceback
 from pathlib import Path
 
+from multiview import environment
+from multiview.artifacts.staging import scratch
 from multiview.artifacts.store import open_store
 from multiview.errors import InputError, one_line
+from multiview.steps.backends.here import Here
 from multiview.steps.backends.trainjob import Task
 from multiview.steps.backends.trainjob_client import BAD_INPUT
-from multiview.steps.execution import StepTeller, run_on_node
+from multiview.steps.checkpoints import StoredCheckpoints
+from multiview.steps.events import NoEvents
+from multiview.steps.reporter import StepReporter
 from multiview.steps.table import step
+from multiview.steps.work import Work
 
-TERMINATION_LOG = Path(os.environ.get("MULTIVIEW_TERMINATION_LOG", "/dev/termination-log"))
+TERMINATION_LOG = Path(os.environ.get(environment.TERMINATION_LOG, "/dev/termination-log"))
 """Kubernetes puts what a container writes there into the pod's status, where the step finds it."""
+
+
+def run_on_node(work: Work, reporter: StepReporter, first: bool) -> None:
+    """Do one node's part of a step that several do together; the `first` reports and publishes.
+
+    Nothing happens if the step's outputs are there. Raises whatever the step raises.
+    """
+    store = reporter.store
+    if len(work.find(store)) == len(work.step.outputs):
+        return
+    if first:
+        reporter.describe(work)
+        Here().make(work, reporter)
+        return
+    outputs = {kind: scratch() / "unpublished" / kind for kind in work.step.outputs}
+    checkpoints = StoredCheckpoints(store, work.key, scratch())
+    work.step.function()(work.context(store, outputs, NoEvents(), checkpoints))
 
 
 def main(text: str) -> int:
     """Do this node's part of a step; the exit status, 2 for bad input."""
     try:
         task = Task.model_validate_json(text)
-        told = StepTeller(open_store(task.store), task.run, task.path, task.step)
-        first = os.environ.get("PET_NODE_RANK", "0") == "0"
-        run_on_node(step(task.step), told, task.config, dict(task.inputs), first)
+        store = open_store(task.store)
+        reporter = StepReporter(store, task.run, task.path, task.step)
+        first = os.environ.get(environment.PET_NODE_RANK, "0") == "0"
+        run_on_node(Work.resolve(step(task.step), task.config, dict(task.inputs), store), reporter, first)
     except InputError as error:
         return _end(str(error), BAD_INPUT)
     except Exception as error:

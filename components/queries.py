@@ -1,0 +1,105 @@
+"""Generated queries: the generator, what it writes for each shard of passages, and how good that is."""
+
+from kfp.dsl import Artifact, Dataset, Input, Model, Output
+
+from components import component
+
+
+@component
+def initial_generator(
+    run: str,
+    path: str,
+    config: str,
+    generator: Output[Model],
+) -> str:
+    """The query generator as it was pretrained."""
+    from multiview.kubeflow.component import execute
+
+    return execute("initial-generator", run, path, config, generator=generator)
+
+
+@component
+def train_generator(
+    run: str,
+    path: str,
+    config: str,
+    base: Input[Model],
+    passages: Input[Dataset],
+    questions: Input[Dataset],
+    generator: Output[Model],
+) -> str:
+    """The query generator fine-tuned on the training questions."""
+    from multiview.kubeflow.component import execute
+
+    return execute(
+        "train-generator",
+        run,
+        path,
+        config,
+        base=base,
+        passages=passages,
+        questions=questions,
+        generator=generator,
+    )
+
+
+@component
+def generate_queries(
+    run: str,
+    path: str,
+    config: str,
+    shard: str,
+    generator: Input[Model],
+    passages: Input[Dataset],
+    queries: Output[Dataset],
+) -> str:
+    """Queries of the passages of one shard."""
+    from multiview.kubeflow.component import execute
+
+    return execute(
+        "generate-queries",
+        run,
+        path,
+        config,
+        shard=shard,
+        generator=generator,
+        passages=passages,
+        queries=queries,
+    )
+
+
+@component
+def gather_queries(
+    run: str,
+    path: str,
+    config: str,
+    parts: list[str],
+    queries: Output[Dataset],
+) -> str:
+    """The generated queries of all shards in one artifact."""
+    from multiview.kubeflow.component import execute
+
+    return execute("gather-queries", run, path, config, parts=parts, queries=queries)
+
+
+@component
+def evaluate_queries(
+    run: str,
+    path: str,
+    config: str,
+    queries: list[str],
+    questions: Input[Dataset],
+    query_evaluation: Output[Artifact],
+) -> str:
+    """Metrics of the generated queries on the dev questions."""
+    from multiview.kubeflow.component import execute
+
+    return execute(
+        "evaluate-queries",
+        run,
+        path,
+        config,
+        queries=queries,
+        questions=questions,
+        query_evaluation=query_evaluation,
+    )

@@ -1,0 +1,187 @@
+"""Refresh: what changed in the corpus, the index that follows it, and whether that index becomes the champion."""
+
+from kfp.dsl import HTML, Artifact, Dataset, Input, Model, Output
+
+from components import component
+
+
+@component
+def champion(
+    run: str,
+    path: str,
+    config: str,
+    champion: Output[Artifact],
+    index: Output[Artifact],
+    passages: Output[Dataset],
+    model: Output[Model],
+    champion_model: Output[Model],
+) -> str:
+    """The index that answers now, with its passages, and the model to encode with."""
+    from multiview.kubeflow.component import execute
+
+    return execute(
+        "champion",
+        run,
+        path,
+        config,
+        champion=champion,
+        index=index,
+        passages=passages,
+        model=model,
+        champion_model=champion_model,
+    )
+
+
+@component
+def changes(
+    run: str,
+    path: str,
+    config: str,
+    index: Input[Artifact],
+    model: Input[Model],
+    passages: Input[Dataset],
+    changes: Output[Dataset],
+) -> str:
+    """What changed in the corpus since an index was built."""
+    from multiview.kubeflow.component import execute
+
+    return execute("changes", run, path, config, index=index, model=model, passages=passages, changes=changes)
+
+
+@component
+def changes_with_queries(
+    run: str,
+    path: str,
+    config: str,
+    index: Input[Artifact],
+    model: Input[Model],
+    passages: Input[Dataset],
+    generator: Input[Model],
+    changes: Output[Dataset],
+) -> str:
+    """What changed in the corpus since an index was built of passages with generated queries."""
+    from multiview.kubeflow.component import execute
+
+    return execute(
+        "changes-with-queries",
+        run,
+        path,
+        config,
+        index=index,
+        model=model,
+        passages=passages,
+        generator=generator,
+        changes=changes,
+    )
+
+
+@component
+def refresh_index(
+    run: str,
+    path: str,
+    config: str,
+    old: Input[Artifact],
+    changes: Input[Dataset],
+    model: Input[Model],
+    passages: Input[Dataset],
+    embeddings: list[str],
+    index: Output[Artifact],
+) -> str:
+    """The index of a corpus that changed, made of the old one."""
+    from multiview.kubeflow.component import execute
+
+    return execute(
+        "refresh-index",
+        run,
+        path,
+        config,
+        old=old,
+        changes=changes,
+        model=model,
+        passages=passages,
+        embeddings=embeddings,
+        index=index,
+    )
+
+
+@component
+def gate(
+    run: str,
+    path: str,
+    config: str,
+    champion: Input[Artifact],
+    index: Input[Artifact],
+    champion_evaluation: Input[Artifact],
+    challenger_evaluation: Input[Artifact],
+    verdict: Output[Artifact],
+) -> str:
+    """Whether the challenger may become the champion."""
+    from multiview.kubeflow.component import execute
+
+    return execute(
+        "gate",
+        run,
+        path,
+        config,
+        champion=champion,
+        index=index,
+        champion_evaluation=champion_evaluation,
+        challenger_evaluation=challenger_evaluation,
+        verdict=verdict,
+    )
+
+
+@component
+def promote(
+    run: str,
+    path: str,
+    config: str,
+    champion: Input[Artifact],
+    verdict: Input[Artifact],
+    index: Input[Artifact],
+    model: Input[Model],
+    passages: Input[Dataset],
+    promotion: Output[Artifact],
+) -> str:
+    """The challenger becomes the champion, where the verdict says so."""
+    from multiview.kubeflow.component import execute
+
+    return execute(
+        "promote",
+        run,
+        path,
+        config,
+        champion=champion,
+        verdict=verdict,
+        index=index,
+        model=model,
+        passages=passages,
+        promotion=promotion,
+    )
+
+
+@component
+def refresh_report(
+    run: str,
+    path: str,
+    config: str,
+    promotion: Input[Artifact],
+    verdict: Input[Artifact],
+    changes: Input[Artifact],
+    index: Input[Artifact],
+    report: Output[HTML],
+) -> str:
+    """One page about a refresh."""
+    from multiview.kubeflow.component import execute
+
+    return execute(
+        "refresh-report",
+        run,
+        path,
+        config,
+        promotion=promotion,
+        verdict=verdict,
+        changes=changes,
+        index=index,
+        report=report,
+    )

@@ -1,0 +1,190 @@
+"""The commands of `multiview`. Each imports what it needs when it runs, so that `--help` is quick."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from multiview import environment
+from multiview.cli.options import Debug, Preset, Settings, StoreUrl, TrackingUri
+
+
+def search(
+    question: Annotated[str | None, typer.Argument(help="The question, quoted.")] = None,
+    index: Annotated[
+        str | None,
+        typer.Option(
+            envvar=environment.INDEX,
+            help="An index's address, models:/NAME@ALIAS, a run's id, or champion. Default: the store's champion, or "
+            "where there is none, the index of the newest finished run.",
+        ),
+    ] = None,
+    k: Annotated[int, typer.Option("-k", min=1, help="Passages per question.")] = 10,
+    questions: Annotated[
+        Path | None,
+        typer.Option(allow_dash=True, help="File with one question per line; - is standard input."),
+    ] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Also print the score of every view.")] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object per question, each on its line.")
+    ] = False,
+    device: Annotated[str, typer.Option(help="cpu, cuda, or auto.")] = "auto",
+    verify: Annotated[
+        bool,
+        typer.Option(
+            "--verify", help="Check index, model and passages against their sha256 before they are used."
+        ),
+    ] = False,
+    store: StoreUrl = "store",
+    tracking_uri: TrackingUri = None,
+    debug: Debug = False,
+) -> None:
+    """Search an index: the best passages first, each with the snippet that matched."""
+    from multiview.cli.lookup import Lookup
+    from multiview.cli.search import print_answers, read_questions
+
+    batches = read_questions(question, questions)
+    address = Lookup(store, tracking_uri).index(index)
+    print_answers(batches, address, k, explain=explain, json=json, device=device, verify=verify)
+
+
+def lineage(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME",
+            help="An artifact's address; a run's id (multiview's, MLflow's or Kubeflow's); a step's id in MLflow; a logged "
+            "model's id (m-…); models:/NAME@ALIAS; or champion.",
+        ),
+    ],
+    verify: Annotated[
+        bool,
+        typer.Option(
+            "--verify", help="Read every byte of every artifact; exit status 2 if one is not as written."
+        ),
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object with every record.")] = False,
+    store: StoreUrl = "store",
+    tracking_uri: TrackingUri = None,
+    debug: Debug = False,
+) -> None:
+    """Show what an artifact was made from: models, negatives, passages, settings, code, sources."""
+    from multiview.cli.lineage import show
+    from multiview.cli.lookup import Lookup
+    from multiview.lineage.trace import trace
+
+    show(trace(Lookup(store, tracking_uri).artifacts(name)), verify=verify, json=json)
+
+
+def register(
+    index: Annotated[
+        str,
+        typer.Argument(
+            metavar="INDEX", help="An index's address, models:/NAME@ALIAS, a run's id, or champion."
+        ),
+    ],
+    aliases: Annotated[
+        list[str] | None,
+        typer.Option("--alias", help="An alias for the version, such as champion; repeatable."),
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option("--name", help="The registered model; default: a name made from the corpus.")
+    ] = None,
+    store: StoreUrl = "store",
+    tracking_uri: TrackingUri = None,
+    debug: Debug = False,
+) -> None:
+    """Register an index in MLflow as a version of a model, and give it aliases."""
+    from multiview import tracking
+    from multiview.cli.lookup import Lookup
+    from multiview.lineage.trace import reference_of
+    from multiview.tracking import RegisteredModel
+
+    lookup = Lookup(store, tracking_uri)
+    reference = reference_of(lookup.index(index))
+    model = model or tracking.model_name(reference)
+    version = tracking.register(lookup.tracking_uri, reference, model, aliases or ())
+    print(RegisteredModel(model, version=version))
+    for alias in aliases or ():
+        print(RegisteredModel(model, alias=alias))
+
+
+def sync(store: StoreUrl = "store", tracking_uri: TrackingUri = None, debug: Debug = False) -> None:
+    """Send to MLflow what the store's runs have not sent yet."""
+    from multiview import tracking
+    from multiview.artifacts.store import open_store
+    from multiview.errors import StepFailed
+
+    opened = open_store(store)
+    uri = tracking_uri or tracking.tracking_uri(opened)
+    shipped, failed = tracking.sync(opened, uri)
+    print(f"{uri}: {len(shipped)} runs brought up to date{': ' if shipped else ''}{', '.join(shipped)}")
+    if failed:
+        raise StepFailed("; ".join(f"{run}: {why}" for run, why in failed.items()), bad_input=False)
+
+
+def gc(
+    delete: Annotated[
+        bool, typer.Option("--delete", help="Delete them; otherwise only print what would go.")
+    ] = False,
+    days: Annotated[
+        float, typer.Option(min=0, help="Keep what was written, and what runs have used, in the last days.")
+    ] = 7.0,
+    champions: Annotated[
+        int, typer.Option(min=1, help="Keep the indexes of this many champions, the newest first.")
+    ] = 3,
+    store: StoreUrl = "store",
+    tracking_uri: TrackingUri = None,
+    debug: Debug = False,
+) -> None:
+    """Collect attempts, checkpoints, embeddings and indexes that no champion, alias or recent run refers to."""
+    from multiview import tracking
+    from multiview.artifacts.store import open_store
+    from multiview.cli.garbage import collect
+    from multiview.lineage.garbage import referenced
+
+    opened = open_store(store)
+    indexes = tracking.aliased_indexes(tracking_uri or tracking.tracking_uri(opened))
+    collect(opened, referenced(opened, days, champions, indexes), days, delete)
+
+
+def inspect(
+    sources: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[SOURCE]…",
+            help="Files, folders, patterns or URLs; what each is for is recognised by its content and name.",
+        ),
+    ] = None,
+    preset: Preset = None,
+    settings: Settings = None,
+    debug: Debug = False,
+) -> None:
+    """Show what a run would read: counts, lengths, first rows and every problem. Exit status 2 if there is one."""
+    from multiview.cli.inspection import show
+
+    if show(sources or [], preset, settings or []).problems.counts:
+        raise typer.Exit(2)
+
+
+def config(
+    name: Annotated[
+        str | None, typer.Argument(help="A section, such as train, or a setting, such as train.epochs.")
+    ] = None,
+    preset: Preset = None,
+    settings: Settings = None,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print docs/configuration.md.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Show every setting with its value (the default, or the preset's), type and meaning."""
+    from multiview.cli import settings as text
+
+    if markdown:
+        print(text.markdown(), end="")
+    else:
+        text.show(name, preset, settings or [])
+
+
+COMMANDS = (search, lineage, register, sync, gc, inspect, config)

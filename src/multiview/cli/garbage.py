@@ -1,0 +1,37 @@
+"""`multiview gc`: lists what nothing refers to, and deletes it if asked to."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from multiview.artifacts.store import Store
+from multiview.lineage import garbage
+from multiview.lineage.garbage import ArtifactId, Garbage
+
+
+def collect(store: Store, keep: set[ArtifactId], days: float, delete: bool) -> None:
+    """Print what can go from a store, a line each, and the sum of it; with `delete`, delete it on the way."""
+    pieces = []
+    for piece in garbage.collectable(store, keep, days):
+        pieces.append(piece)
+        print(f"{piece.bytes / 1e6:12,.3f} MB  {piece.kind:<11} {piece.path}")
+        if delete:
+            garbage.remove(store, piece)
+    if not pieces:
+        print("nothing to collect")
+    elif delete:
+        print(f"removed {summary(pieces)}")
+    else:
+        print(f"would remove {summary(pieces)}: --delete does it")
+
+
+def summary(pieces: Iterable[Garbage]) -> str:
+    """Returns the number and the size of each kind: `2 index (1.3 MB), 1 attempt (0.2 MB)`."""
+    number: Counter[str] = Counter()
+    size: Counter[str] = Counter()
+    for piece in pieces:
+        number[piece.kind] += 1
+        size[piece.kind] += piece.bytes
+    parts = [f"{count} {kind} ({size[kind] / 1e6:,.1f} MB)" for kind, count in sorted(number.items())]
+    return ", ".join(parts)

@@ -1,0 +1,58 @@
+"""The part of a faiss index that is used here, with the signatures that faiss's Python wrappers have."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+
+
+class ViewSearcher(Protocol):
+    """An index that is searched for views."""
+
+    ntotal: int
+    """Number of views."""
+
+    def search(self, x: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """Scores and rows [q, k] of the best views for `x` [q, dim], best first; a row is -1 where there are too few."""
+        ...
+
+
+class FaissIndex(ViewSearcher, Protocol):
+    """A faiss index over views for inner products. faiss's classes have these methods too, but are not typed so."""
+
+    d: int
+    """Width of a view."""
+    is_trained: bool
+
+    def search(self, x: np.ndarray, k: int, *, params: Any = None) -> tuple[np.ndarray, np.ndarray]:
+        """As `ViewSearcher`; `params` are faiss's parameters of this one search."""
+        ...
+
+    def train(self, x: np.ndarray) -> None:
+        """Train the quantizers on `x` [n, d] float32."""
+        ...
+
+    def add(self, x: np.ndarray) -> None:
+        """Add views [n, d] float32, which get the next rows."""
+        ...
+
+    def reconstruct_batch(self, key: np.ndarray) -> np.ndarray:
+        """The views of some rows [n, d] float32, as the index stores them."""
+        ...
+
+    def reconstruct_n(self, n0: int, ni: int) -> np.ndarray:
+        """`ni` views from row `n0` on [ni, d] float32, as the index stores them."""
+        ...
+
+    def sa_encode(self, x: np.ndarray) -> np.ndarray:
+        """The codes of views [n, d] float32, as the index would store them."""
+        ...
+
+    def sa_decode(self, codes: np.ndarray) -> np.ndarray:
+        """The views of some codes [n, d] float32."""
+        ...
+
+    def check_compatible_for_merge(self, other_index: FaissIndex) -> None:
+        """Raise RuntimeError where another index cannot be merged into this one."""
+        ...

@@ -1,0 +1,159 @@
+"""What the rows of an index stand for: which passage, which view of it, which part of its text, which query."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from multiview.data.passages import SCHEMA, Passage, PassageLookup, PassageRows, passages_of
+from multiview.errors import InputError
+from multiview.model.layouts import Layout, TokenSequence, View, numbered_views
+
+if TYPE_CHECKING:
+    from multiview.index.view_index import ViewIndex
+
+Span = tuple[int, int]
+"""Code points [start, stop) of a passage's text."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedView:
+    """A view of a passage that has a row in the index."""
+
+    number: int
+    """Position among all views of the passage, from 0; views that the index leaves out count too."""
+    padding: bool
+    """Whether it is the view of an empty snippet."""
+    span: Span | None
+    """The part of the text that the view stands for; none for the title, and where views stand for no part of it."""
+    snippet: str | None
+    """The text of the span; the title for the title's view; empty for padding; none where the architecture's views
+    stand for no part of the passage (MVR)."""
+    query: str | None
+    """The generated query that the passage was read with for this view, where the architecture reads queries."""
+
+
+@dataclass(frozen=True)
+class IndexedPassage:
+    """A passage of an index with its text. It is tokenised when its sequences or views are first asked for."""
+
+    row: int
+    """Row of the passage in the index."""
+    passage: Passage
+    columns: dict[str, Any]
+    """The corpus's own columns, such as url or date, where they were read."""
+    queries: tuple[str, ...]
+    """The queries that the passage was read with; empty for most architectures."""
+    view_count: int
+    """Number of the passage's views in the index."""
+    layout: Layout
+
+    @cached_property
+    def sequences(self) -> list[TokenSequence]:
+        """The token sequences of the passage, as they were encoded."""
+        return self.layout.passage(self.passage, self.queries)
+
+    @property
+    def all_views(self) -> list[View]:
+        """All views of the passage in order, those that the index leaves out included."""
+        return [view for sequence in self.sequences for view in sequence.views]
+
+    @cached_property
+    def views(self) -> list[IndexedView]:
+        """The views that the passage's rows in the index stand for, row by row.
+
+        Raises InputError where the layout makes other views than were indexed.
+        """
+        try:
+            numbered = numbered_views(self.sequences, self.view_count)
+        except InputError as error:
+            raise InputError(f"passage {self.passage.id!r}: {error}") from error
+        return [self._indexed(number, view) for number, view in numbered]
+
+    def _indexed(self, number: int, view: View) -> IndexedView:
+        query = self.queries[number] if number < len(self.queries) else None
+        return IndexedView(number, view.padding, view.span, self._snippet(view), query)
+
+    def _snippet(self, view: View) -> str | None:
+        if view.padding:
+            return ""
+        if view.span is not None:
+            return self.passage.text[slice(*view.span)]
+        return self.passage.title if self.layout.has_spans else None
+
+
+class Texts(Protocol):
+    """The texts of an index's passages."""
+
+    def read(self, rows: np.ndarray) -> Iterator[tuple[int, Passage, dict[str, Any]]]:
+        """The passages of some rows of the index (rising, each once): row, passage, and the corpus's own columns."""
+        ...
+
+
+class TextsById:
+    """Texts of a corpus in any order, looked up by id; they come in the corpus's order, without its own columns."""
+
+    def __init__(self, ids: pa.Array, corpus: PassageLookup) -> None:
+        """`ids` [p] are the ids of the index's passages."""
+        self._ids, self._corpus = ids, corpus
+
+    def read(self, rows: np.ndarray) -> Iterator[tuple[int, Passage, dict[str, Any]]]:
+        """See `Texts`. Raises InputError for a passage that the corpus lacks."""
+        ids = self._ids.take(pa.array(rows)).to_pylist()
+        row_of = dict(zip(ids, rows.tolist(), strict=True))
+        for passage in self._corpus.stream(ids):
+            yield row_of[passage.id], passage, {}
+
+
+class TextsInOrder:
+    """Texts of a corpus that is in the order of the index, of which nothing need be held in memory."""
+
+    def __init__(self, corpus: PassageRows) -> None:
+        self._corpus = corpus
+
+    def read(self, rows: np.ndarray) -> Iterator[tuple[int, Passage, dict[str, Any]]]:
+        """See `Texts`."""
+        for found, table in self._corpus.tables(rows):
+            own = [name for name in table.column_names if name not in SCHEMA.names]
+            columns = table.select(own).to_pylist()
+            yield from zip(found.tolist(), passages_of(table), columns, strict=True)
+
+
+class IndexedPassages:
+    """The passages of an index by their rows: their texts, and what their views in the index stand for."""
+
+    def __init__(self, index: ViewIndex, layout: Layout, texts: Texts) -> None:
+        self._index, self._layout, self._texts = index, layout, texts
+
+    def texts(self, rows: np.ndarray) -> Iterator[tuple[int, Passage]]:
+        """Row and passage of each of `rows`, any shape, each once and in the corpus's order; rows of -1 are dropped.
+
+        Raises InputError where the corpus is not the index's.
+        """
+        return ((row, passage) for row, passage, _ in self._checked_texts(_distinct(rows)))
+
+    def read(self, rows: np.ndarray) -> Iterator[IndexedPassage]:
+        """As `texts`, with all that is known of the passages."""
+        wanted = _distinct(rows)
+        queries = self._index.queries(wanted.tolist())
+        for row, passage, columns in self._checked_texts(wanted):
+            view_count = int(self._index.view_counts[row])
+            yield IndexedPassage(row, passage, columns, queries[row], view_count, self._layout)
+
+    def _checked_texts(self, rows: np.ndarray) -> Iterator[tuple[int, Passage, dict[str, Any]]]:
+        for row, passage, columns in self._texts.read(rows):
+            if passage.id != self._index.passage_id(row):
+                raise InputError(
+                    f"its passage {row} is {self._index.passage_id(row)!r}, but the corpus has {passage.id!r} there; "
+                    "build the index again"
+                )
+            yield row, passage, columns
+
+
+def _distinct(rows: np.ndarray) -> np.ndarray:
+    return np.unique(rows[rows >= 0])

@@ -1,0 +1,122 @@
+"""Names of metrics, and which of them an evaluation has.
+
+A metric that has several values, such as one per view or per system, is named METRIC/GROUP: see `of_group`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+RANKING_CUT = 10
+"""k of MRR and nDCG (MS MARCO and TREC DL; Dual Cross Encoder 4)."""
+
+DEEP_RECALL_CUT = 1000
+"""k of the recall that is measured wherever the depth allows it (Dual Cross Encoder 4)."""
+
+ACCURACY_PREFIX = "accuracy_at_"
+
+MRR = f"mrr_at_{RANKING_CUT}"
+"""Reciprocal rank of the first gold passage, 0 beyond rank 10."""
+
+NDCG = f"ndcg_at_{RANKING_CUT}"
+"""trec_eval's nDCG of the top 10 by the gold passages' grades."""
+
+DRIFT_ADDED = "drift_added"
+"""Share of a trained index's views that were added after its training."""
+
+DRIFT_ERROR = "drift_error"
+"""Mean squared error of the added views in the index, as a multiple of the other views' error."""
+
+BYTES_PER_PASSAGE = "bytes_per_passage"
+"""Bytes per passage of the faiss index, which searches hold in memory."""
+
+ANSWER_VIEW = "answer_view"
+OTHER_VIEWS = "other_views"
+SHARE_OF_TOP_1 = "share_of_top_1"
+SHARE_OF_GOLD = "share_of_gold"
+ATTENTION_DIVERGENCE = "attention_divergence"
+VIEW_COSINE = "view_cosine"
+LV_COSINE = "lv_cosine"
+LV_SOFTMAX = "lv_softmax"
+VIEW_PPL = "view_ppl"
+PPL_QUESTIONS = "view_ppl_questions_per_passage"
+WITH_PADDING = "with_padding"
+WITHOUT_PADDING = "without_padding"
+PADDING_WINS = "padding_wins_top_1"
+AVQ = "avq"
+
+ROUGE_L = "rouge_l"
+"""Best ROUGE-L between a question and all queries generated for its gold passage."""
+
+SELF_BLEU = "self_bleu_4"
+"""How alike the queries of a passage are (Zhu et al. 2018); a high value means little diversity."""
+
+SHORT = {"accuracy": "acc", "recall": "gold", "mrr": "MRR", "ndcg": "nDCG"}
+"""Stems of retrieval metrics, the part before `_at_`, with their short forms."""
+
+
+def accuracy_at(k: int) -> str:
+    """Share of questions with an answer-holding passage among the top k (DPR; R@k in the papers)."""
+    return f"{ACCURACY_PREFIX}{k}"
+
+
+def recall_at(k: int) -> str:
+    """Share of a question's gold passages among the top k."""
+    return f"recall_at_{k}"
+
+
+def index_recall_at(k: int) -> str:
+    """Share of the true top k passages that an approximate index finds."""
+    return f"index_recall_at_{k}"
+
+
+def padding_overlap_at(k: int) -> str:
+    """Share of the top k that are the same with and without padding views."""
+    return f"padding_overlap_at_{k}"
+
+
+def rouge_l_at(k: int) -> str:
+    """`ROUGE_L` of the first k queries alone."""
+    return f"{ROUGE_L}_at_{k}"
+
+
+def answer_found(kind: str) -> str:
+    """Share of training questions whose answer view was found in this way (`offset`, `one`, `several`, `none`, `title`)."""
+    return f"training_answers_{kind}"
+
+
+def of_view(view: int, metric: str) -> str:
+    """`metric` of one view, which is counted from 0 and named from 1: `accuracy_at_5/view_1` (CAMVR Tables 2, 7)."""
+    return of_group(f"view_{view + 1}", metric)
+
+
+def of_group(group: str, metric: str) -> str:
+    """`metric` of one group: of a system (`accuracy_at_5/camvr`), of some of the questions or of another ranking
+    (`accuracy_at_5/title_merged`, `…/answer_view`). MLflow draws the groups of one metric side by side."""
+    return f"{metric}/{group}"
+
+
+def short(metric: str) -> str:
+    """A metric's name for a narrow table: `accuracy_at_5` is `acc@5`, `recall_at_5` `gold@5`, `mrr_at_10` `MRR@10`."""
+    stem, at, k = metric.rpartition("_at_")
+    return f"{SHORT.get(stem, stem)}@{k}" if at else metric
+
+
+def accuracy_cuts(cuts: Iterable[int], depth: int) -> list[int]:
+    """The k of top-k accuracy: those of `cuts` that the retrieved depth allows, rising."""
+    return sorted({k for k in cuts if k <= depth})
+
+
+def recall_cuts(cuts: Iterable[int], depth: int) -> list[int]:
+    """The k of gold recall: those of top-k accuracy, and `DEEP_RECALL_CUT` where the depth allows it."""
+    return accuracy_cuts({*cuts, DEEP_RECALL_CUT}, depth)
+
+
+def evaluation_metrics(cuts: Iterable[int], depth: int) -> list[str]:
+    """Every metric that an evaluation of these cuts and this depth can have, known before anything is measured."""
+    cuts = list(cuts)
+    return [
+        *map(accuracy_at, accuracy_cuts(cuts, depth)),
+        *map(recall_at, recall_cuts(cuts, depth)),
+        *((MRR, NDCG) if depth >= RANKING_CUT else ()),
+    ]

@@ -1,0 +1,35 @@
+"""Which backend does a step's work: the environment says what there is, the step what it can use."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from multiview.artifacts.record import Record
+from multiview.steps.backends import fork_server, trainjob
+from multiview.steps.backends.fork_server import ForkServer
+from multiview.steps.backends.here import Here
+from multiview.steps.backends.trainjob_client import TrainJob
+from multiview.steps.reporter import StepReporter
+from multiview.steps.step import Step
+from multiview.steps.work import Work
+
+
+class Backend(Protocol):
+    """Where a step's work is done."""
+
+    def make(self, work: Work, reporter: StepReporter) -> dict[str, Record]:
+        """Do the work; the records of its outputs by kind, which are in the store then.
+
+        Raises InputError for what the step finds to be bad input, ProcessFailed where another process failed.
+        """
+        ...
+
+
+def backend_for(step: Step) -> Backend:
+    """The TrainJob that the environment describes for a step of several nodes, else the fork server for a step that
+    imports torch, if one is offered, else this process."""
+    if step.multi_node and (nodes := trainjob.nodes_here()):
+        return TrainJob(nodes)
+    if step.torch and (server := fork_server.address()):
+        return ForkServer(server)
+    return Here()

@@ -1,0 +1,63 @@
+"""A step's work in this process."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+
+from multiview import environment
+from multiview.artifacts.attempt import Attempt
+from multiview.artifacts.record import Record
+from multiview.artifacts.staging import scratch
+from multiview.steps.checkpoints import StoredCheckpoints
+from multiview.steps.events import EventLog
+from multiview.steps.provenance import machine
+from multiview.steps.reporter import StepReporter
+from multiview.steps.step import key_settings
+from multiview.steps.work import Work
+
+
+class Here:
+    """Does the work in this process."""
+
+    def make(self, work: Work, reporter: StepReporter) -> dict[str, Record]:
+        """Call the step's function and publish what it wrote. A faster attempt's records count instead of ours."""
+        step, store = work.step, reporter.store
+        attempts = {kind: Attempt(store, kind, work.key) for kind in step.outputs}
+        first = attempts[step.outputs[0]]
+        log = EventLog(store, first.data)
+        reporter.begin_attempt(first.data)
+        checkpoints = StoredCheckpoints(store, work.key, scratch(), log)
+        if step.sharded:
+            _share_cores()
+        try:
+            folders = {kind: attempt.path for kind, attempt in attempts.items()}
+            step.function()(work.context(store, folders, log, checkpoints))
+            return {
+                kind: attempt.publish(
+                    step=step.name,
+                    step_version=step.version,
+                    config=key_settings(work.settings),
+                    inputs=work.references,
+                    sources=work.sources,
+                    facts=log.facts,
+                    environment=machine(),
+                )[0]
+                for kind, attempt in attempts.items()
+            }
+        except Exception:
+            for attempt in attempts.values():
+                with contextlib.suppress(Exception):  # the step's own error is the one to report
+                    attempt.abandon()
+            raise
+        finally:
+            log.close()
+
+
+def _share_cores() -> None:
+    """Give a step that works on one shard beside others its part of the cores."""
+    if threads := os.environ.get(environment.SHARD_THREADS):
+        os.environ[environment.OMP_NUM_THREADS] = threads  # torch reads it when imported
+        if torch := sys.modules.get("torch"):
+            torch.set_num_threads(int(threads))

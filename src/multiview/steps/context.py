@@ -1,0 +1,83 @@
+"""What a step's function is given: its settings, inputs, outputs, and where its events go."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from multiview.artifacts.staged import Recorded, Staged
+from multiview.artifacts.store import Store
+from multiview.config import Config
+from multiview.errors import Undeclared
+from multiview.steps.checkpoints import Checkpoints
+from multiview.steps.events import Events, NoEvents
+
+Input = Staged | Recorded | list[Staged]
+"""An input of a step: on local disk, only recorded, or a list of artifacts on local disk."""
+
+
+@dataclass(frozen=True)
+class StepContext:
+    """All that the function of a step may use. What the step does not declare raises Undeclared.
+
+    Example, the function of a step with an input `parts` (a list) and an output `queries`:
+
+    >>> from multiview.steps.events import NoEvents
+    >>> def merge(context: StepContext) -> None:
+    ...     lines = [part.path.read_text() for part in context.list_input("parts")]
+    ...     context.output("queries").joinpath("queries.txt").write_text("".join(lines))
+    ...     context.events.metric("parts", len(lines))
+    """
+
+    settings: Config
+    """The settings that the step declares; reading any other raises Undeclared."""
+    inputs: Mapping[str, Input] = field(default_factory=dict)
+    outputs: Mapping[str, Path] = field(default_factory=dict)
+    """An empty folder to fill for each kind of output."""
+    events: Events = field(default_factory=NoEvents)
+    checkpoints: Checkpoints | None = None
+    """From which an interrupted step continues; None for steps that keep none."""
+    opened: Store | None = None
+    """The store, for steps that declare it: see `store`."""
+
+    def input(self, name: str) -> Staged:
+        """The input `name` on local disk."""
+        found = self.optional_input(name)
+        if found is None:
+            raise Undeclared(f"input {name} is read by a step that does not declare it")
+        return found
+
+    def optional_input(self, name: str) -> Staged | None:
+        """The input `name` on local disk; None for steps that share a function and do not have it."""
+        found = self.inputs.get(name)
+        if not isinstance(found, Staged | None):
+            raise TypeError(f"input {name} is not one artifact on local disk")
+        return found
+
+    def list_input(self, name: str) -> list[Staged]:
+        """The artifacts of the list input `name` on local disk, in the order of the plan."""
+        found = self.inputs.get(name)
+        if not isinstance(found, list):
+            raise Undeclared(f"input {name} is read as a list by a step that does not declare it as one")
+        return found
+
+    def recorded_input(self, name: str) -> Recorded:
+        """The digest and address of the input `name`, which is only recorded."""
+        found = self.inputs.get(name)
+        if not isinstance(found, Recorded):
+            raise Undeclared(f"input {name} is not one that the step only records")
+        return found
+
+    def output(self, kind: str) -> Path:
+        """The folder to fill for the output of this kind."""
+        if kind not in self.outputs:
+            raise Undeclared(f"output {kind} is written by a step that does not declare it")
+        return self.outputs[kind]
+
+    @property
+    def store(self) -> Store:
+        """The store, for a step that declares `reads_store`."""
+        if self.opened is None:
+            raise Undeclared("the store is read by a step that does not declare reads_store")
+        return self.opened

@@ -1,0 +1,75 @@
+"""The state of one step of one run, written as the step goes."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from multiview.artifacts.record import Reference
+from multiview.artifacts.store import Store
+from multiview.errors import InputError, one_line
+from multiview.steps.provenance import code_version
+from multiview.steps.runs import Status, StepState, write_state
+
+if TYPE_CHECKING:
+    from multiview.steps.work import Work
+
+
+class StepReporter:
+    """Keeps the state file of one step of one run up to date."""
+
+    def __init__(self, store: Store, run: str, path: str, step: str):
+        self.store, self.run = store, run
+        begun = StepState(path=path, step=step, status="running", started=time.time())
+        self.state = begun.model_copy(update=code_version())
+
+    @classmethod
+    def of_state(cls, store: Store, run: str, state: StepState) -> StepReporter:
+        """The reporter of a step that another process has begun."""
+        reporter = cls(store, run, state.path, state.step)
+        reporter.state = state
+        return reporter
+
+    def describe(self, work: Work) -> None:
+        """Take in what the step works on, to be written with what comes next."""
+        self._change(key=work.key, config=json.loads(work.config), inputs=work.references)
+
+    def attempted(self, folder: str) -> None:
+        """Take in the attempt's folder, relative to the store, to be written with what comes next."""
+        self._change(attempt=folder)
+
+    def begin_attempt(self, folder: str) -> None:
+        """Write that an attempt is under way in `folder`, relative to the store."""
+        self.attempted(folder)
+        self.write()
+
+    def finish(self, status: Status, attempt: str, outputs: Mapping[str, Reference]) -> None:
+        """Write that the outputs are there: `done`, or `found`."""
+        self._change(status=status, attempt=attempt, ended=time.time(), outputs=dict(outputs))
+        self.write()
+
+    def fail(self, error: BaseException) -> None:
+        """Write the failure as one line."""
+        bad_input = isinstance(error, InputError)
+        line = str(error) if bad_input else one_line(error)
+        self._change(status="failed", ended=time.time(), error=line, bad_input=bad_input)
+        self.write()
+
+    @contextlib.contextmanager
+    def failures(self) -> Iterator[None]:
+        """Write whatever is raised in the block as the step's failure, and raise it on."""
+        try:
+            yield
+        except BaseException as error:
+            self.fail(error)
+            raise
+
+    def write(self) -> None:
+        """Write the state as it is."""
+        write_state(self.store, self.run, self.state)
+
+    def _change(self, **fields: Any) -> None:
+        self.state = self.state.model_copy(update=fields)

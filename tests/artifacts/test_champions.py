@@ -1,0 +1,125 @@
+"""The champion's files: created exclusively, never changed, gone back by going on."""
+
+from __future__ import annotations
+
+import multiprocessing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from multiview import names
+from multiview.artifacts.champions import (
+    Champion,
+    champion_file,
+    crown,
+    current,
+    numbers,
+    read_champion,
+    rollback,
+)
+from multiview.artifacts.store import LocalStore, Store
+from multiview.errors import InputError
+from tests.fixtures.champions import champion
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> LocalStore:
+    return LocalStore(tmp_path)
+
+
+def test_there_is_none_at_first(store: LocalStore) -> None:
+    assert current(store) is None and numbers(store) == []
+
+
+def test_the_highest_number_is_the_champion(store: LocalStore) -> None:
+    made = [crown(store, champion(store, number)) for number in (1, 2, 3)]
+    assert current(store) == made[2] and numbers(store) == [1, 2, 3]
+    assert (store.root / "champions" / "000003.json").is_file()
+    assert [read_champion(store, number) for number in (1, 2, 3)] == made, "and the others are as they were"
+
+
+def test_to_crown_again_changes_nothing(store: LocalStore) -> None:
+    wanted = champion(store, 1)
+    first = crown(store, wanted)
+    before = store.read(champion_file(1))
+    assert crown(store, wanted) == first and store.read(champion_file(1)) == before
+
+
+def race(rival: Champion, store: Store, barrier: Any, ends: Any) -> None:
+    barrier.wait()
+    try:
+        ends.put(("won", crown(store, rival)))
+    except InputError as error:
+        ends.put(("told", str(error)))
+
+
+def test_of_two_processes_at_once_one_wins_and_the_other_is_told(store: LocalStore) -> None:
+    rivals = [champion(store, 1, key) for key in ("a", "b")]
+    here = multiprocessing.get_context("fork")
+    for _ in range(10):
+        store.remove(names.CHAMPIONS)
+        barrier, ends = here.Barrier(2), here.Queue()
+        racers = [here.Process(target=race, args=(rival, store, barrier, ends)) for rival in rivals]
+        for racer in racers:
+            racer.start()
+        ended = dict(ends.get(timeout=60) for _ in racers)
+        for racer in racers:
+            racer.join()
+        assert current(store) == ended["won"] and "changed nothing" in ended["told"]
+
+
+def test_rollbacks_go_back_one_after_another_and_forward_again(store: LocalStore) -> None:
+    made = [crown(store, champion(store, number)) for number in (1, 2, 3)]
+    fourth, fifth = rollback(store), rollback(store)
+    assert (fourth.index, fourth.restores, fourth.predecessor) == (made[1].index, 2, 3)
+    assert (fifth.index, fifth.restores, fifth.predecessor) == (made[0].index, 1, 4)
+    with pytest.raises(InputError, match="champion 1 is the first"):
+        rollback(store)
+    assert rollback(store, 3).index == made[2].index
+    assert rollback(store).index == made[1].index, "what the third replaced"
+    assert numbers(store) == [1, 2, 3, 4, 5, 6, 7] and current(store) == read_champion(store, 7)
+
+
+def test_a_rollback_goes_nowhere_where_artifacts_are_gone(store: LocalStore) -> None:
+    for number in (1, 2):
+        crown(store, champion(store, number))
+    store.remove("index/of-1")
+    with pytest.raises(InputError, match="champion 1: there is no artifact .*index/of-1.*--to NUMBER"):
+        rollback(store)
+    assert numbers(store) == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("to", "said"),
+    [(9, "has no champion 9; it has: 1, 2"), (2, "champion 2 already answers from the index of champion 2")],
+)
+def test_a_rollback_to_nothing_else(store: LocalStore, to: int, said: str) -> None:
+    for number in (1, 2):
+        crown(store, champion(store, number))
+    with pytest.raises(InputError, match=said):
+        rollback(store, to)
+
+
+def test_a_rollback_without_a_champion(store: LocalStore) -> None:
+    with pytest.raises(InputError, match="has no champion: run the pipeline refresh first"):
+        rollback(store)
+
+
+def test_a_damaged_champion_is_no_other_one(store: LocalStore) -> None:
+    crown(store, champion(store, 1))
+    good = store.read(champion_file(1)) or b""
+    for bad in (good[:40], b"", good.replace(b'"number": 1', b'"number": 7')):
+        store.replace(champion_file(1), bad)
+        with pytest.raises(InputError, match=r"champions/000001\.json"):
+            current(store)
+
+
+def test_a_store_that_was_moved_has_its_champion(store: LocalStore, tmp_path: Path) -> None:
+    crown(store, champion(store, 1))
+    moved = LocalStore(tmp_path.rename(tmp_path.with_name("moved")))
+    found = current(moved)
+    assert found is not None
+    assert {kind: where.url for kind, (where, _) in found.load(moved).items()} == dict.fromkeys(
+        ("index", "model", "passages"), moved.url
+    )

@@ -1,0 +1,179 @@
+"""What a typed text names, and the artifacts and the index that it stands for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from multiview.artifacts.champions import crown
+from multiview.artifacts.record import Reference
+from multiview.artifacts.store import LocalStore
+from multiview.cli.lookup import (
+    Address,
+    Champion,
+    LoggedModel,
+    Lookup,
+    RunId,
+    StoreRun,
+    Typed,
+    parse,
+    run_artifacts,
+    run_index,
+)
+from multiview.errors import InputError
+from multiview.steps.runs import Run, StepState
+from multiview.tracking import RegisteredModel, TrackedRun, TrackedStep
+from tests.fixtures.champions import champion
+from tests.fixtures.servers import new_database
+
+MODEL = "m-" + "0123456789abcdef" * 2
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("store/index/04b79ad1", Address("store/index/04b79ad1")),
+        ("/home/me/store/model/04b79ad1/", Address("/home/me/store/model/04b79ad1/")),
+        ("gs://bucket/store/index/04b79ad1", Address("gs://bucket/store/index/04b79ad1")),
+        ("m-/index/04b79ad1", Address("m-/index/04b79ad1")),
+        ("comparison-6bbf357d57", RunId("comparison-6bbf357d57")),
+        ("0123456789abcdef0123456789abcdef", RunId("0123456789abcdef0123456789abcdef")),
+        ("8d7943a0-1c5e-4a5b-9b1e-0c2f6a9d3e11", RunId("8d7943a0-1c5e-4a5b-9b1e-0c2f6a9d3e11")),
+        ("m-0123", RunId("m-0123")),
+        ("champions", RunId("champions")),
+        ("it's", RunId("it's")),
+        ("", RunId("")),
+        ("champion", Champion()),
+        (MODEL, LoggedModel(MODEL)),
+        (f"models:/{MODEL}", LoggedModel(MODEL)),
+        ("models:/multiview-train.json@champion", RegisteredModel("multiview-train.json", alias="champion")),
+        ("models:/my model/12", RegisteredModel("my model", version="12")),
+        (f"models:/{MODEL}/1", RegisteredModel(MODEL, version="1")),
+    ],
+)
+def test_a_text_names_one_thing_by_its_form(text: str, expected: Typed) -> None:
+    assert parse(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "models:/camvr",
+        "models:camvr@a",
+        "models:/camvr@",
+        "models:/camvr/latest",
+        "models:/a/b@c",
+        "models:/",
+    ],
+)
+def test_a_uri_that_names_no_model_is_refused(text: str) -> None:
+    with pytest.raises(InputError) as error:
+        parse(text)
+    assert str(error.value) == (
+        f"{text} names no registered model: give models:/NAME@ALIAS or models:/NAME/VERSION"
+    )
+
+
+@pytest.mark.parametrize("text", ["models:/camvr@champion", "models:/camvr/12"])
+def test_a_registered_model_is_written_as_it_was_typed(text: str) -> None:
+    assert str(parse(text)) == text
+
+
+# What a run stands for, in the store and in MLflow.
+
+
+def reference(key: str, kind: str = "index") -> Reference:
+    return Reference(address=f"store/{kind}/{key}", digest=key)
+
+
+ENCODE = {"outputs": {"embeddings": reference("1", "embeddings")}}
+INDEX = {"inputs": {"embeddings": [reference("1", "embeddings")]}, "outputs": {"index": reference("2")}}
+EVALUATE = {"inputs": {"index": [reference("2")]}, "outputs": {"evaluation": reference("3", "evaluation")}}
+LATER = {"inputs": {"index": [reference("2")]}, "outputs": {"index": reference("4")}}
+
+
+def store_run(**steps: dict) -> StoreRun:
+    """A run of the store, `{path: fields of its state}`."""
+    states = [
+        StepState.model_validate({"path": path.replace("_", "/"), "step": "any", "status": "done", **fields})
+        for path, fields in steps.items()
+    ]
+    return StoreRun(states)
+
+
+def tracked_run(step: str | None = None, earlier: tuple[str, ...] = (), **steps: dict) -> TrackedRun:
+    """A run as MLflow knows it; the steps `earlier` are those of the run that it reruns in part."""
+    tracked = {path.replace("_", "/"): TrackedStep(**fields) for path, fields in steps.items()}
+    own = [path for path in tracked if path not in earlier]
+    return TrackedRun("id", "store", Run(id="r", pipeline="training", config={}, steps=own), tracked, step)
+
+
+def addresses(artifacts: list[Reference]) -> list[str]:
+    return [artifact.address for artifact in artifacts]
+
+
+@pytest.mark.parametrize("run", [store_run, tracked_run])
+def test_a_run_stands_for_what_it_ends_with_and_for_its_index(run) -> None:
+    whole = run(camvr_encode=ENCODE, camvr_index=INDEX, camvr_evaluate=EVALUATE)
+    assert addresses(run_artifacts("r", whole)) == ["store/evaluation/3"]
+    assert run_index("r", whole) == "store/index/2"
+    with pytest.raises(InputError, match="^r has made nothing yet: wait for it, or run it again$"):
+        run_artifacts("r", run(camvr_encode={}))
+    with pytest.raises(InputError, match="^run r has no index yet: finish it, or give --index$"):
+        run_index("r", run(camvr_encode=ENCODE))
+
+
+def test_a_failed_step_s_index_is_not_its_run_s() -> None:
+    with pytest.raises(InputError, match="has no index yet"):
+        run_index("r", store_run(camvr_index={**INDEX, "status": "failed"}))
+
+
+def test_a_rerun_ends_with_its_own_steps_and_has_the_earlier_run_s_index() -> None:
+    rerun = tracked_run(earlier=("camvr/index",), camvr_index=INDEX, camvr_evaluate=EVALUATE)
+    assert addresses(run_artifacts("r", rerun)) == ["store/evaluation/3"]
+    assert run_index("r", rerun) == "store/index/2"
+
+
+@pytest.mark.parametrize(
+    ("step", "made", "index"),
+    [
+        ("camvr/index", "store/index/2", "store/index/2"),
+        ("camvr/evaluate", "store/evaluation/3", "store/index/2"),
+        ("camvr/later", "store/index/4", "store/index/4"),
+        ("camvr/encode", "store/embeddings/1", "store/index/4"),
+    ],
+)
+def test_a_step_stands_for_its_outputs_and_for_the_index_that_it_built_or_searched(
+    step: str, made: str, index: str
+) -> None:
+    """A step that neither built nor searched one stands for its run's."""
+    run = tracked_run(
+        step, camvr_encode=ENCODE, camvr_index=INDEX, camvr_evaluate=EVALUATE, camvr_later=LATER
+    )
+    assert (addresses(run_artifacts("r", run)), run_index("r", run)) == ([made], index)
+
+
+# The other forms, in a store.
+
+
+def test_the_champion_is_an_index_and_an_artifact(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    lookup = Lookup(store.url, None)
+    for find in (lookup.index, lookup.artifacts):
+        with pytest.raises(InputError, match=f"^store {store.url} has no champion: run the pipeline refresh"):
+            find("champion")
+    index = crown(store, champion(store, 1)).index
+    assert lookup.artifacts("champion") == [index]
+    assert lookup.index("champion") == lookup.index(None) == index.address
+
+
+def test_a_logged_model_is_no_index(tmp_path: Path) -> None:
+    with pytest.raises(
+        InputError, match=f"^{MODEL} is a logged model, not an index: give an index's address"
+    ):
+        Lookup(str(tmp_path), new_database(tmp_path)).index(MODEL)
+
+
+def test_an_address_needs_neither_store_nor_mlflow() -> None:
+    assert Lookup("s9://no/such/protocol", None).index("store/index/04b79ad1") == "store/index/04b79ad1"

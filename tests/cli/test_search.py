@@ -1,0 +1,257 @@
+"""`multiview search`: which index and which questions are meant, and what is printed."""
+
+import io
+import json
+import sys
+from datetime import date
+
+import pytest
+from mlflow import MlflowClient
+from rich.console import Console
+
+import multiview
+from multiview.artifacts.record import Reference
+from multiview.artifacts.store import LocalStore
+from multiview.cli import app
+from multiview.cli.hits import SHOWN, as_json, print_hits
+from multiview.cli.lookup import newest_index
+from multiview.errors import InputError
+from multiview.serving.retriever import Hit, ScoredView
+from multiview.steps.runs import Run, StepState, write_run, write_state
+from tests.fixtures.servers import new_database
+
+QUESTION = "Where was Tesla born?"
+
+
+@pytest.fixture
+def multiview_search(monkeypatch, capsys):
+    """Runs the command line: (status, standard output, standard error)."""
+
+    def run(*words: str, stdin: bytes = b"") -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["multiview", "search", *words])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        with pytest.raises(SystemExit) as ended:
+            app.main()
+        captured = capsys.readouterr()
+        status = ended.value.code or 0
+        assert isinstance(status, int)
+        return status, captured.out, captured.err
+
+    for name in ("MULTIVIEW_INDEX", "MULTIVIEW_STORE", "MLFLOW_TRACKING_URI"):
+        monkeypatch.delenv(name, raising=False)
+    return run
+
+
+def test_json_is_what_the_library_finds(world, multiview_search):
+    status, out, err = multiview_search(
+        QUESTION, "--index", world.index("camvr"), "-k", "3", "--json", "--explain"
+    )
+    (hits,) = multiview.load(world.index("camvr")).search([QUESTION], k=3, explain=True)
+    assert (status, err) == (0, "")
+    found = json.loads(out)
+    assert (found["question"], found["exact"], len(found["hits"])) == (QUESTION, True, 3)
+    for rank, (one, hit) in enumerate(zip(found["hits"], hits, strict=True), 1):
+        assert (one["rank"], one["id"], one["title"], one["text"]) == (rank, hit.id, hit.title, hit.text)
+        assert one["score"] == hit.score and one["view"] == hit.best.number
+        assert (one["snippet"], one["span"]) == (hit.snippet, list(hit.span) if hit.span else None)
+        assert one["columns"] == {"url": hit.columns["url"], "day": hit.columns["day"].isoformat()}
+        assert [view["score"] for view in one["views"]] == [view.score for view in hit.views]
+
+
+def test_an_approximate_index_is_called_one(world, multiview_search):
+    words = (QUESTION, "--index", world.index("pooled"))
+    assert json.loads(multiview_search(*words, "--json")[1])["exact"] is False
+    assert "camvr, approximate index (compact), " in multiview_search(*words)[2]
+
+
+def test_questions_come_from_a_file_or_from_standard_input(world, tmp_path, multiview_search, monkeypatch):
+    monkeypatch.setenv("MULTIVIEW_INDEX", world.index("dpr"))
+    asked = [*world.questions, "Qui a bâti l’église ?"] * 5
+    content = "\ufeff" + "\r\n".join(asked) + "\n\n  \n"
+    (tmp_path / "questions.txt").write_bytes(content.encode())
+    _, out, _ = multiview_search("--questions", str(tmp_path / "questions.txt"), "-k", "1", "--json")
+    assert len(asked) > 64
+    assert [json.loads(line)["question"] for line in out.splitlines()] == asked
+    assert multiview_search("--questions", "-", "-k", "1", "--json", stdin=content.encode())[1] == out
+
+
+def test_printed_hits_mark_what_matched(world, multiview_search):
+    status, out, err = multiview_search(QUESTION, "--index", world.index("camvr"), "-k", "4", "--explain")
+    (hits,) = multiview.load(world.index("camvr")).search([QUESTION], k=4, explain=True)
+    assert (
+        status == 0 and world.index("camvr") in err and "passages; imports" in err and ", loaded in " in err
+    )
+    text = " ".join(out.split())
+    for rank, hit in enumerate(hits, 1):
+        assert f"[{hit.id}] {hit.score:.3f} view {hit.best.number}" in text
+        assert f"**{' '.join((hit.snippet or '').split())}**" in text
+        assert f"{rank} {hit.title}" in text or f"{rank} **{hit.title}**" in text or not hit.title
+        assert f"day: {hit.columns['day']}" in text
+        for view in hit.views:
+            mark = "> " if view.number == hit.best.number else ""
+            assert f"{mark}view {view.number} {view.score:.3f}" in text
+    assert all(len(line) <= 80 and line == line.rstrip() for line in out.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ([], "give one question"),
+        (["Why?", "--questions", "-"], "give one question"),
+        ([" "], "the question is empty"),
+        (["--questions", "none.txt"], "--questions none.txt: there is no such file"),
+        (["--questions", "-"], "there is no question in it"),
+        (["Why?", "--index", "no/such/index"], "there is no artifact at no/such/index"),
+        (["Why?", "--index", "it's"], "is no run id"),
+        (["Why?", "--index", "models:/camvr"], "give models:/NAME@ALIAS"),
+        (["Why?", "--index", "models:/camvr@champion"], "there is no MLflow database"),
+        (["Why?", "--store", "nowhere"], "has no finished run with an index"),
+    ],
+)
+def test_bad_input_is_one_line_and_status_2(world, tmp_path, multiview_search, monkeypatch, words, says):
+    monkeypatch.chdir(tmp_path)
+    if "--questions" in words and "--index" not in words:
+        words = [*words, "--index", world.index("dpr")]
+    status, out, err = multiview_search(*words)
+    assert (status, out) == (2, "")
+    assert says in err and err.startswith("error: ") and err.count("\n") == 1
+
+
+def test_a_line_that_is_not_utf_8_is_named(world, multiview_search):
+    lines = "fine\nÄrger\n".encode("latin-1")
+    status, _, err = multiview_search("--questions", "-", "--index", world.index("dpr"), stdin=lines)
+    assert status == 2 and "--questions -, line 2: not UTF-8" in err
+
+
+# Which index is meant.
+
+
+def tell_run(
+    store: LocalStore, run: str, ended: float, indexes: dict[str, str], finished: bool = True
+) -> None:
+    """A run with an index at each path of `indexes`, and, unless it finished, a step that has not begun."""
+    paths = ["split", *indexes]
+    write_run(
+        store, Run(id=run, pipeline="training", config={}, steps=paths if finished else [*paths, "late"])
+    )
+    for path in paths:
+        made = {"index": Reference(address=indexes[path], digest="d")} if path in indexes else {}
+        state = StepState(path=path, step="index", status="done", outputs=made, ended=ended)
+        write_state(store, run, state)
+
+
+def test_the_newest_index_is_that_of_the_run_that_finished_last(tmp_path):
+    store = LocalStore(tmp_path)
+    with pytest.raises(InputError, match="no finished run with an index"):
+        newest_index(store)
+    tell_run(store, "b-old", 1.0, {"mvr/round-1/index": "s/index/0"})
+    tell_run(store, "a-new", 2.0, {"camvr/round-1/index": "s/index/1", "camvr/round-2/index": "s/index/2"})
+    tell_run(store, "c-without", 3.0, {})
+    tell_run(store, "d-unfinished", 4.0, {"mvr/round-1/index": "s/index/3"}, finished=False)
+    assert newest_index(store) == "s/index/2"
+    tell_run(store, "e-two", 5.0, {"mvr/round-2/index": "s/index/4", "dpr/round-2/index": "s/index/5"})
+    with pytest.raises(InputError) as error:
+        newest_index(store)
+    assert "run e-two has several systems" in str(error.value)
+    assert "mvr: s/index/4" in str(error.value) and "dpr: s/index/5" in str(error.value)
+
+
+def test_a_run_s_index_is_found_in_the_store(world, tmp_path, multiview_search):
+    store = LocalStore(tmp_path)
+    tell_run(store, "one", 1.0, {"dpr/round-0/index": world.index("dpr")})
+    tell_run(store, "other", 2.0, {"mvr/round-0/index": world.index("mvr")})
+    words = [QUESTION, "--store", str(tmp_path), "-k", "2"]
+    assert world.index("dpr") in multiview_search(*words, "--index", "one")[2]
+    assert world.index("mvr") in multiview_search(*words)[2]
+
+
+def test_a_registered_model_s_alias_leads_to_its_index(world, tmp_path, multiview_search):
+    uri = new_database(tmp_path)
+    client = MlflowClient(uri)
+    client.create_registered_model("camvr")
+    tagged = client.create_model_version(
+        "camvr", "s3://elsewhere", tags={"multiview.index": world.index("camvr")}
+    )
+    client.create_model_version("camvr", world.index("dpr"))
+    client.set_registered_model_alias("camvr", "champion", tagged.version)
+    client.set_registered_model_alias("camvr", "challenger", "2")
+    words = [QUESTION, "-k", "1", "--tracking-uri", uri]
+    for name, system in (
+        ("models:/camvr@champion", "camvr"),
+        ("models:/camvr/1", "camvr"),
+        ("models:/camvr@challenger", "dpr"),
+    ):
+        status, _, err = multiview_search(*words, "--index", name)
+        assert status == 0 and world.index(system) in err
+    status, _, err = multiview_search(*words, "--index", "models:/camvr@nobody")
+    assert status == 2 and err.startswith(f"error: MLflow at {uri}: ") and "nobody" in err
+
+
+# What is printed.
+
+
+def shown(hit: Hit, question: str = "q", **console) -> str:
+    file = io.StringIO()
+    print_hits(Console(file=file, width=console.pop("width", 80), **console), question, [hit])
+    return file.getvalue()
+
+
+def hit(text: str, span: tuple[int, int] | None, title: str = "", **more) -> Hit:
+    snippet = text[slice(*span)] if span else more.pop("snippet", None)
+    best = ScoredView(1, 1.0, span, snippet)
+    return Hit(more.pop("id", "p"), title, text, 1.0, best, more.pop("columns", {}), **more)
+
+
+def test_texts_are_shown_as_they_are():
+    """Rich's markup and emoji codes, terminal codes, and white space of the corpus do nothing."""
+    odd = hit(
+        "A [bold]x[/bold] :smile: \x1b[31mred\x07\n\n\tend. [/]",
+        (2, 16),
+        "[red]T[/red]",
+        id="[p]",
+        columns={"u": "[b]\x1b[2J", "none": None, "day": date(2020, 1, 2)},
+    )
+    for console in ({}, {"force_terminal": True, "color_system": None}):
+        out = shown(odd, "[i]q[/i]", **console)
+        assert "A **[bold]x[/bold]** :smile: [31mred end. [/]" in out
+        assert "[red]T[/red]" in out and "[[p]]" in out and "[i]q[/i]" in out
+        assert "u: [b] [2J  day: 2020-01-02" in out and "none" not in out
+        assert "\x1b[31m" not in out and "\x1b[2J" not in out and "\x07" not in out
+
+
+def test_a_terminal_gets_colour_in_place_of_marks():
+    out = shown(hit("One. Two. Three.", (5, 10)), force_terminal=True, color_system="standard")
+    assert "**" not in out and "One. \x1b[1;33mTwo.\x1b[0m Three." in out
+
+
+@pytest.mark.parametrize("length", [10, 300, 5000])
+@pytest.mark.parametrize("place", [0.0, 0.5, 1.0])
+def test_a_long_text_is_shortened_around_its_snippet(length, place):
+    words = " ".join(f"w{number}" for number in range(length))
+    start = words.rindex(" ", 0, max(2, int(place * len(words)))) + 1 if place else 0
+    stop = words.find(" ", start + 20)
+    stop = len(words) if stop < 0 else stop
+    out = shown(hit(words, (start, stop)), width=10**5).split("\n", 3)[3].strip()
+    assert f"**{words[start:stop]}**" in out
+    assert len(out) <= SHOWN + 10
+    before, after = out.split("**")[0], out.split("**")[2]
+    assert before.startswith("… ") == (len(before.removeprefix("… ")) < start)
+    assert words[:start].endswith(before.removeprefix("… "))
+    assert after.endswith(" …") == (len(after.removesuffix(" …")) < len(words) - stop)
+    assert words[stop:].startswith(after.removesuffix(" …"))
+    if len(words) > SHOWN:
+        assert len(out) > SHOWN - 20
+
+
+def test_what_matched_may_be_the_title_or_nothing():
+    assert "**Tesla**" in shown(hit("A text.", None, "Tesla", snippet="Tesla"))
+    assert "**" not in shown(hit("A text.", None, "Tesla"))
+    assert "**" not in shown(hit("A text.", None, "Tesla", snippet=""))
+
+
+def test_json_is_one_line_whatever_the_columns_hold():
+    columns = {"day": date(2020, 1, 2), "n": 3, "x": float("nan")}
+    line = as_json("ä\n", [hit("a\u2028b\n", (0, 1), columns=columns)], True)
+    assert len(line.splitlines()) == 1
+    assert json.loads(line)["hits"][0]["columns"] == {"day": "2020-01-02", "n": 3, "x": None}
+    assert json.loads(line)["question"] == "ä\n"

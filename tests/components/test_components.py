@@ -1,0 +1,87 @@
+"""Components against the table of steps: the one declares what the other's function must have."""
+
+import inspect
+import pkgutil
+from importlib import import_module
+
+import pytest
+from kfp.dsl.python_component import PythonComponent
+
+import components
+from multiview import names
+from multiview.config.overrides import gather
+from multiview.kubeflow import component as library
+from multiview.steps.table import STEPS
+from pipelines.kubeflow.compile import COMPONENTS
+from pipelines.kubeflow.pods import OWN_STEPS
+from pipelines.plans import PIPELINES
+from pipelines.plans.plan import Output, Plan
+
+UNTYPED = {("refresh-report", "changes")}
+"""Inputs that take any artifact, whatever its kind."""
+
+
+def test_every_step_has_exactly_one_component():
+    rooms = [import_module(f"components.{room.name}") for room in pkgutil.iter_modules(components.__path__)]
+    found = [
+        value.name for room in rooms for value in vars(room).values() if isinstance(value, PythonComponent)
+    ]
+    assert sorted(found) == sorted([*STEPS, *OWN_STEPS])
+    assert set(COMPONENTS) == set(STEPS)
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_a_component_has_the_inputs_and_outputs_that_its_step_declares(name):
+    step, spec = STEPS[name], COMPONENTS[name].component_spec
+    assert spec.inputs is not None and spec.outputs is not None
+    shard = ["shard"] if step.sharded else []
+    assert sorted(spec.inputs) == sorted(["run", "path", "config", *shard, *step.inputs])
+    assert sorted(spec.outputs) == sorted([*step.outputs, *step.forwards, "Output"])
+    assert {name for name in step.inputs if spec.inputs[name].type == "List[String]"} == set(step.list_inputs)
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_a_component_hands_all_that_it_is_given_to_its_own_step(name, monkeypatch):
+    given = {parameter: object() for parameter in inspect.signature(COMPONENTS[name].python_func).parameters}
+    calls = []
+    monkeypatch.setattr(library, "execute", lambda *words, **artifacts: calls.append((words, artifacts)))
+    COMPONENTS[name].execute(**given)
+    run, path, config = (given.pop(parameter) for parameter in ("run", "path", "config"))
+    assert calls == [((name, run, path, config), given)]
+
+
+def artifact_type(kind: str) -> str:
+    return f"system.{names.KFP_TYPES.get(kind, 'Artifact')}@0.0.1"
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_an_output_has_the_type_of_its_kind(name):
+    step, outputs = STEPS[name], COMPONENTS[name].component_spec.outputs
+    assert outputs is not None
+    for output in (*step.outputs, *step.forwards):
+        assert outputs[output].type == artifact_type(output), output
+
+
+def plans() -> list[Plan]:
+    """Plans that hold every step, with every kind of artifact that an input is given."""
+    queries = gather("dual-cross", ["train.warm_up={max_steps: 2}", "generation.fine_tune=false"])
+    tuned = gather("dual-cross", ["generation.fine_tune=true"])
+    fused = gather(None, ["comparison={systems: {camvr: {}}, fusion: [camvr]}"])
+    training, comparison, refresh = (PIPELINES[name] for name in ("training", "comparison", "refresh"))
+    return [training(tuned), training(queries), comparison(fused), refresh({}), refresh(queries)]
+
+
+def test_an_input_has_the_type_of_every_artifact_that_it_is_given():
+    seen: set[str] = set()
+    for node in (node for plan in plans() for node in plan.nodes.values()):
+        seen.add(node.step.name)
+        inputs = COMPONENTS[node.step.name].component_spec.inputs
+        assert inputs is not None
+        for name, source in node.inputs.items():
+            if (node.step.name, name) in UNTYPED:
+                assert inputs[name].type == "system.Artifact@0.0.1", (
+                    "it can be typed, or be taken from UNTYPED"
+                )
+            elif isinstance(source, Output):
+                assert inputs[name].type == artifact_type(source.kind), (node.path, name)
+    assert seen == set(STEPS)

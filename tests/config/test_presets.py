@@ -1,0 +1,150 @@
+"""The papers' presets: their numbers as the papers give them, shown by `multiview config`, and compiled."""
+
+import sys
+from typing import Any
+
+import pytest
+
+from multiview.cli.app import main
+from multiview.cli.settings import groups
+from multiview.config.overrides import read_preset
+from multiview.model.systems import resolve, stage_settings
+from pipelines.kubeflow.compile import compile_plan
+from pipelines.plans import PIPELINES
+
+DPR = {
+    "model.base": "bert-base-uncased",
+    "model.tied": False,
+    "model.question_length": 128,
+    "model.passage_length": 256,
+    "model.pooling": "viewer",
+    "model.normalise": False,
+    "train.batch_size": 128,
+    "train.negative_group": None,
+    "train.negatives": 1,
+    "train.learning_rate": 2e-5,
+    "train.epochs": 40,
+    "train.warmup_steps": 1237,
+    "train.weight_decay": 0,
+    "train.adam_epsilon": 1e-8,
+    "train.max_grad_norm": 2,
+    "train.dropout": 0.1,
+    "train.positive_passage": "first",
+    "train.start_from": "pretrained",
+}
+ROUNDS = {
+    "bm25.depth": 50,
+    "mining.depth": 200,
+    "mining.number": 30,
+    "mining.answer_hits": "exclude",
+    "train.rounds": 2,
+}
+ANNEALED = {
+    "train.temperature.schedule": "annealed",
+    "train.temperature.floor": 0.3,
+    "train.temperature.alpha": 0.1,
+    "train.temperature.clock": "epoch",
+}
+FIXED = {"train.temperature.schedule": "fixed", "train.temperature.value": 1, "train.local_weight": 0}
+
+PAPERS: dict[str, dict[str, Any]] = {
+    "paper-dpr": {**DPR, **FIXED, "model.architecture": "dpr", "train.rounds": 1},
+    "paper-mvr": {
+        **DPR,
+        **ROUNDS,
+        **ANNEALED,
+        "model.architecture": "mvr",
+        "model.views": 8,
+        "train.positive": "max",
+        "train.local_weight": 0.01,
+        "encode.index_padding_views": True,
+    },
+    "paper-camvr": {
+        **DPR,
+        **ROUNDS,
+        **ANNEALED,
+        "model.architecture": "camvr",
+        "model.base": "Luyu/co-condenser-wiki",
+        "model.views": 8,
+        "model.merge_title": True,
+        "train.positive": "answer",
+        "train.local_weight": 0,
+        "train.batch_size": 56 * 2,
+        "train.learning_rate": 1e-5,
+        "train.precision": "bfloat16",
+        "train.gradient_checkpointing": True,
+        "encode.index_padding_views": True,
+    },
+    "cocondenser-two-round": {
+        **DPR,
+        **ROUNDS,
+        **FIXED,
+        "model.architecture": "dpr",
+        "model.base": "Luyu/co-condenser-wiki",
+        "train.batch_size": 32 * 4,
+        "train.learning_rate": 5e-6,
+        "round_two train.epochs": 20,
+    },
+    "paper-dual-cross": {
+        **DPR,
+        **FIXED,
+        "model.architecture": "dual-cross",
+        "model.tied": True,
+        "model.question_length": 16,
+        "model.passage_length": 128,
+        "encode.question_length": 32,
+        "train.rounds": 1,
+        "train.batch_size": 32 * 8,
+        "train.negative_group": 32,
+        "train.negatives": 7,
+        "train.learning_rate": 5e-6,
+        "train.epochs": 20,
+        "train.warmup_steps": None,
+        "train.warmup_ratio": 0.1,
+        "generation.queries": 10,
+        "generation.top_k": 25,
+        "generation.top_p": 0.95,
+        "generation.max_length": 64,
+        "warm_up train.epochs": 10,
+        "warm_up train.batch_size": 256 * 8,
+        "warm_up train.negative_group": 256,
+        "warm_up train.learning_rate": 5e-6,
+    },
+}
+"""Dotted names, for a stage of training behind its name, and what the papers' tables have there."""
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_a_paper_s_preset_has_its_numbers(name):
+    config = resolve(read_preset(name))
+    for setting, expected in PAPERS[name].items():
+        stage, _, place = setting.rpartition(" ")
+        value: Any = stage_settings(config, stage) if stage else config  # type: ignore[arg-type]
+        for part in place.split("."):
+            value = getattr(value, part)
+        assert value == expected, setting
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_a_paper_s_preset_compiles(name, tmp_path):
+    compiled = compile_plan(PIPELINES["training"](read_preset(name)), tmp_path / "training.yaml")
+    assert compiled.stat().st_size > 1000
+
+
+def test_a_preset_s_numbers_are_shown(monkeypatch, capsys):
+    words = ["multiview", "config", "train.batch_size", "--preset", "paper-camvr"]
+    monkeypatch.setattr(sys, "argv", words)
+    with pytest.raises(SystemExit):
+        main()
+    assert capsys.readouterr().out.splitlines()[0] == "train.batch_size=112  int ≥ 1, default 128"
+
+
+def test_a_setting_shows_its_value_and_its_default():
+    camvr = {s.name: s for g in groups(resolve(read_preset("paper-camvr"))) for s in g.settings}
+    assert (camvr["train.learning_rate"].value, camvr["train.learning_rate"].default) == (
+        "1.0e-05",
+        "2.0e-05",
+    )
+    assert camvr["train.temperature.schedule"].value == "annealed"  # the architecture's
+    unchanged = {s.name: s for g in groups() for s in g.settings}
+    assert all(setting.value == setting.default for setting in unchanged.values())

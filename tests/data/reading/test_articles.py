@@ -1,0 +1,169 @@
+"""Articles cut into passages, and questions about articles that find their passages."""
+
+import json
+import re
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from multiview.config import Corpus, Questions
+from multiview.data.passages import PassageLookup
+from multiview.data.reading.articles import by_sentences, by_words
+from multiview.data.sentences import sentence_ends
+from multiview.errors import InputError
+from tests.fixtures.split_run import Done, write
+
+TEXTS = st.text(alphabet=st.sampled_from("aB.!?\n\u00a0 é"), max_size=200)
+
+
+@settings(deadline=None)  # the splitter is loaded first
+@given(TEXTS, st.integers(1, 6), st.sampled_from(["words", "sentences"]))
+def test_passages_hold_each_word_of_the_article_once_and_in_order(text, length, how):
+    spans = by_words(text, length) if how == "words" else by_sentences(text, sentence_ends(text), length)
+    passages = [text[start:stop] for start, stop in spans]
+    assert [word for passage in passages for word in passage.split()] == text.split()
+    assert all(1 <= len(passage.split()) <= length and passage == passage.strip() for passage in passages)
+
+
+def test_words_are_cut_as_dpr_cuts_them():
+    text = " ".join(f"w{i}" for i in range(250))
+    assert [len(text[a:b].split()) for a, b in by_words(text, 100)] == [100, 100, 50]
+
+
+@settings(deadline=None)  # the splitter is loaded first
+@given(TEXTS, st.integers(1, 6))
+def test_sentences_are_packed_greedily_and_cut_only_when_too_long(text, length):
+    ends = sentence_ends(text)
+    begun = [[m[0] for m in re.finditer(r"\S+", text) if a <= m.start() < b] for a, b in pairwise((0, *ends))]
+    expected: list[list[str]] = [[]]
+    for words in begun:
+        if len(expected[-1]) + len(words) > length:
+            expected.append([])
+        expected[-1] += words
+    pieces = [group[i : i + length] for group in expected for i in range(0, len(group), length)]
+    spans = by_sentences(text, ends, length)
+    assert [text[start:stop].split() for start, stop in spans] == pieces
+
+
+ARTICLE = (
+    "Ada was born in 1815. She wrote to Babbage.\r\nIn 1843 she wrote notes.  They are famous. She died."
+)
+
+
+@pytest.fixture
+def articles(tmp_path) -> str:
+    folder = tmp_path / "articles"
+    folder.mkdir()
+    (folder / "Ada_Lovelace.txt").write_bytes(b"\xef\xbb\xbf" + ARTICLE.encode())
+    (folder / "Zürich.txt").write_text("Zürich is a city. It lies by a lake.")
+    return str(folder)
+
+
+def asked(tmp_path, *rows: dict, gold: str = "Zürich-0") -> tuple[str, str]:
+    base = {"qid": "q", "question": "Who?"}
+    dev = {**base, "qid": "d", "answers": ["lake"], "positive_ids": gold}
+    train = write(tmp_path / "t.jsonl", [{**base, "qid": str(i), **row} for i, row in enumerate(rows)])
+    return train, write(tmp_path / "d.jsonl", [dev])
+
+
+def test_a_folder_of_texts_is_cut_into_passages_of_100_words(tmp_path, articles):
+    train, dev = asked(tmp_path, {"answers": ["1815"], "positive_ids": "Ada_Lovelace-0"})
+    done = Done(
+        tmp_path / "out", Corpus(source=(articles,), shards=1), Questions(source=(train,), dev_source=(dev,))
+    )
+    assert done.ids == ["Ada_Lovelace-0", "Zürich-0"]
+    assert done.passages[0].title == "Ada Lovelace" and done.passages[0].text == ARTICLE.replace("\r\n", "\n")
+
+
+def test_questions_about_an_article_find_the_passages_that_hold_their_answer(tmp_path, articles):
+    text = ARTICLE.replace("\r\n", "\n")
+    train, dev = asked(
+        tmp_path,
+        {"answers": ["wrote"], "positive_ids": "Ada_Lovelace", "relevance": 2},  # in two passages
+        {"answers": ["wrote"], "positive_ids": "Ada_Lovelace", "answer_starts": text.rindex("wrote")},
+        {"answers": ["nothing"], "positive_ids": "Ada_Lovelace"},
+    )
+    corpus = Corpus(source=(articles,), cut="sentences", cut_length=9, shards=1)
+    questions = Questions(source=(train,), dev_source=(dev,), max_missing_gold=0.5)
+    done = Done(tmp_path / "out", corpus, questions)
+    rows = PassageLookup(done.output["passages"]).rows(done.ids)
+    assert [rows[id_]["text"] for id_ in done.ids[:3]] == [
+        "Ada was born in 1815. She wrote to Babbage.",
+        "In 1843 she wrote notes.  They are famous.",
+        "She died.",
+    ]
+    for id_ in done.ids[:3]:
+        start = rows[id_]["article_start"]
+        assert text[start:].startswith(rows[id_]["text"]) and rows[id_]["article_id"] == "Ada_Lovelace"
+    assert [(q.positive_ids, q.answer_starts) for q in done.train] == [
+        (("Ada_Lovelace-0", "Ada_Lovelace-1"), None),
+        (("Ada_Lovelace-1",), None),
+    ]
+    assert done.train[0].relevance == (2, 2), "the article's grade is that of both"
+    assert done.tell.facts["dropped_questions"] == 1
+
+
+def test_long_texts_of_a_table_are_cut_when_asked_and_paragraphs_never(tmp_path, articles):
+    rows = [{"id": "a", "text": "one two three four five", "year": 7}, {"id": "b", "text": "six"}]
+    table = write(tmp_path / "p.jsonl", rows)
+    train, dev = asked(tmp_path, {"answers": ["x"], "positive_ids": "a-1"}, gold="b-0")
+    questions = Questions(source=(train,), dev_source=(dev,))
+    done = Done(tmp_path / "out", Corpus(source=(table,), cut="words", cut_length=2, shards=1), questions)
+    assert [(p.id, p.text) for p in done.passages] == [
+        ("a-0", "one two"),
+        ("a-1", "three four"),
+        ("a-2", "five"),
+        ("b-0", "six"),
+    ]
+    squad = tmp_path / "s.json"
+    answer = {"text": "A", "answer_start": 0}
+    paragraph = {"context": "A b.", "qas": [{"id": "1", "question": "?", "answers": [answer]}]}
+    squad.write_text(json.dumps({"data": [{"title": "T", "paragraphs": [paragraph]}]}))
+    with pytest.raises(
+        InputError, match=r"corpus\.cut=words: the paragraphs of s\.json are passages already"
+    ):
+        Done(tmp_path / "no", Corpus(cut="words"), Questions(source=(str(squad),)))
+
+
+def test_a_wrong_offset_into_an_article_and_an_answer_that_was_cut_are_told_apart(tmp_path, articles):
+    text = ARTICLE.replace("\r\n", "\n")
+    corpus = Corpus(source=(articles,), cut="words", cut_length=3, shards=1)
+
+    def fails(message: str, **row) -> None:
+        train, dev = asked(tmp_path, {"positive_ids": "Ada_Lovelace", **row}, gold="Zürich-3")
+        questions = Questions(source=(train,), dev_source=(dev,))
+        with pytest.raises(InputError, match=message):
+            Done(tmp_path / str(len(list(tmp_path.iterdir()))), corpus, questions)
+
+    wrong = text.rindex("wrote") + 1
+    fails(
+        "answer 'wrote' should stand at .* of article Ada_Lovelace, where 'rote",
+        answers=["wrote"],
+        answer_starts=wrong,
+    )
+    # Two words on both sides of a cut, by offset or by matching.
+    assert text.split()[2:4] == ["born", "in"]
+    for starts in (None, text.index("born in")):
+        message = "no passage that article Ada_Lovelace was cut into holds its answer whole"
+        fails(message, answers=["born in"], answer_starts=starts)
+
+
+def test_without_answers_every_passage_of_a_gold_article_is_a_positive(tmp_path, articles):
+    train, dev = asked(tmp_path, {"positive_ids": "Ada_Lovelace"})
+    corpus = Corpus(source=(articles,), cut="words", cut_length=9, shards=1)
+    dev = write(tmp_path / "d.jsonl", [{"qid": "d", "question": "?", "positive_ids": "Zürich"}])
+    done = Done(tmp_path / "out", corpus, Questions(source=(train,), dev_source=(dev,)))
+    assert done.train[0].positive_ids == tuple(id_ for id_ in done.ids if id_.startswith("Ada"))
+
+
+def test_an_article_without_words_is_named(tmp_path, articles):
+    (tmp_path / "articles" / "Empty.txt").write_text(" \n")
+    train, dev = asked(tmp_path, {"answers": ["1815"], "positive_ids": "Ada_Lovelace-0"})
+    with pytest.raises(InputError, match=re.escape("Empty.txt row 1: passage 'Empty-0' has no text")):
+        Done(
+            tmp_path / "out",
+            Corpus(source=(articles,), shards=1),
+            Questions(source=(train,), dev_source=(dev,)),
+        )

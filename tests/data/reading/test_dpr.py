@@ -1,0 +1,82 @@
+"""DPR's own files: passages, training questions, test questions."""
+
+import gzip
+import json
+
+import pytest
+
+from multiview.data.questions import Question
+from multiview.errors import InputError
+from tests.fixtures.format_files import biencoder, passages, put, questions
+
+PSGS = (
+    "id\ttext\ttitle\r\n"
+    '1\t"Aaron Aaron ( or ; """"Ahärôn"""") is a prophet\tand a brother."\tAaron\r\n'
+    "2\tplain, without quotes\t\r\n"
+)
+
+
+def test_dprs_passages_have_a_header_and_quoted_texts(tmp_path):
+    file = put(tmp_path / "psgs_w100.tsv.gz", gzip.compress(PSGS.encode()))
+    assert passages(file) == [
+        {"id": "1", "title": "Aaron", "text": 'Aaron Aaron ( or ; ""Ahärôn"") is a prophet\tand a brother.'},
+        {"id": "2", "title": "", "text": "plain, without quotes"},
+    ]
+
+
+def test_dprs_training_questions_name_their_passages(tmp_path):
+    assert questions(biencoder(tmp_path)) == [
+        Question(
+            "biencoder-nq-train-1",
+            "big little lies season 2 how many episodes",
+            ("seven", "7"),
+            None,
+            ("18768923", "7"),
+        ),
+        Question("biencoder-nq-train-2", "none?", ("x",), None, ()),
+        Question("biencoder-nq-train-3", "number?", ("y",), None, ("7",)),
+    ]
+
+
+def test_dprs_training_files_bring_the_passages_that_they_name(tmp_path):
+    assert [row["id"] for row in passages(biencoder(tmp_path))] == ["18768923", "7", "5", "9", "7"]
+    assert passages(biencoder(tmp_path))[0] == {
+        "id": "18768923",
+        "title": "T18768923",
+        "text": "text 18768923",
+    }
+
+
+def test_dprs_test_questions_have_answers_and_no_passages(tmp_path):
+    file = put(
+        tmp_path / "nq-test.qa.csv",
+        "who got the first nobel prize in physics\t['Wilhelm Conrad Röntgen', \"Röntgen's\"]\r\n"
+        '"who said ""hi"" first?"\t"[""A"", ""B \'C\'""]"\r\n',
+    )
+    assert questions(file) == [
+        Question(
+            "nq-test-1",
+            "who got the first nobel prize in physics",
+            ("Wilhelm Conrad Röntgen", "Röntgen's"),
+            None,
+            (),
+        ),
+        Question("nq-test-2", 'who said "hi" first?', ("A", "B 'C'"), None, ()),
+    ]
+    with pytest.raises(InputError, match=r"nq-test\.qa\.csv: no passages in it, but DPR's questions"):
+        passages(file)
+
+
+def test_a_list_of_answers_is_read_and_never_run(tmp_path):
+    file = put(tmp_path / "x.qa.csv", "who?\t['a']\nwho?\t__import__('os').getcwd()\n")
+    with pytest.raises(InputError, match=r"x\.qa\.csv line 2: not DPR's question, tab and list"):
+        questions(file)
+
+
+# --- BEIR ---
+
+
+def test_null_positives_of_dpr_are_none(tmp_path):
+    row = {"question": "?", "answers": ["a"], "positive_ctxs": None, "negative_ctxs": None}
+    file = put(tmp_path / "biencoder.json", json.dumps([row]))
+    assert questions(file)[0].positive_ids == () and passages(file) == []

@@ -1,0 +1,117 @@
+"""BEIR's folders and MS MARCO's files: queries, and judgements beside them."""
+
+import json
+
+import pytest
+
+from multiview.data.questions import Question
+from multiview.data.reading.problems import Problems
+from multiview.data.reading.readers import UNKNOWN_JUDGED, questions_of
+from multiview.data.reading.sources import expand_sources, question_groups
+from multiview.errors import InputError
+from tests.fixtures.format_files import beir, marco, passages, put, questions
+
+
+def test_a_beir_folder_is_its_passages_or_the_judged_questions_of_a_split(tmp_path):
+    folder = str(beir(tmp_path / "scifact", "train", "test"))
+    assert passages(*expand_sources([folder], "corpus")) == [
+        {"id": "4983", "title": "", "text": "Alterations.", "metadata": "{}"},
+        {"id": "5836", "title": "Myelodysplasia", "text": "Abnormal.", "metadata": '{"url": "u"}'},
+    ]
+    train, dev = (Question(qid, f"claim {qid}", (), None, ("5836", "4983"), (2, 1)) for qid in "01")
+    assert questions(*expand_sources([folder], "train")) == [train], "the more relevant passage is first"
+    assert questions(*expand_sources([folder], "dev")) == [dev]
+    for name in (f"{folder}/qrels/train.tsv", f"{folder}/qrels/*n.tsv"):
+        named = expand_sources([name, f"{folder}/queries.jsonl"], "dev")
+        assert [q.qid for q in questions(*named)] == ["0"], "a file of judgements that is named is the one"
+    assert [q.qid for q in questions(*expand_sources([f"{folder}/qrels/train.tsv"], "dev"))] == ["0"]
+
+
+def test_a_beir_folder_without_the_judgements_of_a_use_says_which_there_are(tmp_path):
+    folder = str(beir(tmp_path / "covid", "test"))
+    with pytest.raises(InputError, match=r"no judgements of train \(only of test\).*questions\.source"):
+        expand_sources([folder], "train")
+    (tmp_path / "covid/qrels/test.tsv").unlink()
+    with pytest.raises(InputError, match=r"no judgements of dev\.small or dev or test \(none\)"):
+        expand_sources([folder], "dev")
+
+
+# --- MS MARCO ---
+
+
+def test_marcos_files_have_tabs_and_neither_header_nor_quoting(tmp_path):
+    folder = str(marco(tmp_path / "msmarco"))
+    expected = [
+        {"id": "0", "title": "", "text": 'The presence of "communication\u2028amid" scientific minds'},
+        {"id": "1", "title": "", "text": '"Unbalanced\tquote and tab'},
+    ]
+    assert passages(*expand_sources([folder], "corpus")) == expected
+    assert passages(f"{folder}/collection.tsv") == expected
+    train = [Question("634306", 'what does "chattel" mean', (), None, ("1",))]
+    assert questions(*expand_sources([folder], "train")) == train
+    assert questions(f"{folder}/queries.train.tsv", f"{folder}/qrels.train.tsv") == train
+    dev = questions(*expand_sources([folder], "dev"))
+    assert dev == [Question("1048585", "what is paula deen's brother", (), None, ("0",))]
+
+
+def test_judgements_are_of_the_queries_beside_them_and_answers_count_without(tmp_path):
+    """Of two sources together nothing is lost, and one's judgements are not the other's."""
+    scifact = str(beir(tmp_path / "scifact", "train", "test"))
+    rows = [{"_id": "1", "text": "another question 1"}, {"_id": "2", "text": "another question 2"}]
+    put(tmp_path / "other" / "queries.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    put(tmp_path / "other" / "qrels" / "test.tsv", "query-id\tcorpus-id\tscore\n2\tz\t1\n")
+    put(tmp_path / "other" / "corpus.jsonl", '{"_id": "z", "text": "x"}\n')
+    qa = put(tmp_path / "nq-test.qa.csv", "who?\t['a']\nwhy?\t['b']\n")
+    sources = [scifact, str(tmp_path / "other"), qa]
+    found = [q for group in question_groups(sources, "dev") for q in questions(*group)]
+    assert [(q.question, q.positive_ids) for q in found] == [
+        ("claim 1", ("5836", "4983")),
+        ("another question 2", ("z",)),
+        ("who?", ()),
+        ("why?", ()),
+    ]
+
+
+def test_queries_without_judgements_are_no_questions(tmp_path):
+    folder = str(marco(tmp_path / "msmarco"))
+    with pytest.raises(
+        InputError, match=r"queries\.train\.tsv row 1 .*neither an answer nor a gold passage.*qrels"
+    ):
+        questions(f"{folder}/queries.train.tsv")
+    with pytest.raises(InputError, match=r"qrels\.train\.tsv: no passages in it, but judgements"):
+        passages(f"{folder}/qrels.train.tsv")
+
+
+def test_rows_that_are_not_marcos_or_no_judgements(tmp_path):
+    with pytest.raises(InputError, match=r"collection\.tsv line 2: not MS MARCO's two columns"):
+        passages(put(tmp_path / "collection.tsv", "0\tx\nno tab\n"))
+    file = put(tmp_path / "q.tsv", "query-id\tcorpus-id\tscore\n1\t2\thigh\n")
+    with pytest.raises(InputError, match=r"q\.tsv line 2: not a judgement"):
+        questions(file)
+
+
+def test_judgements_have_grades_and_those_not_above_zero_are_no_positives(tmp_path):
+    queries = put(tmp_path / "queries.tsv", "q\twho?\nr\twhat?\ns\twhy?\n")
+    qrels = put(
+        tmp_path / "2019qrels-pass.txt",
+        "q Q0 a 1\nq Q0 b 3\nq Q0 c 0\nq Q0 d -1\nq Q0 e 3\nr Q0 a 1\ns Q0 b 0\n",
+    )
+    assert questions(queries, qrels) == [
+        Question("q", "who?", (), None, ("b", "e", "a"), (3, 3, 1)),
+        Question("r", "what?", (), None, ("a",)),
+    ], "the most relevant first; s has none"
+
+
+def test_judged_questions_that_are_not_there_are_remarked_and_refused_where_none_is(tmp_path):
+    queries = put(tmp_path / "queries.tsv", "q\twho?\n")
+    qrels = put(tmp_path / "qrels.tsv", "q 0 a 1\ngone 0 a 1\naway 0 a 0\n")
+    remarks = Problems()
+    assert [q.qid for _, q in questions_of([queries, qrels], report_remark=remarks)] == ["q"]
+    assert remarks.counts == {UNKNOWN_JUDGED: 2}
+    assert "qrels.tsv: question gone is judged" in remarks.first[UNKNOWN_JUDGED]
+    put(tmp_path / "qrels.tsv", "gone 0 a 1\naway 0 a 1\n")
+    with pytest.raises(InputError, match=r"qrels\.tsv: none of the 2 judged questions \(first: gone\)"):
+        questions(queries, qrels)
+
+
+# --- tables with a header ---

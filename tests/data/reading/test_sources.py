@@ -1,0 +1,76 @@
+"""Sources: over HTTP, compressed in every way, in a bucket's manner."""
+
+import bz2
+import gzip
+import lzma
+import sys
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+from multiview.data.reading.readers import passage_tables
+from multiview.data.reading.sources import expand_source, fingerprints
+from multiview.errors import InputError
+from tests.fixtures.website import Quiet
+
+LINES = b'{"id": "a", "text": "x"}\n' * 3
+
+
+def ids(file: str) -> list[str]:
+    return [id_ for table in passage_tables(file) for id_ in table.column("id").to_pylist()]
+
+
+@pytest.mark.parametrize(
+    ("suffix", "compress"),
+    [
+        ("", bytes),
+        (".gz", gzip.compress),
+        (".bz2", bz2.compress),
+        (".xz", lzma.compress),
+        (".zst", zstd.compress),
+    ],
+)
+def test_a_file_is_read_compressed_or_not_here_or_over_http(tmp_path, website, suffix, compress):
+    (tmp_path / f"p.jsonl{suffix}").write_bytes(compress(b"\xef\xbb\xbf" + LINES))
+    assert ids(str(tmp_path / f"p.jsonl{suffix}")) == ["a", "a", "a"]
+    (url,) = expand_source(f"{website}/p.jsonl{suffix}?download=true", "corpus")
+    assert ids(url) == ["a", "a", "a"]
+
+
+def test_parquet_is_read_over_http_without_ranges(tmp_path, website):
+    pq.write_table(pa.table({"id": ["a"], "text": ["x"]}), tmp_path / "p.parquet")
+    assert ids(f"{website}/p.parquet") == ["a"]
+
+
+def test_a_folder_over_http_is_the_links_on_its_page(tmp_path, website):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "p.jsonl").write_bytes(LINES)
+    (tmp_path / "folder" / "page.html").write_bytes(b"")
+    assert expand_source(f"{website}/folder/", "corpus") == [f"{website}/folder/p.jsonl"]
+    with pytest.raises(InputError, match="no such file or folder"):
+        expand_source(f"{website}/none.jsonl", "corpus")
+
+
+@pytest.mark.parametrize("dates", [True, False])
+def test_a_fingerprint_over_http_is_of_content(tmp_path, website, dates):
+    """By what the server says of it, and by reading it from a server that says nothing."""
+    Quiet.dates = dates
+    file, url = tmp_path / "p.jsonl", [f"{website}/p.jsonl"]
+    file.write_bytes(LINES)
+    before = fingerprints(url)
+    assert fingerprints(url) == before
+    file.write_bytes(LINES + LINES)
+    assert fingerprints(url) != before
+
+
+def test_text_files_count_where_a_folder_has_nothing_else(tmp_path):
+    (tmp_path / "README.txt").write_text("About these data.")
+    assert expand_source(str(tmp_path), "corpus") == [str(tmp_path / "README.txt")]
+    (tmp_path / "p.jsonl").write_bytes(LINES)
+    assert expand_source(str(tmp_path), "corpus") == [str(tmp_path / "p.jsonl")]

@@ -1,0 +1,97 @@
+"""Tables with a header, and columns of the user's own."""
+
+import json
+
+import pytest
+
+from multiview.data.questions import Question
+from multiview.data.reading.sources import expand_sources
+from multiview.errors import InputError
+from tests.fixtures.format_files import beir, passages, put, questions
+
+
+@pytest.mark.parametrize(("suffix", "delimiter"), [("csv", ","), ("tsv", "\t")])
+def test_a_table_with_a_header_a_mark_and_crlf(tmp_path, suffix, delimiter):
+    def table(*rows: list[str]) -> bytes:
+        return ("\ufeff" + "".join(delimiter.join(row) + "\r\n" for row in rows)).encode()
+
+    file = put(
+        tmp_path / f"p.{suffix}",
+        table(["id", "text", "title", "year"], ["1", '"a, ""b""\r\nc\td"', "", "1900"], ["2", "x", "T", ""]),
+    )
+    assert passages(file) == [
+        {"id": "1", "title": "", "text": 'a, "b"\r\nc\td', "year": "1900"},
+        {"id": "2", "title": "T", "text": "x", "year": None},
+    ]
+    file = put(
+        tmp_path / f"q.{suffix}",
+        table(
+            ["qid", "question", "answers", "answer_starts", "positive_ids", "relevance"],
+            ["1", "Who?", '"[""a"", ""b""]"', '"[0, 4]"', "\"['1', '2']\"", '"[1, 3]"'],
+            ["2", "What?", "[sic]", "7", "2", "2"],
+            ["3", "Why?", "so", "", "3", ""],
+        ),
+    )
+    assert questions(file) == [
+        Question("1", "Who?", ("a", "b"), (0, 4), ("1", "2"), (1, 3)),
+        Question("2", "What?", ("[sic]",), (7,), ("2",), (2,)),
+        Question("3", "Why?", ("so",), None, ("3",)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("id,text\n1,x,y\n", r"p\.csv line 2: 3 cells under 2 columns \(id, text\)"),
+        ('id,text\n1,"x\n', r"p\.csv line 2: .*a cell that begins with a quote"),
+        ("id,id\n1,x\n", r"p\.csv: the first line names a column twice"),
+        ("pid,text\n1,x\n", r"p\.csv: no column 'id' among pid, text"),
+    ],
+)
+def test_a_table_that_is_none(tmp_path, content, message):
+    with pytest.raises(InputError, match=message):
+        passages(put(tmp_path / "p.csv", content))
+
+
+def test_a_cell_may_be_as_long_as_an_article(tmp_path):
+    long = "word " * 100_000
+    assert passages(put(tmp_path / "p.csv", f"id,text\n1,{long}\n"))[0]["text"] == long
+
+
+def test_columns_of_the_user_s_own_may_be_mixed_and_nested(tmp_path):
+    rows = [
+        {"id": 1, "text": "x", "year": 1500, "refs": [{}]},
+        {"id": "b", "text": "y", "year": "1500 BC", "refs": [{"a": 1}, {"b": 2}]},
+    ]
+    file = put(tmp_path / "p.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    assert passages(file) == [
+        {"id": "1", "title": "", "text": "x", "year": "1500", "refs": "[{}]"},
+        {"id": "b", "title": "", "text": "y", "year": "1500 BC", "refs": '[{"a": 1}, {"b": 2}]'},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        (
+            "p.jsonl",
+            '{"id": "a", "text": "bad \\ud800 char"}\n',
+            "p.jsonl rows 1-1: column 'text' holds half a char",
+        ),
+        ("p.jsonl", '{"id": "a", "text": ["x"]}\n{"id": "b", "text": "y"}\n', "column 'text' differ in type"),
+        ("p.json", '[{"id": "a", "text": "x"}]', "not DPR's .*use the suffix .jsonl and one object per line"),
+    ],
+)
+def test_what_cannot_be_a_column_is_a_line(tmp_path, name, content, message):
+    with pytest.raises(InputError, match=message):
+        passages(put(tmp_path / name, content))
+
+
+def test_numbers_as_other_tools_write_them(tmp_path):
+    row = {"qid": 1, "question": "?", "answers": [3.14], "answer_starts": 30.0, "positive_ids": 7}
+    assert questions(put(tmp_path / "q.jsonl", json.dumps(row))) == [
+        Question("1", "?", ("3.14",), (30,), ("7",))
+    ]
+    folder = beir(tmp_path / "scifact", "train")
+    put(folder / "qrels/train.tsv", "query-id\tcorpus-id\tscore\n0\t4983\t1.0\n")
+    assert questions(*expand_sources([str(folder)], "train"))[0].positive_ids == ("4983",)

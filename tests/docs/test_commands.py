@@ -1,0 +1,300 @@
+"""Each command that README.md and docs/ show is run, on files of the formats that it names."""
+
+import gzip
+import io
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from rich.console import Console
+
+from multiview.artifacts.store import LocalStore
+from multiview.cli import app as cli
+from multiview.cli.inspection import print_inspection
+from multiview.config.overrides import gather, validate
+from multiview.data import inspection
+from multiview.data.reading.formats import FORMATS
+from multiview.steps.execution import run_step
+from multiview.steps.reporter import StepReporter
+from pipelines import __main__ as pipelines
+from pipelines.plans import PIPELINES
+from pipelines.plans.training import training
+from tests.fixtures.documented import DOCUMENTS, commands, declared
+from tests.fixtures.format_files import beir, biencoder, marco, put
+from tests.fixtures.inprocess import run_plan
+from tests.fixtures.project import ROOT, World
+from tests.fixtures.servers import mlflow_server, new_database
+from tests.fixtures.split_run import passage_rows, question_rows, write
+
+NAMING = [*DOCUMENTS, ROOT / "manifests" / "README.md"]
+"""Documents in whose text commands are named."""
+PROGRAMS = {"python -m pipelines": pipelines.app, "multiview": cli.app}
+OTHERS = {"--build-arg", "--node-taints", "--spot", "--workload-pool"}
+"""Flags of others' programs."""
+
+
+def mentions() -> list[tuple[str, str]]:
+    """Every program of ours that a document names, in a block or in its text, with the words that follow."""
+    found = []
+    for document in NAMING:
+        text = document.read_text().replace("\\\n", " ")
+        for program in PROGRAMS:
+            found += [
+                (program, words)
+                for words in re.findall(rf"(?:^|[`/$:] *){program} ([a-z][^`\n]*)", text, re.M)
+            ]
+    return list(dict.fromkeys(found))
+
+
+def flags(command: Any) -> set[str]:
+    return {flag for parameter in command.params for flag in (*parameter.opts, *parameter.secondary_opts)}
+
+
+def test_commands_and_flags_that_are_named_are_there():
+    found = [(program, words) for program, words in mentions() if "--" in words]
+    assert len(found) > 20
+    for program, words in found:
+        command = typer.main.get_command(PROGRAMS[program])
+        given = re.findall(r"^[\w-]+(?: apply| list| delete)?", words)[0].split()
+        for name in given:
+            known = getattr(command, "commands", {})
+            assert name in known, f"{program} {words}"
+            command = known[name]
+        named = set(re.findall(r"(?<= )--[a-z-]+", words))
+        assert named <= flags(command), f"{program} {words}"
+
+
+def test_flags_that_a_text_names_alone_are_some_command_s():
+    known: set[str] = set()
+    waiting = [typer.main.get_command(app) for app in PROGRAMS.values()]
+    while waiting:
+        command = waiting.pop()
+        known |= flags(command)
+        waiting += getattr(command, "commands", {}).values()
+    for document in NAMING:
+        for flag in re.findall(r"`(--[a-z-]+)", document.read_text()):
+            assert flag in known | OTHERS, f"{document.name}: {flag}"
+
+
+def call(app, line: str, monkeypatch) -> None:
+    monkeypatch.setattr(sys, "argv", shlex.split(line.removeprefix("python -m ")))
+    with pytest.raises(SystemExit) as ended:
+        cli.run_app(app)
+    assert ended.value.code == 0
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch) -> Path:
+    """A folder with every file that the documents name, small, in its real format."""
+    monkeypatch.chdir(tmp_path)
+    passages, asked = passage_rows(20), question_rows("t", 20, 20)
+    for name, rows in (("train", asked), ("dev", question_rows("d", 10, 10))):
+        paragraphs = [
+            {
+                "context": passages[i]["text"],
+                "qas": [
+                    {
+                        "id": row["qid"],
+                        "question": row["question"],
+                        "answers": [{"text": row["answers"][0], "answer_start": row["answer_starts"][0]}],
+                    }
+                ],
+            }
+            for i, row in enumerate(rows)
+        ]
+        put(
+            tmp_path / f"{name}-v1.1.json",
+            json.dumps({"data": [{"title": "T", "paragraphs": paragraphs}]}),
+        )
+    put(
+        tmp_path / "psgs_w100.tsv.gz",
+        gzip.compress(b"id\ttext\ttitle\n18768923\tone\tA\n7\ttwo\tB\n5\tthree\tC\n"),
+    )
+    file = Path(biencoder(tmp_path))
+    put(tmp_path / "biencoder-nq-train.json.gz", gzip.compress(file.read_bytes()))
+    put(tmp_path / "nq-test.qa.csv", "who?\t['a']\n")
+    beir(tmp_path / "scifact", "train", "test")
+    covid = beir(tmp_path / "trec-covid", "test")
+    for name in ("corpus.jsonl", "queries.jsonl", "qrels/test.tsv"):
+        put(covid / name, re.sub(r'(?<=["\t])(4983|5836)', r"c\1", (covid / name).read_text()))
+    queries = (covid / "queries.jsonl").read_text()
+    put(covid / "queries.jsonl", queries.replace('"_id": "', '"_id": "c'))
+    judged = (covid / "qrels/test.tsv").read_text().splitlines()
+    put(covid / "qrels/test.tsv", "\n".join([judged[0], *(f"c{line}" for line in judged[1:])]))
+    for file in marco(tmp_path / "msmarco").iterdir():
+        shutil.copy(file, tmp_path)
+    table = "".join(f"{row['id']},{row['text']}\n" for row in passages)
+    put(tmp_path / "passages.csv", "pid,body\n" + table)
+    put(tmp_path / "passages.csv.gz", gzip.compress(("pid,body\n" + table).encode()))
+    write(tmp_path / "passages.parquet", passages)
+    both = [{**row, "gold": row["positive_ids"]} for row in asked]
+    write(tmp_path / "questions.jsonl", both)
+    for row in passages:
+        put(tmp_path / "articles" / f"{row['id']}.txt", row["text"])
+    write(tmp_path / "about-articles.jsonl", asked)
+    return tmp_path
+
+
+def test_each_command_is_run_by_a_test_that_says_so():
+    found = list(declared())
+    assert all(test.reads for test in found), "a test is given commands that it does not look at"
+    run = {line for test in found for line in test.lines}
+    assert [line for line in commands() if line not in run] == [] and len(run) > 40
+
+
+@pytest.mark.documented("python -m pipelines run ")
+def test_runs_read_the_files_that_they_name(documented, files, monkeypatch):
+    """Up to their first step, which reads all files: whole runs are in tests/pipelines."""
+
+    def split(request, store, *others, **more):
+        node = request.plan.node("split")
+        run_step(node.step, StepReporter(store, "run", "split", "split"), node.config, {})
+
+    monkeypatch.setattr(pipelines, "_run", split)
+    call(pipelines.app, documented, monkeypatch)
+    assert list(Path("store").glob("passages/*/artifact.json"))
+
+
+@pytest.mark.documented("python -m pipelines compile ")
+def test_compile_writes_every_pipeline(documented, files, monkeypatch):
+    call(pipelines.app, documented, monkeypatch)
+    assert {file.stem for file in Path("compiled").iterdir()} == set(PIPELINES)
+
+
+@pytest.mark.documented("python -m pipelines study ")
+def test_studies_say_what_they_will_do(documented, files, monkeypatch, capsys):
+    call(pipelines.app, documented, monkeypatch)
+    assert "0 found, 0 shared, 13 new" in capsys.readouterr().out
+
+
+@pytest.mark.documented("multiview inspect ")
+def test_inspections_find_nothing_wrong(documented, files, monkeypatch, website):
+    call(cli.app, documented.replace("https://example.org", website), monkeypatch)
+
+
+def test_the_inspection_shown_is_what_it_prints():
+    settings = ["questions.source=demo://train.json", "questions.dev_source=demo://dev.json"]
+    options = [word for setting in settings for word in ("--set", setting)]
+    console = Console(file=io.StringIO(), width=100, highlight=False)
+    print_inspection(
+        console, inspection.inspect(validate(gather(None, settings)), lambda done: None), options
+    )
+    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    printed = "\n".join(line.rstrip() for line in lines)
+    assert printed in (ROOT / "docs" / "data.md").read_text()
+
+
+def test_the_table_of_formats_is_the_code_s():
+    rows = re.findall(
+        r"^\| `(\w+)` \| (.*?) \| .*? \| (yes)? *\| (yes)? *\|$",
+        (ROOT / "docs" / "data.md").read_text(),
+        re.M,
+    )
+    assert rows == [
+        (name, form.about, "yes" if form.passages else "", "yes" if form.questions else "")
+        for name, form in FORMATS.items()
+    ]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory) -> tuple[LocalStore, str]:
+    """A store and the address of a small index in it."""
+    world = World.make(tmp_path_factory.mktemp("trained"))
+    settings = ["model.architecture=camvr", "train.rounds=1", "train.max_steps=2"]
+    store = LocalStore(world.folder / "store")
+    records = run_plan(training(gather(str(world.folder / "tiny.yaml"), settings)), store)
+    return store, f"{store.url}/{records['camvr/round-1/index']['index'].folder}"
+
+
+@pytest.mark.documented("multiview search ")
+def test_searches_print_passages(documented, trained, monkeypatch, capsys):
+    call(cli.app, re.sub(r"\S*store/index/\w+", trained[1], documented), monkeypatch)
+    assert re.search(r"^1   .*view \d", capsys.readouterr().out, re.M)
+
+
+@pytest.mark.documented("multiview lineage ", "multiview register ")
+def test_lineages_and_versions_are_of_that_index(documented, trained, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", new_database(tmp_path))
+    call(cli.app, re.sub(r"store/index/\w+", trained[1], documented), monkeypatch)
+    out = capsys.readouterr().out.splitlines()
+    assert out[-1].startswith("verified: ") or out[-1] == "models:/multiview-train.json-dev.json@champion"
+
+
+@pytest.mark.documented("mlflow ui ")
+def test_mlflow_serves_the_runs(documented, tmp_path):
+    new_database(tmp_path)
+    words = shlex.split(documented.replace("sqlite:///store", f"sqlite:///{tmp_path}"))
+    with mlflow_server(words[1:], tmp_path) as address:
+        assert urllib.request.urlopen(f"{address}/health").read() == b"OK"
+
+
+@pytest.fixture
+def make(tmp_path):
+    """Runs `make …`, its programs only writing down how they are called; returns what they wrote, a line each."""
+    (programs := tmp_path / "environment" / "bin").mkdir(parents=True)
+    log = tmp_path / "calls"
+    for name in ("python", "engine"):
+        (programs / name).write_text(f'#!/bin/sh\nprintf "%s %s\\n" {name} "$*" >> {log}\n')
+        (programs / name).chmod(0o755)
+    for name in ("ready", "tested"):
+        (programs.parent / name).touch()
+
+    def run(*words: str) -> list[str]:
+        settings = [f"VENV={programs.parent}", f"ENGINE={programs / 'engine'}"]
+        subprocess.run(["make", "--no-print-directory", *settings, *words], cwd=ROOT, check=True)
+        return log.read_text().splitlines() if log.exists() else []
+
+    return run
+
+
+@pytest.mark.documented("make images", "make wheels")
+def test_images_are_built_from_their_files(documented, make):
+    """By an engine that builds nothing; tests/images has the real one."""
+    words = shlex.split(documented)[1:]
+    calls = make(*words)
+    built = [call for call in calls if call.startswith("engine build ")]
+    named = [word.removeprefix("image-") for word in words if word.startswith("image-")]
+    files = {name: f"images/{name}/Dockerfile" for name in named or ("cpu", "gpu", "runner")}
+    given = dict(word.split("=", 1) for word in words if "=" in word)
+    for (name, file), call in zip(files.items(), built, strict=True):
+        tag = f"{given.get('REGISTRY', '')}multiview-{name}:{given.get('TAG', 'python3.11')}"
+        assert f" --file {file} --tag {tag} " in call and (ROOT / file).is_file()
+        assert given.get("SOURCE", "") in call and given.get("BUILD", "") in call
+    assert calls[: len(calls) - len(built)] == ["python images/packages.py wheels"] * ("wheels" in words)
+
+
+@pytest.mark.documented("make containers")
+def test_containers_are_tried_by_the_tests_of_that_name(documented, make):
+    (call,) = make(*shlex.split(documented)[1:])
+    assert call.startswith("python -m pytest -m acceptance ")
+    assert list((ROOT / call.split()[-1]).glob("test_containers.py"))
+
+
+@pytest.mark.documented("make test")
+def test_ci_makes_the_tests(documented, make, tmp_path):
+    (call,) = make(*shlex.split(documented)[1:])
+    assert call.startswith("python -m pytest -n 2 ")
+    (programs := tmp_path / "path").mkdir()
+    for name in ("make", "chromium"):
+        (programs / name).write_text(f'#!/bin/sh\nprintf "%s " {name} "$@"\n')
+        (programs / name).chmod(0o755)
+    path = {"PATH": f"{programs}:{os.environ['PATH']}"}
+    made = subprocess.run([ROOT / ".ci" / "run"], env=path, capture_output=True, text=True, check=True)
+    assert {"make", "test"} <= set(made.stdout.split())
+
+
+def test_what_a_document_says_to_make_can_be_made(make):
+    named = {name for file in NAMING for name in re.findall(r"`make ([a-z-]+)", file.read_text())}
+    assert named >= {"bench-index", "bench-refresh", "setup"}
+    make("--dry-run", *named)
+    measured = [call.split()[2] for call in make("bench-index", "bench-refresh")]
+    assert measured == ["benchmarks.index_kinds", "benchmarks.refresh"]

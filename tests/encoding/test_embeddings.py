@@ -1,0 +1,98 @@
+"""What `EmbeddingsWriter` writes is what the format says, to the byte, and `Embeddings` reads it."""
+
+import hashlib
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from multiview.encoding.embeddings import Embeddings, EmbeddingsWriter, map_views
+from multiview.errors import InputError
+
+COUNTS = [2, 0, 3, 1]
+"""Views per passage."""
+
+
+def vectors() -> list[np.ndarray]:
+    rng = np.random.default_rng(0)
+    return [rng.normal(size=(count, 3)).astype(np.float32) for count in COUNTS]
+
+
+def write(folder: Path, queries: bool = False) -> Path:
+    """Passages p0 to p3 in order, their views from the last to the first."""
+    with EmbeddingsWriter(folder, 3, "digest", queries) as writer:
+        rows = [
+            writer.add_passage(f"p{i}", f"hash {i}", count, [f"{i}?"] * count)
+            for i, count in enumerate(COUNTS)
+        ]
+        for i, views in reversed(list(enumerate(vectors()))):
+            writer.write_views(f"p{i}", rows[i], views)
+    return folder
+
+
+def test_the_files_hold_what_was_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("multiview.encoding.embeddings.ROWS_PER_BLOCK", 4)
+    folder = write(tmp_path)
+    expected = np.concatenate(vectors()).astype("<f2").tobytes()
+    assert (folder / "views.f16").read_bytes() == expected
+    assert pq.read_table(folder / "rows.parquet").to_pylist() == [
+        {"id": f"p{i}", "content_hash": f"hash {i}", "offset": sum(COUNTS[:i]), "views": count}
+        for i, count in enumerate(COUNTS)
+    ]
+    blocks = [expected[: 4 * 3 * 2], expected[4 * 3 * 2 :]]
+    assert json.loads((folder / "embeddings.json").read_text()) == {
+        "dim": 3,
+        "rows": 6,
+        "passages": 4,
+        "rows_per_block": 4,
+        "block_sha256": [hashlib.sha256(block).hexdigest() for block in blocks],
+        "model": "digest",
+    }
+
+
+def test_the_reader_gives_back_what_was_written(tmp_path: Path) -> None:
+    embeddings = Embeddings(write(tmp_path))
+    assert (embeddings.dim, embeddings.rows, embeddings.passages, embeddings.model) == (3, 6, 4, "digest")
+    np.testing.assert_array_equal(embeddings.views, np.concatenate(vectors()).astype(np.float16))
+    np.testing.assert_array_equal(np.concatenate(list(embeddings.read_blocks())), embeddings.views)
+    assert embeddings.table["views"].to_pylist() == COUNTS and not embeddings.has_queries
+
+
+def test_queries_are_one_more_column(tmp_path: Path) -> None:
+    embeddings = Embeddings(write(tmp_path, queries=True))
+    assert embeddings.has_queries
+    assert embeddings.table["queries"].to_pylist() == [[f"{i}?"] * count for i, count in enumerate(COUNTS)]
+
+
+def test_a_shard_without_passages_is_whole(tmp_path: Path) -> None:
+    with EmbeddingsWriter(tmp_path, 3, "digest"):
+        pass
+    embeddings = Embeddings(tmp_path)
+    assert embeddings.views.shape == (0, 3) and embeddings.table.num_rows == 0
+    assert list(embeddings.read_blocks()) == []
+
+
+def test_what_float16_cannot_hold_names_its_passage_and_leaves_no_header(tmp_path: Path) -> None:
+    with (
+        pytest.raises(InputError, match="passage 'p': its vector does not fit into float16"),
+        EmbeddingsWriter(tmp_path, 1, "digest") as writer,
+    ):
+        writer.write_views("p", writer.add_passage("p", "hash", 1), np.array([[70000.0]]))
+    with pytest.raises(InputError, match=r"embeddings\.json: missing; .* run `encode` again"):
+        Embeddings(tmp_path)
+
+
+def test_a_matrix_of_another_size_is_named_with_the_way_out(tmp_path: Path) -> None:
+    (tmp_path / "views.f16").write_bytes(b"12345678")
+    np.testing.assert_array_equal(
+        map_views(tmp_path / "views.f16", 2, 2, "?"), np.frombuffer(b"12345678", "<f2").reshape(2, 2)
+    )
+    with pytest.raises(InputError) as error:
+        map_views(tmp_path / "views.f16", 3, 2, "make it again")
+    assert str(error.value) == (
+        f"{tmp_path / 'views.f16'}: 8 bytes, but 3 views of 2 float16 values are 12; make it again"
+    )
+    with pytest.raises(InputError, match="views: missing; make it again"):
+        map_views(tmp_path / "views", 3, 2, "make it again")

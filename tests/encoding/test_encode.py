@@ -1,0 +1,194 @@
+"""Encoding: an embedding depends on its passage and nothing else, and the files are what they say."""
+
+import hashlib
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from multiview.artifacts.staged import Staged
+from multiview.config import Config, Encode
+from multiview.data.passages import Passage, content_hash
+from multiview.encoding.encode import Buckets, encode, encode_questions
+from multiview.errors import InputError
+from multiview.model.batch import make_batch
+from multiview.model.encoder import BiEncoder
+from multiview.model.layouts import TokenSequence
+from multiview.steps.context import StepContext
+from tests.fixtures import training_material
+from tests.fixtures.events import Recorder
+
+PASSAGES = [training_material.passage(i, sentences=1 + i % 8) for i in range(60)]
+
+
+def embed(
+    model: Staged, passages: list[Passage], folder: Path, tell: Recorder | None = None, **options: Any
+) -> Path:
+    chosen = Encode(**{"batch_tokens": 512, "bucket": 16, "device": "cpu", **options})
+    shard = training_material.write_shard(folder / "shard", passages, number=3)
+    (folder / "out").mkdir()
+    inputs = {"model": model, "passages": shard}
+    encode(
+        StepContext(
+            Config.partial({"encode": chosen}), inputs, {"embeddings": folder / "out"}, tell or Recorder()
+        )
+    )
+    return folder / "out"
+
+
+def read(folder: Path) -> dict[str, np.ndarray]:
+    """Each passage's vectors, by the files' own description."""
+    description = json.loads((folder / "embeddings.json").read_text())
+    matrix = np.fromfile(folder / "views.f16", "<f2").reshape(description["rows"], description["dim"])
+    rows = pq.read_table(folder / "rows.parquet").to_pylist()
+    return {row["id"]: matrix[row["offset"] : row["offset"] + row["views"]] for row in rows}
+
+
+@pytest.fixture(scope="module")
+def model(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Staged:
+    return training_material.saved_model(tmp_path_factory.mktemp("model") / "camvr", base)
+
+
+@pytest.mark.parametrize("compute", ["float32", "autocast", "bfloat16"])
+def test_an_embedding_is_the_same_to_the_bit_whatever_shard_or_neighbours_it_had(
+    model: Staged, tmp_path: Path, compute: str
+) -> None:
+    whole = read(embed(model, PASSAGES, tmp_path / "whole", compute=compute))
+    shuffled = PASSAGES[:]
+    random.Random(1).shuffle(shuffled)
+    for name, part in (("a", shuffled[:7]), ("b", shuffled[7:45]), ("c", shuffled[45:])):
+        for passage, vectors in read(embed(model, part, tmp_path / name, compute=compute)).items():
+            assert np.array_equal(vectors.view(np.uint16), whole[passage].view(np.uint16)), passage
+    alone = read(embed(model, [PASSAGES[5]], tmp_path / "alone", compute=compute))
+    assert np.array_equal(alone["p005"], whole["p005"])
+
+
+def test_every_batch_of_a_length_has_the_same_shape(
+    model: Staged, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    shapes: set[tuple[int, ...]] = set()
+    run = BiEncoder.encode_passages
+
+    def watched(self: BiEncoder, batch: Any) -> torch.Tensor:
+        shapes.update([batch["input_ids"].shape, batch["weights"].shape])
+        return run(self, batch)
+
+    monkeypatch.setattr(BiEncoder, "encode_passages", watched)
+    embed(model, PASSAGES, tmp_path / "whole")
+    # 512 tokens a batch, multiples of 16 tokens up to the limit of 96, multiples of 8 rows; 4 views.
+    rows = {16: 32, 32: 16, 48: 8, 64: 8, 80: 8, 96: 8}
+    lengths = {shape[1] for shape in shapes if len(shape) == 2}
+    assert len(lengths) > 2
+    assert shapes == {
+        shape for length in lengths for shape in ((rows[length], length), (rows[length], 4, length))
+    }
+
+
+@pytest.mark.parametrize("name", ["dpr", "mvr", "camvr"])
+def test_vectors_are_the_models_own(base: Path, tmp_path: Path, name: str) -> None:
+    staged = training_material.saved_model(tmp_path / "model", base, architecture=name)
+    vectors = read(embed(staged, PASSAGES[:9], tmp_path))
+    encoder = BiEncoder.load(staged.path)
+    for passage in PASSAGES[:9]:
+        (sequence,) = encoder.layout.passage(passage)
+        with torch.inference_mode():
+            views = encoder.encode_passages(make_batch([sequence], 0, len(sequence.views)))[0]
+        real = [i for i, view in enumerate(sequence.views) if not view.padding]
+        np.testing.assert_allclose(vectors[passage.id], views[real].numpy(), rtol=2e-3, atol=1e-3)
+
+
+def test_padding_views_are_left_out_unless_wanted(model: Staged, tmp_path: Path) -> None:
+    layout = BiEncoder.load(model.path).layout
+    real = {p.id: sum(not view.padding for view in layout.passage(p)[0].views) for p in PASSAGES}
+    tell = Recorder()
+    kept = read(embed(model, PASSAGES, tmp_path / "kept", tell))
+    assert {name: len(vectors) for name, vectors in kept.items()} == real
+    assert tell.facts["views"] + tell.facts["padding_views_left_out"] == 4 * len(PASSAGES)
+    every = read(embed(model, PASSAGES, tmp_path / "every", index_padding_views=True))
+    assert {len(vectors) for vectors in every.values()} == {4}
+    assert all(np.array_equal(every[name][: len(vectors)], vectors) for name, vectors in kept.items())
+
+
+def test_snippet_pooling_gives_each_passage_as_many_rows_as_snippets(base: Path, tmp_path: Path) -> None:
+    staged = training_material.saved_model(tmp_path / "model", base, pooling="snippet", normalise=True)
+    vectors = read(embed(staged, PASSAGES, tmp_path))
+    snippets = {p.id: min(4, len(p.sentence_ends) + bool(p.title)) for p in PASSAGES}
+    assert {name: len(rows) for name, rows in vectors.items()} == snippets
+    np.testing.assert_allclose(
+        [np.linalg.norm(row.astype(float)) for rows in vectors.values() for row in rows], 1, atol=2e-3
+    )
+
+
+def test_the_files_are_as_described(model: Staged, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("multiview.encoding.embeddings.ROWS_PER_BLOCK", 64)
+    tell = Recorder()
+    folder = embed(model, PASSAGES, tmp_path, tell)
+    description = json.loads((folder / "embeddings.json").read_text())
+    data = (folder / "views.f16").read_bytes()
+    rows = pq.read_table(folder / "rows.parquet").to_pylist()
+    assert [row["id"] for row in rows] == [p.id for p in PASSAGES]
+    assert [row["content_hash"] for row in rows] == [content_hash(p.title, p.text) for p in PASSAGES]
+    assert [row["offset"] for row in rows] == np.cumsum([0] + [row["views"] for row in rows])[:-1].tolist()
+    assert len(data) == description["rows"] * 64 * 2 == sum(row["views"] for row in rows) * 128
+    block = 64 * 128
+    expected = [hashlib.sha256(data[at : at + block]).hexdigest() for at in range(0, len(data), block)]
+    assert description["block_sha256"] == expected and len(expected) > 1
+    assert description["model"] == model.digest and description["passages"] == 60
+    assert tell.steps[-1] == (60, 60, "passages")
+
+
+def test_batches_have_one_shape_a_length_and_memory_is_theirs_alone() -> None:
+    buckets: Buckets[int] = Buckets(Encode(batch_tokens=256, bucket=16), limit=40)
+    assert [buckets.length(tokens) for tokens in (1, 16, 17, 32, 33, 40)] == [16, 16, 32, 32, 40, 40]
+    assert [buckets.rows(length) for length in (16, 32, 40)] == [16, 8, 8]
+    taken = 0
+
+    def sequences() -> Any:
+        nonlocal taken
+        for i in range(100):
+            taken += 1
+            yield TokenSequence([0] * (5 + 12 * (i % 3)), ()), i
+
+    seen: list[int] = []
+    for length, members in buckets.batches(sequences()):
+        seen += [tag for _, tag in members]
+        assert len(members) <= buckets.rows(length)
+        assert taken - len(seen) < 16 + 8 + 8
+        assert all(buckets.length(len(sequence.input_ids)) == length for sequence, _ in members)
+    assert sorted(seen) == list(range(100))
+
+
+def test_questions_come_back_in_order_and_depend_on_themselves_alone(base: Path, tmp_path: Path) -> None:
+    staged = training_material.saved_model(tmp_path / "model", base, normalise=True)
+    questions = [("king " * (i % 11 + 1)) + f"{i}?" for i in range(30)]
+    chosen = Encode(batch_tokens=256, bucket=8, device="cpu")
+    vectors = encode_questions(staged.path, questions, chosen, Recorder())
+    assert vectors.dtype == np.float32 and vectors.shape == (30, 64)
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 20, rtol=1e-5)
+    reverse = encode_questions(staged.path, questions[::-1], chosen, Recorder())
+    assert np.array_equal(reverse[::-1], vectors)
+    for i in (0, 17):
+        assert np.array_equal(
+            encode_questions(staged.path, [questions[i]], chosen, Recorder())[0], vectors[i]
+        )
+    assert encode_questions(staged.path, [], chosen, Recorder()).shape == (0, 64)
+
+
+def test_a_vector_beyond_float16_names_its_passage(model: Staged, tmp_path: Path) -> None:
+    encoder = BiEncoder.load(model.path)
+    parameters = dict(encoder.named_parameters())
+    with torch.no_grad():
+        parameters["encoders.passage.encoder.layer.1.output.LayerNorm.weight"].mul_(1e6)
+    encoder.save(tmp_path / "large")
+    with pytest.raises(InputError, match=r"passage 'p0.*float16"):
+        embed(Staged(tmp_path / "large", "x"), PASSAGES[:3], tmp_path)
+
+
+def test_an_unknown_device_is_refused(model: Staged, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"encode\.device"):
+        embed(model, PASSAGES[:2], tmp_path, device="gpu")

@@ -1,0 +1,112 @@
+"""Attention divergence (CAMVR Eq. 14), beside the plain formula in float64."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModel
+
+from multiview.evaluation.analyses.attention import (
+    attention,
+    divergence,
+    sequence_divergence,
+    view_attention,
+)
+from multiview.evaluation.analyses.subject import NotApplicable
+from multiview.model.batch import make_batch
+
+
+def plainly(alpha) -> list[list[float]]:
+    """D(i, j) = Σ_l α_jl log(α_jl / α_il)."""
+    return [[sum(q * math.log(q / p) for p, q in zip(a, b, strict=True)) for b in alpha] for a in alpha]
+
+
+def test_divergence_of_random_attention():
+    rng = np.random.default_rng(0)
+    alpha = rng.dirichlet(np.ones(20), 5)
+    found = divergence(alpha)
+    np.testing.assert_allclose(found, plainly(alpha.tolist()), atol=1e-12)
+    assert (found >= 0).all() and (np.diag(found) == 0).all()
+    assert abs(found - found.T).max() > 0.01, "it is no distance"
+
+
+def test_divergence_by_hand():
+    found = divergence(np.array([[0.5, 0.5], [0.25, 0.75]]))
+    assert found[0, 1] == pytest.approx(0.25 * math.log(0.5) + 0.75 * math.log(1.5))
+    assert found[1, 0] == pytest.approx(0.5 * math.log(2) + 0.5 * math.log(2 / 3))
+
+
+def test_no_attention_is_floored_and_equal_attention_does_not_diverge():
+    rows = np.array([[1, 0, 0], [0, 1, 0], [1, 0, 0]], np.float32)
+    alpha = view_attention(rows, np.eye(3))
+    assert alpha.dtype == np.float64
+    np.testing.assert_allclose(alpha.sum(axis=1), 1, rtol=1e-12)
+    found = divergence(alpha)
+    assert found[0, 2] == 0 and found[0, 1] == pytest.approx(math.log(1e12), rel=1e-6)
+
+
+def test_a_view_attends_as_its_runs_do_on_average():
+    rows = np.random.default_rng(1).dirichlet(np.ones(4), 4)
+    weights = np.array([[1, 0, 0, 0], [1, 0, 0.5, 0.5]])  # a token; that token and the mean of two others
+    alpha = view_attention(rows, weights)
+    np.testing.assert_allclose(alpha[1], rows[0] / 2 + (rows[2] + rows[3]) / 4)
+    np.testing.assert_allclose(alpha[0], rows[0])
+
+
+def test_heads_are_averaged_first_or_after():
+    """Two heads that attend to opposite tokens: their mean does not tell the views apart."""
+    heads = np.array([[[0.9, 0.1], [0.1, 0.9]], [[0.1, 0.9], [0.9, 0.1]]])
+    np.testing.assert_allclose(sequence_divergence(heads, np.eye(2), "before"), 0, atol=1e-15)
+    after = sequence_divergence(heads, np.eye(2), "after")
+    np.testing.assert_allclose(after, [[0, 0.8 * math.log(9)], [0.8 * math.log(9), 0]])
+
+
+@pytest.mark.parametrize("heads", ["before", "after"])
+def test_divergence_of_a_model_s_last_layer(padded, heads):
+    """Each passage alone, without padding tokens, by transformers itself; padding views count."""
+    model = AutoModel.from_pretrained(padded.folder / "model" / "passage", attn_implementation="eager").eval()
+    subject = padded.subject(divergence_heads=heads)
+    matrices = []
+    for passage in padded.passages:
+        (sequence,) = subject.layout.passage(passage)
+        with torch.inference_mode():
+            ids = torch.tensor([sequence.input_ids])
+            layers = model(input_ids=ids, output_attentions=True).attentions
+        last = layers[-1][0].double().numpy()
+        runs = [[last[:, start:stop].mean(axis=1) for start, stop in view.runs] for view in sequence.views]
+        maps = np.stack([np.mean(view, axis=0) for view in runs], axis=1)
+        maps = [maps.mean(axis=0)] if heads == "before" else list(maps)
+        matrices.append(np.mean([plainly(rows.tolist()) for rows in maps], axis=0))
+    findings = attention(subject)
+    rows = findings.tables["attention"].rows.to_pylist()
+    found = np.array([[row[f"view_{j}"] for j in range(1, 5)] for row in rows])
+    expected = np.mean(matrices, axis=0)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-7)
+    others = expected[~np.eye(4, dtype=bool)]
+    assert findings.metrics["attention_divergence"] == pytest.approx(others.mean(), rel=1e-4)
+    assert findings.metrics["attention_divergence_max"] == pytest.approx(others.max(), rel=1e-4)
+    assert others.min() > 1e-3, "these views attend to different tokens"
+
+
+def test_only_so_many_passages_are_drawn(camvr):
+    one, two = (attention(camvr.subject(divergence_passages=3, analysis_seed=seed)) for seed in (0, 1))
+    again = attention(camvr.subject(divergence_passages=3, analysis_seed=0))
+    assert one.metrics == again.metrics != two.metrics
+
+
+def test_the_model_encodes_as_before(camvr):
+    encoder = camvr.subject().encoder
+    sequences = [s for passage in camvr.passages[:2] for s in encoder.layout.passage(passage)]
+    batch = make_batch(sequences, 0, 4)
+    with torch.inference_mode():
+        before = encoder.model.encode_passages(batch)
+        seen = encoder.model.passage_attention(batch)
+        assert torch.equal(encoder.model.encode_passages(batch), before)
+    assert seen.shape == (2, 4, batch["input_ids"].shape[1], batch["input_ids"].shape[1])
+    np.testing.assert_allclose(seen.sum(dim=-1).numpy(), 1, rtol=1e-5)
+
+
+def test_one_view_a_sequence_has_nothing_to_diverge_from(dpr):
+    with pytest.raises(NotApplicable, match="two views"):
+        attention(dpr.subject())

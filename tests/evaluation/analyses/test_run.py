@@ -1,0 +1,170 @@
+"""The evaluate step with its analyses, and what it leaves."""
+
+import json
+from copy import copy
+from dataclasses import replace
+from pathlib import Path
+from typing import get_args
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from multiview.artifacts.staged import Staged
+from multiview.config import Analysis, Evaluation
+from multiview.config.overrides import validate
+from multiview.errors import InputError
+from multiview.evaluation.analyses.run import ANALYSES
+from multiview.evaluation.analyses.tables import LONGEST, CaptionedTable, markdown, page
+from multiview.evaluation.evaluate import evaluate
+from multiview.model.layouts import LAYOUTS
+from multiview.steps.context import StepContext
+from tests.fixtures.analysed_model import World, fresh_views
+from tests.fixtures.artifacts import questions_folder, write_index
+from tests.fixtures.events import Recorder
+from tests.fixtures.halves import Halves
+
+
+def run(world, folder, **evaluation):
+    folder.mkdir()
+    tell = Recorder()
+    evaluate(StepContext(world.settings(**evaluation), world.inputs, {"evaluation": folder}, tell))
+    return folder / "analyses", tell
+
+
+def test_every_analysis_has_a_name_in_the_settings():
+    assert tuple(ANALYSES) == get_args(Analysis) == Evaluation().analyses
+
+
+def test_an_approximate_index_is_analysed_by_its_stored_views(padded, tmp_path):
+    """One that looks at all of so few passages finds what the exact one finds, and all analyses with it."""
+    write_index(tmp_path / "index", padded.folder / "embeddings", kind="tiny")
+    (exact, told), (found, tell) = (
+        run(world, tmp_path / name, depth=30)
+        for name, world in (("exact", padded), ("tiny", with_index(padded, tmp_path / "index")))
+    )
+    assert [name for name, _, _ in told.metrics if name.startswith("index_recall")] == []
+    assert [(name, value) for name, value, _ in tell.metrics][:1] == [("index_recall_at_10", 1.0)]
+    one, other = (json.loads((folder / "metrics.json").read_text()) for folder in (exact, found))
+    assert other == pytest.approx(one, abs=1e-6)
+    for file in exact.glob("*.parquet"):
+        assert pq.read_table(found / file.name).num_rows == pq.read_table(file).num_rows
+    assert "analyses_left_out" not in tell.facts
+
+
+def with_index(world: World, folder: Path) -> World:
+    other = copy(world)
+    other.inputs = {**world.inputs, "index": Staged(folder, "index")}
+    return other
+
+
+def test_all_analyses_of_a_model(padded, tmp_path, monkeypatch):
+    folder, tell = run(padded, tmp_path / "one")
+    tables = {name for name in ANALYSES if name != "speed"}
+    assert {file.name for file in folder.iterdir()} == {f"{t}.parquet" for t in tables} | {
+        "metrics.json",
+        "tables.md",
+    }
+    metrics = json.loads((folder / "metrics.json").read_text())
+    told = {name: value for name, value, _ in tell.metrics}
+    whole = {name: value for name, value in metrics.items() if "/" not in name}
+    overlaps = {"padding_overlap_at_1", "padding_overlap_at_3"}
+    assert {name: told.get(name) for name in whole if name not in overlaps} == {
+        name: value for name, value in whole.items() if name not in overlaps
+    }
+    assert not overlaps & told.keys() and "padding_overlap_at_5" in told
+    assert not [name for name in told if "/" in name], "views and groups are in the tables"
+    overall = json.loads((folder.parent / "metrics.json").read_text())
+    assert not overall.keys() & metrics.keys(), "the comparison's table stays as it was"
+    for name in (
+        "accuracy_at_5/view_4",
+        "attention_divergence",
+        "lv_softmax",
+        "view_ppl",
+        "view_cosine",
+        "avq",
+    ):
+        assert name in metrics
+    last = pq.read_table(folder / "each_view.parquet").to_pylist()[-1]
+    assert last["view"] is None and last["accuracy_at_3"] == overall["accuracy_at_3"]
+    parts = (metrics[f"accuracy_at_3/{part}_view{s}"] for part, s in (("answer", ""), ("other", "s")))
+    assert sum(parts) == pytest.approx(overall["accuracy_at_3"])
+    assert tell.facts["encode_milliseconds_per_passage"] > 0 < tell.facts["search_milliseconds_per_question"]
+    assert "analyses_left_out" not in tell.facts
+    page = (folder / "tables.md").read_text()
+    assert "\n## answer_view\n\nAccuracy by snippets" in page
+    assert "| ---: | ---: | ---: | ---: |\n| 1 | 0." in page
+    for analysis in ANALYSES.values():  # which speak to readers of the code
+        monkeypatch.setattr(analysis, "__doc__", None)
+    again, _ = run(padded, tmp_path / "two")
+    for file in folder.iterdir():
+        assert file.read_bytes() == (again / file.name).read_bytes(), file.name
+
+
+def test_what_does_not_suit_one_view_is_left_out_and_said(dpr, tmp_path):
+    folder, tell = run(dpr, tmp_path / "one")
+    assert {file.name for file in folder.iterdir()} == {
+        "groups.parquet",
+        "training_answers.parquet",
+        "metrics.json",
+        "tables.md",
+    }
+    left_out = {
+        "each_view",
+        "first_views",
+        "answer_view",
+        "attention",
+        "variation",
+        "usage",
+        "cosine",
+        "padding",
+    }
+    assert set(tell.facts["analyses_left_out"]) == left_out
+
+
+def test_analyses_are_chosen_by_name(padded, tmp_path):
+    folder, _ = run(padded, tmp_path / "one", analyses=("usage",))
+    assert {file.name for file in folder.iterdir()} == {"usage.parquet", "metrics.json", "tables.md"}
+    folder, tell = run(padded, tmp_path / "none", analyses=())
+    assert not folder.exists() and "encode_milliseconds_per_passage" not in tell.facts
+    with pytest.raises(InputError, match="evaluation.analyses"):
+        validate({"evaluation": {"analyses": ["perplexity"]}})
+
+
+def test_data_without_training_questions_or_answers(camvr, tmp_path):
+    bare = [replace(question, answers=(), answer_starts=None) for question in camvr.questions]
+    inputs = {name: staged for name, staged in camvr.inputs.items() if name != "train_questions"}
+    inputs["questions"] = Staged(questions_folder(tmp_path / "questions", bare), "bare")
+    (tmp_path / "one").mkdir()
+    tell = Recorder()
+    evaluate(StepContext(camvr.settings(), inputs, {"evaluation": tmp_path / "one"}, tell))
+    left_out = {"training_answers", "padding", "answer_view", "groups"}
+    assert set(tell.facts["analyses_left_out"]) == left_out
+    metrics = json.loads((tmp_path / "one" / "analyses" / "metrics.json").read_text())
+    assert "recall_at_5/view_1" in metrics and "accuracy_at_5/view_1" not in metrics
+
+
+def test_an_architecture_of_several_sequences(tmp_path, monkeypatch):
+    """Two sequences with a view each: there is no attention between them, and all else is as for any layout."""
+    monkeypatch.setitem(LAYOUTS, Halves.name, Halves)
+    world = World(tmp_path / "world", architecture="halves", pooling="snippet", normalise=True)
+    folder, tell = run(world, tmp_path / "one")
+    assert set(tell.facts["analyses_left_out"]) == {"attention", "padding"}
+    views, rows = fresh_views(world), pq.read_table(folder / "variation.parquet").to_pylist()
+    asked = {question.qid: question for question in world.questions}
+    queries = dict(zip(asked, world.subject().queries, strict=True))
+    assert rows and {row["view"] for row in rows} == {1, 2}
+    for row in rows:
+        halves, _ = views[row["passage_id"]]
+        assert row["passage_id"] == asked[row["qid"]].positive_ids[0] and row["views"] == len(halves) == 2
+        assert row["view"] == 1 + (halves @ queries[row["qid"]]).argmax()
+
+
+def test_tables_to_read():
+    table = pa.table({"view": [1, None], "share": [0.5, 1.0], "group": ["a", "b"]})
+    expected = "| view | share | group |\n| ---: | ---: | --- |\n| 1 | 0.500 | a |\n|  | 1.000 | b |\n"
+    assert markdown(table) == expected
+    long = pa.table({"view": range(LONGEST + 1)})
+    assert page({"usage": CaptionedTable("Which wins.", table), "long": CaptionedTable("All.", long)}) == (
+        f"# Analyses\n\n## usage\n\nWhich wins.\n\n{expected}\n## long\n\nAll.\n\n{LONGEST + 1} rows: `long.parquet`\n"
+    )

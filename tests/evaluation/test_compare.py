@@ -1,0 +1,117 @@
+"""The comparison step: one table of several evaluations, and marks where they differ."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from multiview.artifacts.staged import Staged
+from multiview.config import Comparison, Config
+from multiview.errors import InputError
+from multiview.evaluation.compare import compare
+from multiview.steps.context import StepContext
+from tests.fixtures.events import Recorder
+
+
+def questions(qids: list[str], **columns: list) -> pa.Table:
+    """What an evaluation says of each question."""
+    ranks = {f"rank_of_first_{kind}": pa.nulls(len(qids), pa.int32()) for kind in ("answer", "gold")}
+    return pa.table({"qid": qids, **ranks, **columns})
+
+
+def test_a_comparison_names_each_evaluation_rightly(tmp_path: Path) -> None:
+    """In the order of its rows, which is not that of the alphabet."""
+    figures = {"mvr": 0.25, "dpr": 0.5, "bm25": 0.125}
+    evaluations = []
+    for system, value in figures.items():
+        folder = tmp_path / system
+        folder.mkdir()
+        (folder / "metrics.json").write_text(json.dumps({"accuracy_at_20": 1.0, "accuracy_at_5": value}))
+        (folder / "qrels.trec").write_text("q 0 p 1\n")
+        pq.write_table(questions(["q", "without gold"]), folder / "questions.parquet")
+        evaluations.append(Staged(folder, system))
+    output = tmp_path / "comparison"
+    output.mkdir()
+    settings = Config.partial({"comparison": Comparison(rows=tuple(figures))})
+    tell = Recorder()
+    compare(StepContext(settings, {"evaluations": evaluations}, {"comparison": output}, tell))
+    metrics = json.loads((output / "metrics.json").read_text())
+    assert {system: values["accuracy_at_5"] for system, values in metrics.items()} == figures
+    table = (output / "table.md").read_text().splitlines()
+    assert [cell.strip() for cell in table[0].split("|")[2:4]] == ["acc@5", "acc@20"]
+    assert [line.split("|")[1].strip() for line in table[2:]] == list(figures)
+    assert [line.split("|")[2].strip() for line in table[2:]] == ["25.0", "**50.0**", "12.5"]
+
+    significance = json.loads((output / "significance.json").read_text())
+    assert significance["systems"] == {system: {} for system in figures}, "there is no value a question"
+
+    (tmp_path / "dpr" / "qrels.trec").write_text("other 0 p 1\n")
+    with pytest.raises(InputError, match="not evaluated on the same questions"):
+        compare(StepContext(settings, {"evaluations": evaluations}, {"comparison": output}, tell))
+    (tmp_path / "dpr" / "qrels.trec").write_text("q 0 p 1\n")
+    pq.write_table(questions(["q", "another"]), tmp_path / "dpr" / "questions.parquet")
+    with pytest.raises(InputError, match="not evaluated on the same questions"):
+        compare(StepContext(settings, {"evaluations": evaluations}, {"comparison": output}, tell))
+
+
+def compared(tmp_path: Path, values: dict[str, list[float | None]], **settings) -> Path:
+    """The output of a comparison of systems by one metric, whose values a question are given."""
+    evaluations = []
+    for system, column in values.items():
+        folder = tmp_path / system
+        folder.mkdir(parents=True)
+        mean = np.mean([value for value in column if value is not None])
+        (folder / "metrics.json").write_text(json.dumps({"mrr_at_10": mean, "views": 0.5}))
+        (folder / "qrels.trec").write_text("q0 0 p 1\n")
+        qids = [f"q{i}" for i in range(len(column))]
+        pq.write_table(questions(qids, mrr_at_10=column), folder / "questions.parquet")
+        evaluations.append(Staged(folder, system))
+    output = tmp_path / "comparison"
+    output.mkdir()
+    section = Comparison(rows=tuple(values), resamples=1000, **settings)
+    step = Config.partial({"comparison": section})
+    compare(StepContext(step, {"evaluations": evaluations}, {"comparison": output}, Recorder()))
+    return output
+
+
+def test_a_comparison_marks_what_differs(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    mvr = rng.random(40).round(3)
+    values = {
+        "mvr": [*mvr.tolist(), None],
+        "camvr": [*np.minimum(mvr + 0.5, 1).tolist(), None],
+        "alike": [*rng.permutation(mvr).tolist(), None],
+    }
+    output = compared(tmp_path, values)
+    lines = (output / "table.md").read_text().splitlines()
+    cells = [line.split("|")[2].strip() for line in lines[2:5]]
+    assert [cell.endswith("†") for cell in cells] == [False, True, False]
+    assert (
+        lines[6].startswith("† differs from mvr, p < 0.05: paired randomisation test") and "1,000" in lines[6]
+    )
+    significance = json.loads((output / "significance.json").read_text())
+    assert significance["baseline"] == "mvr"
+    figures = {system: of["mrr_at_10"] for system, of in significance["systems"].items()}
+    assert set(significance["systems"]["camvr"]) == {"mrr_at_10"}, "a metric without values is not tested"
+    for system, figure in figures.items():
+        mean = np.mean(values[system][:-1])
+        assert figure["value"] == pytest.approx(mean) and figure["low"] < mean < figure["high"]
+        assert figure["questions"] == 40
+    assert figures["mvr"]["p"] is None
+    # Twice one sign pattern of the 1001 that count, and twice that for two systems.
+    assert figures["camvr"]["p"] == 2 / 1001 and figures["camvr"]["corrected_p"] == 4 / 1001
+    assert figures["alike"]["corrected_p"] > 0.05
+
+
+def test_a_comparison_against_a_named_row(tmp_path: Path) -> None:
+    values: dict[str, list[float | None]] = {"mvr": [0.0, 1.0, 0.5], "bm25": [0.0, 1.0, 0.5]}
+    output = compared(tmp_path, values, baseline="bm25")
+    significance = json.loads((output / "significance.json").read_text())
+    assert significance["baseline"] == "bm25"
+    assert significance["systems"]["mvr"]["mrr_at_10"]["p"] == 1
+    assert "no row differs from bm25" in (output / "table.md").read_text()
+    with pytest.raises(InputError, match=r"comparison\.baseline: bm52 is no row; did you mean bm25"):
+        compared(tmp_path / "other", {"mvr": [0.0], "bm25": [0.0]}, baseline="bm52")

@@ -1,0 +1,317 @@
+"""Approximate indexes: scores of their own are never shown, and what they miss is measured."""
+
+import dataclasses
+import json
+import runpy
+import shlex
+import shutil
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from multiview.encoding.embeddings import Embeddings
+from multiview.errors import InputError
+from multiview.evaluation.analyses.each_view import search_views
+from multiview.evaluation.analyses.usage import mean_cosines
+from multiview.index.approximate import building
+from multiview.index.approximate.building import sample_views
+from multiview.index.approximate.kinds import default_lists
+from multiview.index.approximate.measuring import (
+    exact_passages,
+    measure_questions,
+    passage_recall,
+    without,
+)
+from multiview.index.faiss_library import faiss
+from multiview.index.view_index import ViewIndex
+from tests.fixtures.artifacts import write_embeddings, write_index
+from tests.fixtures.events import Recorder
+
+KINDS = [
+    "compact",
+    "tiny",
+    "hnsw",
+    "IVF{lists},PQ8x4fs",
+    "IVF{lists}_HNSW16,SQ8",
+    "SQfp16",
+    "IVF4,Flat,Refine(SQ8)",
+]
+DIM = 32
+
+
+class World(NamedTuple):
+    views: list[np.ndarray]
+    ids: list[str]
+    queries: np.ndarray
+    whole: Path
+    halves: list[Path]
+    folder: Path
+
+    def build(self, folder: Path, kind: str, shards: list[Path] | None = None, **settings) -> Recorder:
+        return write_index(folder, *(shards or [self.whole]), kind=kind, **settings)
+
+    def scores(self) -> np.ndarray:
+        """The max over the stored views of every passage [questions, passages] float64, -inf without a view."""
+        queries = self.queries.astype(np.float64)
+        stored = [views.astype(np.float16).astype(np.float64) for views in self.views]
+        every = [(queries @ v.T).max(axis=1) if len(v) else np.full(len(queries), -np.inf) for v in stored]
+        return np.stack(every, axis=1)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory) -> World:
+    """700 passages of none to six views in 35 clusters of different lengths, and questions near views."""
+    folder = tmp_path_factory.mktemp("kinds")
+    rng = np.random.default_rng(0)
+    centres = rng.normal(size=(35, DIM))
+    views = []
+    for _ in range(700):
+        middle = centres[rng.integers(35)] + 0.5 * rng.normal(size=DIM)
+        views.append(middle + 0.5 * rng.normal(size=(rng.choice([0, 1, 1, 2, 3, 6]), DIM)))
+    ids = [f"p{number}" for number in rng.permutation(700)]
+    asked = np.concatenate(views)[:: len(views) // 10][:40]
+    queries = (asked + 0.3 * rng.normal(size=asked.shape)).astype(np.float32)
+    shards = {
+        name: write_embeddings(folder / name, ids[part], views[part], rows_per_block=128)
+        for name, part in (("whole", slice(None)), ("a", slice(300)), ("b", slice(300, None)))
+    }
+    whole, *halves = shards.values()
+    return World(views, ids, queries, whole, halves, folder)
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def built(request, world) -> tuple[Path, Recorder]:
+    folder = world.folder / f"index-{KINDS.index(request.param)}"
+    return folder, world.build(folder, request.param)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def several_additions():
+    """Views are added in several blocks, which begin and end within the shards and their own blocks."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(building, "ADDED_AT_ONCE", 200)
+        yield
+
+
+def test_most_of_the_true_passages_are_found(world, built):
+    top = ViewIndex.load(built[0]).search(world.queries, 10)
+    best = np.argsort(-world.scores(), axis=1)[:, :10]
+    assert passage_recall(top.passages, best, 10) > 0.9
+    assert not top.exact
+
+
+def test_scores_and_winning_views_are_those_of_the_stored_views(world, built):
+    top = ViewIndex.load(built[0]).search(world.queries, 20)
+    scores = world.scores()
+    assert (top.passages >= 0).all()
+    for question, query in enumerate(world.queries.astype(np.float64)):
+        found = top.passages[question]
+        assert len(set(found)) == 20
+        np.testing.assert_array_equal(top.scores[question], scores[question, found].astype(np.float32))
+        assert (np.diff(top.scores[question]) <= 0).all()
+        for passage, view in zip(found, top.winning_views[question], strict=True):
+            assert view == (world.views[passage].astype(np.float16).astype(np.float64) @ query).argmax()
+
+
+def test_what_reads_views_reads_the_stored_ones(world, built):
+    """`passage_scores`, `view_scores`, and the analyses that copy views or go through all of them."""
+    index = ViewIndex.load(built[0])
+    numbers = np.tile(np.arange(-1, 699), (len(world.queries), 1))
+    expected = np.concatenate([np.full((len(numbers), 1), -np.inf), world.scores()[:, :699]], axis=1)
+    np.testing.assert_allclose(index.passage_scores(world.queries, numbers), expected, rtol=1e-6)
+    for number in (0, 1, 5, 699):
+        stored = world.views[number].astype(np.float16).astype(np.float32)
+        np.testing.assert_array_equal(index.views_of(number), stored)
+        np.testing.assert_allclose(
+            index.view_scores(world.queries[0], number), stored @ world.queries[0], rtol=1e-5
+        )
+    world.build(exact := world.folder / f"exact-{built[0].name}", "exact")
+    flat = ViewIndex.load(exact)
+    np.testing.assert_array_equal(mean_cosines(index, 6), mean_cosines(flat, 6))
+    one, other = (search_views(i, 0, 2, world.queries, 5) for i in (index, flat))
+    np.testing.assert_array_equal(one.passages, other.passages)
+    assert one.exact, "the analysis itself looks at every first and second view"
+
+
+def test_all_passages_come_back_where_all_are_asked_for(world, built):
+    """However few lists a search looks into; but a graph does not lead everywhere."""
+    index = ViewIndex.load(built[0])
+    index.search_parameters = dataclasses.replace(index.search_parameters, probes=1, rerank=0)
+    top = index.search(world.queries[:3], 700)
+    real = np.flatnonzero([len(views) for views in world.views])
+    for found, scores in zip(top.passages, top.scores, strict=True):
+        got = found[found >= 0]
+        assert np.isneginf(scores[len(got) :]).all() and (found[: len(got)] == got).all()
+        if "HNSW" in index.header["factory"]:
+            assert 0.3 * len(real) < len(got) == len(set(got)) and set(got) <= set(real)
+        else:
+            assert set(got) == set(real)
+
+
+def test_equal_input_and_seed_give_equal_files(world, built, tmp_path):
+    kind = KINDS[int(built[0].name.rpartition("-")[2])]
+    world.build(tmp_path / "again", kind)
+    for file in built[0].iterdir():
+        assert (tmp_path / "again" / file.name).read_bytes() == file.read_bytes(), file.name
+
+
+def test_two_shards_merged_are_the_index_of_one(world, built, tmp_path):
+    """Byte for byte, graphs too: how views are spread over shards and blocks makes no difference."""
+    kind = KINDS[int(built[0].name.rpartition("-")[2])]
+    world.build(tmp_path / "two", kind, world.halves)
+    for file in built[0].iterdir():
+        assert (tmp_path / "two" / file.name).read_bytes() == file.read_bytes(), file.name
+
+
+@pytest.mark.parametrize("kind", ["compact", "tiny", "hnsw"])
+def test_an_index_on_disk_finds_what_one_in_memory_finds(world, tmp_path, kind):
+    found = []
+    for on_disk in (False, True):
+        world.build(tmp_path / str(on_disk), kind, on_disk=on_disk)
+        index = ViewIndex.load(tmp_path / str(on_disk))
+        found.append(index.search(world.queries, 10))
+        mapped = [line for line in Path("/proc/self/maps").read_text().splitlines() if str(tmp_path) in line]
+        assert any("views.f16" in line for line in mapped)
+        assert any(f"{on_disk}/index.faiss" in line for line in mapped) == on_disk
+    np.testing.assert_array_equal(found[0].passages, found[1].passages)
+    np.testing.assert_array_equal(found[0].scores, found[1].scores)
+
+
+def test_the_header_says_how_it_was_built_and_what_it_misses(world, built):
+    folder, told = built
+    header = json.loads((folder / "index.json").read_text())
+    assert header["exact"] is False and header["kind"] == KINDS[int(folder.name.rpartition("-")[2])]
+    metrics = {name: value for name, value, _ in told.metrics}
+    assert header["measured"] == {
+        "views": 200,
+        "index_recall_at_10": metrics["index_recall_at_10"],
+        "index_recall_at_100": metrics["index_recall_at_100"],
+    }
+    assert 0.8 < metrics["index_recall_at_10"] <= 1
+    assert metrics["bytes_per_passage"] == (folder / "index.faiss").stat().st_size / 700
+    assert told.facts["build_seconds"] > 0 and told.facts["questions_per_second"] > 0
+    assert told.steps[-1] == (header["views"], header["views"], "views")
+
+
+def test_recall_is_the_share_of_the_true_passages(world, tmp_path):
+    world.build(tmp_path / "exact", "exact")
+    flat = ViewIndex.load(tmp_path / "exact")
+    best = exact_passages(flat.stored, flat.offsets, flat.view_counts, world.queries, 12)
+    np.testing.assert_array_equal(best, np.argsort(-world.scores(), axis=1)[:, :12])
+    found, exact = np.array([[3, 9, 1, 7], [5, -1, -1, -1]]), np.array([[1, 2, 3, 9], [5, 6, -1, -1]])
+    assert passage_recall(found, exact, 4) == pytest.approx((3 / 4 + 1 / 2) / 2)
+    assert passage_recall(found, exact, 2) == pytest.approx((0 / 2 + 1 / 2) / 2)
+    assert without(exact, np.array([2, 9])).tolist() == [[1, 3, 9], [5, 6, -1]]
+
+
+def test_questions_measure_an_index_that_finds_half(world, tmp_path):
+    world.build(tmp_path / "index", "compact", measured=30)
+    index, tell = ViewIndex.load(tmp_path / "index"), Recorder()
+    best = np.argsort(-world.scores(), axis=1)[:, :10]
+    best[:, 5:] = -1
+    measure_questions(index, world.queries, best, tell)
+    assert tell.metrics == [("index_recall_at_10", 0.5, None)], "of a depth of 10 there is no recall at 100"
+
+
+def test_the_sample_does_not_depend_on_the_shards(world):
+    whole = sample_views([Embeddings(world.whole)], 100, 3)
+    split = sample_views([Embeddings(half) for half in world.halves], 100, 3)
+    np.testing.assert_array_equal(whole, split)
+    every = np.concatenate(world.views).astype(np.float16).astype(np.float32)
+    assert {row.tobytes() for row in whole} <= {row.tobytes() for row in every} and len(whole) == 100
+    np.testing.assert_array_equal(sample_views([Embeddings(world.whole)], 10**6, 3), every)
+    assert not np.array_equal(whole, sample_views([Embeddings(world.whole)], 100, 4))
+
+
+def test_lists_follow_the_root_of_the_views():
+    assert [default_lists(views) for views in (1, 39, 78, 20_000, 1_000_000, 147_000_000)] == [
+        *(1, 1, 2, 512, 4000, 48497)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        (
+            {"kind": "compcat"},
+            "index.kind=compcat: faiss: could not parse index string compcat; it is one of exact, compact, tiny, "
+            "hnsw, or a faiss factory string",
+        ),
+        ({"kind": "IVF4,Flut"}, "could not parse code description Flut in IVF4,Flut"),
+        (
+            {"kind": "compact", "lists": 5000},
+            "index.kind=compact: {views} views are too few to train it, it needs 5000: take another kind, fewer lists "
+            "(index.lists, now 5000), or index.kind=exact, which needs no training",
+        ),
+        (
+            {"kind": "IVF4,PQ8np", "sample": 100},
+            "index.kind=IVF4,PQ8np: 100 views are too few to train it, it needs 256: set index.sample=256 or more",
+        ),
+        ({"kind": "compact", "device": "cuda"}, "index.device=cuda: faiss sees no GPU; install faiss-gpu"),
+        ({"kind": "compact", "device": "gpu"}, "index.device=gpu: it is cpu, cuda or auto"),
+    ],
+)
+def test_what_cannot_be_built_is_one_line_with_the_way_out(world, tmp_path, settings, says):
+    with pytest.raises(InputError) as error:
+        write_index(tmp_path / "index", world.whole, **settings)
+    assert says.format(views=sum(map(len, world.views))) in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_no_views_have_no_approximate_index(tmp_path):
+    shard = write_embeddings(tmp_path / "e", ["p"], [np.empty((0, 3))])
+    with pytest.raises(InputError, match="there are no views to index; take index.kind=exact"):
+        write_index(tmp_path / "index", shard, kind="compact")
+
+
+def test_views_that_are_gone_or_short_are_named(world, built, tmp_path):
+    shutil.copytree(built[0], folder := tmp_path / "index")
+    file = folder / "views.f16"
+    file.write_bytes(file.read_bytes()[:-2])
+    with pytest.raises(InputError, match=r"views\.f16: \d+ bytes, but \d+ views of 32 .* run `index` again"):
+        ViewIndex.load(folder)
+    file.unlink()
+    with pytest.raises(InputError, match=r"views\.f16: missing; .* run `index` again"):
+        ViewIndex.load(folder)
+
+
+@pytest.mark.documented("python -m benchmarks.index_kinds ")
+def test_the_benchmark_prints_a_row_a_kind(documented, monkeypatch, capsys):
+    small = "--passages 300 --views 4 --dim 16 --questions 20 --kinds 'compact tiny IVF4,Flat'"
+    monkeypatch.setattr(sys, "argv", shlex.split(f"{documented} {small}")[2:])
+    with pytest.raises(SystemExit, match="^0$"):
+        runpy.run_module("benchmarks.index_kinds", run_name="__main__")
+    header, _, *rows = [line.split(" | ") for line in capsys.readouterr().out.splitlines()[2:]]
+    assert [row[0] for row in rows] == ["| exact", "| compact", "| tiny", "| IVF4,Flat"]
+    assert header[2:4] == ["recall@10", "recall@100"]
+    assert all(float(row[2]) > 0.8 for row in rows) and rows[0][2:4] == ["1.000", "1.000"]
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_gpu_builds_what_the_processor_builds(world, tmp_path, monkeypatch, there):
+    """With a stand-in for faiss-gpu: copies are made where it would move an index, or its refusal is told."""
+    asked = []
+
+    def move(resources, device, index):
+        asked.append(index)
+        if not there:
+            raise RuntimeError("This index type is not implemented on GPU")
+        return faiss.clone_index(index)
+
+    monkeypatch.setattr(faiss, "get_num_gpus", lambda: 1)
+    for name, stand_in in {
+        "StandardGpuResources": object,
+        "index_cpu_to_gpu": move,
+        "index_cpu_to_all_gpus": lambda index: index,
+        "index_gpu_to_cpu": faiss.clone_index,
+    }.items():
+        monkeypatch.setattr(building.faiss, name, stand_in, raising=False)
+    told = world.build(tmp_path / "gpu", "compact", world.halves)
+    assert len(asked) == 2, "a shard at a time"
+    assert any("on a GPU" in warning for warning in told.warnings) == (not there)
+    monkeypatch.undo()
+    world.build(tmp_path / "cpu", "compact", world.halves)
+    assert (tmp_path / "gpu/index.faiss").read_bytes() == (tmp_path / "cpu/index.faiss").read_bytes()

@@ -1,0 +1,186 @@
+"""Embeddings are checked block by block; the index is built from them and finds passages."""
+
+import hashlib
+import json
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from multiview.config import Config
+from multiview.data.passages import content_hash
+from multiview.encoding.embeddings import Embeddings
+from multiview.errors import InputError
+from multiview.index.view_index import ViewIndex
+from multiview.steps.table import STEPS
+from tests.fixtures.artifacts import write_embeddings, write_index
+
+A = [np.array([[1, 0], [0, 1]]), np.array([[2, 0]])]
+B = [np.array([[0, 3], [0, -1], [5, 5]])]
+
+
+def build(tmp_path, *shards, name="index", **settings):
+    return tmp_path / name, write_index(tmp_path / name, *shards, **settings)
+
+
+@pytest.fixture
+def shards(tmp_path):
+    return write_embeddings(tmp_path / "a", ["p0", "p1"], A), write_embeddings(tmp_path / "b", ["p2"], B)
+
+
+def test_blocks_give_back_the_views(tmp_path):
+    views = np.random.default_rng(0).standard_normal((11, 3)).astype(np.float16)
+    folder = write_embeddings(tmp_path / "e", ["x", "y"], [views[:4], views[4:]], rows_per_block=4)
+    embeddings = Embeddings(folder)
+    blocks = list(embeddings.read_blocks())
+    assert [len(block) for block in blocks] == [4, 4, 3] and embeddings.blocks == 3
+    np.testing.assert_array_equal(np.concatenate(blocks), views)
+
+
+def test_a_damaged_block_is_named_and_the_others_still_read(tmp_path):
+    folder = write_embeddings(tmp_path / "e", ["x"], [np.ones((11, 3))], rows_per_block=4)
+    data = bytearray((folder / "views.f16").read_bytes())
+    data[4 * 3 * 2 + 1] ^= 1  # in the first row of block 1
+    (folder / "views.f16").write_bytes(data)
+    embeddings = Embeddings(folder)
+    assert len(embeddings.read_block(0)) == 4 and len(embeddings.read_block(2)) == 3
+    with pytest.raises(InputError, match=r"views\.f16: block 1 .*encode"):
+        embeddings.read_block(1)
+
+
+def test_a_short_file_a_wrong_header_and_wrong_rows_are_named(tmp_path):
+    folder = write_embeddings(tmp_path / "short", ["x"], [np.ones((5, 3))])
+    (folder / "views.f16").write_bytes((folder / "views.f16").read_bytes()[:-1])
+    with pytest.raises(InputError, match=r"views\.f16: 29 bytes.*30"):
+        Embeddings(folder)
+    folder = write_embeddings(tmp_path / "header", ["x"], [np.ones((5, 3))])
+    (folder / "embeddings.json").write_text('{"dim": 3}')
+    with pytest.raises(InputError, match="lacks block_sha256, model"):
+        Embeddings(folder)
+    folder = write_embeddings(tmp_path / "rows", ["x", "y"], [np.ones((3, 3)), np.ones((2, 3))])
+    header = json.loads((folder / "embeddings.json").read_text())
+    (folder / "embeddings.json").write_text(json.dumps(header | {"passages": 3}))
+    with pytest.raises(InputError, match=r"rows\.parquet.*do not add up"):
+        _ = Embeddings(folder).table
+    with pytest.raises(InputError, match=r"embeddings\.json: missing"):
+        Embeddings(tmp_path / "nowhere")
+
+
+def test_views_beyond_half_precision_are_refused(tmp_path):
+    folder = write_embeddings(tmp_path / "e", ["x"], [np.array([[1.0], [70000.0]])])
+    with pytest.raises(InputError, match=r"row 1 is not finite"):
+        Embeddings(folder).read_block(0)
+
+
+def test_index_finds_passages_of_all_shards(tmp_path, shards):
+    folder, tell = build(tmp_path, *shards)
+    index = ViewIndex.load(folder)
+    assert len(index) == 3
+    top = index.search(np.array([[1.0, 1.0], [-1.0, 0.0]]), 2)
+    # Against (1, 1): p0 scores 1 and 1, p1 2, p2 3, -1 and 10. Against (-1, 0): p0 -1 and 0, p1 -2,
+    # p2 0, 0 and -5: p0 and p2 tie, and so do p2's first two views.
+    assert [[index.passage_id(n) for n in row] for row in top.passages] == [["p2", "p1"], ["p0", "p2"]]
+    assert top.scores.tolist() == [[10.0, 2.0], [0.0, 0.0]]
+    assert top.winning_views.tolist() == [[2, 0], [1, 0]]
+    assert index.view_scores(np.array([1.0, 1.0]), 2).tolist() == [3.0, -1.0, 10.0]
+    assert pq.read_table(folder / "passages.parquet").to_pylist() == [
+        {"id": "p0", "content_hash": content_hash("", "p0"), "offset": 0, "views": 2},
+        {"id": "p1", "content_hash": content_hash("", "p1"), "offset": 2, "views": 1},
+        {"id": "p2", "content_hash": content_hash("", "p2"), "offset": 3, "views": 3},
+    ]
+    header = json.loads((folder / "index.json").read_text())
+    assert header["model"] == "model"
+    lines = [f"{id_}\0{content_hash('', id_)}\n" for id_ in ("p0", "p1", "p2")]
+    assert header["corpus"] == hashlib.sha256("".join(lines).encode()).hexdigest()
+    assert (header["passages"], header["views"], header["dim"]) == (3, 6, 2)
+    assert tell.facts["views"] == 6 and ("views_per_passage", 2.0, None) in tell.metrics
+    assert tell.steps[-1] == (6, 6, "views")
+
+
+def test_equal_input_gives_equal_files_whatever_the_shards(tmp_path, shards):
+    one, _ = build(tmp_path, *shards, name="one")
+    two, _ = build(tmp_path, *shards, name="two")
+    for name in ("index.faiss", "passages.parquet", "index.json"):
+        assert (one / name).read_bytes() == (two / name).read_bytes()
+    whole = write_embeddings(tmp_path / "ab", ["p0", "p1", "p2"], [*A, *B])
+    three, _ = build(tmp_path, whole, name="three")
+    for name in ("index.faiss", "passages.parquet", "index.json"):
+        assert (one / name).read_bytes() == (three / name).read_bytes(), "whatever the shards"
+
+
+def test_an_exact_index_stays_what_it_is(tmp_path, shards):
+    """Its key and its bytes, which champions and caches hold."""
+    folder, _ = build(tmp_path, *shards)
+    digests = [
+        hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in ("index.faiss", "index.json")
+    ]
+    assert [digest[:16] for digest in digests] == ["5c127f77f281328a", "b902df4809055a72"]
+    assert sorted(file.name for file in folder.iterdir()) == ["index.faiss", "index.json", "passages.parquet"]
+    step = STEPS["index"]
+
+    def key(**index) -> str:
+        config = Config.model_validate({"index": index})
+        digests = {"model": "m", "passages": "p", "embeddings": ["a", "b"]}
+        return step.key(step.parse(step.configure(config)), digests, {})
+
+    assert key() == key(device="cpu") == "c8f78b486fd8cce208f51553640edfe3"
+    assert len({key(), key(kind="compact"), key(kind="compact", seed=1)}) == 3
+
+
+def test_shards_that_do_not_belong_together_are_refused(tmp_path, shards):
+    other = write_embeddings(tmp_path / "other", ["p9"], B, model="another")
+    with pytest.raises(InputError, match="of model another, but the index is to be of model model"):
+        build(tmp_path, shards[0], other, name="i1")
+    wide = write_embeddings(tmp_path / "wide", ["p9"], [np.ones((1, 3))])
+    with pytest.raises(InputError, match="3 wide, but"):
+        build(tmp_path, shards[0], wide, name="i2")
+    with pytest.raises(InputError, match="'p0' is in more than one place"):
+        build(tmp_path, shards[0], shards[1], shards[0], name="i3")
+    with pytest.raises(InputError, match="no embeddings"):
+        build(tmp_path, name="i4")
+
+
+def test_given_passages_score_the_max_of_their_views_as_a_search_has_it(tmp_path):
+    rng = np.random.default_rng(0)
+    views = [rng.normal(size=(n, 3)) - 2 for n in (2, 0, 1, 5, 0, 3, 0)]  # with none between and at the end
+    folder = write_embeddings(tmp_path / "e", [f"p{i}" for i in range(7)], views)
+    index = ViewIndex.load(build(tmp_path, folder)[0])
+    queries = rng.normal(size=(6, 3)).astype(np.float32) * 40
+    numbers = rng.integers(-1, 7, (6, 9))
+    scores = index.passage_scores(queries, numbers)
+    stored = [v.astype(np.float16).astype(np.float64) for v in views]
+    for query, row, got in zip(queries.astype(np.float64), numbers, scores, strict=True):
+        # -1 is nobody, not the last passage; a negative max is no 0.
+        expected = [(stored[n] @ query).max() if n >= 0 and len(stored[n]) else -np.inf for n in row.tolist()]
+        np.testing.assert_allclose(got, expected, rtol=1e-6, atol=1e-5)
+    assert (scores[np.isfinite(scores)] < 0).any()
+    top = index.search(queries, 4)
+    np.testing.assert_allclose(index.passage_scores(queries, top.passages), top.scores, rtol=1e-5, atol=1e-4)
+    alone = np.array(
+        [
+            [index.passage_scores(q[None], np.array([[n]]))[0, 0] for n in range_]
+            for q, range_ in zip(queries, numbers, strict=True)
+        ]
+    )
+    np.testing.assert_array_equal(alone, scores, "to the bit, whatever is asked for beside it")
+    assert index.passage_scores(queries[:0], numbers[:0]).shape == (0, 9)
+
+
+def test_questions_of_another_model_are_refused(tmp_path, shards):
+    index = ViewIndex.load(build(tmp_path, *shards)[0])
+    index.check_model("model")
+    with pytest.raises(InputError, match="model model, but the questions are of model another"):
+        index.check_model("another")
+    with pytest.raises(InputError, match="2 wide"):
+        index.search(np.ones((1, 3)), 1)
+
+
+def test_an_index_whose_files_do_not_fit_together_is_refused(tmp_path, shards):
+    folder, _ = build(tmp_path, *shards)
+    one, _ = build(tmp_path, shards[0], name="one")
+    (folder / "index.faiss").write_bytes((one / "index.faiss").read_bytes())
+    with pytest.raises(InputError, match=r"index\.faiss: 3 views .*counts 6"):
+        ViewIndex.load(folder)
+    (folder / "index.faiss").unlink()
+    with pytest.raises(InputError, match=r"index\.faiss: missing"):
+        ViewIndex.load(folder)

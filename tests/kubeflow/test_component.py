@@ -1,0 +1,113 @@
+"""What a component's body makes of KFP's artifacts; the steps themselves are done elsewhere."""
+
+import json
+from pathlib import Path
+
+import pytest
+from kfp.dsl import Artifact, Dataset, Model
+
+from multiview import names
+from multiview.artifacts.attempt import Attempt
+from multiview.artifacts.record import Record, Reference
+from multiview.artifacts.store import LocalStore
+from multiview.errors import InputError
+from multiview.kubeflow import component
+from multiview.kubeflow.component import execute
+from multiview.steps.runs import read_state
+
+GATHERED = "gathered.txt"
+
+
+def publish(store: LocalStore, kind: str, key: str, text: str) -> Record:
+    attempt = Attempt(store, kind, key)
+    (attempt.path / GATHERED).write_text(text)
+    return attempt.publish(step="split", step_version=1, config={}, inputs={})[0]
+
+
+def given(store: LocalStore, record: Record) -> dict[str, str]:
+    """The metadata of an artifact that a step made."""
+    return {"address": f"{store.url}/{record.folder}", "digest": record.digest, "path": "earlier/step"}
+
+
+@pytest.fixture
+def store(tmp_path) -> LocalStore:
+    return LocalStore(tmp_path / "store")
+
+
+@pytest.fixture
+def run(store) -> str:
+    return json.dumps({"store": store.url, "run": "r"})
+
+
+@pytest.fixture
+def done(monkeypatch, store):
+    """What the step `execute` was asked for had as inputs; its outputs are published in its place."""
+    seen: list[tuple[str, dict]] = []
+
+    def run_step(step, reporter, config, inputs) -> None:
+        seen.append((step.name, dict(inputs)))
+        records = {kind: publish(store, kind, "k", "made") for kind in step.outputs}
+        outputs = {kind: Reference.to(store, record) for kind, record in records.items()}
+        reporter.finish("done", "", outputs)
+
+    monkeypatch.setattr(component, "run_step", run_step)
+    return seen
+
+
+def test_a_shard_is_part_of_the_path_and_of_what_is_read_by_shard(store, run, done, tmp_path):
+    model, passages = (publish(store, kind, "k", kind) for kind in (names.MODEL, names.PASSAGES))
+    embeddings = Artifact(uri=str(tmp_path / "embeddings"))
+    address = execute(
+        "encode",
+        run,
+        "camvr/round-1/encode",
+        "{}",
+        shard="shard-01",
+        model=Model(metadata=given(store, model)),
+        passages=Dataset(metadata=given(store, passages)),
+        embeddings=embeddings,
+    )
+    whole, part = Reference.to(store, model), Reference.to(store, passages)
+    assert done == [
+        ("encode", {"model": whole, "passages": part.model_copy(update={"file": "shard-01.parquet"})})
+    ]
+    state = read_state(store, "r", "camvr/round-1/encode/shard-01")
+    assert state is not None and state.status == "done"
+    assert embeddings.metadata == {
+        "address": address,
+        "digest": state.outputs["embeddings"].digest,
+        "path": "camvr/round-1/encode/shard-01",
+    }
+    assert address == f"{store.url}/embeddings/k"
+    assert Path(embeddings.path).read_bytes() == store.read("embeddings/k/artifact.json")
+
+
+def test_a_list_is_one_of_addresses_and_without_a_shard_all_is_read(store, run, done, tmp_path):
+    parts = [publish(store, names.QUERIES, key, key) for key in ("a", "b")]
+    addresses = [f"{store.url}/{part.folder}" for part in parts]
+    execute("gather-queries", run, "q", "{}", parts=addresses, queries=Dataset(uri=str(tmp_path / "queries")))
+    assert done == [("gather-queries", {"parts": [Reference.to(store, part) for part in parts]})]
+
+
+def test_an_input_that_no_step_published_is_named_and_told_as_a_failure(store, run, done, tmp_path):
+    kinds = ("passages", "questions", "negatives")
+    passages, questions, negatives = (Dataset(kind, str(tmp_path / kind)) for kind in kinds)
+    with pytest.raises(InputError, match="input artifact passages carries no address"):
+        execute(
+            "bm25-negatives",
+            run,
+            "bm25-negatives",
+            "{}",
+            passages=passages,
+            questions=questions,
+            negatives=negatives,
+        )
+    state = read_state(store, "r", "bm25-negatives")
+    assert state is not None and state.status == "failed" and state.bad_input
+    assert not done
+
+
+def test_artifacts_that_the_step_does_not_declare_are_refused(run, done):
+    with pytest.raises(TypeError, match="step gather-queries has artifacts"):
+        execute("gather-queries", run, "q", "{}", parts=[], questions=Dataset())
+    assert not done

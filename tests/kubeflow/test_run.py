@@ -1,0 +1,190 @@
+"""How a run on Kubeflow begins and ends: its first step, its exit handler, and what pods ship themselves."""
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from kfp import local
+from mlflow import MlflowClient
+
+from multiview import names, tracking
+from multiview.artifacts.store import LocalStore
+from multiview.config import Config
+from multiview.config.overrides import validate
+from multiview.errors import InputError
+from multiview.kubeflow.run import close_run, open_run
+from multiview.steps.path import StepPath
+from multiview.steps.runs import Context, Run, StepState, read_run, write_state
+from pipelines.kubeflow.compile import cluster_pipeline
+from pipelines.plans.plan import Plan
+from tests.fixtures.corpus import squad_corpus
+from tests.fixtures.servers import new_database
+
+
+class Receiver:
+    """An address that takes notices, failing with 503 as often as it is told."""
+
+    def __init__(self, failures: int = 0):
+        self.notices: list[dict] = []
+        self.failures = failures
+        receiver = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                if receiver.failures:
+                    receiver.failures -= 1
+                    self.send_response(503)
+                else:
+                    receiver.notices.append(json.loads(body))
+                    self.send_response(204)
+                self.end_headers()
+
+            def log_message(self, format: str, *args: object) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}/hook"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    made = Receiver(failures=1)
+    yield made
+    made.server.shutdown()
+
+
+def described(**fields: object) -> str:
+    return Run.model_validate(
+        {"id": "training-1", "pipeline": "training", "config": {}, **fields}
+    ).model_dump_json()
+
+
+def test_a_run_is_opened_once_and_each_start_on_kubeflow_is_noted(tmp_path, monkeypatch):
+    uri = new_database(tmp_path)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    where, store = str(tmp_path / "store"), LocalStore(tmp_path / "store")
+    for job in ("aaaa1111-2222", "bbbb1111-2222"):
+        context = Context.model_validate_json(open_run(where, described(steps=["split"]), job))
+        assert context.run == "training-1" and read_run(store, context.run).pipeline == "training"
+    (parent,) = MlflowClient(uri).search_runs(["1"])
+    assert parent.data.tags[names.TAG_KUBEFLOW_RUNS] == "aaaa1111-2222 bbbb1111-2222"
+    assert parent.info.status == "RUNNING"
+
+    scheduled = [
+        open_run(where, described(each_time=True), job) for job in ("cccc1111-2222", "dddd1111-2222")
+    ]
+    assert [Context.model_validate_json(c).run for c in scheduled] == [
+        "training-1-cccc1111",
+        "training-1-dddd1111",
+    ]
+
+
+def test_the_exit_handler_closes_the_run_and_tells_of_a_failure(tmp_path, monkeypatch, receiver):
+    uri = new_database(tmp_path)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    where, store, run = str(tmp_path / "store"), LocalStore(tmp_path / "store"), described(steps=["split"])
+    open_run(where, run, "aaaa")
+    now = time.time()
+    state = StepState(path="split", step="split", status="failed", started=now, error="no such file")
+    write_state(store, "training-1", state)
+    close_run(where, run, "aaaa", "FAILED", "inner task failed", receiver.url)
+    (notice,) = receiver.notices
+    assert notice["failed"] == [{"step": "split", "error": "no such file"}]
+    assert (notice["run"], notice["kubeflow_run"], notice["mlflow"]) == ("training-1", "aaaa", uri)
+    parents = MlflowClient(uri).search_runs(["1"], f"tags.`{names.TAG_STORE}` LIKE '%'")
+    assert [parent.info.status for parent in parents] == ["FAILED"]
+
+
+def test_a_pod_that_was_killed_without_a_word_still_fails_its_run(tmp_path, monkeypatch, receiver):
+    uri = new_database(tmp_path)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    where, store, run = str(tmp_path / "store"), LocalStore(tmp_path / "store"), described(steps=["split"])
+    open_run(where, run, "aaaa")
+    state = StepState(path="split", step="split", status="running", started=time.time())
+    write_state(store, "training-1", state)
+    close_run(where, run, "aaaa", "FAILED", "", receiver.url)
+    assert receiver.notices[0]["unfinished"] == ["split"]
+    (parent,) = MlflowClient(uri).search_runs(["1"], f"tags.`{names.TAG_STORE}` LIKE '%'")
+    assert parent.info.status == "FAILED"
+
+
+@pytest.mark.parametrize("word", ["SUCCEEDED", "COMPLETE", "RUNNING", "FAILED"])
+@pytest.mark.parametrize("status", ["done", "found", "failed", "running", None])
+def test_a_run_has_succeeded_when_all_its_steps_have_whatever_kubeflow_says(
+    tmp_path, monkeypatch, receiver, word, status
+):
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    store, run = LocalStore(tmp_path), described(steps=["split", "bm25-negatives"])
+    open_run(str(tmp_path), run, "aaaa")
+    now = time.time()
+    write_state(store, "training-1", StepState(path="split", step="split", status="done", started=now))
+    if status:
+        last = StepState(path="bm25-negatives", step="bm25-negatives", status=status, started=now)
+        write_state(store, "training-1", last)
+    close_run(str(tmp_path), run, "aaaa", word, "", receiver.url)
+    assert len(receiver.notices) == (status not in ("done", "found"))
+
+
+def test_what_an_earlier_start_did_is_no_success_of_this_one(tmp_path, monkeypatch, receiver):
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    run, before = described(steps=["split"]), time.time() - 3600
+    open_run(str(tmp_path), run, "aaaa")
+    state = StepState(path="split", step="split", status="done", started=before)
+    write_state(LocalStore(tmp_path), "training-1", state)
+    close_run(str(tmp_path), run, "aaaa", "FAILED", "", receiver.url)
+    assert [(n["status"], n["failed"], n["unfinished"]) for n in receiver.notices] == [("FAILED", [], [])]
+
+
+def test_a_failure_is_told_where_mlflow_or_the_run_itself_is_missing(tmp_path, monkeypatch, receiver):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", new_database(tmp_path))
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
+    with pytest.raises(InputError, match="has no run"):
+        close_run(str(tmp_path / "store"), described(steps=["split"]), "aaaa", "FAILED", "why", receiver.url)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI")
+    open_run(str(tmp_path / "store"), described(steps=["split"]), "bbbb")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+    with pytest.raises(InputError, match="MLflow at http"):
+        close_run(str(tmp_path / "store"), described(steps=["split"]), "bbbb", "FAILED", "why", receiver.url)
+    assert [notice["message"] for notice in receiver.notices] == ["why", "why"]
+
+
+def split_plan(folder: Path, source: str) -> tuple[Plan, Config]:
+    questions = {"source": source, "dev_source": str(folder / "corpus" / "dev.json")}
+    config = validate({"questions": questions, "kubeflow": {"cpu": {"retries": 0}}})
+    plan = Plan("training")
+    plan.add(StepPath("split"), "split", config)
+    return plan, config
+
+
+def test_pods_ship_their_own_events_and_the_run_ends_without_a_driver(tmp_path, monkeypatch, receiver):
+    """The cluster's pipeline of one step, by KFP: once without the variable of KFP's MLflow plugin, then with it."""
+    train, _ = squad_corpus(tmp_path / "corpus", passages=6)
+    uri = new_database(tmp_path)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    local.init(local.SubprocessRunner(use_venv=False), pipeline_root=str(tmp_path / "kfp"))
+    plan, config = split_plan(tmp_path, str(train))
+    config = config.model_copy(update={"notify": config.notify.model_copy(update={"url": receiver.url})})
+    cluster_pipeline(plan, config)(store=str(tmp_path / "store"), described=described(steps=["split"]))
+    found = tracking.find_run(uri, "training-1")
+    assert set(found.steps["split"].outputs) == {names.PASSAGES, names.TRAIN_QUESTIONS, names.DEV_QUESTIONS}
+    parent = MlflowClient(uri).get_run(found.mlflow_id)
+    assert parent.info.status == "FINISHED" and receiver.notices == []
+
+    client = MlflowClient(uri)
+    theirs = client.create_run(client.create_experiment("kfp"), run_name="split").info.run_id
+    monkeypatch.setenv("MLFLOW_RUN_ID", theirs)
+    broken, config = split_plan(tmp_path, str(tmp_path / "nothing.json"))
+    config = config.model_copy(update={"notify": config.notify.model_copy(update={"url": receiver.url})})
+    run = described(id="training-2", steps=["split"])
+    with pytest.raises(RuntimeError):
+        cluster_pipeline(broken, config)(store=str(tmp_path / "store"), described=run)
+    assert client.get_run(theirs).data.tags[names.TAG_STEP_OF] == "training-2"
+    (notice,) = receiver.notices
+    assert notice["run"] == "training-2" and "nothing.json" in notice["failed"][0]["error"]
+    assert MlflowClient(uri).get_run(tracking.find_run(uri, "training-2").mlflow_id).info.status == "FAILED"

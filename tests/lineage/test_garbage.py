@@ -1,0 +1,181 @@
+"""What `multiview gc` takes and what it leaves."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from multiview import names
+from multiview.artifacts.attempt import Attempt
+from multiview.artifacts.champions import crown, rollback
+from multiview.artifacts.record import Reference, read_record
+from multiview.artifacts.store import LocalStore, Store
+from multiview.cli.garbage import summary
+from multiview.lineage import garbage
+from multiview.steps.runs import Run, StepState, write_run, write_state
+from tests.fixtures.champions import artifact, champion
+
+DAYS = 7.0
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> LocalStore:
+    return LocalStore(tmp_path)
+
+
+def aged(store: LocalStore, folder: str = "", days: float = 30) -> None:
+    then = time.time() - days * garbage.DAY
+    for file in (store.root / folder).rglob("*"):
+        os.utime(file, (then, then))
+
+
+def used(store: Store, run: str, days: float, inputs: list[Reference], outputs: list[Reference]) -> None:
+    """A run that read and wrote some artifacts, so many days ago."""
+    then = time.time() - days * garbage.DAY
+    write_run(store, Run(id=run, pipeline="refresh", config={}))
+    kinds = {reference.address.split("/")[-2]: reference for reference in outputs}
+    state = StepState(
+        path="a/step",
+        step="index",
+        status="done",
+        started=then,
+        ended=then,
+        inputs={"read": inputs},
+        outputs=kinds,
+    )
+    write_state(store, run, state)
+
+
+def collected(store: Store, champions: int = 3, indexes: tuple[str, ...] = ()) -> set[str]:
+    keep = garbage.referenced(store, DAYS, champions, indexes)
+    return {one.path for one in garbage.collectable(store, keep, DAYS)}
+
+
+def test_what_nothing_refers_to_goes_and_all_other_kinds_stay(store: LocalStore) -> None:
+    for kind in (*garbage.COLLECTED, names.MODEL, names.PASSAGES, names.EVALUATION, names.NEGATIVES):
+        artifact(store, kind, "old")
+    aged(store)
+    assert collected(store) == {f"{kind}/old" for kind in garbage.COLLECTED}
+
+
+def test_what_is_young_stays(store: LocalStore) -> None:
+    artifact(store, names.INDEX, "young")
+    Attempt(store, names.EMBEDDINGS, "growing").path.joinpath("views.f16").write_bytes(b"1")
+    assert collected(store) == set()
+
+
+def test_attempts_that_became_nothing_go_whatever_their_kind(store: LocalStore) -> None:
+    artifact(store, names.MODEL, "made")
+    lost = [Attempt(store, names.MODEL, key) for key in ("made", "never")]
+    for attempt in lost:
+        (attempt.path / "half").write_text("half")
+        store.replace(f"{attempt.data}.events.jsonl", b"{}\n")
+    aged(store)
+    assert collected(store) == {attempt.data for attempt in lost}
+    for one in garbage.collectable(store, set(), DAYS):
+        garbage.remove(store, one)
+    assert [file for file in store.files("model") if "half" in file or "events" in file] == []
+    record = read_record(store, names.MODEL, "made")
+    assert record is not None and store.read(f"{record.data}/file") == b"model made"
+
+
+def test_champions_keep_what_they_answer_with(store: LocalStore) -> None:
+    for number in (1, 2, 3, 4):
+        crown(store, champion(store, number))
+    artifact(store, names.INDEX, "refused")
+    aged(store)
+    assert collected(store) == {"index/of-1", "index/refused"}
+    assert collected(store, champions=1) == {"index/of-1", "index/of-2", "index/of-3", "index/refused"}
+    rollback(store)
+    assert collected(store) == {"index/of-1", "index/refused"}, "the same indexes, named by one more"
+
+
+def test_aliases_keep_their_indexes(store: LocalStore) -> None:
+    kept = artifact(store, names.INDEX, "aliased")
+    artifact(store, names.INDEX, "other")
+    aged(store)
+    assert collected(store, indexes=(kept.address,)) == {"index/other"}
+
+
+@pytest.mark.parametrize(("days", "goes"), [(6.0, set()), (8.0, {"index/made", "embeddings/read"})])
+def test_recent_runs_keep_what_they_read_and_wrote(store: LocalStore, days: float, goes: set[str]) -> None:
+    read, made = artifact(store, names.EMBEDDINGS, "read"), artifact(store, names.INDEX, "made")
+    used(store, "run", days, [read], [made])
+    aged(store)
+    assert collected(store) == goes
+
+
+def test_removal_that_was_interrupted_goes_on(store: LocalStore) -> None:
+    artifact(store, names.INDEX, "old")
+    aged(store)
+    (one,) = garbage.collectable(store, set(), DAYS)
+    store.remove(f"{one.path}/{names.RECORD_FILE}")  # and then the power failed
+    assert read_record(store, names.INDEX, "old") is None, "it is no artifact any more"
+    (rest,) = garbage.collectable(store, set(), DAYS)
+    garbage.remove(store, rest)
+    assert store.files(names.INDEX) == []
+    garbage.remove(store, rest)
+
+
+def test_what_was_collected_is_still_known_and_can_be_made_again(store: LocalStore) -> None:
+    before = artifact(store, names.INDEX, "old")
+    record = read_record(store, names.INDEX, "old")
+    aged(store)
+    (one,) = garbage.collectable(store, set(), DAYS)
+    garbage.remove(store, one)
+    assert read_record(store, names.INDEX, "old") is None
+    assert record is not None and store.read(f"index/old/{names.COLLECTED_FILE}") == record.to_json()
+    aged(store)
+    assert collected(store) == set(), "nothing is left to collect"
+    assert artifact(store, names.INDEX, "old") == before
+
+
+def test_a_damaged_record_is_left_for_a_person(store: LocalStore) -> None:
+    artifact(store, names.INDEX, "old")
+    store.replace(f"index/old/{names.RECORD_FILE}", b"{}")
+    aged(store)
+    assert collected(store) == set()
+
+
+def test_the_summary_counts_and_adds_up(store: LocalStore) -> None:
+    for key in "ab":
+        artifact(store, names.INDEX, key)
+    aged(store)
+    found = list(garbage.collectable(store, set(), DAYS))
+    assert sum(one.bytes for one in found) == sum(entry.bytes for entry in store.entries("index"))
+    assert summary(found).startswith("2 index (")
+
+
+def test_what_a_run_that_is_going_uses_stays_whatever_the_days(store: LocalStore) -> None:
+    index = artifact(store, names.INDEX, "found")
+    aged(store)
+    write_run(store, Run(id="going", pipeline="refresh", config={}, steps=["champion", "index"]))
+    now = time.time()
+    done = StepState(
+        path="champion", step="champion", status="found", started=now, ended=now, outputs={"index": index}
+    )
+    write_state(store, "going", done)
+    growing = Attempt(store, names.INDEX, "growing")
+    (growing.path / "views.f16").write_bytes(b"1")
+    keep = garbage.referenced(store, 0, 3)
+    assert list(garbage.collectable(store, keep, 0)) == []
+    for status in ("done", "failed"):  # of yesterday's run of the same name
+        before = {"path": "index", "status": status, "started": now - 86_400, "ended": now - 86_300}
+        write_state(store, "going", done.model_copy(update=before))
+        assert list(garbage.collectable(store, garbage.referenced(store, 0, 3), 0)) == []
+    write_state(store, "going", done.model_copy(update={"path": "index", "status": "failed"}))
+    keep = garbage.referenced(store, 0, 3)
+    assert [one.path for one in garbage.collectable(store, keep, 0)] == ["index/found"]
+
+
+def test_another_attempt_outlives_the_artifact(store: LocalStore) -> None:
+    artifact(store, names.INDEX, "old")
+    aged(store)
+    (one,) = garbage.collectable(store, set(), DAYS)
+    again = Attempt(store, names.INDEX, "old")
+    (again.path / "views.f16").write_bytes(b"1")
+    garbage.remove(store, one)
+    assert store.files("index/old/attempts") == [f"{again.data}/views.f16"]

@@ -1,0 +1,224 @@
+"""The Dual Cross Encoder from queries to hits: a view a distinct query, the queries shown, the warm-up."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from multiview.artifacts.staged import Staged
+from multiview.config import Config, Encode, Train
+from multiview.data.passages import Passage
+from multiview.data.queries import write_queries
+from multiview.encoding.embeddings import Embeddings
+from multiview.encoding.encode import Encoder, encode
+from multiview.errors import InputError
+from multiview.generation.gather import gather_queries
+from multiview.index.view_index import ViewIndex
+from multiview.model.batch import make_batch
+from multiview.model.encoder import BiEncoder
+from multiview.steps.context import StepContext
+from multiview.training.batches import Collator
+from multiview.training.stream import Example
+from multiview.training.trainer import BiEncoderTrainer
+from multiview.training.warm_up import warm_up
+from tests.fixtures import training_material
+from tests.fixtures.artifacts import write_index
+from tests.fixtures.events import Recorder
+
+PASSAGES = [training_material.passage(i, sentences=1 + i % 4) for i in range(20)]
+QUERIES = {
+    p.id: tuple(f"which {word} of number {i}" for word in ("king", "war", "king", "river")[: i % 5])
+    for i, p in enumerate(PASSAGES)
+}
+
+
+@pytest.fixture(scope="module")
+def model(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Staged:
+    folder = tmp_path_factory.mktemp("model") / "dual-cross"
+    return training_material.saved_model(folder, base, architecture="dual-cross", tied=True)
+
+
+def queries(folder: Path, passages: list[Passage] = PASSAGES) -> Staged:
+    """As the gathering step leaves them."""
+    for name in ("made", "gathered"):
+        (folder / name).mkdir(parents=True)
+    write_queries([(p.id, QUERIES[p.id]) for p in passages], folder / "made" / "queries.parquet")
+    made = {"parts": [Staged(folder / "made", "made")]}
+    gather_queries(StepContext(Config.partial({}), made, {"queries": folder / "gathered"}, Recorder()))
+    return Staged(folder / "gathered", "queries")
+
+
+@pytest.fixture(scope="module")
+def index(model: Staged, tmp_path_factory: pytest.TempPathFactory) -> ViewIndex:
+    folder = tmp_path_factory.mktemp("index")
+    (folder / "embeddings").mkdir()
+    inputs = {
+        "model": model,
+        "passages": training_material.write_shard(folder / "shard", PASSAGES),
+        "queries": queries(folder / "queries"),
+    }
+    encode(
+        StepContext(
+            Config.partial({"encode": Encode(batch_tokens=512, device="cpu")}),
+            inputs,
+            {"embeddings": folder / "embeddings"},
+            Recorder(),
+        )
+    )
+    write_index(folder / "index", folder / "embeddings")
+    return ViewIndex.load(folder / "index")
+
+
+def test_a_passage_has_a_view_a_distinct_query_or_one_of_its_own_text(
+    model: Staged, index: ViewIndex
+) -> None:
+    encoder = BiEncoder.load(model.path)
+    for number, passage in enumerate(PASSAGES):
+        distinct = list(dict.fromkeys(QUERIES[passage.id]))
+        assert index.view_counts[number] == max(1, len(distinct))
+        assert index.queries([number]) == {number: tuple(distinct)}
+        # Each view is [CLS] of the passage read with that query alone.
+        for view, asked in enumerate([[query] for query in distinct] or [[]]):
+            batch = make_batch(encoder.layout.passage(passage, asked), encoder.tokenizer.pad_token_id, 1)
+            with torch.inference_mode():
+                expected = encoder.encode_passages(batch)[0, 0].numpy()
+            found = index.views_of(number)[view]
+            np.testing.assert_allclose(found, expected, atol=2e-3)
+
+
+def test_a_passage_scores_the_best_of_its_queries(index: ViewIndex) -> None:
+    rows = np.random.default_rng(0).normal(size=(5, index.faiss_index.d)).astype(np.float32)
+    top = index.search(rows, len(PASSAGES))
+    for question, row in enumerate(rows.astype(np.float64)):
+        best = {
+            number: max(float(score) for score in index.view_scores(row, number))
+            for number in range(len(PASSAGES))
+        }
+        for number, score in zip(top.passages[question], top.scores[question], strict=True):
+            assert score == pytest.approx(best[int(number)], abs=1e-4)
+
+
+def test_queries_of_another_corpus_are_refused(model: Staged, tmp_path: Path) -> None:
+    inputs = {
+        "model": model,
+        "passages": training_material.write_shard(tmp_path / "shard", PASSAGES),
+        "queries": queries(tmp_path / "queries", PASSAGES[::-1]),
+    }
+    (tmp_path / "out").mkdir()
+    with pytest.raises(InputError, match="'p019' where passage 'p000' comes"):
+        encode(
+            StepContext(
+                Config.partial({"encode": Encode(device="cpu")}),
+                inputs,
+                {"embeddings": tmp_path / "out"},
+                Recorder(),
+            )
+        )
+
+
+def test_in_training_every_passage_of_a_question_is_read_with_that_question(model: Staged) -> None:
+    encoder = BiEncoder.load(model.path)
+    asked = [training_material.question(i, PASSAGES[i]) for i in (1, 2)]
+    examples = [
+        Example(asked[0], PASSAGES[1].id, (PASSAGES[5].id,)),
+        Example(asked[1], PASSAGES[2].id, (PASSAGES[6].id,)),
+    ]
+    by_id = {p.id: p for p in PASSAGES}
+
+    def sequences(with_question: bool) -> list[list[int]]:
+        pad = encoder.tokenizer.pad_token_id
+        batch = Collator(encoder.layout, pad, by_id, Train(), with_question=with_question)(examples)[
+            "passages"
+        ]
+        return [
+            row[mask.bool()].tolist()
+            for row, mask in zip(batch["input_ids"], batch["attention_mask"], strict=True)
+        ]
+
+    pairs = [(1, 0), (2, 1), (5, 0), (6, 1)]  # positives in order, then negatives: passage, question
+    for with_question in (True, False):
+        expected = [
+            encoder.layout.passage(PASSAGES[p], [asked[q].question] if with_question else [])[0].input_ids
+            for p, q in pairs
+        ]
+        assert sequences(with_question) == expected
+
+
+@pytest.mark.parametrize("architecture", ["dual-cross", "dpr"])
+def test_the_warm_up_trains(base: Path, tmp_path: Path, architecture: str) -> None:
+    start = training_material.saved_model(tmp_path / "start", base, architecture=architecture, tied=True)
+    inputs = {
+        "start": start,
+        "passages": training_material.write_shard(tmp_path / "shard", PASSAGES),
+        "queries": queries(tmp_path / "queries"),
+    }
+    chosen = Train(batch_size=8, max_steps=3, warmup_steps=None, learning_rate=1e-3, log_steps=1, negatives=7)
+    tell = Recorder()
+    warm_up(StepContext(Config.partial({"train": chosen}), inputs, {"model": tmp_path / "model"}, tell))
+    without = sum(not asked for asked in QUERIES.values())
+    assert tell.facts["passages_without_queries"] == without == 4
+    assert tell.facts["questions"] == len(PASSAGES) - without
+    before, after = BiEncoder.load(start.path), BiEncoder.load(tmp_path / "model")
+    pairs = zip(before.parameters(), after.parameters(), strict=True)
+    assert any(not torch.equal(one, other) for one, other in pairs)
+
+
+@pytest.mark.parametrize(("passage", "read"), [("with_query", True), ("plain", False)])
+def test_the_warm_up_reads_passages_with_their_queries_or_alone(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, passage: str, read: bool
+) -> None:
+    """Both variants: the batches that the trainer gets."""
+    seen: list[list[int]] = []
+    plain = BiEncoderTrainer.compute_loss
+
+    def looked_at(self, model, inputs, *others, **more):
+        seen.extend(inputs["passages"]["input_ids"].tolist())
+        return plain(self, model, inputs, *others, **more)
+
+    monkeypatch.setattr(BiEncoderTrainer, "compute_loss", looked_at)
+    start = training_material.saved_model(tmp_path / "start", base, architecture="dual-cross", tied=True)
+    inputs = {
+        "start": start,
+        "passages": training_material.write_shard(tmp_path / "shard", PASSAGES),
+        "queries": queries(tmp_path / "queries"),
+    }
+    chosen = Train.model_validate(
+        {"batch_size": 8, "max_steps": 1, "warmup_steps": None, "warmup_passage": passage}
+    )
+    warm_up(StepContext(Config.partial({"train": chosen}), inputs, {"model": tmp_path / "model"}, Recorder()))
+    layout = BiEncoder.load(start.path).layout
+    first = {id_: asked[0] for id_, asked in QUERIES.items() if asked}
+    expected = {
+        tuple(layout.passage(p, [first[p.id]] if read else [])[0].input_ids)
+        for p in PASSAGES
+        if p.id in first
+    }
+    rows = {tuple(row) for row in seen}
+    assert rows and all(any(row[: len(ids)] == ids for ids in expected) for row in rows)
+
+
+def test_questions_may_be_longer_in_evaluation_than_in_training(model: Staged) -> None:
+    long = "king " * 60
+    for length, tokens in ((None, 32), (48, 48)):
+        encoder = Encoder(model.path, Encode(device="cpu", question_length=length))
+        assert len(encoder.layout.question(long).input_ids) == tokens
+        assert encoder.question_vectors([long]).shape == (1, encoder.dim)
+    with pytest.raises(InputError, match=r"question_length: 4000 tokens, but the base model has"):
+        Encoder(model.path, Encode(device="cpu", question_length=4000))
+
+
+def test_a_shard_without_passages_has_the_columns_of_the_others(model: Staged, tmp_path: Path):
+    """As where nothing of a corpus changed; the width is known without loading the model."""
+    (tmp_path / "embeddings").mkdir()
+    inputs = {
+        "model": model,
+        "passages": training_material.write_shard(tmp_path / "shard", []),
+        "queries": Staged(tmp_path / "unread", "queries"),
+    }
+    settings = Config.partial({"encode": Encode(device="cpu")})
+    encode(StepContext(settings, inputs, {"embeddings": tmp_path / "embeddings"}, Recorder()))
+    embeddings = Embeddings(tmp_path / "embeddings")
+    assert (embeddings.rows, embeddings.passages, embeddings.blocks) == (0, 0, 0)
+    assert embeddings.dim == BiEncoder.load(model.path).dim
+    assert "queries" in embeddings.table.column_names

@@ -1,0 +1,203 @@
+"""The cross-encoder filter, with a real (tiny, untrained) classifier beside transformers' plain call."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tokenizers.processors import TemplateProcessing
+from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
+
+from multiview.artifacts.store import LocalStore
+from multiview.config import Config, Encode, Mining, Questions
+from multiview.errors import InputError
+from multiview.negatives.cross_encoder import CrossEncoder
+from multiview.negatives.mined import fingerprint, mine_hits
+from multiview.steps.table import STEPS
+from tests.fixtures.artifacts import passage, question
+from tests.fixtures.events import Recorder
+from tests.fixtures.mined_vectors import ONE, World, world
+from tests.fixtures.tiny import tiny_bert
+
+WORDS = [
+    "city",
+    "river",
+    "king",
+    "battle",
+    "school",
+    "game",
+    "music",
+    "book",
+    "science",
+    "water",
+    "gold",
+    "animal",
+]
+LONG = 70
+"""Positions of the tiny classifier: longer pairs are cut."""
+
+
+def classifier(folder: Path, labels: int = 1, seed: int = 0) -> Path:
+    """A tiny BERT classifier of pairs, with weights wide enough for probabilities of all sizes."""
+    reads = ["input_ids", "token_type_ids", "attention_mask"]
+    tokenizer = AutoTokenizer.from_pretrained(tiny_bert(folder), model_input_names=reads)
+    special = [(token, tokenizer.convert_tokens_to_ids(token)) for token in ("[CLS]", "[SEP]")]
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=special
+    )
+    config = BertConfig.from_pretrained(folder, num_labels=labels, max_position_embeddings=LONG)
+    config.initializer_range = 0.3
+    torch.manual_seed(seed)
+    BertForSequenceClassification(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def judge(tmp_path_factory) -> Path:
+    return classifier(tmp_path_factory.mktemp("judge"))
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory) -> World:
+    """Twelve passages of 3 to 80 words; `ONE` ranks them as they are numbered."""
+    rng = np.random.default_rng(0)
+    lengths = [3, 80, 5, 40, 12, 66, 7, 30, 22, 9, 50, 15]
+    passages = [
+        passage(f"p{i}", " ".join(rng.choice(WORDS, n)), str(rng.choice(WORDS)))
+        for i, n in enumerate(lengths)
+    ]
+    return world(tmp_path_factory.mktemp("corpus"), passages, [[[20.0 - i, 0.0]] for i in range(12)])
+
+
+def plainly(folder: Path, pairs: list[tuple[str, str]]) -> np.ndarray:
+    """Sigmoid of the logit of each pair by itself, unpadded, in float64."""
+    model = BertForSequenceClassification.from_pretrained(folder, dtype=torch.float64).eval()
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    found = []
+    for question_, text in pairs:
+        tokens = tokenizer(question_, text, truncation="longest_first", max_length=LONG, return_tensors="pt")
+        assert tokens["token_type_ids"].sum() > 0, "the passage is the second segment"
+        with torch.no_grad():
+            found.append(torch.sigmoid(model(**tokens).logits[0, 0]).item())
+    return np.array(found)
+
+
+def test_probabilities_are_the_model_s_own_of_question_and_titled_passage(judge, corpus):
+    asked = ["king of the river", "music?"]
+    pairs = [(q, p, (i, j)) for i, q in enumerate(asked) for j, p in enumerate(corpus.passages)]
+    found = dict(CrossEncoder(judge, Encode(batch_tokens=256), "judge").probabilities(pairs))
+    expected = plainly(judge, [(q, f"{p.title} {p.text}") for q, p, _ in pairs])
+    np.testing.assert_allclose([found[place] for *_, place in pairs], expected, atol=2e-5)
+    assert np.ptp(expected) > 0.3, "not all alike, or nothing was compared"
+
+
+def test_a_pair_s_probability_is_the_same_to_the_bit_whatever_stands_beside_it(judge, corpus):
+    model = CrossEncoder(judge, Encode(batch_tokens=256), "judge")
+    pairs = [("king", p, (0, j)) for j, p in enumerate(corpus.passages)]
+    together = dict(model.probabilities(pairs))
+    assert together == dict(model.probabilities(pairs[::-1]))
+    assert together[0, 3] == dict(model.probabilities(pairs[3:4]))[0, 3]
+
+
+def mined_with(judge: Path | None, corpus: World, above: float = 0.1, **mining):
+    chosen = Config.partial(
+        {
+            "mining": Mining(
+                depth=12,
+                cross_encoder=None if judge is None else str(judge),
+                cross_encoder_above=above,
+                **mining,
+            ),
+            "encode": Encode(),
+            "questions": Questions(),
+        }
+    )
+    asked = [question("q", "king of the river", [corpus.passages[6].text], ["p2"])]
+    return mine_hits(corpus.index, ONE, asked, corpus.folder / "passages", chosen, Recorder())
+
+
+def test_only_hits_that_the_cheaper_filters_left_are_judged_and_dropped(judge, corpus, monkeypatch):
+    judged = []
+    tokens = CrossEncoder._tokens
+
+    def listening(self, pair):
+        judged.append(pair[1].id)
+        return tokens(self, pair)
+
+    monkeypatch.setattr(CrossEncoder, "_tokens", listening)
+    without = mined_with(None, corpus, range_start=1, margin=4.0)
+    cheaper = corpus.names(without, without.filtered.kept)
+    assert cheaper == [f"p{i}" for i in range(7, 12)], "p6 holds the answer, p0 to p5 are too near to p2"
+    texts = {p.id: f"{p.title} {p.text}" for p in corpus.passages}
+    plain = plainly(judge, [("king of the river", texts[name]) for name in cheaper])
+    above = float(np.median(plain)) + 1e-4
+    mined = mined_with(judge, corpus, above, range_start=1, margin=4.0)
+    assert sorted(judged) == sorted(cheaper)
+    expected = [name for name, score in zip(cheaper, plain, strict=True) if score <= above]
+    assert corpus.names(mined, mined.filtered.kept) == expected
+    assert mined.filtered.totals()["cross_encoder"] == len(cheaper) - len(expected) == 2
+
+
+def test_memory_is_bounded_by_open_batches(judge, corpus):
+    """Pairs are asked for as batches need them: never all of them first."""
+    model = CrossEncoder(judge, Encode(batch_tokens=256), "judge")
+    taken = 0
+
+    def many():
+        nonlocal taken
+        for taken in range(1, 1001):
+            yield "king", corpus.passages[0], (0, taken)
+
+    next(model.probabilities(many()))
+    assert taken == 8
+
+
+def test_another_classifier_in_the_same_place_is_another_key(tmp_path):
+    step, place = STEPS["mine"], classifier(tmp_path / "judge")
+    config, store = Config.model_validate({"mining": {"cross_encoder": str(place)}}), LocalStore(tmp_path)
+
+    def key() -> str:
+        chosen = step.parse(step.configure(config))
+        return step.key(chosen, {"index": "i"}, step.fingerprint(chosen, store))
+
+    first = key()
+    plain = step.parse(step.configure(Config()))
+    assert step.fingerprint(plain, store) == {} and first != step.key(plain, {"index": "i"}, {})
+    moved = Config.model_validate(
+        {"mining": {"cross_encoder": str(shutil.copytree(place, tmp_path / "copy"))}}
+    )
+    assert fingerprint(moved) == fingerprint(config), "the content, not the place"
+    classifier(place, seed=1)
+    assert key() != first
+
+
+def test_what_is_no_cross_encoder_is_refused_in_a_line(tmp_path, judge):
+    def refused(folder: Path, says: str) -> None:
+        with pytest.raises(InputError, match=f"^mining.cross_encoder: .*{says}") as error:
+            CrossEncoder(folder, Encode(), str(folder))
+        assert "\n" not in str(error.value)
+
+    refused(classifier(tmp_path / "three", labels=3), "gives 3 logits a pair")
+    headless = tiny_bert(tmp_path / "headless")
+    config = json.loads((headless / "config.json").read_text())
+    config |= {"id2label": {"0": "LABEL_0"}, "label2id": {"LABEL_0": 0}}
+    (headless / "config.json").write_text(json.dumps(config))
+    refused(headless, "has no weights for")
+    (headless / "model.safetensors").write_bytes(b"damaged")
+    refused(headless, "cannot load")
+    for name, says in (
+        (tmp_path / "nowhere", "there is no folder"),
+        (pickled(judge, tmp_path), "safetensors"),
+    ):
+        with pytest.raises(InputError, match=f"^mining.cross_encoder: .*{says}"):
+            fingerprint(Config.partial({"mining": Mining(cross_encoder=str(name))}))
+
+
+def pickled(judge: Path, folder: Path) -> Path:
+    """The same classifier with pickled weights alone."""
+    place = Path(shutil.copytree(judge, folder / "pickled"))
+    (place / "model.safetensors").rename(place / "pytorch_model.bin")
+    return place

@@ -1,0 +1,94 @@
+"""Ways to reach Kubeflow and to say who one is, besides a host with a token (test_submission.py)."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+LIST = "schedule list"
+LOCATION = "kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION"
+
+
+def kubeconfig(server: str, token: str) -> str:
+    return yaml.safe_dump(
+        {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "other",
+            "clusters": [
+                {"name": "ours", "cluster": {"server": server}},
+                {"name": "other", "cluster": {"server": "http://127.0.0.1:9"}},
+            ],
+            "users": [{"name": "me", "user": {"token": token}}],
+            "contexts": [
+                {"name": "training-cluster", "context": {"cluster": "ours", "user": "me"}},
+                {"name": "other", "context": {"cluster": "other", "user": "me"}},
+            ],
+        }
+    )
+
+
+@pytest.fixture
+def kubernetes(kubeflow, monkeypatch) -> None:
+    """A kubeconfig with a context of a Kubernetes API that passes requests on to Kubeflow."""
+    kubeflow.token = "of-the-kubeconfig"
+    kubeflow.below = "/api/v1/namespaces/kubeflow/services/ml-pipeline:http/proxy"
+    Path("config").write_text(kubeconfig(kubeflow.url, kubeflow.token))
+    monkeypatch.setattr(LOCATION, str(Path("config").absolute()))
+
+
+def test_a_kube_context_goes_through_the_kubernetes_api(kubeflow, command, kubernetes):
+    assert command(f"{LIST} --kube-context training-cluster") == "no schedules\n"
+    assert kubeflow.asked("list_recurring_runs") == 1
+
+
+def test_a_kube_context_alone_knows_no_page(kubeflow, command, kubernetes):
+    submit = "submit training --preset small.yaml --store gs://bucket/store --kube-context training-cluster"
+    told = command(submit)
+    (run,) = kubeflow.runs
+    assert f" started: run {run} of Kubeflow; --ui-host (KF_PIPELINES_UI_ENDPOINT) gives its page\n" in told
+    told = command(f"{submit} --ui-host http://localhost:8080")
+    assert f"is going already: http://localhost:8080/#/runs/details/{run}\n" in told
+
+
+def test_an_unknown_kube_context_names_those_there_are(kubeflow, command, kubernetes):
+    assert "did you mean training-cluster?" in command(f"{LIST} --kube-context trainig-cluster", status=2)
+    assert not kubeflow.requests
+
+
+def test_without_a_kubeconfig_it_is_one_line(kubeflow, command, monkeypatch):
+    monkeypatch.setattr(LOCATION, "nowhere")
+    assert "kube_context: " in command(f"{LIST} --kube-context training-cluster", status=2)
+
+
+def test_iap_s_token_is_asked_for_with_both_clients_and_sent(kubeflow, command, monkeypatch):
+    """Google's part is all that is not real here."""
+    asked = []
+
+    def get_auth_token(*clients: str) -> tuple[str, bool]:
+        asked.append(clients)
+        return "of-iap", False
+
+    monkeypatch.setattr("kfp.client.auth.get_auth_token", get_auth_token)
+    monkeypatch.setenv("KF_PIPELINES_IAP_OAUTH2_CLIENT_ID", "iap")
+    monkeypatch.setenv("KF_PIPELINES_APP_OAUTH2_CLIENT_SECRET", "secret")
+    kubeflow.token = "of-iap"
+    assert command(f"{LIST} --host {kubeflow.url} --app-client-id app") == "no schedules\n"
+    assert asked == [("iap", "app", "secret")]
+
+
+def test_signing_in_that_fails_is_one_line(kubeflow, command, monkeypatch):
+    from google.auth.exceptions import DefaultCredentialsError
+
+    def get_auth_token(*clients: str) -> None:
+        raise DefaultCredentialsError("no credentials\nwere found")
+
+    monkeypatch.setattr("kfp.client.auth.get_auth_token", get_auth_token)
+    told = command(f"{LIST} --host {kubeflow.url} --iap-client-id iap", status=2)
+    assert "signing in failed: no credentials were found" in told
+
+
+def test_a_page_that_is_not_kubeflow_s_is_one_line(website, command):
+    Path("apis").write_text(json.dumps({}))
+    assert "answers 404" in command(f"{LIST} --host {website}", status=2)

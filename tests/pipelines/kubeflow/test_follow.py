@@ -1,0 +1,234 @@
+"""`submit --wait`: the run is followed to its end, by the store's states or by KFP's tasks."""
+
+import time
+
+import kfp_server_api as api
+import pytest
+from urllib3 import HTTPResponse
+
+from multiview.artifacts.store import open_store
+from multiview.kubeflow.run import open_run
+from multiview.steps.runs import Run, StepState, write_state
+from pipelines.kubeflow import follow
+from pipelines.kubeflow.client import PATIENT
+from tests.fixtures.kubeflow_server import Fault
+
+SUBMIT = "submit training --preset small.yaml --wait"
+TIMES = int(PATIENT.total or 0)
+"""That a server which is away is asked again."""
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr(follow, "POLL_SECONDS", 0.2)
+    monkeypatch.setattr(follow, "PATIENT", PATIENT.new(backoff_factor=0))
+    # Its steps have only said that they are done: there is no evaluation to show a question of.
+    monkeypatch.setattr("pipelines.runs.results._show_example", lambda console, evaluation: None)
+
+
+@pytest.fixture
+def store(bucket, tmp_path) -> str:
+    return f"{bucket}/{tmp_path.name}"
+
+
+class Cluster:
+    """What becomes of a run: at its first look it is opened, at the next its steps are done or fail."""
+
+    def __init__(self, failing: str | None = None, word: str = "SUCCEEDED"):
+        self.failing, self.word = failing, word
+        self.looks: list[str] = []
+
+    def __call__(self, run) -> None:
+        self.looks.append(run.run_id)
+        given = run.runtime_config.parameters
+        described = Run.model_validate_json(given["described"])
+        if len(self.looks) == 1:
+            run.state = "RUNNING"
+            open_run(given["store"], given["described"], run.run_id)
+        elif run.state == "RUNNING":
+            store = open_store(given["store"])
+            for path in described.steps:
+                failed = path == self.failing
+                state = StepState(
+                    path=path,
+                    step=path.rsplit("/", 1)[-1],
+                    status="failed" if failed else "done",
+                    started=time.time(),
+                    ended=time.time(),
+                    error="corpus.source: row 3 has no text" if failed else None,
+                )
+                write_state(store, described.id, state)
+                if failed:
+                    break
+            run.state = self.word
+
+
+def test_a_run_is_followed_to_its_end(kubeflow, command, store):
+    kubeflow.on_run = Cluster()
+    told = command(f"{SUBMIT} --host {kubeflow.url} --store {store}")
+    (run,) = kubeflow.runs.values()
+    steps = Run.model_validate_json(run.runtime_config.parameters["described"]).steps
+    assert all(step in told for step in steps), "a line for each step"
+    assert f"{run.display_name}: {len(steps)} steps done, 0 found" in told
+
+
+def test_a_failing_step_s_line_ends_it_with_status_1(kubeflow, command, store):
+    kubeflow.on_run = Cluster(failing="bm25-negatives", word="FAILED")
+    told = command(f"{SUBMIT} --host {kubeflow.url} --store {store}", status=1)
+    assert told.endswith("error: bm25-negatives: corpus.source: row 3 has no text\n")
+
+
+def test_a_run_that_was_cancelled_ends_it_too(kubeflow, command, store):
+    kubeflow.on_run = Cluster(word="CANCELED")
+    told = command(f"{SUBMIT} --host {kubeflow.url} --store {store}", status=1)
+    assert told.rstrip().endswith("was cancelled")
+
+
+def task(name: str, state: str, message: str | None = None) -> api.V2beta1PipelineTaskDetail:
+    error = api.GoogleRpcStatus(code=9, message=message) if message else None
+    return api.V2beta1PipelineTaskDetail(task_id=name, display_name=name, state=state, error=error)
+
+
+def test_where_the_store_cannot_be_read_kfp_s_tasks_are_told(kubeflow, command, store, monkeypatch):
+    monkeypatch.setattr(follow, "_readable", lambda store: False)
+    looks = iter(
+        [
+            ("RUNNING", [task("open-run", "RUNNING")]),
+            ("RUNNING", [task("open-run", "SUCCEEDED"), task("split", "RUNNING")]),
+            ("FAILED", [task("open-run", "SUCCEEDED"), task("split", "FAILED", "pod was OOMKilled")]),
+        ]
+    )
+
+    def on_run(run) -> None:
+        run.state, tasks = next(looks)
+        run.run_details = api.V2beta1RunDetails(task_details=tasks)
+
+    kubeflow.on_run = on_run
+    told = command(f"{SUBMIT} --host {kubeflow.url} --store {store}", status=1).splitlines()
+    assert told[1:] == [
+        "open-run running",
+        "open-run succeeded",
+        "split running",
+        "split failed",
+        "error: split: pod was OOMKilled",
+    ]
+
+
+def test_a_pod_that_never_started_is_told_by_kfp_s_word(kubeflow, command, store):
+    def on_run(run) -> None:
+        run.state = "FAILED"
+        run.run_details = api.V2beta1RunDetails(
+            task_details=[
+                task("root", "FAILED"),
+                task("open-run", "FAILED", "ErrImagePull: registry.example"),
+            ]
+        )
+
+    kubeflow.on_run = on_run
+    told = command(f"{SUBMIT} --host {kubeflow.url} --store {store}", status=1)
+    assert told.endswith("error: open-run: ErrImagePull: registry.example\n")
+
+
+@pytest.mark.parametrize(
+    ("tasks", "line"),
+    [
+        ([("root", "FAILED"), ("split", "FAILED")], "split: failed without a word; its pod's log knows more"),
+        ([("root", "RUNNING")], "RUN failed: its page knows more"),
+        ([], "RUN failed: its page knows more"),
+    ],
+)
+def test_a_run_that_fails_without_a_word_is_still_one_line(kubeflow, command, store, tasks, line):
+    """As where a pod was deleted, or a run ended before it had any."""
+
+    def on_run(run) -> None:
+        run.state = "FAILED"
+        run.run_details = api.V2beta1RunDetails(task_details=[task(*one) for one in tasks])
+
+    kubeflow.on_run = on_run
+    told = command(f"{SUBMIT} --host {kubeflow.url} --store {store}", status=1)
+    (run,) = kubeflow.runs.values()
+    assert told.endswith(f"error: {line.replace('RUN', run.display_name)}\n")
+
+
+def test_a_run_that_kubeflow_ends_is_told_in_its_words(kubeflow, command, store):
+    def on_run(run) -> None:
+        run.state, run.error = "FAILED", api.GoogleRpcStatus(code=9, message="exceeded\nits deadline")
+
+    kubeflow.on_run = on_run
+    told = command(f"{SUBMIT} --host {kubeflow.url} --store {store}", status=1)
+    assert told.endswith(" failed: exceeded its deadline\n")
+
+
+def test_a_run_that_is_gone_is_one_line(kubeflow, command, store):
+    def on_run(run) -> None:
+        kubeflow.runs.clear()
+
+    kubeflow.on_run = on_run
+    told = command(f"{SUBMIT} --host {kubeflow.url} --store {store}", status=2)
+    assert "answers 404" in told
+
+
+def test_a_token_that_expires_in_mid_wait_is_replaced(kubeflow, command, store, tmp_path, monkeypatch):
+    """As IAP's do every hour: signing in again gives another."""
+    tokens = iter(["first", "second", "third", "fourth"])
+    monkeypatch.setattr("kfp.client.auth.get_auth_token", lambda *clients: (kubeflow.token, False))
+    cluster = Cluster()
+
+    def on_run(run) -> None:
+        kubeflow.token = next(tokens)  # the one that has just been sent is none now
+        cluster(run)
+
+    kubeflow.token, kubeflow.on_run = "of-the-start", on_run
+    told = command(f"{SUBMIT} --host {kubeflow.url} --iap-client-id iap --store {store}")
+    (run,) = kubeflow.runs.values()
+    assert " steps done, 0 found" in told and run.state == "SUCCEEDED"
+    assert kubeflow.token == "second"
+
+
+def test_a_token_that_stays_refused_is_asked_for_once(kubeflow, command, store):
+    def on_run(run) -> None:
+        kubeflow.token = "another"
+
+    kubeflow.token, kubeflow.on_run = "mine", on_run
+    told = command(f"{SUBMIT} --host {kubeflow.url} --token mine --store {store}", status=2)
+    assert "refuses the credentials (401)" in told
+    assert [endpoint for _, endpoint in kubeflow.requests[-2:]] == ["get_run", "healthz"], (
+        "signed in once more"
+    )
+
+
+@pytest.mark.parametrize("status", [502, 503])
+def test_a_server_that_is_away_for_a_while_is_waited_for(kubeflow, command, store, status):
+    kubeflow.on_run = Cluster()
+    kubeflow.faults.append(Fault("get_run", status, times=TIMES))
+    told = command(f"{SUBMIT} --host {kubeflow.url} --store {store}")
+    assert " steps done, 0 found" in told
+
+
+def test_a_server_that_stays_away_is_no_bad_input(kubeflow, command, store):
+    kubeflow.faults.append(Fault("get_run", 503, times=1000))
+    told = command(f"{SUBMIT} --host {kubeflow.url} --store {store}", status=1)
+    assert "answers 503: upstream connect error" in told
+    assert "may still be going: the same command follows it" in told
+
+
+def test_patience_lasts_some_minutes():
+    waited, left = 0.0, PATIENT
+    for _ in range(TIMES):
+        left = left.increment("GET", "/", response=HTTPResponse(status=503))
+        waited += left.get_backoff_time()
+    assert 3 * 60 < waited < 10 * 60
+
+
+def test_the_table_is_shown_also_where_no_mlflow_is_known(kubeflow, command, store, monkeypatch):
+    """What a run leaves is made up here."""
+    monkeypatch.setattr("pipelines.runs.results._metrics", lambda states: {"camvr": {"ndcg_at_10": 0.25}})
+    monkeypatch.setattr("pipelines.runs.results._significance", lambda states: None)
+    kubeflow.on_run = Cluster()
+    told = command(f"{SUBMIT} --host {kubeflow.url} --store {store}")
+    assert "| camvr" in told and "Look at it" not in told
+    kubeflow.on_run = Cluster()
+    told = command(
+        f"{SUBMIT} --host {kubeflow.url} --store {store} --set kubeflow.mlflow_uri=http://mlflow:5000"
+    )
+    assert "| camvr" in told and "Look at it:   http://mlflow:5000\n" in told

@@ -1,0 +1,219 @@
+"""`schedule`: Kubeflow's recurring runs become those of the file, whatever was there."""
+
+import copy
+from pathlib import Path
+
+import pytest
+import yaml
+
+from multiview.errors import InputError
+from multiview.steps.runs import Run
+from pipelines.kubeflow.recurring_runs import Entry, reconcile
+from pipelines.kubeflow.schedule_file import check_cron
+from tests.fixtures.kubeflow_server import Fault
+from tests.fixtures.project import ROOT
+
+NIGHTLY = {
+    "name": "nightly",
+    "pipeline": "training",
+    "preset": "small.yaml",
+    "cron": "0 0 3 * * *",
+    "store": "gs://bucket/store",
+}
+WEEKLY = {**NIGHTLY, "name": "weekly", "cron": "0 0 4 * * SUN"}
+
+
+def write(*schedules: dict, file: str = "refresh.yaml", **more) -> None:
+    Path(file).write_text(yaml.safe_dump({"schedules": list(schedules), **more}))
+
+
+@pytest.fixture
+def apply(kubeflow, command):
+    """Applies a file of these schedules; the lines told."""
+
+    def call(*schedules: dict, options: str = "", status: int = 0, file: str = "refresh.yaml") -> list[str]:
+        write(*schedules, file=file)
+        kubeflow.requests.clear()
+        return command(f"schedule apply {file} --host {kubeflow.url} {options}", status).splitlines()
+
+    return call
+
+
+def names(kubeflow) -> list[str]:
+    return sorted(one.display_name for one in kubeflow.recurring.values())
+
+
+def test_a_schedule_becomes_one_recurring_run(kubeflow, apply):
+    assert apply(NIGHTLY, options="--pipeline-root gs://bucket/kfp") == ["nightly: created"]
+    (one,) = kubeflow.recurring.values()
+    assert one.trigger.cron_schedule.cron == "0 0 3 * * *"
+    assert (int(one.max_concurrency), one.no_catchup, one.mode) == (1, True, "ENABLE")
+    assert one.runtime_config.pipeline_root == "gs://bucket/kfp"
+    assert one.pipeline_version_reference.pipeline_version_id in kubeflow.versions
+    run = Run.model_validate_json(one.runtime_config.parameters["described"])
+    assert run.each_time, "each of its starts is a run of its own"
+    assert one.runtime_config.parameters["store"] == "gs://bucket/store"
+
+
+def test_applying_again_changes_nothing(kubeflow, apply):
+    apply(NIGHTLY, WEEKLY)
+    before = dict(kubeflow.recurring)
+    assert apply(WEEKLY, NIGHTLY) == ["weekly: unchanged", "nightly: unchanged"]
+    assert kubeflow.recurring == before and not kubeflow.changes()
+
+
+def test_an_empty_file_says_so(kubeflow, apply):
+    assert apply() == ["no schedules"]
+    apply(NIGHTLY)
+    assert apply() == ["nightly: deleted"]
+    assert apply() == ["no schedules"]
+
+
+def test_what_differs_is_replaced_and_what_is_gone_deleted(kubeflow, apply):
+    apply(NIGHTLY, WEEKLY)
+    assert apply({**NIGHTLY, "cron": "0 30 3 * * *"}) == ["nightly: replaced", "weekly: deleted"]
+    (one,) = kubeflow.recurring.values()
+    assert one.trigger.cron_schedule.cron == "0 30 3 * * *"
+    assert apply({**NIGHTLY, "settings": {"train": {"max_steps": 3}}}) == ["nightly: replaced"]
+    assert apply({**NIGHTLY, "enabled": False}) == ["nightly: replaced"]
+    (one,) = kubeflow.recurring.values()
+    assert one.mode == "DISABLE"
+    one.mode = "ENABLE"  # by hand, in Kubeflow's pages
+    assert apply({**NIGHTLY, "enabled": False}) == ["nightly: replaced"]
+    assert apply() == ["nightly: deleted"]
+    assert not kubeflow.recurring
+
+
+def test_there_are_never_two_of_one_name(kubeflow, apply):
+    apply(NIGHTLY)
+    (one,) = kubeflow.recurring.values()
+    double = copy.copy(one)
+    double.recurring_run_id = "double"
+    kubeflow.recurring["double"] = double
+    kubeflow.page_size = 1
+    assert apply(NIGHTLY) == ["nightly: unchanged, and 1 double deleted"]
+    assert list(kubeflow.recurring.values()) == [one]
+    kubeflow.recurring["double"] = double
+    assert apply({**NIGHTLY, "cron": "0 0 5 * * *"}) == ["nightly: replaced"]
+    assert names(kubeflow) == ["nightly"]
+
+
+def test_others_recurring_runs_are_left_alone(kubeflow, apply, command):
+    apply(NIGHTLY)
+    (one,) = kubeflow.recurring.values()
+    foreign = copy.copy(one)
+    foreign.recurring_run_id, foreign.display_name, foreign.description = "foreign", "weekly", "someone's"
+    kubeflow.recurring["foreign"] = foreign
+    assert apply(WEEKLY, file="other.yaml", status=2)[0].endswith(
+        "of no file of schedules: delete it, or choose another name"
+    )
+    assert "the file of schedules refresh" in apply(NIGHTLY, file="other.yaml", status=2)[0]
+    assert not kubeflow.changes()
+    assert apply({**NIGHTLY, "name": "third"}, file="other.yaml") == ["third: created"]
+    assert names(kubeflow) == ["nightly", "third", "weekly"]
+    told = command(f"schedule list --host {kubeflow.url}").splitlines()
+    assert told == ["nightly  0 0 3 * * *  UTC  of refresh", "third  0 0 3 * * *  UTC  of other"]
+    assert "did you mean nightly?" in command(f"schedule delete nihgtly --host {kubeflow.url}", status=2)
+    assert "is of no file of schedules" in command(f"schedule delete weekly --host {kubeflow.url}", status=2)
+    assert command(f"schedule delete nightly --host {kubeflow.url}") == "nightly: deleted\n"
+    assert names(kubeflow) == ["third", "weekly"]
+
+
+def test_a_dry_run_changes_nothing(kubeflow, apply):
+    apply(NIGHTLY, WEEKLY)
+    before = dict(kubeflow.recurring)
+    changed = {**NIGHTLY, "cron": "0 0 5 * * *"}
+    assert apply(changed, {**WEEKLY, "name": "new"}, options="--dry-run") == [
+        "nightly: replace",
+        "new: create",
+        "weekly: delete",
+    ]
+    assert kubeflow.recurring == before and not kubeflow.changes()
+
+
+def test_what_was_cut_short_is_mended_by_the_next_apply(kubeflow, apply):
+    apply(NIGHTLY)
+    kubeflow.faults.append(Fault("upload_version", 504))
+    apply({**NIGHTLY, "pipeline": "comparison"}, status=2)
+    assert names(kubeflow) == ["nightly"], "the old one goes only when the new one can come"
+    kubeflow.faults.append(Fault("create_recurring_run", 504, done=True))
+    apply({**NIGHTLY, "cron": "0 0 5 * * *"}, status=2)
+    assert apply({**NIGHTLY, "cron": "0 0 5 * * *"}) == ["nightly: unchanged"]
+    kubeflow.faults.append(Fault("delete_recurring_run", 503, done=True))
+    assert apply({**NIGHTLY, "cron": "0 0 6 * * *"}) == ["nightly: replaced"], "gone is what was wanted"
+    assert names(kubeflow) == ["nightly"]
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        ({"cron": "0 3 * * 1"}, "Kubeflow's first is the second: write '0 0 3 * * 1'"),
+        ({"cron": "0 0 24 * * *"}, "'24' is no hour: from 0 to 23"),
+        ({"cron": "@daily"}, "has 1 fields; there are six"),
+        ({"time_zone": "Europe/Berlni"}, "there is no time zone 'Europe/Berlni'"),
+        ({"time_zone": "Europe/Berlin"}, "this Kubeflow reads every cron in UTC"),
+        (
+            {"pipeline": "trainign"},
+            "schedule nightly: there is no pipeline 'trainign'; did you mean training",
+        ),
+        ({"settings": {"train": {"epoch": 1}}}, "schedule nightly: there is no setting train.epoch"),
+        ({"store": "here"}, "schedule nightly: store here is a folder of this machine"),
+        ({"crno": "0"}, "there is no setting schedules.0.crno; did you mean cron?"),
+        ({"name": "Nightly run"}, "schedules.0.name"),
+    ],
+)
+def test_bad_input_is_one_line_and_nothing_is_sent(change, line, kubeflow, apply):
+    (told,) = apply({**NIGHTLY, **change}, status=2)
+    assert line in told, told
+    assert not kubeflow.requests
+
+
+def test_two_schedules_of_one_name_are_refused(kubeflow, apply):
+    (told,) = apply(NIGHTLY, {**WEEKLY, "name": "nightly"}, status=2)
+    assert "nightly is there twice" in told
+    assert not kubeflow.requests
+
+
+def test_a_file_that_is_none_is_refused(kubeflow, command):
+    assert "No such file" in command(f"schedule apply none.yaml --host {kubeflow.url}", status=2)
+    Path("empty.yaml").write_text("{}")
+    assert "schedules empty.yaml: schedules is missing" in command(
+        f"schedule apply empty.yaml --host {kubeflow.url}", 2
+    )
+
+
+def test_the_cluster_s_time_zone_may_be_another(kubeflow, apply):
+    berlin = {**NIGHTLY, "time_zone": "Europe/Berlin"}
+    assert apply(berlin, options="--time-zone Europe/Berlin") == ["nightly: created"]
+
+
+@pytest.mark.parametrize(
+    "cron",
+    ["0 0 3 * * *", "0 */15 8-18 ? * MON-FRI", "5,35 0 0 1 jan,7 0", "0 0 0 1-31/2 * ?", "59 59 23 31 12 6"],
+)
+def test_crons_that_kubeflow_takes(cron):
+    assert check_cron(cron) == cron
+
+
+@pytest.mark.parametrize(
+    "cron",
+    ["60 0 3 * * *", "0 0 3 0 * *", "0 0 3 * 13 *", "0 0 3 * * 7", "0 0 3 * * FRI-MON", "0 0 3-1 * * *"],
+)
+def test_crons_that_kubeflow_does_not_take(cron):
+    with pytest.raises(ValueError, match="from"):
+        check_cron(cron)
+
+
+def test_reconciling_is_told_from_what_is_there_alone():
+    assert (
+        reconcile({}, [Entry("1", "a", "", True, "mine", "d"), Entry("2", "b", "", True)], "mine")[0].name
+        == "a"
+    )
+    assert reconcile({}, [Entry("1", "a", "", True, "other", "d")], "mine") == []
+    with pytest.raises(InputError, match="schedule a: Kubeflow has a recurring run"):
+        reconcile({"a": None}, [Entry("1", "a", "", True)], "mine")  # type: ignore[dict-item]
+
+
+def test_the_example_s_schedules_can_be_applied(kubeflow, command):
+    file = ROOT / "manifests" / "schedules" / "refresh.yaml"
+    assert ": created" in command(f"schedule apply {file} --host {kubeflow.url} --store gs://bucket/store")

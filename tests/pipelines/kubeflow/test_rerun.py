@@ -1,0 +1,172 @@
+"""`rerun --submit`: the same cut as here, started on Kubeflow, from a run that Kubeflow or MLflow knows."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from multiview import names, tracking
+from multiview.artifacts.attempt import Attempt
+from multiview.artifacts.record import Reference
+from multiview.artifacts.store import open_store
+from multiview.config.overrides import gather
+from multiview.errors import InputError
+from multiview.kubeflow.run import open_run
+from multiview.steps.runs import Context, Run, StepState, write_state
+from pipelines.plans.training import training
+from pipelines.request import Request
+from pipelines.runs.description import describe
+from pipelines.runs.rerun import cut
+from tests.fixtures.servers import new_database
+
+KFP_RUN = "6b6c1ad4-4f0d-4e3f-9f57-5d2cbd4f6a10"
+EVALUATE = "camvr/round-1/evaluate"
+
+
+@dataclass
+class Earlier:
+    """A run that Kubeflow has run up to its evaluation, in a bucket and in MLflow."""
+
+    run: Run
+    store: str
+    tracking: str
+    outputs: dict[str, Reference]
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory) -> str:
+    return new_database(tmp_path_factory.mktemp("mlflow"))
+
+
+@pytest.fixture
+def earlier(bucket, database, tmp_path, monkeypatch) -> Earlier:
+    store = open_store(f"{bucket}/{tmp_path.name}")
+    overrides = gather("small.yaml", [])
+    plan = training(overrides)
+    described = describe(Request(plan, overrides, "small.yaml"), store)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", database)
+    context = Context.model_validate_json(open_run(store.url, described.model_dump_json(), KFP_RUN))
+    open_run(store.url, described.model_dump_json(), KFP_RUN.replace("6b6", "7c7"))
+    outputs = {}
+    for node in plan.nodes.values():
+        if str(node.path) == EVALUATE:
+            continue
+        for path in map(str, node.paths()):
+            made = {}
+            for kind in node.step.outputs:
+                attempt = Attempt(store, kind, path.replace("/", "-"))
+                (attempt.path / "data").write_text(f"{kind} of {path} in {store.url}")
+                record, _ = attempt.publish(step=node.step.name, step_version=1, config={}, inputs={})
+                made[kind] = Reference(address=f"{store.url}/{record.folder}", digest=record.digest)
+            outputs |= {kind: made[kind] for kind in made}
+            state = StepState(
+                path=path, step=node.step.name, status="done", outputs=made, started=1.0, ended=2.0
+            )
+            write_state(store, context.run, state)
+    tracking.ship(store, context.run, database)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI")
+    return Earlier(described, store.url, database, outputs)
+
+
+def rerun(earlier: Earlier, kubeflow, options: str = "", step: str = EVALUATE, run: str = KFP_RUN) -> str:
+    return f"rerun {step} --from {run} --submit {where(earlier, kubeflow)} {options}"
+
+
+def where(earlier: Earlier, kubeflow) -> str:
+    return f"--host {kubeflow.url} --store {earlier.store} --tracking-uri {earlier.tracking}"
+
+
+@pytest.mark.documented("python -m pipelines rerun camvr/round-2/evaluate ")
+def test_a_step_of_a_kubeflow_run_is_run_again_there(documented, kubeflow, command, earlier, monkeypatch):
+    """Of a run with one round here."""
+    Path("profiles.yaml").write_text("default: {settings: {kubeflow: {service_account: of-the-profile}}}")
+    monkeypatch.setenv("MULTIVIEW_PROFILES", "profiles.yaml")
+    line = documented.removeprefix("python -m pipelines ").replace("camvr/round-2/evaluate", EVALUATE)
+    told = command(f"{line.replace('RUN', KFP_RUN)} {where(earlier, kubeflow)}")
+    (run,) = kubeflow.runs.values()
+    assert f"started: {kubeflow.url}/#/runs/details/{run.run_id}" in told
+    assert run.service_account == "of-the-profile"
+    described = Run.model_validate_json(run.runtime_config.parameters["described"])
+    assert described.rerun_of == earlier.run.id and described.steps == [EVALUATE]
+    assert described.config["evaluation"]["depth"] == 50 and described.id != earlier.run.id
+    assert run.runtime_config.parameters["store"] == earlier.store
+    (version,) = kubeflow.versions.values()
+    executors = version.pipeline_spec["pipeline_spec"]["deploymentSpec"]["executors"].values()
+    imported = [executor["importer"]["metadata"] for executor in executors if "importer" in executor]
+    read = ("passages", "dev_questions", "train_questions", "model", "index")
+    expected = [{"address": r.address, "digest": r.digest} for r in map(earlier.outputs.get, read) if r]
+    assert sorted(map(str, imported)) == sorted(map(str, expected)) and len(expected) == len(read)
+
+
+def test_the_rerun_and_its_children_name_the_run_they_came_from(kubeflow, command, earlier, monkeypatch):
+    command(rerun(earlier, kubeflow))
+    (run,) = kubeflow.runs.values()
+    given = run.runtime_config.parameters
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", earlier.tracking)
+    open_run(given["store"], given["described"], run.run_id)
+    store, described = open_store(given["store"]), Run.model_validate_json(given["described"])
+    state = StepState(path=EVALUATE, step="evaluate", status="done", started=1.0, ended=2.0)
+    write_state(store, described.id, state)
+    tracking.ship(store, described.id, earlier.tracking)
+    found = tracking.find_run(earlier.tracking, run.run_id)
+    assert found.run.id == described.id and set(found.steps) > {EVALUATE}
+    from mlflow import MlflowClient
+
+    client = MlflowClient(earlier.tracking)
+    parent = client.get_run(found.mlflow_id)
+    children = client.search_runs(
+        [parent.info.experiment_id], f"tags.`mlflow.parentRunId` = '{found.mlflow_id}'"
+    )
+    for one in (parent, *children):
+        assert one.data.tags[names.TAG_RERUN_OF] == earlier.run.id
+    assert len(children) == 1
+
+
+def test_any_start_of_a_run_finds_it(earlier):
+    for identity in (KFP_RUN, KFP_RUN.replace("6b6", "7c7"), earlier.run.id):
+        assert tracking.find_run(earlier.tracking, identity, earlier.store).run.id == earlier.run.id
+
+
+def test_bad_input_is_one_line_and_nothing_is_sent(kubeflow, command, earlier):
+    for line, expected in (
+        (rerun(earlier, kubeflow, run=KFP_RUN[:8]), f"has no run {KFP_RUN[:8]}: give an MLflow, Kubeflow or"),
+        (
+            rerun(earlier, kubeflow, step="camvr/round-1/evalaute"),
+            "did you mean camvr/round-1/evaluate or camvr/round-1/encode? There are: split, bm25-negatives,",
+        ),
+        (
+            rerun(earlier, kubeflow, step="nothing-like-it"),
+            "there are: split, bm25-negatives, camvr/initial-model",
+        ),
+        (rerun(earlier, kubeflow, "--set train.epochs=3"), "train.epochs is not read by"),
+        (rerun(earlier, kubeflow, step="camvr/round-1/evaluate").replace(kubeflow.url, "''"), "is not known"),
+    ):
+        assert expected in command(line, status=2)
+    assert not kubeflow.requests
+
+
+@pytest.mark.parametrize("pipeline", ["compare", "study"])
+def test_a_comparison_of_runs_has_no_step_to_rerun(earlier, pipeline):
+    found = tracking.find_run(earlier.tracking, KFP_RUN, earlier.store)
+    compared = replace(found, run=found.run.model_copy(update={"pipeline": pipeline}))
+    with pytest.raises(InputError, match=f"is of `python -m pipelines {pipeline}`, which has no steps"):
+        cut(compared, pipeline, {}, downstream=False)
+
+
+def test_an_artifact_that_is_gone_or_altered_is_one_line_and_nothing_is_sent(kubeflow, command, earlier):
+    store, index = open_store(earlier.store), earlier.outputs["index"]
+    folder = index.address.removeprefix(f"{store.url}/")
+    (data,) = [file for file in store.files(folder) if file.endswith("/data")]
+    content = store.read(data)
+    assert content
+    store.replace(data, content[::-1])
+    assert folder in command(rerun(earlier, kubeflow), status=2)
+    store.remove(f"{folder}/{names.RECORD_FILE}")
+    assert folder in command(rerun(earlier, kubeflow), status=2)
+    assert not kubeflow.requests
+
+
+def test_a_run_in_a_folder_of_this_machine_is_refused(kubeflow, command, earlier):
+    line = rerun(earlier, kubeflow).replace(earlier.store, "here")
+    assert "which no pod reaches" in command(line, status=2)
+    assert not kubeflow.requests

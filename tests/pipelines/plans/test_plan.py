@@ -1,0 +1,285 @@
+"""Plans and their IR: the shape of each pipeline, decided when it is compiled."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from multiview.artifacts.attempt import Attempt
+from multiview.artifacts.record import Reference
+from multiview.artifacts.store import LocalStore
+from multiview.config import Config
+from multiview.config.overrides import Overrides
+from multiview.errors import InputError
+from multiview.steps.path import StepPath
+from multiview.steps.runs import Run
+from multiview.steps.step import key_settings
+from multiview.tracking import TrackedRun, TrackedStep
+from pipelines.kubeflow.compile import compile_plan
+from pipelines.plans import PIPELINES
+from pipelines.plans.comparison import comparison
+from pipelines.plans.plan import Output, Plan
+from pipelines.plans.training import training
+from pipelines.runs.rerun import cut
+from pipelines.runs.study_comparison import evaluation_paths
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+
+
+def documents(path: Path) -> list[dict]:
+    return list(yaml.safe_load_all(path.read_text()))
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+def test_the_ir_is_the_golden_one(name, tmp_path):
+    """`make golden` writes them anew; look at the difference before committing it."""
+    compiled = compile_plan(PIPELINES[name]({}), tmp_path / f"{name}.yaml")
+    assert documents(compiled) == documents(GOLDEN / f"{name}.yaml")
+
+
+def test_training_has_two_rounds_that_start_from_the_pretrained_model():
+    plan = training({})
+    assert [str(path) for path in plan.nodes] == [
+        "split",
+        "bm25-negatives",
+        "camvr/initial-model",
+        "camvr/round-1/train",
+        "camvr/round-1/encode",
+        "camvr/round-1/index",
+        "camvr/round-2/mine",
+        "camvr/round-2/train",
+        "camvr/round-2/encode",
+        "camvr/round-2/index",
+        "camvr/round-2/evaluate",
+    ]
+    start = Output(StepPath.parse("camvr/initial-model"), "model")
+    assert plan.node("camvr/round-1/train").inputs["start"] == start
+    assert plan.node("camvr/round-2/train").inputs["start"] == start
+    assert plan.node("camvr/round-2/train").inputs["negatives"] == Output(
+        StepPath.parse("camvr/round-2/mine"), "negatives"
+    )
+    assert plan.node("camvr/round-2/mine").inputs["index"] == Output(
+        StepPath.parse("camvr/round-1/index"), "index"
+    )
+    on = training({"train": {"start_from": "round_one"}})
+    assert on.node("camvr/round-2/train").inputs["start"] == Output(
+        StepPath.parse("camvr/round-1/train"), "model"
+    )
+
+
+SETTINGS: list[Overrides] = [
+    {},
+    {"corpus": {"shards": 3}, "train": {"rounds": 1}, "comparison": {"fusion": ["camvr"]}},
+    {"evaluation": {"each_round": True}},
+    {
+        "model": {"architecture": "dual-cross", "tied": True},
+        "train": {"rounds": 0, "warm_up": {"epochs": 1}},
+        "generation": {"fine_tune": False},
+    },
+]
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+@pytest.mark.parametrize("name", PIPELINES)
+def test_every_path_is_read_back_from_its_text(name, settings):
+    plan = PIPELINES[name](settings)
+    paths = plan.paths()
+    assert len({str(path) for path in paths}) == len(paths) > 5
+    for path in paths:
+        assert StepPath.parse(str(path)) == path
+        assert plan.node(str(path)).path == path.whole
+        assert StepPath.parse(str(path.whole)) in plan.nodes
+
+
+def test_the_builder_of_a_plan_says_the_architecture_of_each_system():
+    systems = {"a": {}, "b": {"model": {"architecture": "mvr"}}}
+    plan = comparison({"comparison": {"systems": systems, "fusion": ["a"]}, "train": {"rounds": 0}})
+    assert plan.architectures == {"a": "camvr", "b": "mvr"}, "bm25 has none, and no fusion"
+    assert training({"model": {"architecture": "dpr", "tied": True}}).architectures == {"dpr": "dpr"}
+    assert set(PIPELINES["refresh"]({}).architectures) >= {"champion", "challenger"}
+
+
+def test_no_architecture_is_guessed_from_the_names_of_inputs():
+    plan = Plan("p")
+    model = plan.add(StepPath("initial-model"), "initial-model", Config()).output()
+    index = Reference(address="/s/index/i", digest="i")
+    split = plan.add(StepPath("split"), "split", Config())
+    path, passages = StepPath("changes", "challenger"), split.output("passages")
+    plan.add(path, "changes", Config(), index=index, model=model, passages=passages)
+    assert plan.architectures == {}
+
+
+def test_an_output_that_a_step_does_not_have_is_refused():
+    split = Plan("p").add(StepPath("split"), "split", Config())
+    assert split.output() == split.output("passages")
+    with pytest.raises(ValueError, match=r"split has outputs .*, not model"):
+        split.output("model")
+
+
+@pytest.mark.parametrize(("rounds", "steps"), [(0, 6), (1, 7), (2, 11)])
+def test_rounds_shape_the_dag(rounds, steps):
+    plan = training({"train": {"rounds": rounds}})
+    assert len(plan.nodes) == steps
+    assert [str(path) for path in plan.nodes][-1] == f"camvr/round-{rounds}/evaluate"
+
+
+def test_every_round_is_measured_where_that_is_asked_for():
+    plan, usual = training({"evaluation": {"each_round": True}}), training({})
+    first, last = (plan.node(f"camvr/round-{number}/evaluate") for number in (1, 2))
+    assert set(plan.nodes) - set(usual.nodes) == {first.path}
+    assert first.inputs["index"] == plan.node("camvr/round-2/mine").inputs["index"], "no other index is built"
+    assert json.loads(first.config)["evaluation"]["analyses"] == []
+    settings = [key_settings(node.step.parse(node.config)) for node in (last, usual.nodes[last.path])]
+    assert settings[0] == settings[1], "the last evaluation is found again"
+    assert evaluation_paths("seed-1", plan) == {"seed-1": last.path}
+
+
+def test_round_two_may_have_settings_of_its_own():
+    plan = training({"train": {"epochs": 40, "round_two": {"epochs": 20}}})
+    one, two = (json.loads(plan.node(f"camvr/round-{n}/train").config)["train"] for n in (1, 2))
+    assert (one["epochs"], two["epochs"]) == (40, 20)
+    assert two["positive"] == "answer", "the architecture's defaults hold in both rounds"
+    with pytest.raises(InputError, match=r"train\.round_two: .*train\.epoch.*epochs"):
+        training({"train": {"round_two": {"epoch": 20}}})
+
+
+def test_a_comparison_shares_split_negatives_and_questions():
+    plan = comparison(
+        {
+            "comparison": {
+                "systems": {"b": {}, "a": {"model": {"architecture": "mvr"}, "train": {"rounds": 0}}}
+            }
+        }
+    )
+    assert sum(node.step.name == "split" for node in plan.nodes.values()) == 1
+    assert sum(node.step.name == "bm25-negatives" for node in plan.nodes.values()) == 1
+    compare = plan.node("compare")
+    assert [str(source.path) for source in _list(compare.inputs["evaluations"])] == [
+        "b/round-2/evaluate",
+        "a/round-0/evaluate",
+        "bm25/evaluate",
+    ]
+    assert json.loads(compare.config)["comparison"]["rows"] == ["b", "a", "bm25"]
+    report = plan.node("report")
+    assert report.inputs == {**compare.inputs, "comparison": Output(StepPath("compare"), "comparison")}
+    assert json.loads(report.config)["comparison"]["rows"] == ["b", "a", "bm25"]
+    weights = [json.loads(plan.node(f"{s}/round-1/train").config)["train"]["local_weight"] for s in ("b",)]
+    assert weights == [0.0]
+
+
+def test_a_plan_refuses_wrong_inputs_and_wrong_order():
+    plan = Plan("p")
+    with pytest.raises(ValueError, match="has inputs"):
+        plan.add(StepPath("encode"), "encode", Config(), model=Output(StepPath("x"), "model"))
+    with pytest.raises(ValueError, match="does not come before"):
+        inputs = {name: Output(StepPath("x"), name) for name in ("passages", "questions")}
+        plan.add(StepPath("b"), "evaluate-bm25", Config(), shards=(), **inputs)
+
+
+def earlier_run(plan: Plan, **config) -> TrackedRun:
+    steps = {}
+    for node in plan.nodes.values():
+        for path in node.paths():
+            outputs = {
+                kind: Reference(address=f"/store/{kind}/{path.dashed}", digest=f"{kind} of {path}")
+                for kind in node.step.outputs
+            }
+            steps[str(path)] = TrackedStep({}, outputs)
+    return TrackedRun("m", "/store", Run(id="r", pipeline=plan.name, config=config), steps)
+
+
+@pytest.mark.parametrize("path", map(str, training({}).paths()))
+def test_any_step_is_cut_out_with_its_inputs_and_compiles(path, tmp_path):
+    plan = training({})
+    part = cut(earlier_run(plan), path, {}, downstream=False)
+    plan = part.request.plan
+    (node,) = plan.nodes.values()
+    assert [str(path) for path in node.paths()] == [path]
+    assert {name for name, _ in node.sources()} == set(node.step.inputs)
+    assert all(isinstance(source, Reference) for _, source in node.sources())
+    ir, _ = documents(compile_plan(plan, tmp_path / "part.yaml"))
+    importers = [e["importer"] for e in ir["deploymentSpec"]["executors"].values() if "importer" in e]
+    lists = sum(len(_list(v)) for v in node.inputs.values() if isinstance(v, list))
+    assert len(importers) == len(part.imported) - lists
+    for importer in importers:
+        assert importer["artifactUri"]["constant"] == f"{importer['metadata']['address']}/artifact.json"
+        assert importer["metadata"]["digest"]
+
+
+def test_downstream_of_round_ones_encoding_is_all_that_follows():
+    plan = training({})
+    part = cut(
+        earlier_run(plan), "camvr/round-1/encode", {"encode": {"compute": "autocast"}}, downstream=True
+    )
+    assert list(part.request.plan.nodes) == list(plan.nodes)[4:]
+    assert {read.reader for read in part.imported} == {
+        "camvr/round-1/encode model",
+        "camvr/round-1/encode passages",
+        "camvr/round-1/index model",
+        "camvr/round-1/index passages",
+        "camvr/round-2/mine model",
+        "camvr/round-2/mine passages",
+        "camvr/round-2/mine questions",
+        "camvr/round-2/mine bm25_negatives",
+        "camvr/round-2/train start",
+        "camvr/round-2/train passages",
+        "camvr/round-2/train questions",
+        "camvr/round-2/encode passages",
+        "camvr/round-2/index passages",
+        "camvr/round-2/evaluate passages",
+        "camvr/round-2/evaluate questions",
+        "camvr/round-2/evaluate train_questions",
+    }
+    for name in ("round-1/encode", "round-1/index", "round-2/mine", "round-2/encode", "round-2/evaluate"):
+        assert json.loads(part.request.plan.node(f"camvr/{name}").config)["encode"]["compute"] == "autocast"
+
+
+def test_a_rerun_of_a_step_whose_inputs_were_never_made_says_what_to_do():
+    run = earlier_run(training({}))
+    del run.steps["camvr/round-1/encode/shard-01"]
+    with pytest.raises(
+        InputError, match="camvr/round-1/index needs embeddings of camvr/round-1/encode/shard-01"
+    ):
+        cut(run, "camvr/round-1/index", {}, downstream=False)
+    with pytest.raises(InputError, match="is one shard"):
+        cut(run, "camvr/round-1/encode/shard-01", {}, downstream=True)
+
+
+@pytest.mark.parametrize(
+    ("path", "changes", "says"),
+    [
+        (
+            "camvr/round-2/encode",
+            {"corpus": {"shards": 1}},
+            "corpus.shards is not read by .*rerun split --downstream",
+        ),
+        (
+            "camvr/round-2/encode",
+            {"train": {"epochs": 3}},
+            "train.epochs is not read by .*rerun camvr/round-1/train",
+        ),
+        ("camvr/round-2/evaluate", {"questions": {"dev_limit": 5}}, "questions.dev_limit is not read by"),
+        ("camvr/round-2/train", {"train": {"rounds": 1}}, "has no step"),
+        ("camvr/round-1/train", {"train": {"start_from": "round_one"}}, "shape at camvr/round-2/train"),
+        ("split", {"corpus": {"shards": 3}}, "shape at camvr/round-1/encode"),
+    ],
+)
+def test_a_rerun_refuses_settings_that_it_could_not_carry_out(path, changes, says):
+    with pytest.raises(InputError, match=says):
+        cut(earlier_run(training({})), path, changes, downstream=False)
+
+
+def test_train_model_must_be_a_models_address(tmp_path):
+    attempt = Attempt(LocalStore(tmp_path), "index", "k")
+    (attempt.path / "f").write_text("x")
+    attempt.publish(step="index", step_version=1, config={}, inputs={})
+    with pytest.raises(InputError, match="is the address of index, not of a model"):
+        training({"train": {"model": f"{tmp_path}/index/k"}})
+    with pytest.raises(InputError, match="there is no artifact"):
+        training({"train": {"model": f"{tmp_path}/model/k"}})
+
+
+def _list(value) -> list:
+    assert isinstance(value, list)
+    return value

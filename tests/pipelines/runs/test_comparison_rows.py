@@ -1,0 +1,172 @@
+"""Earlier runs compared: whose rows there are, what is refused, what the comparison holds."""
+
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from mlflow import MlflowClient
+
+from multiview import tracking
+from multiview.artifacts.record import load_record
+from multiview.artifacts.store import open_store
+from multiview.evaluation.costs import cost_of, differing_settings
+from tests.fixtures.documented import words
+from tests.fixtures.inprocess import command
+from tests.fixtures.page_tree import read
+from tests.fixtures.project import World
+
+UNTRAINED = ["--set", "train.rounds=0", "--set", "evaluation.analyses=[]"]
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory) -> World:
+    return World.make(tmp_path_factory.mktemp("comparing"))
+
+
+@pytest.fixture
+def say(world, monkeypatch, capsys):
+    """A command in this world's store."""
+
+    def said(*words: str, status: int = 0) -> str:
+        where = ["--store", world.store, "--tracking-uri", world.tracking]
+        return command(monkeypatch, capsys, *words, *where, status=status)
+
+    return said
+
+
+@pytest.fixture
+def run(world, say):
+    """The id of a training run, made if it is not there, and told to MLflow."""
+
+    def made(*settings: str) -> str:
+        preset = ["--preset", str(world.folder / "tiny.yaml"), *UNTRAINED]
+        words = [word for setting in settings for word in ("--set", setting)]
+        name = say("run", "training", *preset, *words).split(":")[0]
+        tracking.ship(open_store(world.store), name, world.tracking)
+        return name
+
+    return made
+
+
+def rows(output: str) -> list[str]:
+    return [line.split("|")[1].strip() for line in output.splitlines() if line.startswith("| ")][1:]
+
+
+def comparison(world: World) -> Path:
+    """The files of the newest comparison."""
+    return max(Path(world.store).glob("comparison/*/attempts/*/"), key=lambda path: path.stat().st_mtime_ns)
+
+
+@pytest.mark.documented("python -m pipelines compare RUN RUN")
+def test_runs_are_compared_by_their_systems(documented, world, run, say):
+    camvr, dpr = run(), run("model.architecture=dpr")
+    output = say(*words(documented.replace("RUN", camvr, 1).replace("RUN", dpr)), "--baseline", "dpr")
+    assert rows(output) == ["camvr", "dpr"]
+    folder = comparison(world)
+    assert json.loads((folder / "significance.json").read_text())["baseline"] == "dpr"
+    settings = json.loads((folder / "settings.json").read_text())
+    assert {system: of["model.architecture"] for system, of in settings.items()} == {
+        "camvr": "camvr",
+        "dpr": "dpr",
+    }
+    assert "model.views" not in settings["camvr"], "what is the same is left out"
+
+    # Won and lost, by the plain definition.
+    ranks = {}
+    for system in ("camvr", "dpr"):
+        (state,) = (
+            s
+            for r in (camvr, dpr)
+            for s in world.states(r).values()
+            if s.path == f"{system}/round-0/evaluate"
+        )
+        store, record = load_record(state.outputs["evaluation"].address)
+        table = pq.read_table(Path(store.url) / record.data / "questions.parquet").to_pylist()
+        ranks[system] = [row["rank_of_first_answer"] or 10**9 for row in table]
+    won = json.loads((folder / "won.json").read_text())
+    pairs = list(zip(ranks["camvr"], ranks["dpr"], strict=True))
+    assert won == {
+        "camvr": {
+            "won": sum(a < b for a, b in pairs),
+            "lost": sum(a > b for a, b in pairs),
+            "tied": sum(a == b for a, b in pairs),
+        }
+    }
+    assert won["camvr"]["won"] + won["camvr"]["lost"] > 0
+
+    events = [
+        json.loads(line) for line in next(folder.parent.glob("*.events.jsonl")).read_text().splitlines()
+    ]
+    told = {event["name"]: event["value"] for event in events if event["event"] == "metric"}
+    assert {f"{name}/camvr" for name in ("compute_seconds", "wall_seconds", "index_bytes")} <= set(told)
+    assert told["index_bytes/camvr"] > told["index_bytes/dpr"] > 0, "four views are more than one"
+
+    tracking.ship(open_store(world.store), output.split(":")[0], world.tracking)
+    client = MlflowClient(world.tracking)
+    (experiment,) = client.search_experiments(filter_string="name = 'multiview'")
+    (theirs,) = client.search_runs([experiment.experiment_id], f"tags.compares = '{camvr} {dpr}'")
+    assert theirs.data.tags["architecture"] == "camvr, dpr" and theirs.data.tags["corpus"]
+    assert theirs.data.metrics["index_bytes/camvr"] == told["index_bytes/camvr"]
+    assert theirs.inputs is not None
+    names = {entry.dataset.name.partition("-")[0] for entry in theirs.inputs.dataset_inputs}
+    assert names == {"passages", "dev_questions", "train_questions"}
+    (step,) = client.search_runs([experiment.experiment_id], "tags.`multiview.path` = 'compare'")
+    assert "| reads evaluations of camvr |" in step.data.tags["mlflow.note.content"]
+
+    (file,) = (line.split()[1] for line in output.splitlines() if line.startswith("Report:"))
+    page = read(Path(file).read_text(encoding="utf-8"))
+    metrics = json.loads((folder / "metrics.json").read_text())
+    shown = [data.attributes for data in page.one("section", id="metrics").all("data")]
+    assert {(of["data-system"], of["data-metric"]): float(of["value"]) for of in shown} == {
+        (str(place), name): value for place, of in enumerate(metrics.values()) for name, value in of.items()
+    }
+    assert {section.attributes.get("id") for section in page.one("main").all("section")} >= {
+        *("won", "settings", "cost", "models", "questions")
+    }
+    # The first mark says what a mark is.
+    assert page.all("mark")[1:] and page.all("ol", class_="views"), (
+        "what matched, with the score of each view"
+    )
+
+
+def test_systems_of_one_name_are_told_apart_and_what_is_shared_is_one_row(world, run, say):
+    one, other = run(), run("model.views=2")
+    output = say("compare", one, other, one)
+    assert rows(output) == [f"camvr:{name.rpartition('-')[2]}" for name in (one, other)]
+    compared = output.split(":")[0]
+    tracking.ship(open_store(world.store), compared, world.tracking)  # whose metrics may have such names
+    assert set(tracking.find_run(world.tracking, compared).steps) == {"compare", "report"}
+    assert "a comparison needs two systems" in say("compare", one, one, status=2)
+    assert "comparison.baseline: dpr is no row" in say("compare", one, other, "--baseline", "dpr", status=2)
+
+
+def test_runs_on_other_questions_or_another_corpus_are_refused(run, say):
+    one = run()
+    other = run("questions.dev_limit=5", "model.architecture=dpr")
+    line = say("compare", one, other, status=2)
+    assert line.startswith("error: dpr was not evaluated on the questions of camvr (digests: questions "), (
+        line
+    )
+    assert len(line.splitlines()) == 1
+    other = run("corpus.keep=gold", "questions.limit=5", "model.architecture=dpr")
+    assert "was not evaluated on the corpus of camvr" in say("compare", one, other, status=2)
+
+
+def test_costs_are_sums_and_longest_chains_of_the_records_seconds(world, run):
+    name = run()
+    states = world.states(name)
+    address = states["camvr/round-0/evaluate"].outputs["evaluation"].address
+    seconds = {
+        path: max(load_record(reference.address)[1].seconds for reference in state.outputs.values())
+        for path, state in states.items()
+    }
+    behind = {path: value for path, value in seconds.items() if path != "bm25-negatives"}
+    cost = cost_of(address)
+    assert cost.compute_seconds == pytest.approx(sum(behind.values()))
+    shards = [value for path, value in behind.items() if "/encode/" in path]
+    first = max(behind["split"], behind["camvr/initial-model"])
+    rest = behind["camvr/round-0/index"] + behind["camvr/round-0/evaluate"]
+    assert cost.wall_seconds == pytest.approx(first + max(shards) + rest)
+    assert cost.questions_per_second is not None and cost.questions_per_second > 0
+    assert differing_settings({"one": address, "other": address}) == {"one": {}, "other": {}}

@@ -1,0 +1,147 @@
+"""Killed, raced and failing runs of the training pipeline, executed by KFP on a small corpus."""
+
+import contextlib
+import itertools
+import json
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from multiview import tracking
+from multiview.artifacts.record import load_record
+from multiview.artifacts.store import open_store
+from multiview.steps.events import read_metrics
+from tests.fixtures.project import World
+
+ROUND_ONE = [
+    "bm25-negatives",
+    "camvr/initial-model",
+    "camvr/round-1/encode/shard-00",
+    "camvr/round-1/encode/shard-01",
+    "camvr/round-1/evaluate",
+    "camvr/round-1/index",
+    "camvr/round-1/train",
+    "split",
+]
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory) -> World:
+    return World.make(tmp_path_factory.mktemp("world"))
+
+
+def test_killed_trainings_and_drivers_are_continued(world):
+    """kill -9 of a training step, and of the driver while it trains: the same command goes on, redoing at most a
+    checkpoint interval."""
+    settings = ("rounds=1", "epochs=25", "checkpoint_steps=15", "seed=7")
+    command = ("run", "training", *(word for s in settings for word in ("--set", f"train.{s}")))
+
+    driver = world.start(*command)
+    checkpoint = _wait(lambda: _checkpoints(world))
+    os.kill(_step_process(driver.pid, "train"), signal.SIGKILL)
+    output, _ = driver.communicate(timeout=120)
+    assert driver.returncode == 1
+    assert "camvr/round-1/train ended without a word" in output
+
+    driver = world.start(*command)
+    _wait(lambda: _checkpoints(world) > checkpoint and _checkpoints(world))
+    step = _step_process(driver.pid, "train")
+    driver.kill()
+    driver.communicate()
+    _wait(lambda: not Path(f"/proc/{step}").exists())
+
+    world(*command)
+    (run,) = [r for r in world.runs() if list(world.states(r)) == ROUND_ONE]
+    trainings = _logged_steps(world, world.states(run)["camvr/round-1/train"].outputs["model"].address)
+    assert len(trainings) == 3
+    assert [step for _, step in trainings[-1]] == list(range(1, 151)), "the last log tells the whole training"
+    for before, after in itertools.pairwise(trainings):
+        resumed = len(set(before) & set(after))
+        assert resumed >= 15, "it went on from a checkpoint, with the events before it"
+        assert len(before) - resumed <= 15, "at most one checkpoint interval is done again"
+    assert _checkpoints(world) == [], "checkpoints of a finished model are dropped"
+
+
+@pytest.mark.acceptance
+def test_an_encoding_that_was_killed_costs_its_shard_alone(world):
+    again = ("run", "training", "--set", "train.rounds=0", "--set", "encode.batch_tokens=1024")
+    driver = world.start(*again)
+    victim = _wait(lambda: _step_process(driver.pid, "encode", wait=False))
+    os.kill(victim, signal.SIGKILL)
+    output, _ = driver.communicate(timeout=120)
+    assert driver.returncode == 1
+    output = world(*again)
+    found = [line for line in output.splitlines() if "/encode/" in line and line.endswith("found")]
+    assert len(found) == 1, output
+
+
+@pytest.mark.acceptance
+def test_two_drivers_over_one_store_both_end_well(world):
+    settings = ("--set", "train.rounds=0", "--set", "model.architecture=dpr")
+    drivers = [world.start("run", "training", *settings) for _ in range(2)]
+    outputs = [driver.communicate(timeout=300)[0] for driver in drivers]
+    assert [driver.returncode for driver in drivers] == [0, 0], outputs
+    (run,) = [r for r in world.runs() if "dpr/round-0/evaluate" in world.states(r)]
+    for state in world.states(run).values():
+        for reference in state.outputs.values():
+            assert load_record(reference.address)[1].digest == reference.digest
+    assert len(tracking.find_run(world.tracking, run).steps) == len(world.states(run))
+
+
+def test_the_line_of_a_failing_step_reaches_the_user(world, tmp_path):
+    corpus = json.loads((world.folder / "corpus" / "train.json").read_text())
+    corpus["data"][3]["paragraphs"][0]["qas"][0]["answers"][0]["answer_start"] += 1
+    broken = tmp_path / "broken.json"
+    broken.write_text(json.dumps(corpus))
+    output = world("run", "training", "--set", f"questions.source={broken}", status=2)
+    errors = [line for line in output.splitlines() if line.startswith("error:")]
+    assert len(errors) == 1
+    assert errors[0].startswith("error: split: question train3-0: answer ")
+    assert "Traceback" not in output and "Inner task failed" not in output
+
+
+def _logged_steps(world: World, address: str) -> list[list[tuple[int, int | None]]]:
+    """Time and step of each loss that an attempt at a model logged; earlier attempts are shorter."""
+    store, folder = open_store(world.store), address.removeprefix(f"{world.store}/")
+    attempts = {path.split(".events")[0] for path in store.files(folder) if path.endswith(".events.jsonl")}
+    losses = [
+        [(m.time, m.step) for m in read_metrics(store, attempt) if m.name == "loss"] for attempt in attempts
+    ]
+    return sorted(losses, key=len)
+
+
+def _checkpoints(world: World) -> list[int]:
+    """Steps of the complete checkpoints."""
+    store = open_store(world.store)
+    return [
+        int(name.rsplit("-", 1)[1])
+        for name in store.folders("checkpoint")
+        if store.read(f"checkpoint/{name}/artifact.json")
+    ]
+
+
+def _wait(condition: Callable, seconds: float = 120):
+    deadline = time.monotonic() + seconds
+    while not (value := condition()):
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.05)
+    return value
+
+
+def _step_process(driver: int, component: str, wait: bool = True) -> int:
+    """The process of a step below a driver, by the component that it executes."""
+
+    def look() -> int | None:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            for process in psutil.Process(driver).children(recursive=True):
+                words = process.cmdline()
+                if words[1:3] == ["-m", "kfp.dsl.executor_main"] and words[-1] == component:
+                    return process.pid
+        return None
+
+    return _wait(look) if wait else look() or 0

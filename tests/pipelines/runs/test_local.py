@@ -1,0 +1,210 @@
+"""The training pipeline, executed by KFP itself on a small corpus with a tiny BERT: run, found
+again, rerun, shipped to MLflow."""
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from multiview import tracking
+from multiview.artifacts.record import load_record
+from multiview.artifacts.store import LocalStore, open_store
+from multiview.cli.lookup import Lookup
+from multiview.lineage.trace import flaws, trace
+from pipelines.runs.rerun import cut
+from tests.fixtures.documented import words
+from tests.fixtures.project import ROOT, World
+
+PATHS = [
+    "split",
+    "bm25-negatives",
+    "camvr/initial-model",
+    "camvr/round-1/train",
+    "camvr/round-1/encode/shard-00",
+    "camvr/round-1/encode/shard-01",
+    "camvr/round-1/index",
+    "camvr/round-2/mine",
+    "camvr/round-2/train",
+    "camvr/round-2/encode/shard-00",
+    "camvr/round-2/encode/shard-01",
+    "camvr/round-2/index",
+    "camvr/round-2/evaluate",
+]
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory) -> World:
+    return World.make(tmp_path_factory.mktemp("world"))
+
+
+@pytest.fixture(scope="module")
+def trained(world) -> str:
+    """The run of the whole pipeline, in the world's store."""
+    world("run", "training")
+    (run,) = world.runs()
+    return run
+
+
+def test_the_whole_dag_runs_through_kfp(world, trained):
+    states = world.states(trained)
+    assert sorted(states) == sorted(PATHS)
+    assert {state.status for state in states.values()} == {"done"}
+    for state in states.values():
+        for reference in state.outputs.values():
+            _, record = load_record(reference.address)
+            assert record.digest == reference.digest
+            assert all(file.sha256 and file.bytes for file in record.files)
+    _, evaluation = load_record(states["camvr/round-2/evaluate"].outputs["evaluation"].address)
+    assert {"metrics.json", "run.trec", "qrels.trec"} <= {file.path for file in evaluation.files}
+    assert evaluation.environment["torch"]
+
+
+def test_the_same_command_again_does_no_work_and_imports_nothing_heavy(world, trained):
+    before = {path for path in Path(world.store).rglob("*") if "runs" not in path.parts}
+    seen = world.log(trained).stat().st_size
+    output = world("run", "training", PYTHONPROFILEIMPORTTIME="1")
+    assert "0 steps done, 13 found" in output
+    log = world.log(trained).read_bytes()[seen:].decode()
+    imports = set(re.findall(r"import time:[ \d|]+\| +(\w+)$", log, re.MULTILINE))
+    assert "pydantic" in imports, "the log holds the steps' imports"
+    assert not imports & {"torch", "transformers", "mlflow", "faiss", "nltk"}
+    after = {path for path in Path(world.store).rglob("*") if "runs" not in path.parts}
+    assert after == before
+    assert {state.status for state in world.states(trained).values()} == {"found"}
+
+
+def test_mlflow_holds_the_run_its_steps_and_what_flowed_between_them(world, trained):
+    from mlflow import MlflowClient
+
+    found = tracking.find_run(world.tracking, trained)
+    assert sorted(found.steps) == sorted(PATHS)
+    for path, state in world.states(trained).items():
+        assert found.steps[path].outputs == state.outputs
+        assert found.steps[path].inputs == state.inputs
+    client = MlflowClient(world.tracking)
+    experiment = client.get_experiment_by_name("multiview")
+    assert experiment is not None
+    runs = client.search_runs([experiment.experiment_id])
+    assert len(runs) == 1 + len(PATHS)
+    assert {run.info.status for run in runs} == {"FINISHED"}
+    children = {run.data.tags["multiview.path"]: run for run in runs if "multiview.path" in run.data.tags}
+    train, evaluate = children["camvr/round-2/train"], children["camvr/round-2/evaluate"]
+    steps = [m.step for m in client.get_metric_history(train.info.run_id, "loss")]
+    assert len(steps) == len(set(steps)) > 3
+    assert train.data.params["train.positive"] == "answer"
+    train = client.get_run(train.info.run_id)
+    assert train.inputs is not None and train.outputs is not None
+    assert {d.dataset.name.split("-")[0] for d in train.inputs.dataset_inputs} == {
+        "passages",
+        "train_questions",
+        "negatives",
+    }
+    assert len(train.outputs.model_outputs) == 1
+    metrics = json.loads(
+        (_folder(world, trained, "camvr/round-2/evaluate", "evaluation") / "metrics.json").read_text()
+    )
+    assert {name: evaluate.data.metrics[name] for name in metrics} == metrics
+    # Shipping again changes nothing.
+    before = [(r.info.run_id, r.data.to_dictionary()) for r in runs]
+    open_store(world.store).remove(f"runs/{trained}/mlflow/shipped")
+    assert tracking.sync(open_store(world.store), world.tracking) == ([trained], {})
+    assert [
+        (r.info.run_id, r.data.to_dictionary()) for r in client.search_runs([experiment.experiment_id])
+    ] == before
+    assert tracking.sync(open_store(world.store), world.tracking) == ([], {})
+
+
+def test_every_byte_that_made_the_run_is_verified_from_its_mlflow_id(world, trained, tmp_path):
+    """From any of its steps one walks to models, negatives, passages and code."""
+    found = tracking.find_run(world.tracking, trained)
+    lineage = trace(Lookup(str(tmp_path), world.tracking).artifacts(found.mlflow_id))
+    assert list(flaws(lineage)) == []
+    outputs = {r.address for state in world.states(trained).values() for r in state.outputs.values()}
+    assert {node.address for node in lineage.nodes} == outputs
+    (commit,) = {node.record.environment["git_sha"] for node in lineage.nodes}
+    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert commit.removesuffix("-dirty") == head.stdout.strip() == (found.run.git_sha or "")[:40]
+
+
+def test_every_step_can_be_rerun_from_mlflow(world, trained):
+    """Its plan reads exactly what the step read in the earlier run."""
+    earlier, states = tracking.find_run(world.tracking, trained), world.states(trained)
+    for path in {*PATHS, *(path.rpartition("/shard-")[0] for path in PATHS if "shard" in path)}:
+        part = cut(earlier, path, {}, downstream=False)
+        steps = [str(step) for step in part.request.plan.paths()]
+        assert steps == [p for p in PATHS if p == path or p.startswith(f"{path}/")]
+        expected = {
+            reference.address
+            for step in steps
+            for references in states[step].inputs.values()
+            for reference in references
+        }
+        assert {read.reference.address for read in part.imported} == expected
+        part.verify()
+
+
+def test_a_dry_rerun_says_what_it_would_do_and_does_nothing(world, trained):
+    output = world("rerun", "camvr/round-2/encode", "--from", trained, "--dry-run", "--downstream")
+    steps = [line.split()[1] for line in output.splitlines() if line.split()[:1] == ["runs"]]
+    assert steps == PATHS[9:]
+    assert world.runs() == [trained]
+
+
+@pytest.mark.documented("python -m pipelines rerun camvr/round-2/encode ")
+def test_a_rerun_does_that_step_and_what_follows_with_verified_inputs(documented, world, trained):
+    from mlflow import MlflowClient
+
+    parent = tracking.find_run(world.tracking, trained).mlflow_id
+    output = world(*words(documented.replace("RUN", parent)))
+    assert "4 steps done, 0 found" in output
+    (rerun,) = [run for run in world.runs() if run != trained]
+    states, earlier = world.states(rerun), world.states(trained)
+    assert list(states) == sorted(PATHS[9:])
+    for path in PATHS[9:11]:
+        assert states[path].inputs == earlier[path].inputs
+        assert states[path].outputs != earlier[path].outputs
+        assert states[path].config["encode"]["compute"] == "autocast"
+    new = MlflowClient(world.tracking).get_run(tracking.find_run(world.tracking, rerun).mlflow_id)
+    assert new.data.tags["multiview.rerun_of"] == trained
+
+    # One flipped byte in an input: the line names the file.
+    model = Path(_folder(world, trained, "camvr/round-2/train", "model"))
+    file = model / "passage" / "model.safetensors"
+    data = bytearray(file.read_bytes())
+    data[-1] ^= 1
+    file.write_bytes(data)
+    try:
+        output = world("rerun", "camvr/round-2/encode", "--from", trained, status=2)
+        assert "model.safetensors was altered" in output
+    finally:
+        data[-1] ^= 1
+        file.write_bytes(data)
+    # A rerun of a rerun: its own steps first, the others from the run that it came from.
+    part = cut(tracking.find_run(world.tracking, rerun), "camvr/round-2/evaluate", {}, downstream=False)
+    read = {artifact.reader.split()[1]: artifact.reference for artifact in part.imported}
+    assert read["index"] == states["camvr/round-2/index"].outputs["index"]
+    assert read["model"] == earlier["camvr/round-2/train"].outputs["model"]
+
+    assert "did you mean camvr/round-2/encode" in world(
+        "rerun", "camvr/round-2/encod", "--from", trained, status=2
+    )
+    assert "has no run nonsense" in world("rerun", "split", "--from", "nonsense", status=2)
+
+
+def test_training_starts_from_an_earlier_models_address(world, trained):
+    address = world.states(trained)["camvr/round-1/train"].outputs["model"].address
+    output = world("run", "training", "--set", f"train.model={address}", "--set", "train.rounds=0")
+    assert "initial-model" not in output
+    # Its index is found: the same model over the same shards.
+    assert re.search(r"camvr/round-0/index +found", output)
+    index = world.states(trained)["camvr/round-1/index"].outputs["index"].address
+    output = world("run", "training", "--set", f"train.model={index}", status=2)
+    assert "is the address of index, not of a model" in output
+
+
+def _folder(world: World, run: str, path: str, kind: str) -> Path:
+    store, record = load_record(world.states(run)[path].outputs[kind].address)
+    assert isinstance(store, LocalStore)
+    return store.root / record.data

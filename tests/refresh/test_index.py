@@ -1,0 +1,179 @@
+"""The step `refresh-index`: when it builds anew and why, how far an index drifted, and what it refuses."""
+
+import json
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from multiview.artifacts.record import Reference, load_record
+from multiview.config import Index, Refresh
+from multiview.errors import InputError
+from multiview.index.approximate.kinds import make_index, train_index
+from multiview.refresh.drift import Drift, why_retrain
+from tests.fixtures.changing_vectors import World, numbered, reference, stored, views_of
+
+CORPUS = numbered(*range(200))
+
+
+def facts(made: Reference) -> dict:
+    return load_record(made.address)[1].facts
+
+
+def header(world: World, made: Reference) -> dict:
+    return json.loads((world.files(made) / "index.json").read_text())
+
+
+@pytest.fixture
+def world(tmp_path) -> World:
+    return World(tmp_path / "store", index={"kind": "IVF4,SQ8"})
+
+
+@pytest.mark.parametrize(
+    ("why", "before", "now"),
+    [
+        ("another model", {}, {}),
+        ("nothing to build on", {}, {}),
+        ("refresh.full", {}, {"refresh": {"full": True}}),
+        ("other settings of encode", {}, {"encode": {"compute": "autocast"}}),
+        ("other settings of index", {"index": {"kind": "exact"}}, {}),
+        ("other settings of index", {}, {"index": {"kind": "exact"}}),
+        ("other settings of index", {"index": {"seed": 1}}, {}),
+        ("an index of kind HNSW8,SQ8 cannot be edited", *[{"index": {"kind": "HNSW8,SQ8"}}] * 2),
+        ("5.0% of the views were added since the index was trained (refresh.retrain_added=0.01)", *[{}] * 2),
+        ("no passage of the old index is kept", {}, {}),
+    ],
+)
+def test_it_builds_anew_from_stored_views_and_says_why(world, why, before, now):
+    """The faiss index is then that of the step `index`."""
+    model = world.model()
+    old = (
+        world.empty_index(model)
+        if why.startswith("nothing")
+        else world.index(model, world.passages(CORPUS), **before)
+    )
+    corpus = CORPUS | numbered(200, 201, 202, 203, 204, 205, 206, 207, 208, 209)
+    if why.startswith("no passage"):
+        corpus = numbered(*range(200), version="rewritten")
+    if "retrain_added" in why:
+        share = len(stored(numbered(*range(200, 210)))) / len(stored(corpus))
+        why, now = why.replace("5.0%", f"{share:.1%}"), {"refresh": {"retrain_added": 0.01}}
+    model = world.model("another") if why == "another model" else model
+    passages = world.passages(corpus)
+    new = world.refresh(old, model, passages, **now)
+    assert facts(new)["rebuilt"] == why
+    rebuilt = world.index(model, passages, **now)
+    grown = "HNSW" in why  # a graph is another one where it grew by other blocks
+    for name in ("passages.parquet", *([] if grown else ["index.faiss", "index.json"])):
+        assert (world.files(new) / name).read_bytes() == (world.files(rebuilt) / name).read_bytes(), name
+    assert not (world.files(new) / "added.parquet").exists()
+
+
+def test_drift_is_the_error_of_what_came_since_over_that_of_the_rest(world):
+    """By the plain formula, in float64, over all views, which are fewer than are drawn."""
+    model = world.model()
+    old = world.index(model, world.passages(CORPUS))
+    assert (header(world, old)["drift_added"], header(world, old)["drift_error"]) == (0, None)
+    assert world.told["drift_added"] == 0 and "drift_error" not in world.told
+    far = {f"q{number}": f"far {number} *3" for number in range(20)}
+    corpus = dict(list(CORPUS.items())[50:]) | far
+    new = world.refresh(old, model, world.passages(corpus), refresh={"retrain_error": 1e9})
+    assert facts(new)["rebuilt"] == ""
+
+    views = {
+        name: stored(of)
+        for name, of in (("all", CORPUS), ("kept", dict(list(CORPUS.items())[50:])), ("far", far))
+    }
+    chosen = Index(kind="IVF4,SQ8")
+    index = make_index(chosen, chosen.kind, 8)
+    train_index(index, views["all"], chosen, len(views["all"]))
+    errors = {}
+    for name in ("kept", "far"):
+        decoded = index.sa_decode(index.sa_encode(views[name])).astype(np.float64)
+        errors[name] = ((decoded - views[name]) ** 2).sum(axis=1).mean()
+    about = header(world, new)
+    assert about["drift_added"] == pytest.approx(len(views["far"]) / len(stored(corpus)))
+    assert about["drift_error"] == pytest.approx(errors["far"] / errors["kept"]) and about["drift_error"] > 2
+    assert (world.told["drift_added"], world.told["drift_error"]) == (
+        about["drift_added"],
+        about["drift_error"],
+    )
+
+    # What came since stays what came since, until the index is trained again.
+    corpus |= {"q0": "far 0, but written anew"}
+    again = world.refresh(new, model, world.passages(corpus), refresh={"retrain_error": 1e9})
+    added = pq.read_table(world.files(again) / "added.parquet")["added"].to_pylist()
+    assert [id_ for id_, since in zip(corpus, added, strict=True) if since] == list(far)
+    anew = world.refresh(again, model, world.passages(dict(reversed(corpus.items()))))
+    assert "times the squared error of the others (refresh.retrain_error=2)" in facts(anew)["rebuilt"]
+    assert (header(world, anew)["drift_added"], header(world, anew)["drift_error"]) == (0, None)
+
+
+def test_the_error_of_few_views_does_not_train_an_index_again():
+    """A limit is passed by more than twice the standard error."""
+    limits = Refresh(retrain_error=1.2)
+    assert why_retrain(Drift(0.01, 1.5, 0.2), limits) == ""
+    assert why_retrain(Drift(0.01, 1.5, float("inf")), limits) == ""
+    assert "1.50 times the squared error of the others" in why_retrain(Drift(0.01, 1.5, 0.1), limits)
+
+
+def test_an_index_that_needs_no_training_does_not_drift(tmp_path):
+    world = World(tmp_path / "store", index={"kind": "SQfp16"}, refresh={"retrain_added": 0.0})
+    model = world.model()
+    old = world.index(model, world.passages(CORPUS))
+    new = world.refresh(old, model, world.passages(CORPUS | numbered(300, 301)))
+    assert facts(new)["rebuilt"] == "" and "drift_added" not in header(world, new)
+
+
+def test_passages_may_all_go_but_for_those_of_few_views(world):
+    """Down to one that has views, and one that has none."""
+    one = next(id_ for id_, text in CORPUS.items() if len(views_of(text)) == 1)
+    none = next(id_ for id_, text in CORPUS.items() if not len(views_of(text)))
+    model = world.model()
+    old = world.index(model, world.passages(CORPUS))
+    new = world.refresh(old, model, world.passages({id_: CORPUS[id_] for id_ in (none, one)}))
+    assert facts(new)["views"] == 1 and facts(new)["passages"] == 2
+    with pytest.raises(InputError, match="there are no views to index; take index.kind=exact"):
+        world.refresh(new, model, world.passages({none: CORPUS[none]}, 1))
+
+
+def test_what_does_not_belong_together_is_one_line(world):
+    model, other = world.model(), world.model("another")
+    first = world.passages(CORPUS)
+    old, passages = world.index(model, first), world.passages(CORPUS | numbered(*range(300, 320)))
+    changes = reference(world.store, world.changes(old, model, passages))
+    made = world.embeddings(model, changes)
+
+    def said(**given) -> str:
+        inputs = {
+            "old": old,
+            "changes": changes,
+            "model": model,
+            "passages": passages,
+            "embeddings": made,
+            **given,
+        }
+        with pytest.raises(InputError) as error:
+            world.run("refresh-index", inputs)
+        assert "\n" not in str(error.value)
+        return str(error.value)
+
+    assert "but the index is to be of model" in said(embeddings=world.embeddings(other, changes))
+    assert "encoded with {'compute': 'autocast'} of encode, but the index is to say the defaults" in said(
+        embeddings=world.embeddings(model, changes, encode={"compute": "autocast"})
+    )
+    assert "the embeddings hold 10 passages, but" in said(embeddings=made[:1])
+    swapped = said(embeddings=made[::-1])
+    assert "'p310' comes where" in swapped and "has 'p300', or has another content" in swapped
+    assert "these changes were found with another passages than" in said(passages=first)
+    assert "these changes were found with another index than" in said(old=world.index(model, passages))
+    with pytest.raises(
+        InputError, match="were read without queries, and those of the old index with: encode them"
+    ):
+        asked = world.index(model, first, queries=True, index={"kind": "exact"})
+        world.refresh(asked, model, passages, index={"kind": "exact"})
+    file = world.files(old) / "index.faiss"
+    file.write_bytes(file.read_bytes()[:-1])
+    assert "index.faiss has" in said() and "remove the folder" in said()
+    file.unlink()
+    assert "index.faiss is missing: remove the folder" in said()

@@ -1,0 +1,139 @@
+"""Work done in forks: as it would be done here, whatever ends it."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from multiview import environment, names
+from multiview.artifacts.record import read_record
+from multiview.artifacts.store import LocalStore
+from multiview.config import Config
+from multiview.errors import InputError, ProcessFailed
+from multiview.steps.backends import fork_server
+from multiview.steps.execution import run_step
+from multiview.steps.reporter import StepReporter
+from multiview.steps.table import STEPS
+from tests.steps.backends.forked import DO, STEP
+
+ROOT = Path(__file__).parents[3]
+
+ASKER = """
+from multiview.artifacts.record import read_record
+from multiview.artifacts.store import LocalStore
+from multiview.config import Config
+from multiview.steps.execution import run_step
+from multiview.steps.reporter import StepReporter
+from multiview.steps.table import STEPS
+from tests.steps.backends.forked import STEP
+from pathlib import Path
+STEPS[STEP.name] = STEP
+store = LocalStore(Path("store"))
+run_step(STEP, StepReporter(store, "run", "forked", "forked"), STEP.configure(Config()), {})
+"""
+
+
+def start(folder: str) -> subprocess.Popen:
+    with fork_server.listen(folder) as listener:
+        return subprocess.Popen(
+            [sys.executable, "-m", "tests.steps.backends.forked", str(listener.fileno())],
+            stdin=subprocess.PIPE,
+            pass_fds=[listener.fileno()],
+            cwd=ROOT,
+        )
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory) -> Iterator[tuple[str, subprocess.Popen]]:
+    folder = str(tmp_path_factory.mktemp("forks"))
+    process = start(folder)
+    yield f"{folder}/{fork_server.SOCKET}", process
+    assert process.stdin is not None
+    process.stdin.close()
+    assert process.wait(timeout=60) == 0, "it ends with its driver"
+
+
+@pytest.fixture
+def told(server, tmp_path, monkeypatch) -> StepReporter:
+    monkeypatch.setitem(STEPS, STEP.name, STEP)
+    monkeypatch.setenv(environment.FORK_SERVER, server[0])
+    monkeypatch.chdir(tmp_path)
+    return StepReporter(LocalStore(tmp_path / "store"), "run", "forked", STEP.name)
+
+
+def run(told: StepReporter) -> None:
+    with told.failures():
+        run_step(STEP, told, STEP.configure(Config()), {})
+
+
+def test_a_fork_works_where_it_is_asked_and_says_it_there(server, told, tmp_path, capfd):
+    run(told)
+    assert told.state.status == "done"
+    folder = told.store.root / told.state.attempt
+    assert folder.is_dir(), "the state names the attempt that the fork made"
+    who, _, place = (folder / "who.txt").read_text().partition(" in ")
+    fork, _, parent = who.partition(" of ")
+    assert (int(parent), place) == (server[1].pid, str(tmp_path))
+    assert int(fork) not in (os.getpid(), server[1].pid)
+    assert capfd.readouterr().out == "said\n"
+    run(told)
+    assert told.state.status == "found"
+
+
+def test_its_errors_are_those_of_the_step(told, monkeypatch, capfd):
+    monkeypatch.setenv(DO, "refuse")
+    with pytest.raises(InputError, match=r"^questions.jsonl: row 3 has no answer$"):
+        run(told)
+    assert (told.state.status, told.state.bad_input) == ("failed", True)
+    assert told.state.attempt, "it is known which attempt failed"
+
+    monkeypatch.setenv(DO, "break")
+    with pytest.raises(ProcessFailed):
+        run(told)
+    assert not told.state.bad_input
+    assert told.state.error is not None
+    assert told.state.error.startswith("ZeroDivisionError: by none (forked.py:")
+    assert "Traceback" in capfd.readouterr().err
+
+
+def test_a_killed_fork_is_a_failed_step(told, monkeypatch):
+    monkeypatch.setenv(DO, "be killed")
+    with pytest.raises(ProcessFailed, match="ended without a word"):
+        run(told)
+    assert read_record(told.store, names.PASSAGES, told.state.key) is None
+    monkeypatch.delenv(DO)
+    run(told)
+    assert told.state.status == "done", "those that come after it have theirs"
+
+
+def test_where_nobody_forks_any_more_a_step_fails_and_does_not_wait(told, tmp_path, monkeypatch):
+    gone = start(str(tmp_path))
+    gone.kill()
+    gone.communicate()
+    monkeypatch.setenv(environment.FORK_SERVER, str(tmp_path / fork_server.SOCKET))
+    with pytest.raises(ProcessFailed, match="ended without a word"):
+        run(told)
+
+
+def test_a_fork_ends_with_the_process_that_asked(server, told, tmp_path):
+    environment = {**os.environ, DO: "wait", "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
+    asker = subprocess.Popen([sys.executable, "-c", ASKER], cwd=tmp_path, env=environment)
+    fork = int(_wait(lambda: (tmp_path / "waiting").exists() and (tmp_path / "waiting").read_text()))
+    assert psutil.Process(fork).ppid() == server[1].pid
+    asker.send_signal(signal.SIGKILL)
+    asker.wait()
+    _wait(lambda: not psutil.pid_exists(fork))
+
+
+def _wait(condition: Callable, seconds: float = 60):
+    deadline = time.monotonic() + seconds
+    while not (value := condition()):
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.05)
+    return value

@@ -1,0 +1,172 @@
+"""Who imports whom: no circles, and each room stands on a floor and looks only downwards.
+
+Every import counts: at the top of a module, inside a function, and under `TYPE_CHECKING`. The table of steps
+names its functions by strings ("multiview.index.build:build_index"): in this way the engine starts what
+lies above it without knowing it.
+"""
+
+from collections import defaultdict
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+from tests.fixtures.imports import Import, imports_of, module_paths
+from tests.fixtures.project import ROOT
+
+FLOORS = [
+    "multiview.errors  multiview.names  multiview.environment  multiview.metric_names",
+    "multiview.config",
+    "multiview.artifacts",
+    "multiview.steps",
+    "multiview.lineage",
+    "multiview.data",
+    "multiview.model",
+    "multiview.encoding",
+    "multiview.index",
+    "multiview.negatives",
+    "multiview.training",
+    "multiview.generation",
+    "multiview.evaluation",
+    "multiview.refresh",
+    "multiview.tracking",
+    "multiview.report",
+    "multiview.serving",
+    "multiview",
+    "multiview.kubeflow",
+    "multiview.cli",
+    "components",
+    "pipelines",
+]
+"""The house from the ground up. A room imports rooms of lower floors, and none of its own floor.
+
+A room is a package or a module right below `multiview`; `multiview` itself is its `__init__`.
+What a room is for, its docstring says.
+"""
+
+ONLY_IN = {
+    "mlflow": ["multiview.tracking"],
+    "kfp": ["components", "pipelines"],
+    "kfp_kubernetes": ["components", "pipelines"],
+}
+"""Libraries that only these rooms import."""
+
+LOOSE = 6
+"""So many modules lie right below `multiview` at most, its `__init__` among them."""
+
+
+EVERY_WAY = """
+import a.b
+from a import b
+from a.b import function
+from . import sibling
+from ..c import function
+"multiview.index.build:build_index"
+if TYPE_CHECKING:
+    from a import kind
+def lazily():
+    import numpy.linalg
+    importlib.import_module("a.b")
+    importlib.import_module(name)
+"""
+
+
+def test_imports_are_found_wherever_they_stand(tmp_path):
+    names = ["a", "a.b", "here", "here.room", "here.room.sibling", "here.c"]
+    path = tmp_path / "module.py"
+    path.write_text(EVERY_WAY)
+    found = imports_of("here.room.module", path, names)
+    expected = ["a.b", "a.b", "a.b", "here.room.sibling", "here.c", "a", "numpy", "a.b"]
+    assert [each.imported for each in sorted(found, key=lambda each: each.line)] == expected
+
+
+@pytest.fixture(scope="module")
+def modules() -> dict[str, Path]:
+    return module_paths()
+
+
+@pytest.fixture(scope="module")
+def imports(modules: dict[str, Path]) -> list[Import]:
+    return [found for name, path in modules.items() for found in imports_of(name, path, modules)]
+
+
+def room(module: str) -> str:
+    """The room that a module lies in: what is right below `multiview`, and elsewhere the top package."""
+    parts = module.split(".")
+    return ".".join(parts[: 2 if parts[0] == "multiview" else 1])
+
+
+def circle(graph: dict[str, set[str]]) -> list[str]:
+    """One circle of a graph, its first node again at the end; empty where there is none."""
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return error.args[1][::-1]
+    return []
+
+
+def packages_above(module: str) -> list[str]:
+    parts = module.split(".")
+    return [".".join(parts[:length]) for length in range(1, len(parts))]
+
+
+def module_graph(imports: list[Import], modules: dict[str, Path]) -> dict[str, set[str]]:
+    """What each module's import executes: the module named, and the `__init__` of each package above it.
+
+    Not of the importer's own packages, which are being imported already.
+    """
+    graph = defaultdict(set)
+    for importer, imported, _ in imports:
+        if imported in modules:
+            graph[importer] |= {imported, *packages_above(imported)} - {importer, *packages_above(importer)}
+    return graph
+
+
+def test_no_modules_import_each_other_in_a_circle(imports, modules):
+    found = circle(module_graph(imports, modules))
+    assert not found, " -> ".join(found)
+
+
+def test_no_rooms_import_each_other_in_a_circle(imports, modules):
+    graph = defaultdict(set)
+    for importer, imported, _ in imports:
+        if imported in modules and room(imported) != room(importer):
+            graph[room(importer)].add(room(imported))
+    found = circle(graph)
+    assert not found, " -> ".join(found)
+
+
+def floor_of() -> dict[str, int]:
+    return {name: floor for floor, names in enumerate(FLOORS) for name in names.split()}
+
+
+def wrong_way(imports: list[Import], modules: dict[str, Path]) -> list[str]:
+    """Imports of a room that is not below, a line each."""
+    floors = floor_of()
+    lines = (
+        f"{modules[importer].relative_to(ROOT)}:{line} imports {imported}"
+        for importer, imported, line in imports
+        if imported in modules
+        and room(imported) != room(importer)
+        and floors[room(imported)] >= floors[room(importer)]
+    )
+    return list(dict.fromkeys(lines))
+
+
+def test_rooms_import_only_rooms_of_lower_floors(imports, modules):
+    found = wrong_way(imports, modules)
+    assert not found, "\n".join(found)
+
+
+def test_every_room_has_its_floor(modules):
+    assert sorted({room(module) for module in modules}) == sorted(floor_of())
+
+
+@pytest.mark.parametrize("library", ONLY_IN)
+def test_a_library_is_imported_only_in_its_rooms(library, imports):
+    rooms = {room(importer) for importer, imported, _ in imports if imported == library}
+    assert rooms <= set(ONLY_IN[library])
+
+
+def test_few_modules_lie_loose(modules):
+    assert len([path for path in modules.values() if path.parent == ROOT / "src" / "multiview"]) <= LOOSE

@@ -1,0 +1,57 @@
+"""Positives that mining found, as training takes them."""
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from multiview.config import Config, Train
+from multiview.data.questions import Question
+from multiview.steps.context import StepContext
+from multiview.training.batches import no_negatives
+from multiview.training.train import training_data
+from tests.fixtures import training_material
+from tests.fixtures.events import Recorder
+
+
+def test_found_positives_are_drawn_where_asked_and_are_never_negatives(tmp_path: Path) -> None:
+    passages = [training_material.passage(i) for i in range(6)]
+    questions = [
+        Question("q0", "?", ("x",), (3,), ("p000",)),
+        Question("q1", "?", ("x",), (3,), ("gone",)),
+        Question("q2", "?", ("x",), None, ()),
+        Question("q3", "?", ("x",), None, ("gone",)),
+    ]
+    pool = {q.qid: ["p004", "p001", "p005"] for q in questions}
+    found = {"q0": ["p001", "p002"], "q1": ["p001"], "q2": ["p003"]}
+    inputs = {
+        "passages": training_material.write_shard(tmp_path / "passages", passages),
+        **training_material.write_training_data(tmp_path, questions, pool),
+    }
+    file = inputs["negatives"].path / "negatives.parquet"
+    table = pq.read_table(file)
+    positives = pa.array([found.get(qid, []) for qid in table["qid"].to_pylist()])
+    pq.write_table(table.append_column("positive_ids", positives), file)
+
+    tell = Recorder()
+    first, texts = training_data(Train(batch_size=3, epochs=60), StepContext(Config(), inputs, {}, tell))
+    assert first.positives == [["p000"], ["p001"], ["p003"]] and tell.facts["dropped_questions"] == 1
+    assert first.pool == {"q0": ["p004", "p005"], "q1": ["p004", "p005"], "q2": ["p004", "p001", "p005"]}
+    assert "p002" not in texts, "nobody trains on it"
+    items, texts = training_data(
+        Train(batch_size=3, epochs=60, positive_passage="drawn"), StepContext(Config(), inputs, {}, tell)
+    )
+    examples = [items[i] for i in range(len(items))]
+    drawn = Counter(example.positive for example in examples if example.question.qid == "q0")
+    assert set(drawn) == {"p000", "p001", "p002"} and min(drawn.values()) > 8, "20 of each expected"
+    assert {example.positive for example in examples} <= set(texts)
+    assert [items[i] for i in reversed(range(len(items)))] == examples[::-1]
+    # All of them are masked where other questions bring them into the batch.
+    example = next(e for e in examples if e.positive == "p000")
+    example = replace(example, negatives=("p001", "p002", "p003"))
+    assert no_negatives([example], ["p000", "p001", "p002", "p003"], None) == [[False, True, True, False]]
+    # The offset is into p000, the question's own; no offset outlives its passage.
+    assert [q.answer_starts for q in items.questions] == [(3,), (3,), None]
+    assert [q.positive_ids[0] for q in items.questions] == ["p000", "gone", "p003"]

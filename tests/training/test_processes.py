@@ -1,0 +1,227 @@
+"""Training on several processes is training on one: losses, gradients, weights."""
+
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+
+from multiview.artifacts.staged import Staged
+from multiview.config import Config, Train
+from multiview.data.queries import write_queries
+from multiview.errors import InputError
+from multiview.generation.gather import gather_queries
+from multiview.model.encoder import BiEncoder
+from multiview.steps.context import StepContext
+from multiview.training.batches import Collator, passage_ids, passage_order, shares
+from multiview.training.processes import on_processes
+from multiview.training.stream import Example
+from multiview.training.trainer import check_processes
+from tests.fixtures import training_material
+from tests.fixtures.checkpoints import Kept
+from tests.fixtures.events import Recorder
+from tests.training import watched
+
+SHORT: dict[str, Any] = {
+    "batch_size": 5,
+    "epochs": 4,
+    "learning_rate": 1e-3,
+    "warmup_steps": 1,
+    "max_steps": 3,
+    "log_steps": 1,
+    "max_grad_norm": 0.5,
+    # Adam divides by a gradient's size: without this, one that is zero but for rounding would decide a step's sign.
+    "adam_epsilon": 1e-3,
+    "negatives": 2,
+    "dropout": 0.0,
+}
+
+CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "warm-up": ({"architecture": "dual-cross", "tied": True}, {"negative_group": 2}),
+    "mvr": ({"architecture": "mvr"}, {"local_weight": 0.1}),
+    "camvr": ({"architecture": "camvr"}, {"positive": "answer", "gradient_checkpointing": True}),
+    "tied": ({"architecture": "camvr", "tied": True}, {"positive": "answer"}),
+    "dual-cross": ({"architecture": "dual-cross", "tied": True}, {"negative_group": 2}),
+    # As many views as sentences: processes differ in their numbers of sequences and views.
+    "sentence": ({"architecture": "sentence"}, {"positive": "each"}),
+}
+"""Settings of the model and of its training."""
+
+RELATIVE = 1e-5
+
+
+class World(NamedTuple):
+    """What each number of processes saw of each case, and the folders of the models."""
+
+    seen: dict[int, dict[str, list[list[dict[str, Any]]]]]
+    models: dict[int, Path]
+    folder: Path
+    tells: dict[int, Recorder]
+
+
+def settings_of(case: str, processes: int) -> Train:
+    return Train(**{**SHORT, **CASES[case][1], "processes": processes})
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Staged]:
+    folder = tmp_path_factory.mktemp("data")
+    passages = [training_material.passage(i, sentences=1 + i % 7) for i in range(24)]
+    questions = [training_material.question(i, passages[i]) for i in range(12)]
+    # From no hard negative to four, and one that is another question's positive.
+    pool = {
+        q.qid: [passages[(i * 5 + j) % 24].id for j in range(1, 1 + i % 5)] for i, q in enumerate(questions)
+    }
+    return {
+        "passages": training_material.write_shard(folder / "passages", passages),
+        **training_material.write_training_data(folder, questions, pool),
+    }
+
+
+@pytest.fixture(scope="module")
+def world(data: dict[str, Staged], base: Path, tmp_path_factory: pytest.TempPathFactory) -> World:
+    """All cases on one process and on two, in one start of processes: starting them is most of the time."""
+    folder = tmp_path_factory.mktemp("processes")
+    starts = {
+        name: training_material.saved_model(folder / "start" / name, base, **model)
+        for name, (model, _) in CASES.items()
+    }
+    inputs = {name: {"start": start, **data} for name, start in starts.items()}
+    inputs["dropout"] = inputs["camvr"]
+    asked = [(f"p{i:03d}", (f"Which is number {i}?", f"Where is text {i}?")) for i in range(24)]
+    for name in ("queries", "gathered"):
+        (folder / name).mkdir()
+    write_queries(asked, folder / "queries" / "queries.parquet")
+    gather_queries(
+        StepContext(
+            Config.partial({}),
+            {"parts": [Staged(folder / "queries", "part")]},
+            {"queries": folder / "gathered"},
+            Recorder(),
+        )
+    )
+    inputs["warm-up"] = {
+        "start": starts["warm-up"],
+        "passages": data["passages"],
+        "queries": Staged(folder / "gathered", "queries"),
+    }
+    seen, models, tells = {}, {}, {}
+    for processes in (1, 2):
+        output = {"seen": folder / f"seen-{processes}", "models": folder / f"models-{processes}"}
+        for place in output.values():
+            place.mkdir()
+        (output["models"] / "kept").mkdir()
+        dropout = {**SHORT, "dropout": 0.3, "max_steps": 4, "checkpoint_steps": 2, "processes": processes}
+        settings = Config.partial({"train": Train(processes=processes)})
+        trainings = {name: settings_of(name, processes) for name in CASES} | {"dropout": Train(**dropout)}
+        tells[processes] = Recorder()
+        body = watched.watch if processes == 1 else watched.watch_and_resume
+        on_processes(partial(body, trainings, inputs), StepContext(settings, {}, output, tells[processes]))
+        models[processes] = output["models"]
+        seen[processes] = {
+            name: [torch.load(output["seen"] / f"{name}-{rank}.pt") for rank in range(processes)]
+            for name in CASES
+        }
+    return World(seen, models, folder, tells)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_two_processes_have_the_loss_the_gradients_and_the_norm_of_one(world: World, case: str) -> None:
+    (alone,) = world.seen[1][case]
+    for together in world.seen[2][case]:
+        assert len(alone) == len(together) == 3
+        for one, two in zip(alone, together, strict=True):
+            torch.testing.assert_close(two["loss"], one["loss"], rtol=RELATIVE, atol=0)
+            torch.testing.assert_close(two["norm"], one["norm"], rtol=RELATIVE, atol=0)
+            for kind in ("gradients", "clipped"):
+                assert one[kind].keys() == two[kind].keys() and one[kind]
+                scale = max(gradient.abs().max().item() for gradient in one[kind].values())
+                for name, gradient in one[kind].items():
+                    torch.testing.assert_close(
+                        two[kind][name], gradient, rtol=RELATIVE, atol=RELATIVE * scale, msg=f"{kind} {name}"
+                    )
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_whole_training_gives_the_same_model(world: World, case: str) -> None:
+    one, two, start = (
+        BiEncoder.load(folder / case).state_dict()
+        for folder in (world.models[1], world.models[2], world.folder / "start")
+    )
+    moved = max((one[name] - start[name]).abs().max().item() for name in one)
+    assert moved > 1e-4
+    for name, value in one.items():
+        torch.testing.assert_close(two[name], value, rtol=RELATIVE, atol=1e-3 * moved, msg=name)
+
+
+def test_the_first_process_tells_for_all(world: World) -> None:
+    one, two = world.tells[1], world.tells[2]
+    # The dropout trainings, which only two processes ran, came last and have steps of their own.
+    assert two.facts == {**one.facts, "processes": 2, "steps": 4}
+    count = len(one.metrics)
+    assert [(n, s) for n, _, s in one.metrics] == [(n, s) for n, _, s in two.metrics[:count]]
+    for (name, expected, _), (_, got, _) in zip(one.metrics, two.metrics, strict=False):
+        assert got == pytest.approx(expected, rel=1e-4, abs=1e-5), name
+
+
+def test_a_resumed_training_draws_the_same_dropout_and_each_process_its_own(world: World) -> None:
+    folder = world.models[2]
+    assert [path.name for path in (folder / "kept").iterdir()] == ["2"]
+    whole, resumed = (BiEncoder.load(folder / name).state_dict() for name in ("whole", "resumed"))
+    assert all(torch.equal(whole[name], resumed[name]) for name in whole)
+    states = [torch.load(world.folder / "seen-2" / f"state-{rank}.pt") for rank in (0, 1)]
+    assert not torch.equal(*states)
+
+
+def test_one_process_goes_on_from_a_checkpoint_of_two(
+    world: World, data: dict[str, Staged], tmp_path: Path
+) -> None:
+    settings = {**SHORT, "dropout": 0.3, "max_steps": 4, "checkpoint_steps": 2, "processes": 1}
+    tell = Recorder()
+    context = StepContext(Config(), {}, {"models": tmp_path}, tell, Kept(world.models[2] / "kept"))
+    start = Staged(world.folder / "start" / "camvr", "")
+    watched._train(Train(**settings), {"start": start, **data}, context, "model")
+    assert sorted({step for _, _, step in tell.metrics if step}) == [3, 4]
+    assert BiEncoder.load(tmp_path / "model")
+
+
+def test_nodes_that_found_different_checkpoints_do_not_mix_them(world: World) -> None:
+    for rank in (0, 1):
+        line = (world.folder / "seen-2" / f"refused-{rank}").read_text()
+        assert "different checkpoints (checkpoint-0, checkpoint-1)" in line
+
+
+def examples() -> list[Example]:
+    passages = [training_material.passage(i) for i in range(9)]
+    questions = [training_material.question(i, passages[i]) for i in range(5)]
+    return [
+        Example(q, p.id, tuple(passages[(i + j) % 9].id for j in range(1, i)))
+        for i, (q, p) in enumerate(zip(questions, passages, strict=False))
+    ]
+
+
+@pytest.mark.parametrize("processes", [1, 2, 3, 5])
+def test_shares_are_the_whole_batch_in_another_order(processes: int) -> None:
+    whole = examples()
+    parts = [whole[part] for part in shares(len(whole), processes)]
+    assert [e for part in parts for e in part] == whole
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
+    ids = [name for part in parts for name in passage_ids(part)]
+    assert [ids[place] for place in passage_order(parts)] == passage_ids(whole)
+
+
+def test_a_share_masks_the_negatives_of_the_whole_batch(base: Path, tmp_path: Path) -> None:
+    model = BiEncoder.load(training_material.saved_model(tmp_path / "m", base).path)
+    texts = {p.id: p for p in map(training_material.passage, range(9))}
+    collator = Collator(model.layout, 0, texts, Train(negative_group=2))
+    whole, share = collator(examples()), collator.share(examples(), 1, 2)
+    assert torch.equal(share["excluded"], whole["excluded"]) and whole["excluded"].any()
+    assert torch.equal(share["positive"], whole["positive"])
+    assert len(share["questions"]["input_ids"]) == 3
+
+
+def test_more_processes_than_a_batch_has_questions_are_refused() -> None:
+    check_processes(3, 3)
+    with pytest.raises(InputError, match=r"train\.processes: 4 .* 3 questions"):
+        check_processes(4, 3)

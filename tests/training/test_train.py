@@ -1,0 +1,311 @@
+"""The training step: its data order, its resumption, and what it refuses."""
+
+from collections import Counter, defaultdict
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from multiview.artifacts.staged import Staged
+from multiview.config import Config, Questions, Train
+from multiview.data.questions import Question
+from multiview.errors import InputError
+from multiview.model.encoder import BiEncoder
+from multiview.model.loss import contrastive_loss
+from multiview.steps.context import StepContext
+from multiview.training.batches import Collator, no_negatives
+from multiview.training.stream import Example, QuestionStream
+from multiview.training.train import train, training_data
+from multiview.training.trainer import BiEncoderTrainer, warmup_steps
+from tests.fixtures import training_material
+from tests.fixtures.checkpoints import Kept
+from tests.fixtures.events import Recorder
+
+
+def plain_questions(count: int) -> list[Question]:
+    return [Question(f"q{i}", "?", ("a",), None, (f"p{i}",)) for i in range(count)]
+
+
+def stream(count: int, pool: dict[str, list[str]] | None = None, **options: Any) -> QuestionStream:
+    questions = plain_questions(count)
+    return QuestionStream(questions, [q.positive_ids for q in questions], pool or {}, Train(**options))
+
+
+@given(st.integers(1, 40), st.integers(1, 12), st.integers(0, 3))
+@settings(max_examples=50, deadline=None)
+def test_every_epoch_is_another_permutation_without_what_does_not_fill_a_batch(
+    count: int, batch: int, seed: int
+) -> None:
+    items = stream(count, batch_size=batch, epochs=3, seed=seed)
+    size = min(batch, count)
+    per_epoch = count // size * size
+    assert len(items) == 3 * per_epoch == items.steps * size
+    epochs = [[items[e * per_epoch + i].question.qid for i in range(per_epoch)] for e in range(3)]
+    for order in epochs:
+        assert len(set(order)) == per_epoch
+    if per_epoch > 8:
+        assert epochs[0] != epochs[1] != epochs[2]
+
+
+def test_an_item_depends_on_its_index_alone() -> None:
+    pool = {f"q{i}": [f"n{j}" for j in range(10)] for i in range(7)}
+    once = stream(7, pool, batch_size=3, epochs=4, negatives=3)
+    again = stream(7, pool, batch_size=3, epochs=4, negatives=3)
+    forwards = [once[i] for i in range(len(once))]
+    assert [again[i] for i in reversed(range(len(again)))] == forwards[::-1]
+    other = stream(7, pool, batch_size=3, epochs=4, negatives=3, seed=1)
+    assert [other[i] for i in range(len(other))] != forwards
+
+
+def test_hard_negatives_are_drawn_without_replacement_anew_each_epoch() -> None:
+    pool = {"q0": [f"n{j}" for j in range(6)], "q1": ["only"], "q2": []}
+    items = stream(3, pool, batch_size=3, epochs=200, negatives=2)
+    drawn = Counter()
+    for i in range(len(items)):
+        example = items[i]
+        assert (
+            len(set(example.negatives)) == len(example.negatives) == min(2, len(pool[example.question.qid]))
+        )
+        assert set(example.negatives) <= set(pool[example.question.qid])
+        drawn.update(example.negatives)
+    assert drawn["only"] == 200
+    assert all(40 < drawn[name] < 95 for name in pool["q0"])  # 200 · 2/6 expected
+
+
+def test_max_steps_cuts_epochs_short() -> None:
+    assert stream(10, batch_size=4, epochs=5).steps == 10
+    assert stream(10, batch_size=4, epochs=5, max_steps=3).steps == 3
+    assert stream(10, batch_size=4, epochs=0.5).steps == 1
+
+
+def test_warm_up_is_as_set_but_never_most_of_a_short_run() -> None:
+    tell = Recorder()
+    assert warmup_steps(Train(), 10_000, tell) == 1237 and not tell.warnings
+    assert warmup_steps(Train(), 100, tell) == 10 and len(tell.warnings) == 1
+    assert warmup_steps(Train(warmup_steps=None, warmup_ratio=0.2), 100, tell) == 20
+
+
+def test_a_passage_that_is_a_positive_of_the_same_question_is_no_negative_of_it() -> None:
+    both = Question("a", "?", ("x",), None, ("p1", "p2"))
+    other = Question("b", "?", ("x",), None, ("p2",))
+    examples = [Example(both, "p1", ("n1",)), Example(other, "p2", ("p1",))]
+    # The passages are p1, p2, n1, p1: the hard negative of b is the positive of a.
+    ids = ["p1", "p2", "n1", "p1"]
+    assert no_negatives(examples, ids, None) == [[False, True, False, True], [False, False, False, False]]
+    assert no_negatives(examples, ids, 2) == no_negatives(examples, ids, None)
+    # Groups of one question: the other one's positive and hard negative are none of its own.
+    assert no_negatives(examples, ids, 1) == [[False, True, False, True], [True, False, True, False]]
+
+
+def test_groups_of_questions_are_as_batches_of_their_own() -> None:
+    """A batch in groups has the mean of the groups' losses (Dual Cross Encoder: no negatives across GPUs)."""
+    examples = [
+        Example(Question(f"q{i}", "?", ("x",), None, (f"p{i}",)), f"p{i}", (f"n{i}",)) for i in range(4)
+    ]
+    ids = [e.positive for e in examples] + [n for e in examples for n in e.negatives]
+    scores = torch.randn(4, 8, 2, generator=torch.Generator().manual_seed(0))
+
+    def loss(rows: list[int], group: int | None) -> float:
+        places = [*rows, *(4 + row for row in rows)]
+        part = [examples[row] for row in rows]
+        masks = torch.tensor(no_negatives(part, [ids[place] for place in places], group))
+        views = torch.ones(len(places), 2, dtype=torch.bool)
+        own = torch.arange(len(rows))
+        found, _ = contrastive_loss(scores[rows][:, places], views, own, masks, 1.0, real_views=views)
+        return found.item()
+
+    assert loss([0, 1, 2, 3], 2) == pytest.approx((loss([0, 1], None) + loss([2, 3], None)) / 2, rel=1e-5)
+    assert loss([0, 1, 2, 3], 2) < loss([0, 1, 2, 3], None)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Staged]:
+    folder = tmp_path_factory.mktemp("data")
+    passages = [training_material.passage(i, sentences=2 + i % 6) for i in range(24)]
+    questions = [training_material.question(i, passages[i]) for i in range(12)]
+    pool = {q.qid: [passages[(i * 5 + j) % 24].id for j in range(1, 5)] for i, q in enumerate(questions)}
+    return {
+        "passages": training_material.write_shard(folder / "passages", passages),
+        **training_material.write_training_data(folder, questions, pool),
+    }
+
+
+def run(
+    data: dict[str, Staged],
+    model: Staged,
+    output: Path,
+    tell: Recorder,
+    checkpoints: Any = None,
+    **options: Any,
+) -> BiEncoder:
+    chosen = {
+        "batch_size": 4,
+        "epochs": 4,
+        "learning_rate": 1e-3,
+        "warmup_steps": 2,
+        "checkpoint_steps": 4,
+        "log_steps": 3,
+        "positive": "answer",
+        **options,
+    }
+    step_settings = Config.partial({"train": Train(**chosen), "questions": Questions()})
+    train(StepContext(step_settings, {"start": model, **data}, {"model": output}, tell, checkpoints))
+    return BiEncoder.load(output)
+
+
+def weights(model: BiEncoder) -> dict[str, torch.Tensor]:
+    return model.state_dict()
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_a_killed_run_ends_with_the_very_weights_of_an_uninterrupted_one(
+    data: dict[str, Staged], base: Path, tmp_path: Path, tied: bool
+) -> None:
+    model = training_material.saved_model(tmp_path / "start", base, tied=tied)
+    whole = run(data, model, tmp_path / "whole", Recorder())
+    kept = Kept(tmp_path, stop_after=8)
+    kept.folder = tmp_path / "checkpoints"
+    with pytest.raises(KeyboardInterrupt):
+        run(data, model, tmp_path / "killed", Recorder(), kept)
+    kept.stop_after = None
+    resumed = run(data, model, tmp_path / "resumed", Recorder(), kept)
+    expected, got, start = weights(whole), weights(resumed), weights(BiEncoder.load(model.path))
+    assert expected.keys() == got.keys()
+    assert all(torch.equal(expected[name], got[name]) for name in expected)
+    assert any(not torch.equal(expected[name], start[name]) for name in expected)
+
+
+def test_training_lowers_the_loss_and_says_what_it_was_made_of(
+    data: dict[str, Staged], base: Path, tmp_path: Path
+) -> None:
+    tell = Recorder()
+    options: dict[str, Any] = {
+        "temperature": {"schedule": "annealed"},
+        "local_weight": 0.01,
+        "dropout": 0.0,
+        "epochs": 12,
+    }
+    run(data, training_material.saved_model(tmp_path / "start", base), tmp_path / "out", tell, **options)
+    told: dict[str, list[float]] = {}
+    for name, value, step in tell.metrics:
+        assert step is not None
+        told.setdefault(name, []).append(value)
+    assert told["contrastive_loss"][-1] < 0.5 * told["contrastive_loss"][0]
+    assert told["temperature"][0] == 1 and told["temperature"][-1] == pytest.approx(2.718281828 ** (-1.1))
+    assert 0 <= told["fallback_share"][0] <= 1
+    wins = [told[f"view_{view}_wins"][0] for view in range(1, 5)]
+    assert sum(wins) == pytest.approx(1)
+    assert {"loss", "grad_norm", "learning_rate", "local_loss", "epoch", "in_batch_accuracy"} <= told.keys()
+    assert tell.steps[-1] == (36, 36, "steps")
+    assert tell.facts["steps"] == 36 and tell.facts["dropped_questions"] == 0
+
+
+def test_bfloat16_and_recomputed_activations_train_too(
+    data: dict[str, Staged], base: Path, tmp_path: Path
+) -> None:
+    model = training_material.saved_model(tmp_path / "start", base)
+    plain = run(data, model, tmp_path / "a", Recorder(), max_steps=2, dropout=0.0)
+    again = run(
+        data, model, tmp_path / "b", Recorder(), max_steps=2, dropout=0.0, gradient_checkpointing=True
+    )
+    for name, value in weights(plain).items():
+        torch.testing.assert_close(weights(again)[name], value, atol=2e-5, rtol=1e-4)
+    tell = Recorder()
+    half = run(data, model, tmp_path / "c", tell, max_steps=2, dropout=0.0, precision="bfloat16")
+    # A run shorter than log_steps is not silent.
+    assert ("learning_rate", 2) in [(name, step) for name, _, step in tell.metrics]
+    assert all(value.dtype == torch.float32 and value.isfinite().all() for value in weights(half).values())
+    both = run(  # as paper-camvr has them
+        data,
+        model,
+        tmp_path / "d",
+        Recorder(),
+        max_steps=2,
+        dropout=0.0,
+        precision="bfloat16",
+        gradient_checkpointing=True,
+    )
+    for name, value in weights(half).items():
+        torch.testing.assert_close(weights(both)[name], value, atol=2e-5, rtol=1e-4)
+
+
+def test_a_question_without_its_positive_is_dropped_and_a_positive_is_never_a_hard_negative(
+    tmp_path: Path,
+) -> None:
+    passages = [training_material.passage(i) for i in range(5)]
+    questions = [
+        Question("q0", "?", ("x",), (3,), ("gone", "p001")),
+        Question("q1", "?", ("x",), None, ("gone",)),
+        Question("q2", "?", ("x",), None, ("p002",)),
+    ]
+    pool = {"q0": ["p001", "p003"], "q2": ["p004"]}
+    inputs = {
+        "passages": training_material.write_shard(tmp_path / "passages", passages),
+        **training_material.write_training_data(tmp_path, questions, pool),
+    }
+    tell = Recorder()
+    items, texts = training_data(Train(batch_size=8), StepContext(Config(), inputs, {}, tell))
+    assert items.positives == [["p001"], ["p002"]]
+    assert items.pool == {"q0": ["p003"], "q2": ["p004"]}
+    assert set(texts) == {"p001", "p002", "p003", "p004"}
+    assert tell.facts["dropped_questions"] == 1 and items.batch_size == 2
+    with pytest.raises(InputError, match="no question"):
+        training_material.write_training_data(tmp_path, questions[1:2], {})
+        training_data(Train(), StepContext(Config(), inputs, {}, tell))
+
+
+def test_the_batch_finds_every_view_and_the_answers_view(base: Path, tmp_path: Path) -> None:
+    model = BiEncoder.load(training_material.saved_model(tmp_path / "m", base, merge_title=False).path)
+    passages = [training_material.passage(i, sentences=count) for i, count in ((1, 2), (2, 3))]
+    questions = [training_material.question(i + 1, p) for i, p in enumerate(passages)]
+    texts = {p.id: p for p in passages}
+    collate = Collator(model.layout, 0, texts, Train(positive="answer"))
+    batch = collate([Example(q, p.id, ()) for q, p in zip(questions, passages, strict=True)])
+    # Title, two or three sentences, and the rest padding; the answer is in the last sentence.
+    assert batch["real_views"].tolist() == [[True, True, True, False], [True] * 4]
+    assert batch["answer_views"].tolist() == [[False, False, True, False], [False, False, False, True]]
+    assert batch["view_mask"].all() and batch["view_index"].tolist() == [[0, 1, 2, 3], [4, 5, 6, 7]]
+
+
+def test_training_checks_its_settings_against_the_model(
+    data: dict[str, Staged], base: Path, tmp_path: Path
+) -> None:
+    model = training_material.saved_model(tmp_path / "mvr", base, architecture="mvr")
+    with pytest.raises(InputError, match=r"train\.positive"):
+        run(data, model, tmp_path / "out", Recorder())
+
+
+def test_scores_are_taken_in_float32_inside_autocast() -> None:
+    """`compute_loss` under bfloat16 autocast, as Trainer calls it, equals the plain float64 formula at scores of 130,
+    where bfloat16 knows whole numbers only."""
+    generator = torch.Generator().manual_seed(0)
+    common = torch.randn(16, generator=generator) * 6
+    questions = common + torch.randn(3, 16, generator=generator) * 0.1
+    vectors = common * 0.22 + torch.randn(3, 2, 16, generator=generator) * 0.02
+    ones = torch.ones(3, 2, dtype=torch.bool)
+    batch = {
+        "questions": None,
+        "passages": None,
+        "view_index": torch.arange(6).reshape(3, 2),
+        "view_mask": ones,
+        "positive": torch.arange(3),
+        "excluded": torch.zeros(3, 3, dtype=torch.bool),
+        "real_views": ones,
+        "answer_views": None,
+    }
+    stub = SimpleNamespace(
+        state=SimpleNamespace(global_step=0),
+        stream=SimpleNamespace(steps_per_epoch=1, steps=1),
+        settings=Train(),
+        _parts=defaultdict(list),
+    )
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        loss = BiEncoderTrainer.compute_loss(cast(Any, stub), lambda *_: (questions, vectors), batch)
+    scores = (questions.double() @ vectors.double().flatten(0, 1).T).reshape(3, 3, 2).amax(-1)
+    assert scores.max() > 100
+    expected = -torch.log_softmax(scores, 1).diagonal().mean()
+    torch.testing.assert_close(loss.double(), expected, atol=1e-4, rtol=1e-4)
