@@ -55,10 +55,10 @@ def show(console: Console, states: list[StepState], tracking_uri: str | None) ->
         console.print(f"Look at it:   {tracking_uri if tracking_uri.startswith('http') else local}")
     if report := _report(states):
         console.print(f"Report:       {report}", soft_wrap=True, markup=False)
-    indexes = [*finished_outputs(states, names.INDEX).values()]
+    indexes = [reference.address for reference in finished_outputs(states, names.INDEX).values()]
     if indexes:
         champion = promotion["champion"] if promotion else None
-        index = champion["index"]["address"] if champion else indexes[-1].address
+        index = champion["index"]["address"] if champion else indexes[-1]
         words = shlex.quote(question or "a question")
         console.print(f"Ask it:       {_command('multiview')} search {words} --index {index}")
     if indexes and not promotion:

@@ -128,14 +128,17 @@ def add_items(block: Block, patch: pytest.MonkeyPatch) -> None:
 
 
 def add_lines(block: Block, patch: pytest.MonkeyPatch) -> None:
-    """Lines of a function before the one that begins with `line`, also for modules that have imported the function."""
+    """Lines of a function before the one that begins with `line`, for all modules that have imported it."""
     module, name = importlib.import_module(block.module), str(block.name)
-    source = inspect.getsource(getattr(module, name))
+    original = getattr(module, name)
+    source = inspect.getsource(original)
     (place,) = re.finditer(rf"^( *){re.escape(str(block.line))}", source, re.M)
     changed = source[: place.start()] + textwrap.indent(block.code, place[1]) + source[place.start() :]
     names: dict[str, Any] = {}
     exec(f"from __future__ import annotations\n{changed}", vars(module), names)
-    patch.setattr(getattr(module, name), "__code__", names[name].__code__)
+    for other in list(sys.modules.values()):
+        if vars(other).get(name) is original:
+            patch.setattr(other, name, names[name])
 
 
 @pytest.mark.parametrize("title", examples())

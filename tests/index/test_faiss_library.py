@@ -14,8 +14,6 @@ from multiview.index.faiss_library import KERNELS, kernel_for, processor_flags
 
 ROOT = Path(__file__).parents[2]
 FLAGS = processor_flags()
-RUNNABLE = ["Prescott", *(kernel for kernel, needed in KERNELS.items() if needed <= FLAGS)]
-"""Kernels that this processor can run, of 2005 and newer ones."""
 on_x86 = pytest.mark.skipif(not FLAGS, reason="kernels are chosen on Linux on x86-64")
 
 
@@ -80,9 +78,12 @@ def test_faiss_is_loaded_in_one_place():
 
 
 @on_x86
-@pytest.mark.parametrize("kernel", RUNNABLE)
+@pytest.mark.parametrize("kernel", ["Prescott", "Haswell"])
 def test_indexes_are_equal_whatever_the_kernel(kernel):
-    """Those tests that compare indexes byte for byte: of other shards, and edited against filled in order."""
+    """The tests that compare indexes byte for byte: of other shards, and edited against filled in order. The first
+    kernel rounds a row differently among another number of rows, the second also at another offset."""
+    if not KERNELS.get(kernel, set()) <= FLAGS:
+        pytest.skip(f"this processor cannot run {kernel}")
     tests = ["tests/index/approximate/test_kinds.py", "tests/index/approximate/test_editing.py"]
     command = [
         sys.executable,

@@ -101,7 +101,7 @@ class Inspection:
         return questions_per_passage([q for q in self.questions["train"] if q.positive_ids])
 
 
-def sort_by_use(named: Sequence[str], config: Config) -> dict[Use, list[str]]:
+def sort_by_use(source_names: Sequence[str], config: Config) -> dict[Use, list[str]]:
     """Sorts sources into passages, training and dev questions, by their content and their names.
 
     A collection has every use that it has files for. Other sources are sorted file by file. Files with dev, test or
@@ -109,7 +109,7 @@ def sort_by_use(named: Sequence[str], config: Config) -> dict[Use, list[str]]:
     are passages only where there is no other source. Raises InputError for a source that cannot be read.
     """
     by_use: dict[Use, list[str]] = {"corpus": [], "train": [], "dev": []}
-    for source in named:
+    for source in source_names:
         files = sources.expand_source(source, "corpus")
         if sources.is_collection(source):
             by_use["corpus"].append(source if not split_of(source) else files[0])
@@ -144,7 +144,7 @@ def _use(file: str, config: Config) -> Use:
         return "dev"
     if format_name == QRELS or "queries" in words:
         return question_use
-    if not FORMATS[format_name].named:
+    if not FORMATS[format_name].names_columns:
         return "corpus" if format_name in ("marco", "text") else question_use
     read = FORMATS[format_name].questions
     row: Mapping[str, object] = next(read(file), {}) if read else {}

@@ -97,7 +97,12 @@ def iterate_questions(folder: Path) -> Iterator[Question]:
 
 
 def read_questions(folder: Path) -> list[Question]:
-    """Returns all questions of a folder, in order."""
+    """Returns all questions of a folder, in order.
+
+    >>> (question,) = read_questions(questions)
+    >>> question.question, question.answers, question.positive_ids
+    ('Who built it?', ('the king',), ('p0',))
+    """
     return list(iterate_questions(folder))
 
 

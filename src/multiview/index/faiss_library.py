@@ -42,7 +42,7 @@ def processor_flags() -> set[str]:
 
 @contextlib.contextmanager
 def kernel_chosen() -> Iterator[None]:
-    """Have an OpenBLAS that is loaded meanwhile take `kernel_for` this processor, where nobody has chosen.
+    """Makes an OpenBLAS that is loaded meanwhile use `kernel_for` this processor, where no kernel was chosen before.
 
     Nothing stays in the environment: the OpenBLAS of another library, or of a child process, chooses for itself.
     """
@@ -66,11 +66,11 @@ faiss.cvar.distance_compute_blas_threshold = 20
 
 
 @contextlib.contextmanager
-def threads(number: int | None) -> Iterator[None]:
-    """Have faiss and its BLAS use `number` threads; None: as many as before."""
-    before = faiss.omp_get_max_threads()
-    faiss.omp_set_num_threads(number or before)
+def threads(count: int | None) -> Iterator[None]:
+    """Makes faiss and its BLAS use `count` threads; with None, as many as before."""
+    previous = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(count or previous)
     try:
         yield
     finally:
-        faiss.omp_set_num_threads(before)
+        faiss.omp_set_num_threads(previous)

@@ -1,7 +1,7 @@
-"""A training process calls the process that started it, which alone talks to the store: its events and checkpoints.
+"""Calls from a training process to the process that started it, which alone talks to the store.
 
-What can be called is declared on both ends: by the methods of `RemoteEvents` and `RemoteCheckpoints` here, by
-`declared_calls` there.
+Both ends declare the calls: the training process by the methods of `RemoteEvents` and `RemoteCheckpoints`, the
+starting process by `declared_calls`.
 """
 
 import contextlib
@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
 
 from multiview.errors import InputError, one_line
 from multiview.steps.checkpoints import Checkpoints
@@ -18,9 +17,9 @@ from multiview.steps.events import Events
 
 
 class RemoteEvents:
-    """The events of the starting process, told by the first process of a training; each call waits for its answer.
+    """The events of the starting process, reported by the first process of a training; each call waits for its answer.
 
-    What a call raises there ends the training there; here it is a RuntimeError.
+    An error that a call raises in the starting process ends the training; the training process gets a RuntimeError.
     """
 
     def __init__(self, line: Connection) -> None:
@@ -32,7 +31,7 @@ class RemoteEvents:
     def warning(self, text: str) -> None:
         _call(self._line, "warning", text)
 
-    def fact(self, name: str, value: Any) -> None:
+    def fact(self, name: str, value: object) -> None:
         _call(self._line, "fact", name, value)
 
     def progress(self, done: int, total: int, unit: str) -> None:
@@ -40,13 +39,16 @@ class RemoteEvents:
 
 
 class RemoteCheckpoints:
-    """The checkpoint that the starting process found, and its checkpoints for further ones; errors as in `RemoteEvents`."""
+    """The checkpoints of the starting process: the latest, which it found, and calls that publish further ones.
 
-    def __init__(self, line: Connection, found: Path | None) -> None:
-        self._line, self._found = line, found
+    Errors are those of `RemoteEvents`.
+    """
+
+    def __init__(self, line: Connection, latest: Path | None) -> None:
+        self._line, self._latest = line, latest
 
     def latest(self) -> Path | None:
-        return self._found
+        return self._latest
 
     def publish(self, step: int, folder: Path) -> None:
         _call(self._line, "publish", step, folder)
@@ -67,25 +69,27 @@ def declared_calls(events: Events, checkpoints: Checkpoints | None) -> dict[str,
 
 @contextlib.contextmanager
 def answering(calls: Mapping[str, Callable[..., None]]) -> Iterator[tuple[Connection, list[BaseException]]]:
-    """A line on which one process may make `calls`, and the errors that they raised so far.
+    """A connection on which one process may make `calls`, and the errors that the calls raised so far.
 
-    Any other call is refused: an error like those of the calls themselves.
+    Any other call is refused, with an error like those that calls raise.
     """
-    here, there = Pipe()
+    starter_end, caller_end = Pipe()
     raised: list[BaseException] = []
-    thread = threading.Thread(target=_answer, args=(here, calls, raised), daemon=True, name="answering")
+    thread = threading.Thread(
+        target=_answer, args=(starter_end, calls, raised), daemon=True, name="answering"
+    )
     thread.start()
     try:
-        yield there, raised
+        yield caller_end, raised
     finally:
-        # The last holder of the other end but for us is gone: this ends the thread.
-        there.close()
+        # No other process holds the caller's end any more, so closing it here ends the thread.
+        caller_end.close()
         thread.join()
-        here.close()
+        starter_end.close()
 
 
-def _call(line: Connection, name: str, *arguments: Any) -> None:
-    """Make a call and wait for its end."""
+def _call(line: Connection, name: str, *arguments: object) -> None:
+    """Makes a call and waits until it is done."""
     line.send((name, arguments))
     problem = line.recv()
     if problem is not None:

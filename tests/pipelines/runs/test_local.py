@@ -4,6 +4,7 @@ again, rerun, shipped to MLflow."""
 import json
 import re
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from multiview.cli.lookup import Lookup
 from multiview.lineage.trace import flaws, trace
 from pipelines.runs.rerun import cut
 from tests.fixtures.documented import words
+from tests.fixtures.inprocess import command
 from tests.fixtures.project import ROOT, World
 
 PATHS = [
@@ -37,6 +39,16 @@ PATHS = [
 @pytest.fixture(scope="module")
 def world(tmp_path_factory) -> World:
     return World.make(tmp_path_factory.mktemp("world"))
+
+
+@pytest.fixture
+def in_process(world, monkeypatch, capsys) -> Callable[..., str]:
+    """What a command prints that does no work, in this process: that spares it its imports."""
+
+    def call(*words: str, status: int = 0) -> str:
+        return command(monkeypatch, capsys, *world.command(*words)[3:], status=status)
+
+    return call
 
 
 @pytest.fixture(scope="module")
@@ -145,15 +157,15 @@ def test_every_step_can_be_rerun_from_mlflow(world, trained):
         part.verify()
 
 
-def test_a_dry_rerun_says_what_it_would_do_and_does_nothing(world, trained):
-    output = world("rerun", "camvr/round-2/encode", "--from", trained, "--dry-run", "--downstream")
+def test_a_dry_rerun_says_what_it_would_do_and_does_nothing(world, trained, in_process):
+    output = in_process("rerun", "camvr/round-2/encode", "--from", trained, "--dry-run", "--downstream")
     steps = [line.split()[1] for line in output.splitlines() if line.split()[:1] == ["runs"]]
     assert steps == PATHS[9:]
     assert world.runs() == [trained]
 
 
 @pytest.mark.documented("python -m pipelines rerun camvr/round-2/encode ")
-def test_a_rerun_does_that_step_and_what_follows_with_verified_inputs(documented, world, trained):
+def test_a_rerun_does_that_step_and_what_follows_with_verified_inputs(documented, world, trained, in_process):
     from mlflow import MlflowClient
 
     parent = tracking.find_run(world.tracking, trained).mlflow_id
@@ -176,7 +188,7 @@ def test_a_rerun_does_that_step_and_what_follows_with_verified_inputs(documented
     data[-1] ^= 1
     file.write_bytes(data)
     try:
-        output = world("rerun", "camvr/round-2/encode", "--from", trained, status=2)
+        output = in_process("rerun", "camvr/round-2/encode", "--from", trained, status=2)
         assert "model.safetensors was altered" in output
     finally:
         data[-1] ^= 1
@@ -187,20 +199,20 @@ def test_a_rerun_does_that_step_and_what_follows_with_verified_inputs(documented
     assert read["index"] == states["camvr/round-2/index"].outputs["index"]
     assert read["model"] == earlier["camvr/round-2/train"].outputs["model"]
 
-    assert "did you mean camvr/round-2/encode" in world(
+    assert "did you mean camvr/round-2/encode" in in_process(
         "rerun", "camvr/round-2/encod", "--from", trained, status=2
     )
-    assert "has no run nonsense" in world("rerun", "split", "--from", "nonsense", status=2)
+    assert "has no run nonsense" in in_process("rerun", "split", "--from", "nonsense", status=2)
 
 
-def test_training_starts_from_an_earlier_models_address(world, trained):
+def test_training_starts_from_an_earlier_models_address(world, trained, in_process):
     address = world.states(trained)["camvr/round-1/train"].outputs["model"].address
     output = world("run", "training", "--set", f"train.model={address}", "--set", "train.rounds=0")
     assert "initial-model" not in output
     # Its index is found: the same model over the same shards.
     assert re.search(r"camvr/round-0/index +found", output)
     index = world.states(trained)["camvr/round-1/index"].outputs["index"].address
-    output = world("run", "training", "--set", f"train.model={index}", status=2)
+    output = in_process("run", "training", "--set", f"train.model={index}", status=2)
     assert "is the address of index, not of a model" in output
 
 

@@ -72,9 +72,9 @@ def _entities(random: Random, phrases: dict[str, Any]) -> list[Entity]:
     people = [Entity("person", n) for n in [*full, *full[:NAMESAKES]]]
     places = [Entity("place", n) for n in towns]
     works = [Entity("work", n) for n in things]
-    for number, person in enumerate(people):
+    for index, person in enumerate(people):
         professions = [
-            p for p in pools["profession"] if p != people[number - len(full)].facts.get("profession")
+            p for p in pools["profession"] if p != people[index - len(full)].facts.get("profession")
         ]
         feminine = random.random() < 0.5
         person.facts = {
@@ -85,11 +85,11 @@ def _entities(random: Random, phrases: dict[str, Any]) -> list[Entity]:
             "short": person.name.split()[-1],
             "birth": str(random.randrange(1700, 1880)),
         }
-    for number, work in enumerate(works):
-        maker = people[number % len(people)]
+    for index, work in enumerate(works):
+        maker = people[index % len(people)]
         kind = random.choice(pools["kind"])
         year = int(maker.facts["birth"]) + random.randrange(25, 45)
-        home = places[number % len(places)]
+        home = places[index % len(places)]
         work.facts = {
             "kind": kind,
             "maker": maker.name,

@@ -52,10 +52,10 @@ def cut_articles(table: pa.Table, how: Cut, length: int, language: str) -> pa.Ta
     rows = [row for row, spans in enumerate(cuts) for _ in spans]
     taken = table.take(pa.array(rows, pa.int64()))
     articles = taken.column("id").to_pylist()
-    numbers = [number for spans in cuts for number in range(len(spans))]
+    parts = [part for spans in cuts for part in range(len(spans))]
     flat = [span for spans in cuts for span in spans]
     replaced = {
-        "id": [f"{id_}-{number}" for id_, number in zip(articles, numbers, strict=True)],
+        "id": [f"{id_}-{part}" for id_, part in zip(articles, parts, strict=True)],
         "text": [texts[row][start:stop] for row, (start, stop) in zip(rows, flat, strict=True)],
     }
     for name, values in replaced.items():

@@ -33,7 +33,7 @@ class Format:
     questions: Rows | None
     repeats: bool = False
     """Whether a passage may occur repeatedly, because its id is derived from its content."""
-    named: bool = False
+    names_columns: bool = False
     """Whether the file names its columns, so that `columns` can map them to ours."""
 
 
@@ -53,12 +53,15 @@ FORMATS = {
         _tables(partial(marco_rows, name="text")),
         partial(marco_rows, name="question"),
     ),
-    "parquet": Format("Parquet", tables.parquet_tables, tables.parquet_rows, named=True),
+    "parquet": Format("Parquet", tables.parquet_tables, tables.parquet_rows, names_columns=True),
     "jsonl": Format(
-        "one JSON object per line, as in BEIR", _tables(tables.json_lines), tables.json_lines, named=True
+        "one JSON object per line, as in BEIR",
+        _tables(tables.json_lines),
+        tables.json_lines,
+        names_columns=True,
     ),
-    "csv": Format("CSV with a header", _tables(_csv), _csv, named=True),
-    "tsv": Format("TSV with a header, as DPR's passages", _tables(_tsv), _tsv, named=True),
+    "csv": Format("CSV with a header", _tables(_csv), _csv, names_columns=True),
+    "tsv": Format("TSV with a header, as DPR's passages", _tables(_tsv), _tsv, names_columns=True),
     "text": Format("text, one article per file", _tables(text_articles), None),
 }
 QRELS = "qrels"

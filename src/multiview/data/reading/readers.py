@@ -207,7 +207,7 @@ def _question_rows(file: str, name: str, columns: Mapping[str, str]) -> Iterator
         raise InputError(
             f"{base_name(file)}: no questions in it, but {_describe(name)}; see questions.source"
         )
-    mapped = columns if FORMATS[name].named else {}
+    mapped = columns if FORMATS[name].names_columns else {}
     first: dict[str, str] = {}
     for number, row in enumerate(read(file), 1):
         matched = match_columns(mapped, QUESTION_COLUMNS, row)

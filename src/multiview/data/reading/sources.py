@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from typing import Any
 
 import fsspec
-from fsspec import AbstractFileSystem
 from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
@@ -38,32 +37,32 @@ def expand_source(source: str, use: Use) -> list[str]:
 
     Raises InputError for a variable that is not set, for a protocol that cannot be read, and when there is no file.
     """
-    named = VARIABLE.sub(lambda match: _variable(match, source), source)
+    address = VARIABLE.sub(lambda match: _variable(match, source), source)
     try:
-        fs, path = url_to_fs(named)
+        fs, path = url_to_fs(address)
     except (ValueError, ImportError) as error:  # an unknown protocol, or one whose package is not installed
         raise InputError(f"{source}: {error}") from None
     try:
-        with credentials_told(named):
-            files = _files(fs, path, named, use)
+        with credentials_told(address):
+            files = _files(fs, path, address, use)
     except OSError as error:
         raise InputError(f"{source}: cannot be read ({error})") from None
     if files is None:
-        raise InputError(f"{source}: no such file or folder" + ("" if named == source else f" ({named})"))
+        raise InputError(f"{source}: no such file or folder" + ("" if address == source else f" ({address})"))
     if not files:
         raise InputError(f"{source}: no files there ({', '.join(SUFFIXES)} are read, also compressed)")
     return files
 
 
-def _files(fs: AbstractFileSystem, path: str, named: str, use: Use) -> list[str] | None:
+def _files(fs: Any, path: str, address: str, use: Use) -> list[str] | None:
     """Returns the files that a source without variables names; None where nothing has that name."""
     # A file name may hold a bracket.
-    if not (is_web(named) and path.endswith("/")) and fs.isfile(path):
-        beside = [name for name in names_beside(named, use) if fs.exists(name)][:1]
-        return beside if beside and use == "corpus" else [*beside, named]
+    if not (is_web(address) and path.endswith("/")) and fs.isfile(path):
+        beside = [name for name in names_beside(address, use) if fs.exists(name)][:1]
+        return beside if beside and use == "corpus" else [*beside, address]
     if fs.isdir(path):
         files = _folder_files(fs, path, use)
-    elif not is_web(named) and re.search(r"[*?\[]", path):
+    elif not is_web(address) and re.search(r"[*?\[]", path):
         files = sorted(
             str(name) for name in fs.glob(path) if fs.isfile(name) and base_name(str(name))[0] != "."
         )
@@ -133,7 +132,7 @@ def passage_files(sources: Iterable[str], form: str) -> list[str]:
     return files
 
 
-def _folder_files(fs: AbstractFileSystem, folder: str, use: Use) -> list[str]:
+def _folder_files(fs: Any, folder: str, use: Use) -> list[str]:
     """Returns a folder's files for the use if it is a collection, otherwise its files of a known format."""
     names = [str(name) for name in fs.ls(folder, detail=False)]
     files = sorted(name for name in names if format_by_suffix(name) and fs.isfile(name))

@@ -1,7 +1,7 @@
-"""Adding views to an index, so that what it stores of a view depends on that view alone.
+"""Adding views to an index, so that the stored form of a view depends on that view alone.
 
 A product of matrices rounds differently for another number of rows, and some BLAS kernels also for a row at another
-offset. An index would then depend on how its views were sharded, and a refreshed one would not be the one built anew.
+offset. An index would then depend on how its views were sharded, and a refreshed index would differ from one that is built anew.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from multiview.index.faiss_library import faiss, threads
 
 
 def add(index: Any, views: np.ndarray) -> None:
-    """Add views [n, dim] float32 as `index.add` does, each transformed by itself."""
+    """Adds views [n, dim] float32 as `index.add` does, with each view transformed separately."""
     index = faiss.downcast_index(index)
     if isinstance(index, faiss.IndexPreTransform):
         add(index.index, transformed(index, views))
@@ -28,15 +28,15 @@ def add(index: Any, views: np.ndarray) -> None:
 
 
 def transformed(index: Any, views: np.ndarray) -> np.ndarray:
-    """Returns views [n, dim] float32 as the index behind all transforms of `index` gets them, each row by itself."""
+    """Returns views [n, dim] float32 as the index behind all transforms of `index` gets them, each row transformed separately."""
     index = faiss.downcast_index(index)
     if not isinstance(index, faiss.IndexPreTransform):
         return views
     chain: Any = index.chain
     # Several threads would share out the columns of a row, and their number would change how it is rounded.
     with threads(1):
-        for number in range(chain.size()):
-            views = _row_by_row(chain.at(number), views)
+        for position in range(chain.size()):
+            views = _row_by_row(chain.at(position), views)
     return transformed(index.index, views)
 
 
