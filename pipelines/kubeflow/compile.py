@@ -91,8 +91,8 @@ class _Builder:
             for name, value in node.inputs.items()
         }
 
-        def call(**more: Any) -> Any:
-            task = component(run=self.run, path=str(node.path), config=node.config, **inputs, **more)
+        def call(**shard: Any) -> Any:
+            task = component(run=self.run, path=str(node.path), config=node.config, **inputs, **shard)
             task.set_caching_options(False)
             if self.pods:
                 self.pods.dress(task, node.step.name)

@@ -18,9 +18,9 @@ HUB_KEYS = {environment.HUB_TOKEN: environment.HUB_TOKEN}
 BUCKET_KEYS = {name: name for name in (environment.BUCKET_KEY_ID, environment.BUCKET_SECRET)}
 SHARED_MEMORY = "/dev/shm"
 WAIT_HOURS = 12.0
-"""That the pods of a training on several nodes may wait for nodes, or for a queue, before their own time runs."""
+"""Hours that the pods of a training on several nodes may wait for nodes, or for a queue, before their timeout runs."""
 OWN_STEPS = ("open-run", "close-run")
-"""Steps of Kubeflow's alone, which no plan has."""
+"""Steps of every pipeline on Kubeflow, which no plan has."""
 
 
 class Pods:
@@ -28,16 +28,16 @@ class Pods:
 
     def __init__(self, config: Config):
         self.settings = config.kubeflow
-        known = [*STEPS, *OWN_STEPS]
+        steps = [*STEPS, *OWN_STEPS]
         for step in self.settings.steps:
-            if step not in known:
+            if step not in steps:
                 raise InputError(
-                    f"kubeflow.steps: there is no step {step!r}{nearest(step, known, listed=known)}"
+                    f"kubeflow.steps: there is no step {step!r}{nearest(step, steps, listed=steps)}"
                 )
-            self.of(step)
+            self.pod(step)
 
-    def of(self, step: str) -> Pod:
-        """The pod of a step: that of its kind, with what differs for it."""
+    def pod(self, step: str) -> Pod:
+        """Returns the pod of a step: the one for CPUs or for GPUs, with what `kubeflow.steps` changes for this step."""
         kind = "gpu" if step in GPU_STEPS else "cpu"
         pod: Pod = getattr(self.settings, kind)
         try:
@@ -46,17 +46,17 @@ class Pods:
             )
         except InputError as error:
             raise InputError(f"kubeflow.steps.{step}: {error}") from error
-        found: Pod = getattr(changed.kubeflow, kind)
+        pod = getattr(changed.kubeflow, kind)
         try:
-            check_nodes(step, found.nodes)
+            check_nodes(step, pod.nodes)
         except ValueError as error:
             raise InputError(f"kubeflow.{kind}.nodes: {error}") from error
-        return found
+        return pod
 
     def dress(self, task: Any, step: str) -> Any:
-        """Give a task its resources, image, nodes, secrets, environment, timeout and retries."""
-        pod, variables = self.of(step), self._environment()
-        if pod.nodes > 1:  # its own pod only starts and follows the others
+        """Gives a task its resources, image, nodes, secrets, environment, timeout and retries; returns the task."""
+        pod, variables = self.pod(step), self._environment()
+        if pod.nodes > 1:  # the task's pod only starts and follows the nodes' pods
             image = GPU_IMAGE if pod.gpus else CPU_IMAGE
             nodes = Nodes(
                 image=image,
@@ -83,8 +83,8 @@ class Pods:
         for key, value in pod.node_selector.items():
             kubernetes.add_node_selector(task, key, value)
         for toleration in pod.tolerations:
-            given = toleration.model_dump()
-            kubernetes.add_toleration(task, **{name: value or None for name, value in given.items()})
+            fields = toleration.model_dump().items()
+            kubernetes.add_toleration(task, **{name: value or None for name, value in fields})
         for secret, keys in self._secrets().items():
             kubernetes.use_secret_as_env(task, secret, keys)
         for name, value in variables.items():
@@ -92,21 +92,26 @@ class Pods:
         return task.set_caching_options(False)
 
     def _follower(self, pod: Pod) -> Pod:
-        """A small pod that lives as long as those that it follows, which are started when there is room for them."""
-        own = {"retries": pod.retries, "backoff_seconds": pod.backoff_seconds}
-        return self.settings.cpu.model_copy(update=own | {"timeout_hours": pod.timeout_hours + WAIT_HOURS})
+        """A small pod that lives as long as the pods that it follows, which start when there is room for them."""
+        return self.settings.cpu.model_copy(
+            update={
+                "retries": pod.retries,
+                "backoff_seconds": pod.backoff_seconds,
+                "timeout_hours": pod.timeout_hours + WAIT_HOURS,
+            }
+        )
 
     def _secrets(self) -> dict[str, dict[str, str]]:
-        """Of each secret that the settings name, its keys and the environment variable of each."""
-        found: dict[str, dict[str, str]] = {}
+        """The environment variable of each key, per secret that the settings name."""
+        secrets: dict[str, dict[str, str]] = {}
         for secret, keys in (
             (self.settings.mlflow_secret, MLFLOW_KEYS),
             (self.settings.hub_secret, HUB_KEYS),
             (self.settings.bucket_secret, BUCKET_KEYS),
         ):
             if secret:
-                found.setdefault(secret, {}).update(keys)
-        return found
+                secrets.setdefault(secret, {}).update(keys)
+        return secrets
 
     def _environment(self) -> dict[str, str]:
         uri = self.settings.mlflow_uri

@@ -133,7 +133,7 @@ def check_devices(plan: Plan, config: Config) -> None:
     for node in plan.nodes.values():
         if not node.step.gpu:
             continue
-        settings, gpus = json.loads(node.config), pods.of(node.step.name).gpus
+        settings, gpus = json.loads(node.config), pods.pod(node.step.name).gpus
         if gpus:
             needed.add(True)
             processes = settings["train"].get("processes") if node.step.multi_node else None

@@ -179,7 +179,7 @@ from multiview.config import Config
 from multiview.steps.table import STEPS
 from pipelines.kubeflow.pods import Pods
 pods = Pods(Config())
-print(json.dumps([step for step in STEPS if pods.of(step).gpus]))
+print(json.dumps([step for step in STEPS if pods.pod(step).gpus]))
 """
 
 
