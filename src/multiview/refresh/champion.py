@@ -49,7 +49,7 @@ def champion(context: StepContext) -> None:
     context.events.fact("champion", now.number if now else 0)
 
 
-def read(folder: Path) -> Champion | None:
+def read_champion_found(folder: Path) -> Champion | None:
     """The champion that the step found; none where there was none."""
     told = json.loads((folder / CHAMPION_FILE).read_text())
     return told and Champion.model_validate(told)

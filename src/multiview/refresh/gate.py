@@ -13,7 +13,7 @@ from multiview.artifacts.record import Record, load_record
 from multiview.artifacts.staged import Staged
 from multiview.errors import InputError
 from multiview.evaluation.evaluate import METRICS_FILE, QUESTIONS_FILE, ranks_of, values_of
-from multiview.refresh.champion import read as read_standing
+from multiview.refresh.champion import read_champion_found
 from multiview.refresh.policy import Check, Difference, Measured, Verdict, decide
 from multiview.steps.context import StepContext
 
@@ -30,7 +30,7 @@ def gate(context: StepContext) -> None:
     the same questions. Writes `verdict.json` and, to be read, `verdict.md`. Raises InputError where the two
     evaluations are of other questions.
     """
-    champion = read_standing(context.input("champion").path)
+    champion = read_champion_found(context.input("champion").path)
     champion_evaluation = context.input("champion_evaluation")
     challenger_evaluation = context.input("challenger_evaluation")
     qids = _qids(challenger_evaluation)
