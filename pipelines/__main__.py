@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console
@@ -23,15 +24,14 @@ from multiview.cli.options import (
     TrackingUri,
     Wait,
 )
-from multiview.config.overrides import Overrides, gather, parse_setting, validate
-from multiview.config.overrides import merge as merged
+from multiview.config.overrides import Overrides, gather, merge, parse_setting, validate
 from multiview.evaluation.tables import baseline_of
 from multiview.steps.runs import StepState
 from pipelines.kubeflow import commands
 from pipelines.kubeflow.commands import PipelineName
-from pipelines.kubeflow.connection import Profile, below, connected
-from pipelines.plans import PIPELINES, make_plan
-from pipelines.plans.plan import Plan
+from pipelines.kubeflow.connection import Profile, connected
+from pipelines.plans import PIPELINES
+from pipelines.request import Request
 from pipelines.runs.description import describe
 from pipelines.runs.study import read_study, study_names
 
@@ -57,9 +57,7 @@ def run(
     debug: Debug = False,
 ) -> None:
     """Run a pipeline here, through KFP's local runner. The same command continues or finds its run."""
-    overrides = gather(preset, settings or [])
-    plan = make_plan(pipeline, overrides)
-    _run(plan, overrides, preset, open_store(store), tracking_uri, debug)
+    _run(Request.from_settings(pipeline, preset, settings), open_store(store), tracking_uri, debug)
 
 
 @app.command("compile")
@@ -77,12 +75,14 @@ def compile_(
 ) -> None:
     """Write the IR of a pipeline, or of all, as YAML."""
     from pipelines.kubeflow.compile import compile_plan
-    from pipelines.kubeflow.manifests import write_resources
+    from pipelines.kubeflow.manifests import write_manifests
 
-    write = write_resources if manifests else compile_plan
-    overrides = gather(preset, settings or [])
     for name in [pipeline] if pipeline else PIPELINES:
-        print(write(make_plan(name, overrides), out / f"{name}.yaml", validate(overrides)))
+        request, target = Request.from_settings(name, preset, settings), out / f"{name}.yaml"
+        if manifests:
+            print(write_manifests(request, target))
+        else:
+            print(compile_plan(request.plan, target, request.config))
 
 
 @app.command()
@@ -106,42 +106,26 @@ def rerun(
     connection: Profile,
 ) -> None:
     """Run one step of an earlier run again, with its inputs from MLflow, verified."""
-    from pipelines.runs.rerun import cut, verify
+    from pipelines.runs.rerun import cut
 
     uri = tracking_uri or tracking.tracking_uri(open_store(store or "store"))
-    found = tracking.find_run(uri, earlier, open_store(store).url if store else None)
-    changes: Overrides = merged(*(parse_setting(setting) for setting in settings or []))
-    part = cut(found, step, changes, downstream)
-    for where, reference in part.imported:
-        console.print(f"  reads  {where}: {reference.address}", markup=False)
-    for path in part.plan.paths():
+    run = tracking.find_run(uri, earlier, open_store(store).url if store else None)
+    changes: Overrides = merge(*(parse_setting(setting) for setting in settings or []))
+    part = cut(run, step, changes, downstream)
+    for read in part.imported:
+        console.print(f"  reads  {read.reader}: {read.reference.address}", markup=False)
+    for path in part.request.plan.paths():
         console.print(f"  runs   {path}", markup=False)
     if dry_run:
         return
     if submit:
-        commands.launch(
-            part.plan,
-            below(connection, part.overrides),
-            found.run.preset,
-            store or found.store,
-            connection,
-            wait,
-            uri,
-            rerun_of=found.run,
-            before=lambda: verify(part),
-        )
+        request = part.request.over(connection.settings)
+        submission = commands.check(request, store or run.store, connection)
+        part.verify()
+        commands.launch(submission, connection, wait, uri)
         return
-    verify(part)
-    _run(
-        part.plan,
-        part.overrides,
-        found.run.preset,
-        open_store(store or found.store),
-        uri,
-        debug,
-        rerun_of=found.run.id,
-        architectures=found.run.architectures,
-    )
+    part.verify()
+    _run(part.request, open_store(store or run.store), uri, debug)
 
 
 @app.command()
@@ -155,19 +139,20 @@ def compare(
     debug: Debug = False,
 ) -> None:
     """Compare the systems of earlier runs, found in MLflow, in one table and one report."""
-    from pipelines.runs import comparison_rows as compare
+    from pipelines.plans.comparison import comparison_of_evaluations
+    from pipelines.runs.comparison_rows import rows_of_runs
 
     uri = tracking_uri or tracking.tracking_uri(open_store(store or "store"))
-    found = [tracking.find_run(uri, run, open_store(store).url if store else None) for run in runs]
-    rows = compare.rows_of_runs(found)
+    earlier = [tracking.find_run(uri, run, open_store(store).url if store else None) for run in runs]
+    rows = rows_of_runs(earlier)
     changes: Overrides = {"comparison": {"rows": list(rows), "baseline": baseline}}
     settings = validate(changes).comparison
     baseline_of(baseline, settings.rows)
-    plan = compare.comparison_of("compare", {row: of.evaluation for row, of in rows.items()}, settings)
-    architectures = {row: of.architecture for row, of in rows.items() if of.architecture}
-    compares = [run.run.id for run in found]
-    opened = open_store(store or found[0].store)
-    _run(plan, changes, None, opened, uri, debug, architectures=architectures, compares=compares)
+    evaluations = {name: row.evaluation for name, row in rows.items()}
+    architectures = {name: row.architecture for name, row in rows.items() if row.architecture}
+    plan = comparison_of_evaluations("compare", evaluations, settings, architectures)
+    request = Request(plan, changes, compares=tuple(run.run.id for run in earlier))
+    _run(request, open_store(store or earlier[0].store), uri, debug)
 
 
 @app.command()
@@ -183,9 +168,11 @@ def rollback(
     from multiview.artifacts import champions
 
     opened = open_store(store)
-    now = champions.rollback(opened, to)
-    console.print(f"champion {now.number} answers, with the index of champion {now.restores}:", markup=False)
-    console.print(f"  {champions.address_of(opened, now)}", markup=False)
+    champion = champions.rollback(opened, to)
+    console.print(
+        f"champion {champion.number} answers, with the index of champion {champion.restores}:", markup=False
+    )
+    console.print(f"  {champions.address_of(opened, champion)}", markup=False)
     uri = tracking_uri or tracking.tracking_uri(opened)
     for alias, version in tracking.mirror(opened, uri).items():
         console.print(f"  MLflow: {alias} is version {version}", markup=False)
@@ -204,54 +191,49 @@ def study(
     debug: Debug = False,
 ) -> None:
     """Run one pipeline several times with the settings that a study varies, and table the rows."""
-    from pipelines.runs import comparison_rows as compare
-    from pipelines.runs import study_forecast as study
+    from pipelines.plans.comparison import comparison_of_evaluations
+    from pipelines.runs import study_comparison, study_forecast
 
-    found, base = read_study(name), gather(preset, settings or [])
+    document, base = read_study(name), gather(preset, settings or [])
     opened = open_store(store)
-    plans = {row: make_plan(found.pipeline, own) for row, own in found.overrides(base).items()}
-    rows = {row: study.rows_of(row, plan) for row, plan in plans.items()}
-    settings_of_rows = study.comparison_settings(found, [name for of in rows.values() for name in of], base)
-    console.print(f"{found.name}: {found.about}", markup=False)
+    requests = {
+        row: replace(Request.make(document.pipeline, overrides, preset), study=document.name)
+        for row, overrides in document.overrides(base).items()
+    }
+    paths = {row: study_comparison.evaluation_paths(row, request.plan) for row, request in requests.items()}
+    rows = [evaluation for row in paths.values() for evaluation in row]
+    comparison = study_comparison.comparison_settings(document, rows, base)
+    console.print(f"{document.name}: {document.about}", markup=False)
     if dry_run:
-        for line in study.summary(study.forecast(plans, opened)):
+        plans = {row: request.plan for row, request in requests.items()}
+        for line in study_forecast.summary(study_forecast.forecast(plans, opened)):
             console.print(line, markup=False)
         return
     evaluations: dict[str, Reference] = {}
-    for row, own in found.overrides(base).items():
+    for row, request in requests.items():
         console.print(f"\n{row}", style="bold", markup=False)
-        states = _run(plans[row], own, preset, opened, tracking_uri, debug, study=found.name, show=False)
-        evaluations |= study.evaluations_of(rows[row], states)
-    plan = compare.comparison_of("study", evaluations, settings_of_rows)
+        states = _run(request, opened, tracking_uri, debug, show=False)
+        evaluations |= study_comparison.evaluations(paths[row], states)
+    plan = comparison_of_evaluations("study", evaluations, comparison)
+    compared: Overrides = {"comparison": {"rows": list(evaluations), "seeds_of": comparison.seeds_of}}
     console.print()
-    compared: Overrides = {"comparison": {"rows": list(evaluations), "seeds_of": settings_of_rows.seeds_of}}
-    states = _run(plan, merged(base, compared), preset, opened, tracking_uri, debug, study=found.name)
-    if found.seeds:
-        console.print(study.seeds_page(states), markup=False)
+    request = Request(plan, merge(base, compared), preset, study=document.name)
+    states = _run(request, opened, tracking_uri, debug)
+    if document.seeds:
+        console.print(study_comparison.seeds_table(states), markup=False)
 
 
-def _run(
-    plan: Plan,
-    overrides: Overrides,
-    preset: str | None,
-    store: Store,
-    uri: str | None,
-    debug: bool,
-    show: bool = True,
-    **about: Any,
-) -> list[StepState]:
-    """States of all steps; `about` is more of what `describe` takes."""
+def _run(request: Request, store: Store, uri: str | None, debug: bool, show: bool = True) -> list[StepState]:
+    """Runs a request here; returns the states of all steps, whose results are printed if told to `show` them."""
     from pipelines.runs import results
     from pipelines.runs.local import run_here
 
     uri = uri or tracking.tracking_uri(store)
-    described = describe(plan, overrides, store, preset, **about)
+    run = describe(request, store)
     started = time.time()
-    states = run_here(plan, described, store, uri, debug)
+    states = run_here(request.plan, run, store, uri, debug)
     done = sum(state.status != "found" for state in states)
-    console.print(
-        f"{described.id}: {done} steps done, {len(states) - done} found, {time.time() - started:.0f} s\n"
-    )
+    console.print(f"{run.id}: {done} steps done, {len(states) - done} found, {time.time() - started:.0f} s\n")
     if show:
         results.show(console, states, uri)
     return states

@@ -6,9 +6,20 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.fixtures.documented import beginning_with
 from tests.fixtures.website import website
 
 __all__ = ["website"]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Tests of documented commands are given them."""
+    if mark := metafunc.definition.get_closest_marker("documented"):
+        lines = beginning_with(*mark.args, **mark.kwargs)
+        if "documented_lines" in metafunc.fixturenames:
+            metafunc.parametrize("documented_lines", [lines], ids=[""])
+        else:
+            metafunc.parametrize("documented", lines, ids=str)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -25,10 +25,10 @@ import pytest
 
 import multiview
 from images.packages import name
+from images.sentence_data import data_folder
 from multiview import names
 from multiview.artifacts.store import LocalStore
 from multiview.config.overrides import gather
-from multiview.data.punkt import data_folder
 from multiview.errors import InputError
 from pipelines.plans.training import training
 from tests.fixtures.imports import imports_of, module_paths

@@ -8,25 +8,32 @@ import os
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from urllib3.util import Retry
 
 from multiview.errors import InputError, nearest
 from pipelines.kubeflow.connection import PROFILES, Connection
 
+if TYPE_CHECKING:
+    from kfp import client as kfp_client
+    from kfp_server_api import ApiException
+
+ApiObject: TypeAlias = Any
+"""An object of KFP's API, whose generated classes do not declare the types of their attributes."""
+
 PAGE = 100
-"""Objects a page of a list; the server's own limit is 200."""
+"""Objects per page of a list; the server's own limit is 200."""
 
 SUCCEEDED = "SUCCEEDED"
 ENDED = {SUCCEEDED, "SKIPPED", "FAILED", "CANCELED"}
-"""States of KFP's runs that do not change; one that Kubeflow has not looked at yet has none."""
+"""States of KFP's runs that do not change; a run that Kubeflow has not looked at yet has no state."""
 
 
 class ApiRetry(Retry):
-    """Waits for a server that is busy or away, and never starts a thing twice.
+    """Waits for a server that is busy or away, and starts nothing twice.
 
-    A POST is repeated only where the answer says that it was not taken.
+    A POST is repeated only if the answer says that it was not taken.
     """
 
     def is_retry(self, method: str, status_code: int, has_retry_after: bool = False) -> bool:
@@ -46,30 +53,30 @@ RETRY = ApiRetry(
 )
 
 PATIENT = RETRY.new(total=10, connect=10, read=10, backoff_factor=1, backoff_max=60)
-"""For what goes on by itself meanwhile: waits five minutes for a server that is away."""
+"""For following a run, which goes on by itself meanwhile: waits five minutes for a server that is away."""
 
 
 class Away(InputError):
-    """Kubeflow does not answer, or is ill: nothing that the input says."""
+    """Kubeflow does not answer, or fails: the input is not to blame."""
 
 
-def connect(connection: Connection, retries: Retry = RETRY) -> Any:
-    """A client that has spoken to the server. Raises InputError for one that is not there, or refuses."""
+def connect(connection: Connection, retries: Retry = RETRY) -> kfp_client.Client:
+    """Returns a client that has spoken to the server. Raises InputError for a server that is not there, or refuses."""
     check_connection(connection)
     with explained(connection), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # KFP's advice on every start
         from kfp import client as kfp_client
 
         class Client(kfp_client.Client):
-            def _load_config(self, *given: Any, **more: Any) -> Any:
-                config: Any = super()._load_config(*given, **more)
+            def _load_config(self, *args: Any, **kwargs: Any) -> Any:
+                config: Any = super()._load_config(*args, **kwargs)
                 config.retries = retries
                 if config.refresh_api_key_hook:
                     config.refresh_api_key_hook = _keeping_host(config.refresh_api_key_hook, config.host)
                 return config
 
             def get_kfp_healthz(self, sleep_duration: int = 0) -> Any:
-                # KFP's asks five times, five seconds apart, whatever the answer was.
+                # KFP's own method asks five times, five seconds apart, whatever the answer was.
                 return self._healthz_api.healthz_service_get_healthz()
 
         file = connection.token_file
@@ -93,10 +100,10 @@ def connect(connection: Connection, retries: Retry = RETRY) -> Any:
 
 
 def _keeping_host(refresh: Callable[[Any], None], host: str) -> Callable[[Any], None]:
-    """`refresh`, after which the address is as before.
+    """Returns `refresh` followed by setting the address as it was before.
 
-    A kubeconfig's, of a user with a token, sets the Kubernetes API's own again, without the way to Kubeflow,
-    and itself as what refreshes next time.
+    For a user with a token, a kubeconfig's hook sets the address of the Kubernetes API, without the way to
+    Kubeflow, and itself as the hook of the next time.
     """
 
     def call(config: Any) -> None:
@@ -107,7 +114,7 @@ def _keeping_host(refresh: Callable[[Any], None], host: str) -> Callable[[Any], 
 
 
 def check_connection(connection: Connection) -> None:
-    """Raises InputError for a connection that cannot be meant, before anything is sent."""
+    """Raises InputError for a connection that cannot work, before anything is sent."""
     for name in ("token_file", "ca_file"):
         file = getattr(connection, name)
         if file and not Path(file).is_file():
@@ -130,9 +137,9 @@ def _check_context(name: str) -> None:
         contexts: Any = config.list_kube_config_contexts()[0]
     except config.ConfigException as error:
         raise InputError(f"kube_context: {error}") from error
-    known = [context["name"] for context in contexts]
-    if name not in known:
-        raise InputError(f"the kubeconfig has no context {name!r}{nearest(name, known)}")
+    names = [context["name"] for context in contexts]
+    if name not in names:
+        raise InputError(f"the kubeconfig has no context {name!r}{nearest(name, names)}")
 
 
 def address(connection: Connection) -> str:
@@ -141,7 +148,7 @@ def address(connection: Connection) -> str:
 
 @contextlib.contextmanager
 def explained(connection: Connection) -> Iterator[None]:
-    """What KFP's client raises as an InputError of one line, an Away where it is Kubeflow that fails."""
+    """Turns the exceptions of KFP's client into an InputError of one line, an Away where Kubeflow fails."""
     import requests
     from google.auth.exceptions import GoogleAuthError
     from kfp_server_api import ApiException
@@ -160,43 +167,46 @@ def explained(connection: Connection) -> Iterator[None]:
         raise Away(f"{where} does not answer: {' '.join(str(reason).split())}") from error
 
 
-def _answer(error: Any, connection: Connection) -> str:
-    """What a refusal says, in words."""
-    said = reason_of(error)
+def _answer(error: ApiException, connection: Connection) -> str:
+    """What a refusal means, in words."""
+    reason = reason_of(error)
     if error.status == 401:
-        return f"refuses the credentials (401): {said}; give a fresh --token, --token-file or --iap-client-id"
+        return (
+            f"refuses the credentials (401): {reason}; give a fresh --token, --token-file or --iap-client-id"
+        )
     if error.status == 403:
-        return f"does not allow this (403): {said}; is the namespace {connection.namespace or 'not given'} yours?"
-    return f"answers {error.status}: {said}"
+        return f"does not allow this (403): {reason}; is the namespace {connection.namespace or 'not given'} yours?"
+    return f"answers {error.status}: {reason}"
 
 
-def reason_of(error: Any) -> str:
-    """The server's own words for a refusal, one line of them."""
+def reason_of(error: ApiException) -> str:
+    """Returns the server's own words for a refusal, in one line."""
     body = error.body or ""
     with contextlib.suppress(ValueError, AttributeError):
         content = json.loads(body)
         body = content.get("message") or content.get("error_message") or content.get("error") or body
-    return " ".join(str(body).split())[:300] or error.reason
+    return " ".join(str(body).split())[:300] or error.reason or ""
 
 
-def pages(list_some: Callable[..., Any], of: str, **given: Any) -> list[Any]:
-    """All objects of a list: attribute `of` of every page that `list_some` gives."""
-    found, token = [], ""
+def list_all(list_page: Callable[..., ApiObject], attribute: str, **query: Any) -> list[ApiObject]:
+    """Returns all objects of a list: the `attribute` of every page that `list_page` gives."""
+    objects: list[ApiObject] = []
+    token = ""
     while True:
-        page = list_some(page_token=token, page_size=PAGE, **given)
-        found += getattr(page, of) or []
+        page = list_page(page_token=token, page_size=PAGE, **query)
+        objects += getattr(page, attribute) or []
         token = page.next_page_token
         if not token:
-            return found
+            return objects
 
 
-def named(name: str) -> str:
-    """KFP's filter for objects of a display name."""
+def display_name_filter(name: str) -> str:
+    """Returns KFP's filter for objects of a display name."""
     return json.dumps({"predicates": [{"operation": "EQUALS", "key": "display_name", "stringValue": name}]})
 
 
-def run_address(client: Any, run_id: str) -> str:
-    """The page of a run, or its id where nothing says where pages are, as with a kube context alone."""
+def run_address(client: kfp_client.Client, run_id: str) -> str:
+    """Returns the page of a run, or its id where nothing says where pages are, as with a kube context alone."""
     if not client._uihost:
         return f"run {run_id} of Kubeflow; --ui-host (KF_PIPELINES_UI_ENDPOINT) gives its page"
     return f"{client._get_url_prefix()}/#/runs/details/{run_id}"

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
 from multiview.artifacts.store import open_store
 from multiview.cli.options import BucketUrl, Debug, DryRun, Preset, Settings, Wait
-from multiview.config import Config
-from multiview.config.overrides import Overrides, gather, validate
-from multiview.steps.runs import Run
-from pipelines.kubeflow.connection import Profile, below, connected
-from pipelines.plans import PIPELINES, make_plan
-from pipelines.plans.plan import Plan
-from pipelines.runs.description import describe
+from pipelines.kubeflow.connection import Profile, connected
+from pipelines.plans import PIPELINES
+from pipelines.request import Request
+
+if TYPE_CHECKING:
+    from pipelines.kubeflow.client import ApiObject
+    from pipelines.kubeflow.submission import Submission
 
 console = Console(highlight=False, soft_wrap=True)
 schedule = typer.Typer(no_args_is_help=True, help="Recurring runs of a file in the repository.")
@@ -38,68 +37,47 @@ def submit(
     connection: Profile,
 ) -> None:
     """Run a pipeline on Kubeflow. The same command continues or finds its run."""
-    overrides = below(connection, gather(preset, settings or []))
-    launch(make_plan(pipeline, overrides), overrides, preset, store, connection, wait)
+    request = Request.from_settings(pipeline, preset, settings, under=connection.settings)
+    launch(check(request, store, connection), connection, wait)
 
 
-def launch(
-    plan: Plan,
-    overrides: Overrides,
-    preset: str | None,
-    store: str | None,
-    connection: Profile,
-    wait: bool,
-    tracking_uri: str | None = None,
-    rerun_of: Run | None = None,
-    before: Callable[[], None] = lambda: None,
-) -> None:
-    """Check a plan, `before` last of all, then start it on Kubeflow; follow it to its end if told to `wait`.
+def check(request: Request, store: str | None, connection: Profile) -> Submission:
+    """Returns what is sent for a request. Raises InputError for everything that can be seen without Kubeflow."""
+    from pipelines.kubeflow.client import check_connection
+    from pipelines.kubeflow.submission import prepare
 
-    Raises InputError before anything is sent for what can be told here, StepFailed for a run that fails.
+    check_connection(connection)
+    return prepare(request, store or connection.store)
+
+
+def launch(submission: Submission, connection: Profile, wait: bool, tracking_uri: str | None = None) -> None:
+    """Starts a submission on Kubeflow, and follows it to its end if told to `wait`.
+
+    Raises InputError for what Kubeflow refuses, StepFailed for a run that fails.
     """
-    from pipelines.kubeflow import client as kfp_client
-    from pipelines.kubeflow import submission
+    from pipelines.kubeflow.client import connect, run_address
+    from pipelines.kubeflow.start import start
 
-    kfp_client.check_connection(connection)
-    config = validate(overrides)
-    store = submission.check(plan, config, store or connection.store)
-    described = describe(
-        plan,
-        overrides,
-        open_store(store),
-        preset,
-        rerun_of=rerun_of.id if rerun_of else None,
-        architectures=rerun_of.architectures if rerun_of else None,
-    )
-    package = submission.package(plan, config)
-    before()
-    client = kfp_client.connect(connection)
-    started, words = submission.start(client, connection, package, described, store, config)
-    page = kfp_client.run_address(client, started.run_id)
-    console.print(f"{described.id} {words}: {page}", markup=False)
+    client = connect(connection)
+    kfp_run, words = start(client, connection, submission)
+    console.print(f"{submission.run.id} {words}: {run_address(client, kfp_run.run_id)}", markup=False)
     if wait:
-        _follow(connection, started, described, plan, store, tracking_uri, config)
+        _follow(submission, connection, kfp_run, tracking_uri)
 
 
 def _follow(
-    connection: Profile,
-    started: Any,
-    described: Run,
-    plan: Plan,
-    store: str,
-    uri: str | None,
-    config: Config,
+    submission: Submission, connection: Profile, kfp_run: ApiObject, tracking_uri: str | None
 ) -> None:
     from pipelines.kubeflow.follow import follow
     from pipelines.runs import results
 
-    begun = time.time()
-    states = follow(connection, started, described.id, plan.paths(), open_store(store))
+    run, begun = submission.run, time.time()
+    states = follow(connection, kfp_run, run, open_store(submission.store))
     done = sum(state.status != "found" for state in states)
-    counted = f"{done} steps done, {len(states) - done} found, " if states else ""
-    console.print(f"{described.id}: {counted}{time.time() - begun:.0f} s\n", markup=False)
+    counts = f"{done} steps done, {len(states) - done} found, " if states else ""
+    console.print(f"{run.id}: {counts}{time.time() - begun:.0f} s\n", markup=False)
     if states:
-        results.show(console, states, uri or config.kubeflow.mlflow_uri)
+        results.show(console, states, tracking_uri or submission.config.kubeflow.mlflow_uri)
 
 
 ScheduleFile = Annotated[Path, typer.Argument(metavar="FILE", help="A YAML file with a list of schedules.")]
@@ -117,19 +95,21 @@ def apply(
 ) -> None:
     """Make Kubeflow's recurring runs those of a file: create, replace what differs, delete what is gone."""
     from pipelines.kubeflow import client as kfp_client
-    from pipelines.kubeflow import recurring_runs, schedule_file
+    from pipelines.kubeflow import recurring_runs
+    from pipelines.kubeflow.schedule_file import read_schedules
 
     kfp_client.check_connection(connection)
-    found = schedule_file.read_schedules(file)
+    document = read_schedules(file)
     wanted = {
-        one.name: recurring_runs.prepare(one, found.owner, connection, store) for one in found.schedules
+        schedule.name: recurring_runs.prepare(schedule, document.owner, connection, store)
+        for schedule in document.schedules
     }
     client = kfp_client.connect(connection)
-    told = False
-    for line in recurring_runs.apply(client, connection, found.owner, wanted, dry_run):
+    lines = 0
+    for line in recurring_runs.apply(client, connection, document.owner, wanted, dry_run):
         console.print(line, markup=False)
-        told = True
-    if not told:
+        lines += 1
+    if not lines:
         console.print("no schedules")
 
 
@@ -141,13 +121,13 @@ def list_(debug: Debug = False, *, connection: Profile) -> None:
     from pipelines.kubeflow import recurring_runs
 
     client = kfp_client.connect(connection)
-    found = [entry for entry in recurring_runs.entries(client, connection) if entry.owner]
-    for entry in sorted(found, key=lambda entry: entry.name):
+    entries = [entry for entry in recurring_runs.read_entries(client, connection) if entry.owner]
+    for entry in sorted(entries, key=lambda entry: entry.name):
         state = "" if entry.enabled else "  (disabled)"
         console.print(
             f"{entry.name}  {entry.cron}  {connection.time_zone}  of {entry.owner}{state}", markup=False
         )
-    if not found:
+    if not entries:
         console.print("no schedules")
 
 
@@ -163,6 +143,5 @@ def delete(
     from pipelines.kubeflow import client as kfp_client
     from pipelines.kubeflow import recurring_runs
 
-    client = kfp_client.connect(connection)
-    for line in recurring_runs.delete(client, connection, name):
-        console.print(line, markup=False)
+    recurring_runs.delete(kfp_client.connect(connection), connection, name)
+    console.print(f"{name}: deleted", markup=False)

@@ -13,6 +13,7 @@ from components.runs import close_run, open_run
 from multiview import names
 from multiview.artifacts.record import Reference, split_address
 from multiview.config import Config
+from multiview.steps.path import StepPath
 from pipelines.kubeflow.pods import Pods
 from pipelines.plans.plan import Node, Output, Plan, Source
 
@@ -26,7 +27,7 @@ COMPONENTS: dict[str, PythonComponent] = {
 
 
 def pipeline(plan: Plan) -> Any:
-    """The KFP pipeline of a plan, for the local runner. Its parameter `run` is the JSON of `runs.Context`."""
+    """Returns the KFP pipeline of a plan for the local runner. Its parameter `run` is the JSON of a `runs.Context`."""
 
     @dsl.pipeline(name=plan.name)
     def graph(run: str):
@@ -36,7 +37,8 @@ def pipeline(plan: Plan) -> Any:
 
 
 def cluster_pipeline(plan: Plan, config: Config) -> Any:
-    """The same for a cluster: opened by a first step, closed by an exit handler, every step in its pod.
+    """Returns the KFP pipeline of a plan for a cluster: a first step opens the run, an exit handler closes it, and every
+    step has a pod of its own.
 
     Its parameters are the store's address and `described`, the JSON of a `runs.Run`. Raises InputError for
     settings of pods that cannot be had.
@@ -59,7 +61,7 @@ def cluster_pipeline(plan: Plan, config: Config) -> Any:
 
 
 def compile_plan(plan: Plan, target: Path, config: Config | None = None) -> Path:
-    """Write the IR of a plan's pipeline on a cluster as YAML, with the pods' settings in its second document."""
+    """Writes the IR of a plan's pipeline on a cluster as YAML, with the pods' settings in its second document."""
     target.parent.mkdir(parents=True, exist_ok=True)
     compiler.Compiler().compile(cluster_pipeline(plan, config or Config()), str(target))
     return target
@@ -75,7 +77,7 @@ class _Builder:
 
     def __init__(self, plan: Plan, run: Any, pods: Pods | None = None):
         self.plan, self.run, self.pods = plan, run, pods
-        self.tasks: dict[str, Any] = {}
+        self.tasks: dict[StepPath, Any] = {}
         self.imported: dict[str, Any] = {}
 
     def add_all(self) -> None:
@@ -90,14 +92,14 @@ class _Builder:
         }
 
         def call(**more: Any) -> Any:
-            task = component(run=self.run, path=node.path, config=node.config, **inputs, **more)
+            task = component(run=self.run, path=str(node.path), config=node.config, **inputs, **more)
             task.set_caching_options(False)
             if self.pods:
                 self.pods.dress(task, node.step.name)
-            return task.set_display_name(node.path)
+            return task.set_display_name(str(node.path))
 
         if node.shards:
-            with dsl.ParallelFor(list(node.shards), name=f"{node.path.replace('/', '-')}-shards") as shard:
+            with dsl.ParallelFor(list(node.shards), name=f"{node.path.dashed}-shards") as shard:
                 self.tasks[node.path] = call(shard=shard)
         else:
             self.tasks[node.path] = call()

@@ -14,14 +14,14 @@ import typer
 from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
+from multiview import environment
 from multiview.config import Section
 from multiview.config.documents import checked, read_document
 from multiview.config.kubeflow import Address
-from multiview.config.overrides import PLACES, Overrides, merge
+from multiview.config.overrides import PLACES, Overrides
 from multiview.errors import InputError, nearest
 
 PROFILES = "~/.config/multiview/kubeflow.yaml"
-PROFILES_VARIABLE = "MULTIVIEW_PROFILES"
 DEFAULT_PROFILE = "default"
 
 
@@ -45,7 +45,7 @@ Root = Annotated[str, AfterValidator(_check_root)]
 class Connection(Section):
     """Where Kubeflow Pipelines is, and as whom to speak to it.
 
-    Of several ways to authenticate the first in this order counts: token, IAP, token file, kube context.
+    Of several ways to authenticate, the first one in this order counts: token, IAP, token file, kube context.
     """
 
     host: Annotated[Address | None, variable("KF_PIPELINES_ENDPOINT")] = None
@@ -66,22 +66,22 @@ class Connection(Section):
     """The desktop client's secret."""
     token_file: Annotated[str | None, variable("KF_PIPELINES_SA_TOKEN_PATH")] = None
     """File with a service account's token, read anew for each request: a projected volume of a pod."""
-    kube_context: Annotated[str | None, variable("MULTIVIEW_KUBE_CONTEXT")] = None
+    kube_context: Annotated[str | None, variable(environment.KUBE_CONTEXT)] = None
     """Context of the kubeconfig; Kubeflow is then reached through the Kubernetes API, without a host."""
-    ca_file: Annotated[str | None, variable("MULTIVIEW_KUBEFLOW_CA")] = None
+    ca_file: Annotated[str | None, variable(environment.KUBEFLOW_CA)] = None
     """Certificate authority of the host, where it is your own."""
-    pipeline_root: Annotated[Root | None, variable("MULTIVIEW_PIPELINE_ROOT")] = None
+    pipeline_root: Annotated[Root | None, variable(environment.PIPELINE_ROOT)] = None
     """Where KFP keeps what flows between steps (records of some KB); none: its own default."""
-    time_zone: Annotated[str, variable("MULTIVIEW_CRON_TIME_ZONE")] = "UTC"
+    time_zone: Annotated[str, variable(environment.CRON_TIME_ZONE)] = "UTC"
     """Zone in which this Kubeflow reads every cron: cronScheduleTimezone of its pipeline-install-config."""
 
 
 class Profile(Connection):
-    """A cluster as a profile names it: its connection, and what else is the cluster's own."""
+    """A cluster as a profile names it: its connection, its store, and settings of its own."""
 
     store: str | None = None
     """Store of the runs, unless --store or MULTIVIEW_STORE names one."""
-    settings: dict[str, Any] = {}
+    settings: Overrides = {}
     """Settings of kubeflow and notify, under those of preset and --set."""
 
 
@@ -89,22 +89,23 @@ ProfileName = Annotated[
     str | None,
     typer.Option(
         "--profile",
-        envvar="MULTIVIEW_PROFILE",
-        help=f"Name of a profile in {PROFILES} ({PROFILES_VARIABLE}); default: `{DEFAULT_PROFILE}`, if there.",
+        envvar=environment.PROFILE,
+        help=f"Name of a profile in {PROFILES} ({environment.PROFILES}); default: `{DEFAULT_PROFILE}`, if there.",
     ),
 ]
 
 
 def connected(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command an option for each connection setting; it gets a Profile as `connection`."""
-    own = [p for p in inspect.signature(command, eval_str=True).parameters.values() if p.name != "connection"]
-    parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in [*own, *_options()]]
+    """Gives a command an option for each connection setting; the command gets a Profile as `connection`."""
+    declared = [*inspect.signature(command, eval_str=True).parameters.values(), *_options()]
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    parameters = [parameter.replace(kind=keyword) for parameter in declared if parameter.name != "connection"]
 
     @functools.wraps(command)
-    def call(**given: Any) -> None:
-        flags = {name: given.pop(name) for name in Connection.model_fields}
-        profile = resolve_profile(given.pop("profile"), flags)
-        command(**given, connection=profile)
+    def call(**values: Any) -> None:
+        flags = {name: values.pop(name) for name in Connection.model_fields}
+        profile = resolve_profile(values.pop("profile"), flags)
+        command(**values, connection=profile)
 
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
@@ -127,25 +128,20 @@ def _options() -> list[inspect.Parameter]:
 
 
 def resolve_profile(name: str | None, flags: dict[str, str | None]) -> Profile:
-    """Flags and environment over a profile of the profile file. Raises InputError."""
-    path = Path(os.environ.get(PROFILES_VARIABLE) or PROFILES).expanduser()
+    """Returns a profile of the profile file, with flags and environment over it. Raises InputError."""
+    path = Path(os.environ.get(environment.PROFILES) or PROFILES).expanduser()
     profiles = read_document(path, "profiles").content if name or path.exists() else {}
     if name is not None and name not in profiles:
         raise InputError(f"{path} has no profile {name!r}{nearest(name, profiles)}")
     chosen = name or DEFAULT_PROFILE
     where = f"profile {chosen} of {path}"
-    own = profiles.get(chosen, {})
-    if not isinstance(own, dict):
+    settings = profiles.get(chosen, {})
+    if not isinstance(settings, dict):
         raise InputError(f"{where}: expected names with values")
-    given = {name: value or None for name, value in flags.items() if value is not None}  # "" unsets
-    profile = checked(Profile, own | given, where)
+    set_flags = {name: value or None for name, value in flags.items() if value is not None}  # "" unsets
+    profile = checked(Profile, settings | set_flags, where)
     if unknown := set(profile.settings) - PLACES:
         raise InputError(
             f"{where}: settings.{min(unknown)} decides what a run does: a profile has {' and '.join(sorted(PLACES))} alone"
         )
     return profile
-
-
-def below(profile: Profile, overrides: Overrides) -> Overrides:
-    """A run's overrides over what its cluster's profile sets."""
-    return merge(profile.settings, overrides)

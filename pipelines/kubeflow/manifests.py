@@ -7,25 +7,24 @@ from pathlib import Path
 from kfp import compiler
 from kfp.compiler.compiler_utils import KubernetesManifestOptions
 
-from multiview.config import Config
 from pipelines.kubeflow.compile import cluster_pipeline
 from pipelines.kubeflow.submission import check_devices, package
-from pipelines.plans.plan import Plan
+from pipelines.request import Request
 
 
-def write_resources(plan: Plan, target: Path, config: Config) -> Path:
-    """Write a plan's `Pipeline` and `PipelineVersion` as YAML, without a namespace.
+def write_manifests(request: Request, target: Path) -> Path:
+    """Writes the `Pipeline` and the `PipelineVersion` of a request as YAML, without a namespace.
 
     They have the names that `submit` would give them, so that it finds what was applied. The version is named
     by its content, because Kubeflow lets no version be changed: another plan is another version of the same
-    pipeline. Raises InputError for settings of pods that cannot be had, and for images that are not named: what
-    is applied has no submit after it that would see it.
+    pipeline. Raises InputError for settings of pods that cannot be had, and for images that are not named, which
+    no later `submit` would notice.
     """
-    check_devices(plan, config)
-    names = package(plan, config)
+    check_devices(request.plan, request.config)
+    names = package(request)
     target.parent.mkdir(parents=True, exist_ok=True)
     compiler.Compiler().compile(
-        cluster_pipeline(plan, config),
+        cluster_pipeline(request.plan, request.config),
         str(target),
         kubernetes_manifest_format=True,
         kubernetes_manifest_options=KubernetesManifestOptions(

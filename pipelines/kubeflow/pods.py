@@ -13,9 +13,9 @@ from multiview.errors import InputError, nearest
 from multiview.steps.backends.trainjob import Nodes
 from multiview.steps.table import GPU_STEPS, STEPS
 
-MLFLOW_KEYS = {name: name for name in ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD")}
-HUB_KEYS = {"HF_TOKEN": "HF_TOKEN"}
-BUCKET_KEYS = {name: name for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")}
+MLFLOW_KEYS = {name: name for name in (environment.MLFLOW_USERNAME, environment.MLFLOW_PASSWORD)}
+HUB_KEYS = {environment.HUB_TOKEN: environment.HUB_TOKEN}
+BUCKET_KEYS = {name: name for name in (environment.BUCKET_KEY_ID, environment.BUCKET_SECRET)}
 SHARED_MEMORY = "/dev/shm"
 WAIT_HOURS = 12.0
 """That the pods of a training on several nodes may wait for nodes, or for a queue, before their own time runs."""
@@ -110,4 +110,4 @@ class Pods:
 
     def _environment(self) -> dict[str, str]:
         uri = self.settings.mlflow_uri
-        return {**self.settings.environment, **({"MLFLOW_TRACKING_URI": uri} if uri else {})}
+        return {**self.settings.environment, **({environment.MLFLOW_TRACKING_URI: uri} if uri else {})}

@@ -1,7 +1,7 @@
 """Kubeflow's recurring runs, made those of a file of schedules.
 
 A recurring run is ours if its description ends with our mark: the file's owner and a digest of all that was
-asked for. Kubeflow has no update, and does not mind two of one name: what differs is deleted and made anew.
+asked for. Kubeflow cannot update a recurring run, and allows two of one name: what differs is deleted and made anew.
 """
 
 from __future__ import annotations
@@ -9,20 +9,21 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
 
-from multiview.artifacts.store import open_store
-from multiview.config import Config, canonical_json
-from multiview.config.overrides import gather, merge, validate
+from multiview.config import canonical_json
+from multiview.config.overrides import gather, merge
 from multiview.errors import InputError, nearest
-from multiview.steps.runs import Run
-from pipelines.kubeflow import submission
-from pipelines.kubeflow.client import explained, pages
-from pipelines.kubeflow.connection import Profile, below
+from pipelines.kubeflow import start, submission
+from pipelines.kubeflow.client import ApiObject, explained, list_all
+from pipelines.kubeflow.connection import Profile
 from pipelines.kubeflow.schedule_file import Schedule
-from pipelines.plans import make_plan
-from pipelines.runs.description import describe
+from pipelines.kubeflow.submission import Submission
+from pipelines.request import Request
+
+if TYPE_CHECKING:
+    from kfp.client import Client
 
 MARK = re.compile(r"\[multiview schedule of ([\w.-]+): ([0-9a-f]{12})\]$")
 
@@ -36,7 +37,7 @@ class Entry:
     cron: str
     enabled: bool
     owner: str | None = None
-    """The file of schedules that it is of; none: not ours."""
+    """The file of schedules that has made it; None for a recurring run that is not ours."""
     digest: str | None = None
 
 
@@ -45,17 +46,14 @@ class Wanted:
     """A schedule, checked and compiled."""
 
     schedule: Schedule
-    package: submission.Package
-    run: Run
-    store: str
-    config: Config
+    submission: Submission
     description: str
     digest: str
 
 
 @dataclass(frozen=True)
 class Action:
-    """One change: what becomes of a schedule, and the recurring runs that go for it."""
+    """One change: what becomes of a schedule, and the recurring runs that are deleted for it."""
 
     kind: Literal["create", "replace", "delete", "keep"]
     name: str
@@ -63,63 +61,88 @@ class Action:
 
 
 def prepare(schedule: Schedule, owner: str, profile: Profile, store: str | None) -> Wanted:
-    """Check a schedule and compile its pipeline; nothing is sent. Raises InputError that names it."""
+    """Checks a schedule and compiles its pipeline; nothing is sent. Raises InputError that names the schedule."""
     try:
         if schedule.time_zone != profile.time_zone:
             raise InputError(
                 f"time_zone {schedule.time_zone}: this Kubeflow reads every cron in {profile.time_zone}: write the "
                 "cron in that zone, or set cronScheduleTimezone of Kubeflow's pipeline-install-config and --time-zone"
             )
-        overrides = below(profile, merge(gather(schedule.preset, []), schedule.settings))
-        plan, config = make_plan(schedule.pipeline, overrides), validate(overrides)
-        store = open_store(submission.check(plan, config, schedule.store or store or profile.store)).url
-        run = describe(plan, overrides, open_store(store), schedule.preset, schedule=schedule.name)
-        package = submission.package(plan, config)
+        overrides = merge(profile.settings, gather(schedule.preset, []), schedule.settings)
+        request = Request.make(schedule.pipeline, overrides, schedule.preset)
+        prepared = submission.prepare(
+            replace(request, schedule=schedule.name), schedule.store or store or profile.store
+        )
     except InputError as error:
         raise InputError(f"schedule {schedule.name}: {error}") from error
+    digest = _digest(schedule, prepared, profile)
+    with_preset = f", preset {schedule.preset}" if schedule.preset else ""
+    mark = f"[multiview schedule of {owner}: {digest}]"
+    description = f"{schedule.pipeline}{with_preset}, into {prepared.store} {mark}"
+    return Wanted(schedule, prepared, description, digest)
+
+
+def _digest(schedule: Schedule, prepared: Submission, profile: Profile) -> str:
+    """A digest of everything that a recurring run is made from."""
     asked = {
         "schedule": schedule.model_dump(mode="json"),
-        "run": run.model_dump(mode="json", exclude={"git_sha", "created"}),
-        "version": [package.pipeline, package.version],
-        "store": store,
-        "place": [profile.experiment, profile.pipeline_root, config.kubeflow.service_account],
+        "run": prepared.run.model_dump(mode="json", exclude={"git_sha", "created"}),
+        "version": [prepared.package.pipeline, prepared.package.version],
+        "store": prepared.store,
+        "place": [profile.experiment, profile.pipeline_root, prepared.config.kubeflow.service_account],
     }
-    digest = hashlib.sha256(canonical_json(asked).encode()).hexdigest()[:12]
-    with_preset = f", preset {schedule.preset}" if schedule.preset else ""
-    description = f"{schedule.pipeline}{with_preset}, into {store} [multiview schedule of {owner}: {digest}]"
-    return Wanted(schedule, package, run, store, config, description, digest)
+    return hashlib.sha256(canonical_json(asked).encode()).hexdigest()[:12]
 
 
-def entries(client: Any, profile: Profile) -> list[Entry]:
-    """All recurring runs of the namespace, ours and others'."""
+def read_entries(client: Client, profile: Profile) -> list[Entry]:
+    """Returns all recurring runs of the namespace, ours and others'."""
     with explained(profile):
         namespace = client.get_user_namespace() or None
-        found = pages(client.list_recurring_runs, "recurring_runs", namespace=namespace)
-    return [_entry(one) for one in found]
+        recurring = list_all(client.list_recurring_runs, "recurring_runs", namespace=namespace)
+    return [_entry(run) for run in recurring]
 
 
-def _entry(one: Any) -> Entry:
-    mark = MARK.search(one.description or "")
-    cron = one.trigger and one.trigger.cron_schedule and one.trigger.cron_schedule.cron
+def _entry(run: ApiObject) -> Entry:
+    mark = MARK.search(run.description or "")
+    cron = run.trigger and run.trigger.cron_schedule and run.trigger.cron_schedule.cron
     return Entry(
-        one.recurring_run_id,
-        one.display_name,
+        run.recurring_run_id,
+        run.display_name,
         cron or "",
-        one.mode != "DISABLE",
+        run.mode != "DISABLE",
         mark[1] if mark else None,
         mark[2] if mark else None,
     )
 
 
-def reconcile(wanted: Mapping[str, Wanted], found: Iterable[Entry], owner: str) -> list[Action]:
-    """What turns the recurring runs `found` into those `wanted`; nothing for what is as it should be.
+def reconcile(wanted: Mapping[str, Wanted], entries: Iterable[Entry], owner: str) -> list[Action]:
+    """Returns the actions that turn the recurring runs `entries` into those `wanted`.
 
     Raises InputError for a name that a recurring run of someone else's has.
     """
     by_name: dict[str, list[Entry]] = {}
-    for entry in found:
+    for entry in entries:
         by_name.setdefault(entry.name, []).append(entry)
-    for name in wanted:
+    _check_owner(wanted, by_name, owner)
+    actions = []
+    for name, want in wanted.items():
+        current = by_name.get(name, [])
+        good = [e.id for e in current if e.digest == want.digest and e.enabled == want.schedule.enabled][:1]
+        surplus = tuple(entry.id for entry in current if entry.id not in good)
+        if good:
+            actions.append(Action("keep", name, surplus))
+        else:
+            actions.append(Action("replace" if current else "create", name, surplus))
+    for name, current in by_name.items():
+        dropped = tuple(entry.id for entry in current if entry.owner == owner)
+        if name not in wanted and dropped:
+            actions.append(Action("delete", name, dropped))
+    return actions
+
+
+def _check_owner(names: Iterable[str], by_name: Mapping[str, list[Entry]], owner: str) -> None:
+    """Raises InputError for a name that a recurring run of another owner has."""
+    for name in names:
         for entry in by_name.get(name, ()):
             if entry.owner != owner:
                 whose = f"the file of schedules {entry.owner}" if entry.owner else "no file of schedules"
@@ -127,20 +150,6 @@ def reconcile(wanted: Mapping[str, Wanted], found: Iterable[Entry], owner: str) 
                     f"schedule {name}: Kubeflow has a recurring run of this name, {entry.id}, of {whose}: "
                     "delete it, or choose another name"
                 )
-    actions = []
-    for name, one in wanted.items():
-        there = by_name.get(name, [])
-        good = [e.id for e in there if e.digest == one.digest and e.enabled == one.schedule.enabled][:1]
-        surplus = tuple(entry.id for entry in there if entry.id not in good)
-        if good:
-            actions.append(Action("keep", name, surplus))
-        else:
-            actions.append(Action("replace" if there else "create", name, surplus))
-    for name, there in by_name.items():
-        ours = tuple(entry.id for entry in there if entry.owner == owner)
-        if name not in wanted and ours:
-            actions.append(Action("delete", name, ours))
-    return actions
 
 
 NEW = ("create", "replace")
@@ -148,11 +157,11 @@ DONE = {"create": "created", "replace": "replaced", "delete": "deleted", "keep":
 
 
 def apply(
-    client: Any, profile: Profile, owner: str, wanted: Mapping[str, Wanted], dry_run: bool
+    client: Client, profile: Profile, owner: str, wanted: Mapping[str, Wanted], dry_run: bool
 ) -> Iterator[str]:
-    """Reconcile; a line for each schedule. Raises InputError for what Kubeflow refuses."""
-    for action in reconcile(wanted, entries(client, profile), owner):
-        told = action.kind if dry_run and action.kind != "keep" else DONE[action.kind]
+    """Reconciles; yields a line per schedule. Raises InputError for what Kubeflow refuses."""
+    for action in reconcile(wanted, read_entries(client, profile), owner):
+        word = action.kind if dry_run and action.kind != "keep" else DONE[action.kind]
         doubles = (
             f", and {len(action.deleted)} double deleted" if action.kind == "keep" and action.deleted else ""
         )
@@ -164,28 +173,26 @@ def apply(
                     _delete(client, identity)
                 if new:
                     client.create_recurring_run(**new)
-        yield f"{action.name}: {told}{doubles}"
+        yield f"{action.name}: {word}{doubles}"
 
 
-def delete(client: Any, profile: Profile, name: str) -> Iterator[str]:
-    """Delete a schedule of ours, all of its name. Raises InputError for one that is not there or not ours."""
-    found = entries(client, profile)
-    ours = [entry for entry in found if entry.owner and entry.name == name]
-    if not ours:
-        if any(entry.name == name for entry in found):
+def delete(client: Client, profile: Profile, name: str) -> None:
+    """Deletes all of a schedule's recurring runs. Raises InputError for a schedule that is not there or not ours."""
+    entries = read_entries(client, profile)
+    scheduled = [entry for entry in entries if entry.owner and entry.name == name]
+    if not scheduled:
+        if any(entry.name == name for entry in entries):
             raise InputError(
                 f"recurring run {name} is of no file of schedules: delete it in Kubeflow's pages"
             )
-        raise InputError(
-            f"there is no schedule {name!r}{nearest(name, sorted({e.name for e in found if e.owner}))}"
-        )
+        names = sorted({entry.name for entry in entries if entry.owner})
+        raise InputError(f"there is no schedule {name!r}{nearest(name, names)}")
     with explained(profile):
-        for entry in ours:
+        for entry in scheduled:
             _delete(client, entry.id)
-    yield f"{name}: deleted"
 
 
-def _delete(client: Any, identity: str) -> None:
+def _delete(client: Client, identity: str) -> None:
     from kfp_server_api import ApiException
 
     try:
@@ -195,20 +202,20 @@ def _delete(client: Any, identity: str) -> None:
             raise
 
 
-def _uploaded(client: Any, profile: Profile, wanted: Wanted) -> dict[str, Any]:
-    """Upload a schedule's pipeline; what its recurring run is made with."""
-    pipeline, version = submission.upload(client, wanted.package)
+def _uploaded(client: Client, profile: Profile, wanted: Wanted) -> dict[str, Any]:
+    """Uploads a schedule's pipeline; returns the arguments that its recurring run is made with."""
+    pipeline, version = start.upload(client, wanted.submission.package)
     return {
-        "experiment_id": submission.experiment_of(client, profile).experiment_id,
+        "experiment_id": start.find_experiment(client, profile).experiment_id,
         "job_name": wanted.schedule.name,
         "description": wanted.description,
         "cron_expression": wanted.schedule.cron,
         "max_concurrency": 1,
         "no_catchup": True,
-        "params": submission.arguments(wanted.run, wanted.store),
+        "params": wanted.submission.parameters,
         "pipeline_id": pipeline,
         "version_id": version,
         "enabled": wanted.schedule.enabled,
         "pipeline_root": profile.pipeline_root,
-        "service_account": wanted.config.kubeflow.service_account,
+        "service_account": wanted.submission.config.kubeflow.service_account,
     }

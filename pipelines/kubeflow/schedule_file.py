@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, Field, field_validator
 
 from multiview.config import Section
 from multiview.config.documents import read_document
+from multiview.config.overrides import Overrides
 
 MONTHS = ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"]
 DAYS = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"]
@@ -23,11 +24,11 @@ FIELDS: tuple[tuple[str, int, int, list[str]], ...] = (
     ("month", 1, 12, MONTHS),
     ("day of week", 0, 6, DAYS),
 )
-"""Fields of a cron in order: name, least, greatest, names of the values from the least on."""
+"""The fields of a cron in order: name, least value, greatest value, names of the values from the least on."""
 
 
 def check_cron(cron: str) -> str:
-    """A cron of six fields, as Kubeflow reads it. Raises ValueError.
+    """Returns a cron of six fields, as Kubeflow reads it. Raises ValueError.
 
     Kubeflow takes five fields too, but as second to month: `0 3 * * 1` would run in each hour of January.
     """
@@ -47,10 +48,10 @@ def check_cron(cron: str) -> str:
 
 
 def _check_part(part: str, name: str, least: int, greatest: int, words: list[str]) -> None:
-    """One of a field's parts: *, ?, N or N-M, each perhaps with /STEP."""
-    known = {word: str(least + i) for i, word in enumerate(words)}
-    spelt = re.sub(r"[A-Z]+", lambda found: known.get(found[0], found[0]), part.upper())
-    match = re.fullmatch(r"(?:[*?]|(\d+)(?:-(\d+))?)(?:/([1-9]\d*))?", spelt)
+    """Raises ValueError for a part of a field that is not *, ?, N or N-M, each perhaps with /STEP."""
+    numbers = {word: str(value) for value, word in enumerate(words, least)}
+    numeric = re.sub(r"[A-Z]+", lambda word: numbers.get(word[0], word[0]), part.upper())
+    match = re.fullmatch(r"(?:[*?]|(\d+)(?:-(\d+))?)(?:/([1-9]\d*))?", numeric)
     ends = [int(end) for end in match.groups()[:2] if end] if match else []
     if not match or any(not least <= end <= greatest for end in ends) or ends != sorted(ends):
         raise ValueError(f"{part!r} is no {name}: from {least} to {greatest}, with * , - and /")
@@ -65,7 +66,7 @@ def _check_zone(name: str) -> str:
 
 
 class Schedule(Section):
-    """One recurring run: at most one of its runs at a time, and none made up for that was missed."""
+    """One recurring run: at most one of its runs goes at a time, and a missed one is not made up for."""
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]{0,60}[a-z0-9])?$")]
     """Its name in Kubeflow: small letters, digits and -."""
@@ -73,7 +74,7 @@ class Schedule(Section):
     """The pipeline that it runs."""
     preset: str | None = None
     """A preset's name, or a YAML file."""
-    settings: dict[str, Any] = {}
+    settings: Overrides = {}
     """Settings by section, over those of the preset."""
     cron: Annotated[str, AfterValidator(check_cron)]
     """When: second, minute, hour, day of month, month, day of week."""
@@ -96,7 +97,8 @@ class Schedules(Section):
     @field_validator("schedules")
     @classmethod
     def _distinct(cls, schedules: tuple[Schedule, ...]) -> tuple[Schedule, ...]:
-        twice = [name for name, count in Counter(s.name for s in schedules).items() if count > 1]
+        counts = Counter(schedule.name for schedule in schedules)
+        twice = [name for name, count in counts.items() if count > 1]
         if twice:
             raise ValueError(f"{twice[0]} is there twice: give each schedule a name of its own")
         return schedules

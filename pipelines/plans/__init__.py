@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from multiview.config.overrides import Overrides
 from multiview.errors import InputError, nearest
+from pipelines.plans import comparison, refresh, training
 from pipelines.plans.plan import Plan
-from pipelines.plans.refresh import refresh
-from pipelines.plans.training import comparison, training
 
-PIPELINES = {"training": training, "comparison": comparison, "refresh": refresh}
+PIPELINES: dict[str, Callable[[Overrides], Plan]] = {
+    "training": training.training,
+    "comparison": comparison.comparison,
+    "refresh": refresh.refresh,
+}
 """The function that makes the plan of each pipeline from a run's overrides."""
 
 

@@ -1,7 +1,7 @@
 """A pipeline before it is Kubeflow's: a plan, the list of its steps and what flows between them.
 
-Plans are plain data. `kubeflow` turns a plan into a KFP pipeline, and a rerun is a plan with the
-other steps' outputs cut off and replaced by addresses.
+Plans are plain data. `kubeflow` turns a plan into a KFP pipeline, and a rerun is a plan that was cut out of
+another one: the outputs of the steps that it leaves out are addresses in it.
 """
 
 from __future__ import annotations
@@ -13,125 +13,122 @@ from multiview.artifacts.record import Reference
 from multiview.artifacts.store import Store
 from multiview.config import Config
 from multiview.errors import InputError, nearest
+from multiview.steps.path import StepPath
 from multiview.steps.step import Step
 from multiview.steps.table import STEPS
 
 
 @dataclass(frozen=True)
 class Output:
-    """An output of another step of the plan: of all its shards, if it has some."""
+    """An output of a step of the plan: the outputs of all shards, if the step is done by shard."""
 
-    path: str
+    path: StepPath
     kind: str
 
 
 Source = Output | Reference
-"""Where an input comes from: a step of the plan, or an artifact that exists."""
+"""The origin of an input: a step of the plan, or an artifact that exists."""
 
 
 @dataclass(frozen=True)
 class Node:
     """A step at its place in the plan."""
 
-    path: str
-    """The step's name in MLflow, such as `camvr/round-2/encode`."""
+    path: StepPath
     step: Step
     config: str
-    """Canonical JSON of the settings that it reads."""
+    """Canonical JSON of the settings that the step reads."""
     inputs: dict[str, Source | list[Source]]
-    architecture: str | None = None
-    """Of the system that the step belongs to."""
     shards: tuple[str, ...] = ()
-    """For a step done by shard: the shards' names, each a path of its own under `path`."""
+    """The names of the shards, if the step is done by shard."""
 
     def sources(self) -> Iterator[tuple[str, Source]]:
+        """Yields the origin of every input, with the input's name."""
         for name, value in self.inputs.items():
             for source in value if isinstance(value, list) else [value]:
                 yield name, source
 
-    def paths(self) -> list[str]:
-        """The paths under which it runs: its own, or one a shard."""
-        return [f"{self.path}/{shard}" for shard in self.shards] or [self.path]
+    def paths(self) -> list[StepPath]:
+        """Returns the paths under which the step runs: one per shard, if it is done by shard."""
+        return [self.path.of_shard(shard) for shard in self.shards] or [self.path]
+
+    def output(self, kind: str | None = None) -> Output:
+        """Returns the output of a kind; without one the first, which for most steps is the only one."""
+        kinds = (*self.step.outputs, *self.step.forwards)
+        if kind is not None and kind not in kinds:
+            raise ValueError(f"{self.path}: {self.step.name} has outputs {kinds}, not {kind}")
+        return Output(self.path, kind or kinds[0])
 
 
 @dataclass
 class Plan:
-    """The steps of a pipeline, each after those that it needs."""
+    """The steps of a pipeline, each after the steps that it reads from."""
 
     name: str
-    nodes: dict[str, Node] = field(default_factory=dict)
+    nodes: dict[StepPath, Node] = field(default_factory=dict)
+    architectures: dict[str, str] = field(default_factory=dict)
+    """The architecture of each system, which MLflow shows; whoever adds a system's steps says it."""
 
     def add(
         self,
-        path: str,
+        path: StepPath,
         step: str,
         config: Config,
         shards: tuple[str, ...] = (),
         **inputs: Source | list[Source],
     ) -> Node:
-        """Append a step. Its inputs must be those that the step declares, from steps before it."""
+        """Appends a step. Its inputs must be the declared ones, from steps before it; else raises ValueError."""
         kind = STEPS[step]
         if set(inputs) != set(kind.inputs):
             raise ValueError(f"{path}: {step} has inputs {kind.inputs}, not {tuple(inputs)}")
-        of_model = {"model", "start", "embeddings"} & {*kind.inputs, *kind.settings}
-        architecture = config.model.architecture if of_model else None
-        node = Node(path, kind, kind.configure(config), inputs, architecture, shards)
+        ordered = {name: inputs[name] for name in kind.inputs}
+        node = Node(path, kind, kind.configure(config), ordered, shards)
         for _, source in node.sources():
             if isinstance(source, Output) and source.path not in self.nodes:
                 raise ValueError(f"{path} reads {source.path}, which does not come before it")
         self.nodes[path] = node
         return node
 
-    def paths(self) -> list[str]:
+    def paths(self) -> list[StepPath]:
+        """Returns the paths of all steps in order, one per shard of the steps that are done by shard."""
         return [path for node in self.nodes.values() for path in node.paths()]
 
-    def fingerprints(self, store: Store | None) -> dict[str, object]:
-        """What is read beside settings and inputs: sources by content, and what stands in the store, if one is given.
+    def fingerprints(self, store: Store | None) -> dict[StepPath, object]:
+        """What steps read besides settings and inputs: sources by content, and the state of the store, if one is given.
 
-        Raises InputError for what is not there.
+        Raises InputError for a source that does not exist.
         """
-        known: dict[tuple[str, str], object] = {}
-        reading = [
+        fingerprints: dict[tuple[str, str], object] = {}  # once for all steps of one name and config
+        readers = [
             node
             for node in self.nodes.values()
             if node.step.source_fingerprint or node.step.store_fingerprint
         ]
-        for node in reading:
-            if (node.step.name, node.config) not in known:
+        for node in readers:
+            if (node.step.name, node.config) not in fingerprints:
                 settings = node.step.parse(node.config)
-                known[node.step.name, node.config] = node.step.fingerprint(settings, store)
-        return {node.path: known[node.step.name, node.config] for node in reading}
+                fingerprints[node.step.name, node.config] = node.step.fingerprint(settings, store)
+        return {node.path: fingerprints[node.step.name, node.config] for node in readers}
 
-    def architectures(self) -> dict[str, str]:
-        """Each system's architecture, for MLflow's tags."""
-        return {
-            node.path.split("/")[0]: node.architecture for node in self.nodes.values() if node.architecture
-        }
-
-    def node(self, path: str) -> Node:
-        """The step at a path; a shard's path gives its step with that shard alone.
+    def node(self, text: str) -> Node:
+        """Returns the step of a path as text; for a shard's path the step with this shard alone.
 
         Raises InputError with the nearest paths, and the list of the steps.
         """
-        if path in self.nodes:
-            return self.nodes[path]
-        parent, _, shard = path.rpartition("/")
-        if parent in self.nodes and shard in self.nodes[parent].shards:
-            return replace(self.nodes[parent], shards=(shard,))
-        near = nearest(path, self.paths_and_parents(), listed=self.nodes)
-        raise InputError(f"{self.name} has no step {path!r}{near}")
+        for node in self.nodes.values():
+            if str(node.path) == text:
+                return node
+            for path, shard in zip(node.paths(), node.shards, strict=False):
+                if str(path) == text:
+                    return replace(node, shards=(shard,))
+        steps = [str(path) for path in self.nodes]
+        shards = [str(path) for path in self.paths() if path.shard]
+        raise InputError(f"{self.name} has no step {text!r}{nearest(text, [*steps, *shards], listed=steps)}")
 
-    def paths_and_parents(self) -> list[str]:
-        return [*self.nodes, *(p for p in self.paths() if p not in self.nodes)]
-
-    def downstream(self, path: str) -> list[str]:
-        """Paths of all steps that need the outputs of the step at `path`, in order."""
+    def downstream(self, path: StepPath) -> list[StepPath]:
+        """Returns the paths of all steps that need the outputs of the step at `path`, in order."""
         reached = {path}
         for node in self.nodes.values():
-            if any(isinstance(s, Output) and s.path in reached for _, s in node.sources()):
+            if any(isinstance(source, Output) and source.path in reached for _, source in node.sources()):
                 reached.add(node.path)
-        return [p for p in self.nodes if p in reached and p != path]
-
-
-def first_output(node: Node) -> Output:
-    return Output(node.path, node.step.outputs[0])
+        return [other for other in self.nodes if other in reached and other != path]

@@ -8,105 +8,95 @@ from multiview.config.overrides import Overrides, merge
 from multiview.errors import InputError
 from multiview.generation.sources import published
 from multiview.model.systems import resolve
-from pipelines.plans.plan import Output, Plan, Source, first_output
-from pipelines.plans.training import reads_queries
+from multiview.steps.path import StepPath
+from pipelines.plans.data import reads_queries, shard_names
+from pipelines.plans.plan import Node, Output, Plan, Source
 
-OWN: Overrides = {"evaluation": {"analyses": []}, "questions": {"max_missing_gold": 1.0}}
-"""What a refresh sets unless it is told otherwise."""
+DEFAULTS: Overrides = {"evaluation": {"analyses": []}, "questions": {"max_missing_gold": 1.0}}
+"""The settings of a refresh that lie under the given ones.
+
+Both sides are measured for the gate alone, and the gate decides about a corpus that lost gold passages.
+"""
+
+CHAMPION, CHALLENGER = "champion", "challenger"
+"""The two sides: the index that answers now, and the one that the refresh makes."""
 
 
 def refresh(overrides: Overrides) -> Plan:
-    """What has changed is encoded, put into the champion's index, measured, and promoted if the gate lets it pass.
-
-    Both sides are measured for the gate alone, and what is wrong with the corpus is for the gate to say: see `OWN`.
-    """
-    config = resolve(merge(OWN, overrides))
+    """What has changed is encoded, put into the champion's index, measured, and promoted if the gate lets it pass."""
+    config = resolve(merge(DEFAULTS, overrides))
     _check_gate(config)
-    plan = Plan("refresh")
-    plan.add("champion", "champion", config)
-    plan.add("split", "split-again", config, known=Output("champion", names.PASSAGES))
-    passages = Output("split", names.PASSAGES)
-    old, model = Output("champion", names.INDEX), Output("champion", names.MODEL)
-    generator = _generator(plan, config) if reads_queries(config) else None
-    changes = first_output(
-        plan.add(
-            "challenger/changes",
-            "changes-with-queries" if generator else "changes",
-            config,
-            (),
-            index=old,
-            model=model,
-            passages=passages,
-            **({"generator": generator} if generator else {}),
-        )
-    )
-    embeddings = _encode(plan, config, model, changes, generator)
-    index = first_output(
-        plan.add(
-            "challenger/index",
-            "refresh-index",
-            config,
-            old=old,
-            changes=changes,
-            model=model,
-            passages=passages,
-            embeddings=[embeddings],
-        )
-    )
-    theirs = _evaluate(
-        plan,
+    plan = Plan("refresh", architectures=_architectures(config))
+    champion = plan.add(StepPath("champion"), "champion", config)
+    old_passages = champion.output(names.PASSAGES)
+    split = plan.add(StepPath("split"), "split-again", config, known=old_passages)
+    passages = split.output(names.PASSAGES)
+    old, model = champion.output(names.INDEX), champion.output(names.MODEL)
+    changes, embeddings = _encode_changes(plan, config, old, model, passages)
+    index = plan.add(
+        StepPath("index", CHALLENGER),
+        "refresh-index",
         config,
-        "champion",
-        Output("champion", names.CHAMPION_MODEL),
-        old,
-        Output("champion", names.PASSAGES),
-    )
-    ours = _evaluate(plan, config, "challenger", model, index, passages)
-    champion = Output("champion", names.CHAMPION)
-    verdict = first_output(
-        plan.add(
-            "gate",
-            "gate",
-            config,
-            champion=champion,
-            index=index,
-            champion_evaluation=theirs,
-            challenger_evaluation=ours,
-        )
-    )
-    promotion = first_output(
-        plan.add(
-            "promote",
-            "promote",
-            config,
-            champion=champion,
-            verdict=verdict,
-            index=index,
-            model=model,
-            passages=passages,
-        )
-    )
+        old=old,
+        changes=changes,
+        model=model,
+        passages=passages,
+        embeddings=[embeddings],
+    ).output()
+    champion_inputs = {"model": champion.output(names.CHAMPION_MODEL), "index": old, "passages": old_passages}
+    champion_evaluation = _evaluate(plan, config, CHAMPION, split, champion_inputs)
+    inputs = {"model": model, "index": index, "passages": passages}
+    challenger_evaluation = _evaluate(plan, config, CHALLENGER, split, inputs)
+    verdict = plan.add(
+        StepPath("gate"),
+        "gate",
+        config,
+        champion=champion.output(),
+        index=index,
+        champion_evaluation=champion_evaluation,
+        challenger_evaluation=challenger_evaluation,
+    ).output()
+    promotion = plan.add(
+        StepPath("promote"),
+        "promote",
+        config,
+        shards=(),
+        champion=champion.output(),
+        verdict=verdict,
+        **inputs,
+    ).output()
     plan.add(
-        "report", "refresh-report", config, promotion=promotion, verdict=verdict, changes=changes, index=index
+        StepPath("report"),
+        "refresh-report",
+        config,
+        promotion=promotion,
+        verdict=verdict,
+        changes=changes,
+        index=index,
     )
     return plan
 
 
+def _architectures(config: Config) -> dict[str, str]:
+    """One model for both sides, and for the step `promote`, under whose name MLflow may first see that model."""
+    return dict.fromkeys((CHALLENGER, CHAMPION, "promote"), config.model.architecture)
+
+
 def _check_gate(config: Config) -> None:
     """Raises InputError for a metric of the gate that these settings do not measure."""
-    at, depth = config.evaluation.at, config.evaluation.depth
-    known = metric_names.evaluation_metrics(at, depth)
+    ranks, depth = config.evaluation.at, config.evaluation.depth
+    metrics = metric_names.evaluation_metrics(ranks, depth)
     for setting in ("drops", "least"):
-        for name in getattr(config.gate, setting):
-            if name not in known:
+        for metric in getattr(config.gate, setting):
+            if metric not in metrics:
                 raise InputError(
-                    f"gate.{setting}: {name} is not measured: with evaluation.at={list(at)} and "
-                    f"evaluation.depth={depth} there are {', '.join(known)}"
+                    f"gate.{setting}: {metric} is not measured: with evaluation.at={list(ranks)} and "
+                    f"evaluation.depth={depth} there are {', '.join(metrics)}"
                 )
 
 
 def _generator(plan: Plan, config: Config) -> Source:
-    """What writes queries. Raises InputError where it would have to be trained."""
+    """The generator of queries. Raises InputError where it would have to be trained."""
     if generator := published(config.generation.model):
         return generator
     if config.generation.fine_tune:
@@ -114,49 +104,50 @@ def _generator(plan: Plan, config: Config) -> Source:
             "generation.fine_tune: a refresh trains no generator: set generation.model=ADDRESS to that which wrote "
             "the champion's queries, and generation.fine_tune=false"
         )
-    return first_output(plan.add("initial-generator", "initial-generator", config))
+    return plan.add(StepPath("initial-generator"), "initial-generator", config).output()
 
 
-def _encode(plan: Plan, config: Config, model: Source, changes: Output, generator: Source | None) -> Output:
-    """The views of what has changed, read with queries generated for it where there is a generator."""
-    shards = tuple(f"shard-{number:02d}" for number in range(config.corpus.shards))
-    if generator is None:
-        return first_output(
-            plan.add("challenger/encode", "encode", config, shards, model=model, passages=changes)
-        )
-    made = plan.add(
-        "challenger/generate-queries",
+def _encode_changes(
+    plan: Plan, config: Config, old: Source, model: Source, passages: Source
+) -> tuple[Output, Output]:
+    """What has changed since the index `old`, and its embeddings: read with queries where the model reads them."""
+    generator = _generator(plan, config) if reads_queries(config) else None
+    inputs: dict[str, Source] = {"index": old, "model": model, "passages": passages}
+    step = "changes"
+    if generator:
+        step, inputs["generator"] = "changes-with-queries", generator
+    changes = plan.add(StepPath("changes", CHALLENGER), step, config, shards=(), **inputs).output()
+    inputs = {"model": model, "passages": changes}
+    step = "encode"
+    if generator:
+        step, inputs["queries"] = "encode-with-queries", _queries(plan, config, generator, changes)
+    encode = plan.add(StepPath("encode", CHALLENGER), step, config, shard_names(config), **inputs)
+    return changes, encode.output()
+
+
+def _queries(plan: Plan, config: Config, generator: Source, changes: Output) -> Output:
+    """Queries generated for the passages that have changed."""
+    generated = plan.add(
+        StepPath("generate-queries", CHALLENGER),
         "generate-queries",
         config,
-        shards,
+        shard_names(config),
         generator=generator,
         passages=changes,
-    )
-    queries = first_output(
-        plan.add("challenger/gather-queries", "gather-queries", config, parts=[first_output(made)])
-    )
-    return first_output(
-        plan.add(
-            "challenger/encode",
-            "encode-with-queries",
-            config,
-            shards,
-            model=model,
-            passages=changes,
-            queries=queries,
-        )
-    )
+    ).output()
+    return plan.add(
+        StepPath("gather-queries", CHALLENGER), "gather-queries", config, parts=[generated]
+    ).output()
 
 
-def _evaluate(plan: Plan, config: Config, who: str, model: Source, index: Source, passages: Source) -> Output:
-    node = plan.add(
-        f"{who}/evaluate",
+def _evaluate(plan: Plan, config: Config, side: str, split: Node, inputs: dict[str, Output]) -> Output:
+    """The evaluation of one side's model, index and passages on the questions of the split."""
+    return plan.add(
+        StepPath("evaluate", side),
         "evaluate",
         config,
-        model=model,
-        index=index,
-        passages=passages,
-        questions=Output("split", names.DEV_QUESTIONS),
-        train_questions=Output("split", names.TRAIN_QUESTIONS),
-    )
-    return first_output(node)
+        shards=(),
+        questions=split.output(names.DEV_QUESTIONS),
+        train_questions=split.output(names.TRAIN_QUESTIONS),
+        **inputs,
+    ).output()

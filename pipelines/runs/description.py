@@ -5,69 +5,72 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from multiview import environment
 from multiview.artifacts.record import Reference
 from multiview.artifacts.store import Store
-from multiview.config.overrides import Overrides, outcome
+from multiview.config.overrides import outcome
 from multiview.steps.runs import Run, run_id
 from pipelines.plans import PIPELINES
 from pipelines.plans.plan import Plan
+from pipelines.request import Request
 
 
-def describe(
-    plan: Plan,
-    overrides: Overrides,
-    store: Store,
-    preset: str | None = None,
-    rerun_of: str | None = None,
-    architectures: dict[str, str] | None = None,
-    study: str | None = None,
-    schedule: str | None = None,
-    compares: Sequence[str] = (),
-) -> Run:
-    """The run of a plan. Raises InputError for sources that are not there.
-
-    That of a schedule is named without its sources' content and what stands in the store, which each of its starts finds
-    anew.
-    """
-    identity: dict[str, Any] = {"rerun_of": rerun_of, "steps": plan.paths()} if rerun_of else {}
-    if plan.name not in PIPELINES:
-        identity["inputs"] = [
-            [n.path, s.digest]
-            for n in plan.nodes.values()
-            for _, s in n.sources()
-            if isinstance(s, Reference)
-        ]
-    sources = plan.fingerprints(None if schedule else store)
-    identity |= {"schedule": schedule} if schedule else {"sources": sources}
+def describe(request: Request, store: Store) -> Run:
+    """Returns the run of a request. Raises InputError for sources that do not exist."""
+    plan = request.plan
     versions = {node.step.name: node.step.version for node in plan.nodes.values()}
     return Run(
-        id=run_id(plan.name, outcome(overrides), versions, **identity),
+        id=run_id(plan.name, outcome(request.overrides), versions, **_identity(request, store)),
         pipeline=plan.name,
-        config=overrides,
-        preset=preset,
+        config=request.overrides,
+        preset=request.preset,
         git_sha=_git_sha(),
-        rerun_of=rerun_of,
-        study=study,
-        compares=list(compares),
-        steps=plan.paths(),
-        architectures=architectures or plan.architectures(),
-        each_time=schedule is not None,
+        rerun_of=request.rerun_of,
+        study=request.study,
+        compares=list(request.compares),
+        steps=[str(path) for path in plan.paths()],
+        architectures=plan.architectures,
+        each_time=request.schedule is not None,
     )
 
 
+def _identity(request: Request, store: Store) -> dict[str, Any]:
+    """What tells a run from others of the same pipeline with the same settings.
+
+    Each start of a schedule finds the content of its sources and the state of the store anew: they are not part of it.
+    """
+    plan, identity = request.plan, {}
+    if request.rerun_of:
+        identity |= {"rerun_of": request.rerun_of, "steps": [str(path) for path in plan.paths()]}
+    if plan.name not in PIPELINES:
+        identity["inputs"] = _artifacts_read(plan)
+    fingerprints = plan.fingerprints(None if request.schedule else store)
+    if request.schedule:
+        return identity | {"schedule": request.schedule}
+    return identity | {"sources": {str(path): content for path, content in fingerprints.items()}}
+
+
+def _artifacts_read(plan: Plan) -> list[list[str]]:
+    """The step and the digest of each input that is an artifact."""
+    return [
+        [str(node.path), source.digest]
+        for node in plan.nodes.values()
+        for _, source in node.sources()
+        if isinstance(source, Reference)
+    ]
+
+
 def _git_sha() -> str | None:
-    """The commit of this checkout, with `-dirty` where its files differ from it; the image's, in an image."""
+    """The commit of this checkout, with `-dirty` where its files differ from it; in an image, the image's."""
     if sha := os.environ.get(environment.GIT_SHA):
         return sha
     if shutil.which("git") is None:
         return None
     command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
-    # No tag's name: the commit alone.
+    # The commit alone, and no tag's name.
     command += ["--abbrev=40", "--exclude=*"]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     return result.stdout.strip() or None

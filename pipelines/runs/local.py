@@ -1,4 +1,4 @@
-"""Runs a plan here: KFP's local runner executes it, this process watches and ships.
+"""Runs a plan on this machine: KFP's local runner executes it, and this process watches and ships.
 
 The driver holds a lock while it lives, so that a step whose driver was killed ends by itself.
 """
@@ -12,7 +12,7 @@ import os
 import tempfile
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,46 +28,47 @@ from pipelines.runs.progress import Progress
 
 
 def run_here(plan: Plan, run: Run, store: Store, tracking_uri: str, debug: bool = False) -> list[StepState]:
-    """Execute a plan through `kfp.local`; states of its steps, all done or found.
+    """Executes a plan through `kfp.local`; returns the states of its steps, all done or found.
 
     Raises StepFailed with a failing step's own line.
     """
     store.check_writable()
     write_run(store, run)
     log = _log_file(store, run)
-    started = time.time()
-    states: dict[str, StepState] = {}
     with (
         _driver_lock(),
         _shard_threads(plan),
         _code_of(run),
         fork_server.offer(log),
-        Progress(store, run.id, plan.paths(), started) as progress,
+        Progress(store, run.id, run.steps, started=time.time()) as progress,
         # What cannot be shipped now is shipped below, where errors are reported.
         tracking.ship_live(store, run.id, tracking_uri),
     ):
         error = _execute(plan, Context(store=store.url, run=run.id), log, debug)
-        states = {s.path: s for s in progress.finish()}
-    unshipped = _ship(store, run, tracking_uri)
-    if unshipped:
+        states = {state.path: state for state in progress.finish()}
+    if unshipped := _ship(store, run, tracking_uri):
         progress.console.print(unshipped, style="yellow", markup=False)
     if error is None:
-        return [states[path] for path in plan.paths()]
+        return [states[path] for path in run.steps]
     if debug:
         raise error
-    failed = [s for s in states.values() if s.status == "failed"]
-    if failed:
-        raise StepFailed(f"{failed[0].path}: {failed[0].error}", failed[0].bad_input) from error
-    unfinished = [s.path for s in states.values() if s.status == "running"]
-    if not unfinished:
-        raise StepFailed(f"{run.pipeline}: {one_line(error)}; its log is {log}", False) from error
-    raise StepFailed(
-        f"{unfinished[0]} ended without a word (killed, or out of memory?); its log is {log}", False
-    ) from error
+    raise _failure(run, states.values(), error, log) from error
+
+
+def _failure(run: Run, states: Iterable[StepState], error: Exception, log: Path) -> StepFailed:
+    """The failed step's own line; where no step says so, the one that was running, or KFP's error."""
+    for state in states:
+        if state.status == "failed":
+            return StepFailed(f"{state.path}: {state.error}", state.bad_input)
+    for state in states:
+        if state.status == "running":
+            words = "ended without a word (killed, or out of memory?)"
+            return StepFailed(f"{state.path} {words}; its log is {log}", False)
+    return StepFailed(f"{run.pipeline}: {one_line(error)}; its log is {log}", False)
 
 
 def step_runner(root: str) -> Any:
-    """What KFP's local runner runs each step in, with `root` for its outputs: a process here.
+    """Returns what KFP's local runner runs each step in, with `root` for its outputs: a process of this machine.
 
     The tests of images put a container in its place.
     """
@@ -87,7 +88,7 @@ def _execute(plan: Plan, context: Context, log: Path, debug: bool) -> Exception 
             file = stack.enter_context(log.open("a", encoding="utf-8", buffering=1))
             stack.enter_context(contextlib.redirect_stdout(file))
             stack.enter_context(contextlib.redirect_stderr(file))
-        # KFP indents what its tasks print by another `print`, and of two tasks the later may not put ours back.
+        # KFP replaces `print` while a task runs, and when two run at once the later may not put the first one back.
         stack.callback(setattr, builtins, "print", builtins.print)
         local.init(
             runner=step_runner(root),
@@ -125,7 +126,7 @@ def _driver_lock() -> Iterator[None]:
 
 
 def _ship(store: Store, run: Run, uri: str) -> str | None:
-    """Ship to MLflow; a line that says what to do if that fails. The run's results are safe."""
+    """Ships to MLflow; returns a line that says what to do if that fails. The run's results are safe."""
     try:
         tracking.ship(store, run.id, uri)
     except Exception as error:
@@ -136,8 +137,10 @@ def _ship(store: Store, run: Run, uri: str) -> str | None:
 
 @contextlib.contextmanager
 def _shard_threads(plan: Plan) -> Iterator[None]:
-    """KFP's local runner works on two shards at once: let them share the cores, not fight for them
-    (a third faster on two cores; the embeddings are the same to the bit)."""
+    """Halves the threads of each shard, because KFP's local runner works on two shards at once.
+
+    This is a third faster on two cores; the embeddings are the same to the bit.
+    """
     if any(len(node.shards) > 1 for node in plan.nodes.values()):
         os.environ[environment.SHARD_THREADS] = str(max(1, (os.cpu_count() or 1) // 2))
     try:
@@ -148,7 +151,7 @@ def _shard_threads(plan: Plan) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _code_of(run: Run) -> Iterator[None]:
-    """Steps record the commit of the code that runs them: this checkout's."""
+    """Tells the steps the commit of this checkout, which they record as the code that ran them."""
     before = os.environ.get(environment.GIT_SHA)
     if run.git_sha:
         os.environ[environment.GIT_SHA] = run.git_sha

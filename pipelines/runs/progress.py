@@ -1,7 +1,7 @@
-"""What a person sees while a run goes on: on a terminal one screen, a row for each round of each
-system; elsewhere a plain line for each step's beginning and end.
+"""What a person sees while a run goes on, read from its state files.
 
-Reads the run's state files.
+On a terminal it is one screen with a row for each round of each system; elsewhere a plain line when a step
+begins and when it ends.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ import json
 import sys
 import threading
 import time
+from collections.abc import Iterable
 from itertools import groupby
+from operator import attrgetter
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -21,14 +23,15 @@ from rich.table import Table
 from rich.text import Text
 
 from multiview.artifacts.store import LocalStore, Store
-from multiview.steps.events import progress_path, read_events
+from multiview.steps.events import WarningEvent, progress_path, read_events
+from multiview.steps.path import StepPath
 from multiview.steps.runs import StepState, read_states
 
 MARKS = {"done": ("✓", "green"), "found": ("✓", "dim"), "failed": ("✗", "red"), "running": ("", "")}
 
 
 class Progress:
-    """Watches one run's states from a thread, from `__enter__` to `__exit__`."""
+    """Watches the states of one run from a thread, between `__enter__` and `__exit__`."""
 
     def __init__(self, store: Store, run: str, paths: list[str], started: float):
         self.store, self.run, self.paths, self.started = store, run, paths, started
@@ -52,7 +55,7 @@ class Progress:
         self.live.stop()
 
     def finish(self) -> list[StepState]:
-        """Stop watching; the last states of all steps that have begun, in the plan's order."""
+        """Stops watching; returns the last states of all steps that have begun, in the plan's order."""
         if not self.stop.is_set():
             self.stop.set()
             self.thread.join()
@@ -72,17 +75,17 @@ class Progress:
         ended = {path for path, state in self.states.items() if state.ended}
         for state in read_states(self.store, self.run, but=ended):
             if state.path not in self.paths or (state.ended or state.started) < self.started:
-                continue  # of an earlier driver
-            known = self.states.get(state.path)
+                continue  # an earlier driver wrote it
+            before = self.states.get(state.path)
             self.states[state.path] = state
-            if known is None or known.status != state.status:
-                self._tell(state)
+            if before is None or before.status != state.status:
+                self._print(state)
             if state.status == "running" and (data := self.store.read(progress_path(state.attempt))):
-                at = json.loads(data)
-                self.details[state.path] = at["done"], at["total"], at["unit"]
+                progress = json.loads(data)
+                self.details[state.path] = progress["done"], progress["total"], progress["unit"]
 
-    def _tell(self, state: StepState) -> None:
-        """A line, where there is no screen; warnings are lines in either case."""
+    def _print(self, state: StepState) -> None:
+        """Prints a line where there is no screen; warnings are lines in either case."""
         if not self.console.is_terminal:
             number = f"{self.paths.index(state.path) + 1:>2}/{len(self.paths)}"
             note = "started" if state.status == "running" else _duration(state)
@@ -90,26 +93,23 @@ class Progress:
             self.console.print(f"{mark} {number} {state.path:<{self.width}} {note}", markup=False)
         if state.attempt and state.status == "done":
             for event in read_events(self.store, state.attempt):
-                if event["event"] == "warning":
-                    self.console.print(f"  {state.path}: {event['text']}", style="yellow", markup=False)
+                if isinstance(event, WarningEvent):
+                    self.console.print(f"  {state.path}: {event.text}", style="yellow", markup=False)
 
 
 class Screen:
-    """The rows of the screen: steps that follow one another in one place of the DAG share one."""
+    """The rows of the screen, one per round of each system; steps that all systems share have rows of their own."""
 
     def __init__(self, progress: Progress):
         self.progress = progress
         self.spinner = Spinner("dots")
-        self.rows = [
-            (place, [(name, list(shards)) for name, shards in groupby(paths, key=_step)])
-            for place, paths in groupby(progress.paths, key=_place)
-        ]
+        self.rows = _rows(progress.paths)
 
     def render(self) -> RenderableType:
-        """All rows, and the bar of the whole run."""
+        """Returns all rows, and the bar of the whole run."""
         table = Table.grid(padding=(0, 2))
-        for place, steps in self.rows:
-            table.add_row(Text(place, "bold"), Text("   ").join(self._cell(*step) for step in steps))
+        for prefix, steps in self.rows:
+            table.add_row(Text(prefix, "bold"), Text("   ").join(self._cell(*step) for step in steps))
         states = self.progress.states.values()
         ended, total = sum(state.ended is not None for state in states), len(self.progress.paths)
         elapsed = f"{ended}/{total} steps  {_clock(time.time() - self.progress.started)}"
@@ -118,7 +118,7 @@ class Screen:
         return Group(table, Text(), last)
 
     def _cell(self, name: str, paths: list[str]) -> Text:
-        """One step: its mark, name and time, or how far it is; the shards of a step are one."""
+        """A step with all of its shards: its mark, name and time, or how far it is."""
         states = [self.progress.states[path] for path in paths if path in self.progress.states]
         if not states:
             return Text(f"· {name}", "dim")
@@ -128,21 +128,23 @@ class Screen:
             worst = next((s for s in states if s.status == "failed"), worst)
             seconds = max((s.ended or 0) for s in states) - min(s.started for s in states)
             mark, style = MARKS[worst.status]
-            told = "found" if worst.status == "found" else _seconds(seconds)
-            return Text(f"{mark} ", style) + Text(f"{name} ", "") + Text(told, "dim")
-        parts = [self.progress.details[s.path] for s in running if s.path in self.progress.details]
-        told = "  ".join(f"{done:,}/{total:,} {unit}" for done, total, unit in parts)
+            note = "found" if worst.status == "found" else _seconds(seconds)
+            return Text(f"{mark} ", style) + Text(f"{name} ", "") + Text(note, "dim")
+        details = [self.progress.details[s.path] for s in running if s.path in self.progress.details]
+        note = "  ".join(f"{done:,}/{total:,} {unit}" for done, total, unit in details)
         spinner = self.spinner.render(time.time())
-        return Text.assemble(f"{spinner} ", (name, "bold"), f" {told}", style="cyan")
+        return Text.assemble(f"{spinner} ", (name, "bold"), f" {note}", style="cyan")
 
 
-def _place(path: str) -> str:
-    """Where a step stands: its system and round, or nothing for what all systems share."""
-    return "/".join([part for part in path.split("/") if not part.startswith("shard-")][:-1])
+def _rows(paths: list[str]) -> list[tuple[str, list[tuple[str, list[str]]]]]:
+    """The system and the round of each row with its steps: per step the name, and the paths of its shards."""
+    rows = groupby(map(StepPath.parse, paths), key=attrgetter("prefix"))
+    return [(prefix, [*map(_step, groupby(row, key=attrgetter("step")))]) for prefix, row in rows]
 
 
-def _step(path: str) -> str:
-    return next(part for part in reversed(path.split("/")) if not part.startswith("shard-"))
+def _step(step: tuple[str, Iterable[StepPath]]) -> tuple[str, list[str]]:
+    name, shards = step
+    return name, [str(path) for path in shards]
 
 
 def _duration(state: StepState) -> str:

@@ -1,35 +1,58 @@
-"""Rerun one step of an earlier run, and what follows it, without the steps before it.
+"""Rerunning one step of an earlier run, and what follows it, without the steps before it.
 
-The inputs are found in MLflow and their bytes verified; the plan is cut at them.
+The inputs are found in MLflow and their bytes are verified; the plan is cut at them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass, replace
 
 from multiview.artifacts.record import Reference, load_record
 from multiview.artifacts.staging import stage
 from multiview.config.overrides import Overrides, leaves, merge, outcome
 from multiview.errors import InputError
+from multiview.steps.path import StepPath
 from multiview.tracking import TrackedRun
-from pipelines.plans import PIPELINES
+from pipelines.plans import PIPELINES, make_plan
 from pipelines.plans.plan import Node, Output, Plan, Source
+from pipelines.request import Request
+
+
+@dataclass(frozen=True)
+class Imported:
+    """An artifact of the earlier run that a step reads."""
+
+    reader: str
+    """The path of the step and the name of its input, as in `camvr/round-2/encode model`."""
+    reference: Reference
 
 
 @dataclass(frozen=True)
 class Rerun:
-    """A plan cut out of an earlier run's, and where its inputs come from."""
+    """A request whose plan was cut out of an earlier run's, and everything that it reads from that run."""
 
-    plan: Plan
-    overrides: Overrides
-    imported: list[tuple[str, Reference]]
-    """(path and input, artifact) of everything that is read from the earlier run."""
+    request: Request
+    imported: tuple[Imported, ...]
+
+    def verify(self) -> None:
+        """Reads every imported byte against its record and digest. Raises InputError at the first flaw."""
+        for reference in {read.reference.address: read.reference for read in self.imported}.values():
+            store, record = load_record(reference.address)
+            if record.digest != reference.digest:
+                raise InputError(
+                    f"{reference.address} has digest {record.digest[:12]}…, but MLflow says "
+                    f"{reference.digest[:12]}…: it was replaced; rerun the step that makes it ({record.step})"
+                )
+            stage(store, record, verify=True)
 
 
 def cut(earlier: TrackedRun, path: str, changes: Overrides, downstream: bool) -> Rerun:
-    """The plan of step `path` of an earlier run with `changes` to its settings, and of all steps
-    that need it if `downstream`. Raises InputError for an unknown step, or inputs that MLflow does
-    not know, or a run whose pipeline is no such plan."""
+    """Returns the rerun of step `path` of an earlier run with `changes` to its settings, and of all steps that need it
+    if `downstream`.
+
+    Raises InputError for an unknown step, for inputs that MLflow does not know, and for a run that compares others.
+    """
     pipeline = earlier.run.pipeline
     if pipeline not in PIPELINES:
         raise InputError(
@@ -37,72 +60,72 @@ def cut(earlier: TrackedRun, path: str, changes: Overrides, downstream: bool) ->
             "give that command again, or rerun a step of the runs that it reads"
         )
     overrides = merge(earlier.run.config, changes)
-    plan = PIPELINES[pipeline](overrides)
-    before = PIPELINES[pipeline](earlier.run.config)
-    chosen = plan.node(path)
-    nodes = [chosen]
-    if downstream:
-        whole = plan.nodes.get(path)
-        if whole is None:
-            raise InputError(f"{path} is one shard: rerun {path.rpartition('/')[0]} --downstream instead")
-        nodes += [plan.nodes[p] for p in plan.downstream(path)]
-    kept = {node.path for node in nodes}
-    _check_changes(plan, before, kept, changes)
-    part = Plan(plan.name)
-    imported: list[tuple[str, Reference]] = []
-    for node in nodes:
+    plan, before = make_plan(pipeline, overrides), make_plan(pipeline, earlier.run.config)
+    nodes = _chosen(plan, path, downstream)
+    _check_changes(plan, before, nodes.keys(), changes)
+    part = Plan(plan.name, architectures=earlier.run.architectures or plan.architectures)
+    imported: list[Imported] = []
+    for node in nodes.values():
         inputs: dict[str, Source | list[Source]] = {}
         for name, value in node.inputs.items():
-            sources = value if isinstance(value, list) else [value]
-            found: list[Source] = []
-            for source in sources:
-                if isinstance(source, Output) and source.path not in kept:
-                    references = _outputs(earlier, plan.nodes[source.path], source.kind, node.path)
-                    imported += [(f"{node.path} {name}", r) for r in references]
-                    found += references
+            sources: list[Source] = []
+            for source in value if isinstance(value, list) else [value]:
+                if isinstance(source, Output) and source.path not in nodes:
+                    references = _artifacts(earlier, plan.nodes[source.path], source.kind, node.path)
+                    imported += [Imported(f"{node.path} {name}", reference) for reference in references]
+                    sources += references
                 else:
-                    found.append(source)
-            inputs[name] = found if isinstance(value, list) else found[0]
+                    sources.append(source)
+            inputs[name] = sources if isinstance(value, list) else sources[0]
         part.nodes[node.path] = replace(node, inputs=inputs)
-    return Rerun(part, overrides, imported)
+    request = Request(part, overrides, earlier.run.preset, rerun_of=earlier.run.id)
+    return Rerun(request, tuple(imported))
 
 
-def _check_changes(plan: Plan, before: Plan, kept: set[str], changes: Overrides) -> None:
-    """A changed setting must be one that the rerun's steps read, and leave the plan's shape alone."""
-    settings = {setting for path in kept for setting in plan.nodes[path].step.settings}
+def _chosen(plan: Plan, path: str, downstream: bool) -> dict[StepPath, Node]:
+    """The steps to run again. Raises InputError for an unknown step, and for one shard with all that follows."""
+    node = plan.node(path)
+    if not downstream:
+        return {node.path: node}
+    if str(node.path) != path:
+        raise InputError(f"{path} is one shard: rerun {node.path} --downstream instead")
+    return {other: plan.nodes[other] for other in (node.path, *plan.downstream(node.path))}
+
+
+def _check_changes(plan: Plan, before: Plan, chosen: Set[StepPath], changes: Overrides) -> None:
+    """A changed setting must be one that the chosen steps read, and leave the plan's shape alone."""
+    settings = {setting for path in chosen for setting in plan.nodes[path].step.settings}
     for leaf in leaves(outcome(changes)):
         if not any(leaf == setting or leaf.startswith(f"{setting}.") for setting in settings):
             readers = [
-                n.path for n in plan.nodes.values() if any(leaf.startswith(s) for s in n.step.settings)
+                node.path
+                for node in plan.nodes.values()
+                if any(leaf.startswith(setting) for setting in node.step.settings)
             ]
             instead = f"; rerun {readers[0]} --downstream instead" if readers else ""
-            raise InputError(f"{leaf} is not read by {', '.join(sorted(kept))}{instead}")
+            raise InputError(f"{leaf} is not read by {', '.join(sorted(map(str, chosen)))}{instead}")
+    if path := _first_difference(plan, before):
+        raise InputError(f"the changed settings change the pipeline's shape at {path}: run it whole")
+
+
+def _first_difference(plan: Plan, before: Plan) -> StepPath | None:
+    """The first step that had other shards or inputs before, or is new."""
     for path, node in plan.nodes.items():
         old = before.nodes.get(path)
         if old is None or (old.shards, old.inputs) != (node.shards, node.inputs):
-            raise InputError(f"the changed settings change the pipeline's shape at {path}: run it whole")
+            return path
+    return None
 
 
-def verify(rerun: Rerun) -> None:
-    """Read every imported byte against its record and digest. Raises InputError at the first flaw."""
-    for reference in {r.address: r for _, r in rerun.imported}.values():
-        store, record = load_record(reference.address)
-        if record.digest != reference.digest:
-            raise InputError(
-                f"{reference.address} has digest {record.digest[:12]}…, but MLflow says "
-                f"{reference.digest[:12]}…: it was replaced; rerun the step that makes it ({record.step})"
-            )
-        stage(store, record, verify=True)
-
-
-def _outputs(earlier: TrackedRun, node: Node, kind: str, reader: str) -> list[Reference]:
-    found = []
+def _artifacts(earlier: TrackedRun, node: Node, kind: str, reader: StepPath) -> list[Reference]:
+    """The outputs of a kind that a step of the earlier run has made. Raises InputError unless all are finished."""
+    references = []
     for path in node.paths():
-        step = earlier.steps.get(path)
+        step = earlier.steps.get(str(path))
         if step is None or kind not in step.outputs:
             raise InputError(
                 f"{reader} needs {kind} of {path}, which run {earlier.run.id} has not finished: "
                 f"rerun {node.path} first, with --downstream"
             )
-        found.append(step.outputs[kind])
-    return found
+        references.append(step.outputs[kind])
+    return references

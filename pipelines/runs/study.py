@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field, field_validator
 
@@ -11,7 +11,7 @@ from multiview.config import Section
 from multiview.config.documents import document_names, find_document
 from multiview.config.overrides import Overrides, merge
 
-Row = Annotated[str, Field(coerce_numbers_to_str=True)]
+RowName = Annotated[str, Field(coerce_numbers_to_str=True)]
 
 
 class Study(Section):
@@ -23,7 +23,7 @@ class Study(Section):
     """What it is about, in a line."""
     pipeline: str = "training"
     """The pipeline that its rows run."""
-    runs: dict[Row, dict[str, Any]]
+    runs: dict[RowName, Overrides]
     """The settings that each row changes, by the row's name."""
     seeds: tuple[int, ...] = ()
     """Seeds with each of which every row runs; none: every row runs once, with the seed that is set."""
@@ -42,19 +42,23 @@ class Study(Section):
             raise ValueError(f"has one twice, and a run with it would count twice: {list(seeds)}")
         return seeds
 
-    def of_seeds(self) -> dict[str, str]:
-        """Row with a seed to the row without."""
-        return {f"{row}/seed-{seed}": row for row in self.runs for seed in self.seeds}
+    def rows_without_seed(self) -> dict[str, str]:
+        """Returns the name of the row without a seed per name of a row with one."""
+        return {_seeded(row, seed): row for row in self.runs for seed in self.seeds}
 
     def overrides(self, base: Overrides) -> dict[str, Overrides]:
-        """Each row with all of its overrides: the study's are above those given."""
+        """Returns all overrides of each row: the study's over `base`."""
         if not self.seeds:
-            return {row: merge(base, own) for row, own in self.runs.items()}
+            return {row: merge(base, changes) for row, changes in self.runs.items()}
         return {
-            f"{row}/seed-{seed}": merge(base, own, {"model": {"seed": seed}, "train": {"seed": seed}})
-            for row, own in self.runs.items()
+            _seeded(row, seed): merge(base, changes, {"model": {"seed": seed}, "train": {"seed": seed}})
+            for row, changes in self.runs.items()
             for seed in self.seeds
         }
+
+
+def _seeded(row: str, seed: int) -> str:
+    return f"{row}/seed-{seed}"
 
 
 def study_names() -> list[str]:

@@ -76,6 +76,33 @@ MLFLOW_RUN_ID = "MLFLOW_RUN_ID"
 OMP_NUM_THREADS = "OMP_NUM_THREADS"
 """The threads of torch, read when it is imported."""
 
+MLFLOW_RETRIES = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
+"""The retries of a request to MLflow's server."""
+
+MLFLOW_TIMEOUT = "MLFLOW_HTTP_REQUEST_TIMEOUT"
+"""The seconds that a request to MLflow's server may take."""
+
+MLFLOW_PROGRESS_BAR = "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR"
+"""Whether MLflow draws a progress bar while it reads or writes files."""
+
+MLFLOW_USERNAME = "MLFLOW_TRACKING_USERNAME"
+"""The user of an MLflow server that asks for one."""
+
+MLFLOW_PASSWORD = "MLFLOW_TRACKING_PASSWORD"
+"""The password of an MLflow server that asks for one."""
+
+HUB_TOKEN = "HF_TOKEN"
+"""The token for Hugging Face's hub."""
+
+BUCKET_KEY_ID = "AWS_ACCESS_KEY_ID"
+"""The name of the key to a bucket that speaks S3's protocol."""
+
+BUCKET_SECRET = "AWS_SECRET_ACCESS_KEY"
+"""The key to a bucket that speaks S3's protocol."""
+
+OPENBLAS_CORETYPE = "OPENBLAS_CORETYPE"
+"""The kernels of every OpenBLAS that is loaded while it is set."""
+
 PET_NNODES = "PET_NNODES"
 """The number of nodes that train together, as Kubeflow Trainer tells torchrun."""
 

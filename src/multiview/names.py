@@ -104,6 +104,3 @@ DISTRIBUTION = "multiview-retrieval"
 VERSION = "0.1.0"
 
 EXPERIMENT = "multiview"
-
-IMAGE_VARIABLES = {False: "MULTIVIEW_CPU_IMAGE", True: "MULTIVIEW_GPU_IMAGE"}
-"""The environment variable that names an image of steps, by whether it is that for GPUs."""

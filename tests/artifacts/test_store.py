@@ -275,7 +275,7 @@ def test_a_resumed_log_tells_the_whole_training(tmp_path):
     second.warning("begun")
     assert StoredCheckpoints(store, "key", tmp_path / "two", second).latest()
     second.metric("loss", 1.5, 2)
-    told = [event.get("value") for event in read_events(store, "model/key/attempts/b")]
+    told = [getattr(event, "value", None) for event in read_events(store, "model/key/attempts/b")]
     assert told == [2.0, None, 1.5]
 
 

@@ -2,7 +2,6 @@
 
 import io
 import json
-import re
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from multiview.config.overrides import gather, merge, parse_setting, preset_name
 from multiview.errors import InputError
 from multiview.model.systems import resolve, resolve_systems, stage_settings
 from multiview.steps.table import STEPS
-from pipelines.plans.training import comparison
+from pipelines.plans.comparison import comparison
 
 FIXTURE = Path(__file__).parent / "defaults.json"
 
@@ -96,22 +95,6 @@ def test_a_stage_cannot_change_what_is_one_for_all_stages():
         InputError, match=r"^train.warm_up: rounds cannot differ in a stage; set train.rounds$"
     ):
         stage_settings(validate({"train": {"warm_up": {"rounds": 1}}}), "warm_up")
-
-
-def test_every_setting_is_read_somewhere():
-    """Outside of its class: declared and never read is worse than not there."""
-    root = Path(__file__).parents[2]
-    code = "".join(
-        file.read_text()
-        for folder in ("src/multiview", "pipelines", "components")
-        for file in (root / folder).rglob("*.py")
-        if file.parent.name != "config"
-    )
-    read = set(re.findall(r"\.(\w+)", code)) | set(
-        re.findall(r"\w+", " ".join(re.findall(r'"([^"]*)"', code)))
-    )
-    unread = [name for name in settings_of(Config()) if name.rpartition(".")[2] not in read]
-    assert unread == []
 
 
 def test_a_default_is_written_as_it_would_be_set():

@@ -119,7 +119,7 @@ def test_a_paper_s_preset_has_its_numbers(name):
     config = resolve(read_preset(name))
     for setting, expected in PAPERS[name].items():
         stage, _, place = setting.rpartition(" ")
-        value: Any = stage_settings(config, stage) if stage else config
+        value: Any = stage_settings(config, stage) if stage else config  # type: ignore[arg-type]
         for part in place.split("."):
             value = getattr(value, part)
         assert value == expected, setting

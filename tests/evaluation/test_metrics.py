@@ -231,7 +231,7 @@ def test_an_evaluation_by_hand(tmp_path):
             Evaluation(depth=3, at=(1, 2, 3, 100)),
             "string",
             tell,
-            views_of=views_of,
+            find_views=views_of,
         )
         return tmp_path / name, tell
 

@@ -206,7 +206,9 @@ def test_mined_alone_in_another_order_and_too_few(world):
     assert f"{short} of {len(rows)} questions have fewer" in tell.warnings[0]
     reordered = Staged(questions_folder(world.folder / "reversed", world.questions[::-1]), "reversed")
     back, _ = world.run("negatives", mine, few, questions=reordered)
-    assert read_table(back).to_pylist()[::-1] == rows
+    # A product of matrices may round a question's scores differently in another row.
+    expected = [row | {"scores": pytest.approx(row["scores"], rel=1e-6)} for row in rows]
+    assert read_table(back).to_pylist()[::-1] == expected
 
 
 def test_mining_reports_each_question_s_exclusions_and_what_training_finds(world):

@@ -8,7 +8,9 @@ from multiview.artifacts.store import LocalStore
 from multiview.config.overrides import validate
 from multiview.data.queries import read_queries
 from multiview.data.questions import read_questions
-from pipelines.plans.plan import Output, Plan, first_output
+from multiview.steps.path import StepPath
+from pipelines.plans.data import shard_names
+from pipelines.plans.plan import Plan
 from tests.fixtures.corpus import squad_corpus
 from tests.fixtures.inprocess import Records, run_plan
 from tests.fixtures.tiny import tiny_t5
@@ -31,18 +33,28 @@ def made(folder: Path, store: LocalStore, shards: int) -> Records:
         }
     )
     plan = Plan("queries")
-    plan.add("split", "split", config)
-    passages = Output("split", names.PASSAGES)
-    base = first_output(plan.add("initial-generator", "initial-generator", config))
-    questions = Output("split", names.TRAIN_QUESTIONS)
-    trained = plan.add(
-        "train-generator", "train-generator", config, base=base, passages=passages, questions=questions
-    )
-    files = tuple(f"shard-{number:02d}" for number in range(shards))
-    generator = first_output(trained)
-    queries = plan.add("queries", "generate-queries", config, files, generator=generator, passages=passages)
-    asked = Output("split", names.DEV_QUESTIONS)
-    plan.add("queries/evaluate", "evaluate-queries", config, queries=[first_output(queries)], questions=asked)
+    split = plan.add(StepPath("split"), "split", config)
+    passages, questions = split.output(names.PASSAGES), split.output(names.TRAIN_QUESTIONS)
+    base = plan.add(StepPath("initial-generator"), "initial-generator", config).output()
+    generator = plan.add(
+        StepPath("train-generator"),
+        "train-generator",
+        config,
+        base=base,
+        passages=passages,
+        questions=questions,
+    ).output()
+    queries = plan.add(
+        StepPath("queries"),
+        "generate-queries",
+        config,
+        shard_names(config),
+        generator=generator,
+        passages=passages,
+    ).output()
+    dev_questions = split.output(names.DEV_QUESTIONS)
+    path = StepPath("evaluate", "queries")
+    plan.add(path, "evaluate-queries", config, queries=[queries], questions=dev_questions)
     return run_plan(plan, store)
 
 

@@ -1,14 +1,13 @@
 """Top passages over views equal the plain formula: max over a passage's views, ties to the smaller id."""
 
-import faiss
 import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import multiview.index.view_index  # noqa: F401  sets faiss's BLAS threshold
 from multiview.index.exact import TopPassages, tie_order, top_passages
+from multiview.index.faiss_library import faiss
 
 
 def flat(views: np.ndarray) -> faiss.IndexFlatIP:

@@ -44,12 +44,11 @@ def done(monkeypatch, store):
     """What the step `execute` was asked for had as inputs; its outputs are published in its place."""
     seen: list[tuple[str, dict]] = []
 
-    def run_step(step, told, config, inputs) -> None:
+    def run_step(step, reporter, config, inputs) -> None:
         seen.append((step.name, dict(inputs)))
         records = {kind: publish(store, kind, "k", "made") for kind in step.outputs}
-        told.tell(
-            status="done", outputs={kind: Reference.to(store, record) for kind, record in records.items()}
-        )
+        outputs = {kind: Reference.to(store, record) for kind, record in records.items()}
+        reporter.finish("done", "", outputs)
 
     monkeypatch.setattr(component, "run_step", run_step)
     return seen

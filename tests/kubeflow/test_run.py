@@ -17,6 +17,7 @@ from multiview.config import Config
 from multiview.config.overrides import validate
 from multiview.errors import InputError
 from multiview.kubeflow.run import close_run, open_run
+from multiview.steps.path import StepPath
 from multiview.steps.runs import Context, Run, StepState, read_run, write_state
 from pipelines.kubeflow.compile import cluster_pipeline
 from pipelines.plans.plan import Plan
@@ -157,7 +158,7 @@ def split_plan(folder: Path, source: str) -> tuple[Plan, Config]:
     questions = {"source": source, "dev_source": str(folder / "corpus" / "dev.json")}
     config = validate({"questions": questions, "kubeflow": {"cpu": {"retries": 0}}})
     plan = Plan("training")
-    plan.add("split", "split", config)
+    plan.add(StepPath("split"), "split", config)
     return plan, config
 
 

@@ -8,8 +8,8 @@ import pytest
 import yaml
 from mlflow.server.security_utils import is_allowed_host_header
 
-from multiview.config.overrides import gather, validate
-from pipelines.kubeflow.connection import below, resolve_profile
+from multiview.config.overrides import gather, merge, validate
+from pipelines.kubeflow.connection import resolve_profile
 from tests.manifests.built import BUILT, MANIFESTS, ROOT, golden
 from tests.manifests.schemas import pod_of_workflow
 
@@ -306,7 +306,7 @@ def test_the_schedule_submits_with_the_overlay_s_profile(monkeypatch, tmp_path):
     monkeypatch.setenv("MULTIVIEW_PROFILES", str(tmp_path / file))
     profile = resolve_profile(None, {"host": environment["KF_PIPELINES_ENDPOINT"]})
     options = [argument.removeprefix("--set=") for argument in container["args"] if "--set=" in argument]
-    found = validate(below(profile, gather(None, options)))
+    found = validate(merge(profile.settings, gather(None, options)))
     (own,) = profiles("overlays/gke-prod").values()
     assert found.kubeflow == validate(own["settings"]).kubeflow
     assert found.kubeflow.gpu.retries == 5 and found.kubeflow.mlflow_uri and found.kubeflow.gpu.node_selector

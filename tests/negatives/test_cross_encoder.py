@@ -180,7 +180,7 @@ def test_what_is_no_cross_encoder_is_refused_in_a_line(tmp_path, judge):
             CrossEncoder(folder, Encode(), str(folder))
         assert "\n" not in str(error.value)
 
-    refused(classifier(tmp_path / "three", labels=3), "gives 3 logits a pair")
+    refused(classifier(tmp_path / "three", labels=3), "gives 3 logits per pair")
     headless = tiny_bert(tmp_path / "headless")
     config = json.loads((headless / "config.json").read_text())
     config |= {"id2label": {"0": "LABEL_0"}, "label2id": {"LABEL_0": 0}}

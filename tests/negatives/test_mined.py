@@ -15,7 +15,7 @@ from multiview.config import Config, Mining
 from multiview.data.answers import has_answer
 from multiview.model.systems import resolve
 from multiview.negatives.filtering import above_margin, filter_hits
-from multiview.negatives.mined import Mined, best_positive_scores, report, tell_counts
+from multiview.negatives.mined import Mined, best_positive_scores, report, report_counts
 from multiview.negatives.pool import negatives_table, read_positives, with_positives, write_negatives
 from multiview.steps.table import STEPS
 from tests.fixtures.artifacts import passage, question
@@ -83,7 +83,7 @@ def test_questions_without_a_positive_in_the_index_have_no_margin_and_are_counte
     assert mined.positive_scores.tolist() == [7.0, -np.inf, -np.inf]
     assert report(mined, ["q", "r", "s"])["positive_score"].to_pylist() == [7.0, None, None]
     tell = Recorder()
-    tell_counts(mined, Mining(number=1), tell)
+    report_counts(mined, Mining(number=1), tell)
     assert tell.facts["questions_without_margin"] == 2 and "2 of 3 questions" in tell.warnings[-1]
 
 
@@ -127,7 +127,7 @@ def test_too_few_survivors_stay_too_few_and_padding_is_nobody(tmp_path):
     assert mined.top.passages.shape == (1, 50) and (mined.top.passages[0, 4:] == -1).all()
     assert mined.filtered.totals() == {"range": 0, "positive": 1, "answer": 1, "margin": 1}
     tell = Recorder()
-    tell_counts(mined, Mining(number=30), tell)
+    report_counts(mined, Mining(number=30), tell)
     assert tell.facts["questions_with_fewer"] == 1 and tell.facts["hits"] == 4
     assert "1 of 1 questions have fewer than mining.number=30" in tell.warnings[0]
 
@@ -245,7 +245,7 @@ def test_whatever_the_settings_counts_add_up_and_each_negative_is_one(
             row["scores"], [plain[i][int(name[1:])] for name in row["negative_ids"]], rtol=1e-5, atol=1e-5
         )
     tell = Recorder()
-    tell_counts(mined, Mining(number=number), tell)
+    report_counts(mined, Mining(number=number), tell)
     for name in rows[0]:
         if name not in ("qid", "positive_score"):
             assert tell.facts[name] == sum(row[name] for row in rows)

@@ -21,8 +21,8 @@ from multiview.data.questions import read_questions
 from multiview.encoding.embeddings import Embeddings
 from multiview.negatives.pool import read_table
 from multiview.steps.table import STEPS
+from pipelines.plans.comparison import comparison
 from pipelines.plans.refresh import refresh
-from pipelines.plans.training import comparison
 from tests.fixtures.inprocess import Records, run_plan
 from tests.fixtures.project import World
 from tests.fixtures.tiny import tiny_t5

@@ -20,6 +20,7 @@ from multiview.artifacts.store import LocalStore
 from multiview.cli import app
 from multiview.steps.runs import Run, write_run
 from tests.fixtures.changing_corpus import World
+from tests.fixtures.documented import words
 from tests.fixtures.inprocess import command, run_plan
 
 
@@ -75,7 +76,9 @@ def ship(world: World, **changes: Any) -> str:
     """Refresh as a run that MLflow is told of; its id."""
     plan = world.plan(**changes)
     run = f"refresh-{len(world.store.folders('runs'))}"
-    write_run(world.store, Run(id=run, pipeline="refresh", config={}, steps=plan.paths()))
+    write_run(
+        world.store, Run(id=run, pipeline="refresh", config={}, steps=[str(path) for path in plan.paths()])
+    )
     run_plan(plan, world.store, run)
     tracking.ship(world.store, run, uri(world))
     return run
@@ -152,9 +155,10 @@ def after_version(client: MlflowClient, name: str, digest: str) -> str:
     return str(found.version)
 
 
-def test_rollback_says_what_answers(world: World, monkeypatch: Any, capsys: Any) -> None:
+@pytest.mark.documented("python -m pipelines rollback")
+def test_rollback_says_what_answers(documented: str, world: World, monkeypatch: Any, capsys: Any) -> None:
     first, where = current(world.store), ["--store", world.store.url, "--tracking-uri", uri(world)]
-    output = command(monkeypatch, capsys, "rollback", *where)
+    output = command(monkeypatch, capsys, *words(documented), *where)
     assert output.startswith("champion 3 answers, with the index of champion 1:")
     assert "MLflow: champion is version" in output
     champion = current(world.store)
@@ -193,12 +197,16 @@ def test_search_asks_the_champion(world: World, monkeypatch: Any, capsys: Any) -
         assert json.loads(found)["hits"]
 
 
-def test_gc_says_what_would_go_and_then_takes_it(world: World, monkeypatch: Any, capsys: Any) -> None:
+@pytest.mark.documented("multiview gc")
+def test_gc_says_what_would_go_and_then_takes_it(
+    documented_lines: list[str], world: World, monkeypatch: Any, capsys: Any
+) -> None:
+    ask, take = map(words, documented_lines)
     where = ["--store", world.store.url, "--tracking-uri", uri(world), "--days", "0", "--champions", "1"]
     before = world.store.files("")
-    forecast = say(monkeypatch, capsys, "gc", *where)
+    forecast = say(monkeypatch, capsys, *ask, *where)
     assert "would remove" in forecast and forecast.endswith(": --delete does it\n")
     assert world.store.files("") == before
-    done = say(monkeypatch, capsys, "gc", "--delete", *where)
+    done = say(monkeypatch, capsys, *take, *where)
     assert done.splitlines()[:-1] == forecast.splitlines()[:-1] and "removed " in done
     assert say(monkeypatch, capsys, "gc", *where) == "nothing to collect\n"

@@ -2,7 +2,6 @@
 
 import json
 
-import faiss
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
@@ -10,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from multiview.artifacts.record import load_record
+from multiview.index.faiss_library import faiss
 from multiview.index.view_index import ViewIndex
 from tests.fixtures.changing_vectors import DIM, World, check_same, edits, filled_afresh, numbered, stored
 

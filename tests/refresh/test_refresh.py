@@ -19,6 +19,8 @@ from multiview.errors import InputError
 from multiview.lineage import garbage
 from multiview.lineage.trace import flaws, trace
 from multiview.model.systems import resolve
+from multiview.steps.events import read_metrics
+from multiview.steps.path import StepPath
 from pipelines.plans.plan import Plan
 from tests.fixtures.changing_corpus import World
 from tests.fixtures.inprocess import Records, run_plan
@@ -109,7 +111,9 @@ def test_the_corpus_is_cut_as_split_cuts_it_and_only_what_changed_is_split_into_
     assert texts == [world.rows[2]["text"], world.rows[-1]["text"]]
     assert again[names.PASSAGES].inputs["known"][0].address == before.passages.address
     plan = Plan("split")
-    plan.add("split", "split", resolve(merge(world.settings, {"questions": {"max_missing_gold": 1.0}})))
+    plan.add(
+        StepPath("split"), "split", resolve(merge(world.settings, {"questions": {"max_missing_gold": 1.0}}))
+    )
     anew = run_plan(plan, world.store, "split")["split"]
     assert {kind: record.digest for kind, record in again.items()} == {
         kind: record.digest for kind, record in anew.items()
@@ -151,6 +155,18 @@ def test_the_page_says_what_the_gate_found(world: World) -> None:
     assert metrics == {
         metric_names.short(name): [f"{100 * of[who]:.1f}" for who in ("champion", "challenger")]
         for name, of in found["metrics"].items()
+    }
+
+
+def test_the_gate_tells_the_metrics_of_both_sides_as_metric_and_side(world: World) -> None:
+    world.change(2)
+    gate = world.refresh()["gate"][names.VERDICT]
+    told = {metric.name: metric.value for metric in read_metrics(world.store, gate.data)}
+    measured = json.loads((world.files(gate) / "verdict.json").read_text())["metrics"]
+    assert measured and told == {
+        metric_names.of_group(side, name): measured[name][side]
+        for name in measured
+        for side in ("champion", "challenger")
     }
 
 

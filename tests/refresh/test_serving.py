@@ -10,7 +10,8 @@ import multiview
 from multiview.artifacts.record import Record, Reference
 from multiview.artifacts.store import LocalStore
 from multiview.model.systems import resolve
-from pipelines.plans.plan import Output, Plan, first_output
+from multiview.steps.path import StepPath
+from pipelines.plans.plan import Output, Plan
 from tests.fixtures.changing_vectors import reference
 from tests.fixtures.inprocess import Records, run_plan
 from tests.fixtures.system_indexes import write_corpus
@@ -38,45 +39,50 @@ class World:
             }
         )
 
-    def plan(self) -> tuple[Plan, Output]:
+    def plan(self) -> tuple[Plan, Output, Output]:
+        """A plan, its model and its passages."""
         plan = Plan("refresh")
-        plan.add("split", "split", self.config)
-        return plan, first_output(plan.add("model", "initial-model", self.config))
+        split = plan.add(StepPath("split"), "split", self.config)
+        model = plan.add(StepPath("model"), "initial-model", self.config)
+        return plan, model.output(), split.output("passages")
 
     def build(self) -> Records:
-        plan, model = self.plan()
-        passages = Output("split", "passages")
+        plan, model, passages = self.plan()
         encode = plan.add(
-            "encode", "encode", self.config, ("shard-00", "shard-01"), model=model, passages=passages
+            StepPath("encode"),
+            "encode",
+            self.config,
+            ("shard-00", "shard-01"),
+            model=model,
+            passages=passages,
         )
         plan.add(
-            "index",
+            StepPath("index"),
             "index",
             self.config,
             model=model,
             passages=passages,
-            embeddings=[first_output(encode)],
+            embeddings=[encode.output()],
         )
         return run_plan(plan, self.store)
 
     def refresh(self, old: Reference) -> Records:
-        plan, model = self.plan()
-        passages = Output("split", "passages")
-        changes = first_output(
-            plan.add("changes", "changes", self.config, index=old, model=model, passages=passages)
-        )
+        plan, model, passages = self.plan()
+        changes = plan.add(
+            StepPath("changes"), "changes", self.config, index=old, model=model, passages=passages
+        ).output()
         encode = plan.add(
-            "encode", "encode", self.config, ("shard-00", "shard-01"), model=model, passages=changes
+            StepPath("encode"), "encode", self.config, ("shard-00", "shard-01"), model=model, passages=changes
         )
         plan.add(
-            "index",
+            StepPath("index"),
             "refresh-index",
             self.config,
             old=old,
             changes=changes,
             model=model,
             passages=passages,
-            embeddings=[first_output(encode)],
+            embeddings=[encode.output()],
         )
         return run_plan(plan, self.store)
 

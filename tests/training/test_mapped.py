@@ -53,7 +53,7 @@ def test_mapped_passages_are_those_of_the_corpus(tmp_path: Path) -> None:
     for passage, asked in written[::97]:
         assert mapped[passage.id] == passage
         assert mapped.queries(passage.id) == tuple(dict.fromkeys(asked))
-    assert mapped.asked.to_pylist() == [passage.id for passage, asked in written if asked]
+    assert mapped.ids_with_queries.to_pylist() == [passage.id for passage, asked in written if asked]
     for name in ("p", "p99999", "q"):
         assert name not in mapped
         with pytest.raises(KeyError):
@@ -91,7 +91,7 @@ def taken(folder: Path, passages: int) -> np.ndarray:
     tracemalloc.start()
     try:
         mapped = MappedPassages(*places, folder)
-        stream = QueryStream(mapped.asked, mapped.queries, Train(batch_size=8, epochs=1))
+        stream = QueryStream(mapped.ids_with_queries, mapped.queries, Train(batch_size=8, epochs=1))
         for item in range(0, len(stream), 50):
             assert len(mapped[stream[item].positive].text) > 2000
         arrow = pa.total_allocated_bytes() - before

@@ -48,15 +48,15 @@ def test_what_the_store_raises_is_raised_here(tmp_path: Path) -> None:
 
 STARTER = """
 from pathlib import Path
-from types import SimpleNamespace
-from multiview.config import Train
+from multiview.config import Config, Train
+from multiview.steps.context import StepContext
 from multiview.training.processes import on_processes
 from tests.training.process_bodies import says_its_ids
 from tests.fixtures.events import Recorder
 
 if __name__ == "__main__":
-    settings = SimpleNamespace(train=Train(processes=2))
-    on_processes(says_its_ids, settings, {}, {"seen": Path("SEEN")}, Recorder())
+    settings = Config.partial({"train": Train(processes=2)})
+    on_processes(says_its_ids, StepContext(settings, {}, {"seen": Path("SEEN")}, Recorder()))
 """
 
 

@@ -9,6 +9,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from multiview import environment
 from multiview.artifacts.record import File, Record, file_sha256
 from multiview.artifacts.staged import Staged
 from multiview.artifacts.store import LocalStore, Store
@@ -56,7 +57,7 @@ def verify(store: Store, record: Record) -> None:
 @functools.cache
 def scratch() -> Path:
     """This process's scratch folder, under `MULTIVIEW_SCRATCH` if set; gone when it ends."""
-    folder = Path(tempfile.mkdtemp(prefix="multiview-", dir=os.environ.get("MULTIVIEW_SCRATCH")))
+    folder = Path(tempfile.mkdtemp(prefix="multiview-", dir=os.environ.get(environment.SCRATCH)))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
 

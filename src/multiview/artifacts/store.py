@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 
 import fsspec
 
-from multiview import names
+from multiview import environment, names
 from multiview.artifacts.credentials import PROTOCOLS, credentials_told
 from multiview.errors import InputError
 
@@ -280,7 +280,7 @@ class BucketStore(Store):
                 continue
 
     def workspace(self, path: str) -> Path:
-        return Path(tempfile.mkdtemp(prefix="multiview-", dir=os.environ.get("MULTIVIEW_SCRATCH")))
+        return Path(tempfile.mkdtemp(prefix="multiview-", dir=os.environ.get(environment.SCRATCH)))
 
     def save(self, workspace: Path, path: str) -> None:
         for file in sorted(p for p in workspace.rglob("*") if p.is_file()):

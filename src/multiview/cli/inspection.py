@@ -43,7 +43,7 @@ def show(sources: Sequence[str], preset: str | None, settings: Sequence[str]) ->
 
 def source_settings(sources: Sequence[str], preset: str | None, settings: Sequence[str]) -> list[str]:
     """Returns settings that name each source as what it holds: `corpus.source=passages.parquet`."""
-    uses = data.uses_of(sources, validate(gather(preset, settings)))
+    uses = data.sort_by_use(sources, validate(gather(preset, settings)))
     return [
         f"{SETTING[use]}={written(files[0] if len(files) == 1 else files)}"
         for use, files in uses.items()

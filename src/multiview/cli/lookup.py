@@ -149,13 +149,12 @@ def run_artifacts(name: str, run: StoreRun | TrackedRun) -> list[Reference]:
 
     Raises InputError if there are none yet.
     """
-    match run:
-        case StoreRun():
-            artifacts = _last_outputs(run.states)
-        case TrackedRun(step=None):
-            artifacts = _last_outputs(run.steps[path] for path in run.run.steps if path in run.steps)
-        case TrackedRun(step=str(path)):
-            artifacts = list(run.steps[path].outputs.values())
+    if isinstance(run, StoreRun):
+        artifacts = _last_outputs(run.states)
+    elif run.step is None:
+        artifacts = _last_outputs(run.steps[path] for path in run.run.steps if path in run.steps)
+    else:
+        artifacts = list(run.steps[run.step].outputs.values())
     if not artifacts:
         raise InputError(f"{name} has made nothing yet: wait for it, or run it again")
     return artifacts

@@ -5,6 +5,7 @@ Every error is one line that begins with the document and names the place in it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
@@ -90,8 +91,13 @@ def _explain(error: ErrorDetails, section: type[BaseModel]) -> str:
     message = f"{name}: {message[:1].lower()}{message[1:]}" if name else message
     # Our own validators may have said the value already, or be about a whole table of values.
     ours = error["type"] == "value_error"
-    said = ours and (repr(value) in message or isinstance(value, (Mapping, list, tuple)))
+    said = ours and (_names(message, value) or isinstance(value, (Mapping, list, tuple)))
     return message if said else f"{message}, not {value!r}"
+
+
+def _names(message: str, value: object) -> bool:
+    """Whether a message has a value as a word of its own, and not only behind another setting's `=`."""
+    return re.search(rf"(?<![\w=.]){re.escape(repr(value))}(?!\w)", message) is not None
 
 
 def _settings_beside(place: list[str], section: type[BaseModel]) -> list[str]:

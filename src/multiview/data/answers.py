@@ -1,4 +1,4 @@
-"""Where answers stand in a text: DPR's `has_answer`, with positions."""
+"""Search for answers in a text: DPR's `has_answer`, with positions."""
 
 from __future__ import annotations
 
@@ -19,15 +19,14 @@ Span = tuple[int, int]
 
 FLAGS = regex.IGNORECASE | regex.UNICODE | regex.MULTILINE
 TOKEN = regex.compile(r"[\p{L}\p{N}\p{M}]+|[^\p{Z}\p{C}]", FLAGS)
-SEPARATOR = " "  # of the class Z: no token holds one
+SEPARATOR = " "  # in the class Z, so no token holds it
 
 
 class TokenizedText:
-    """A text cut into tokens once, to be searched for many answers.
+    """A text that is tokenised once and searched for many answers.
 
-    Tokens are DPR's: NFD, runs of letters, digits and marks or single other signs, lower-cased.
-    They are kept as one string between separators, so that a contiguous run of tokens is a
-    substring.
+    Tokens are DPR's: after NFD, runs of letters, digits and marks, or single other characters, lower-cased. They are
+    joined into one string with separators, so that a contiguous run of tokens is a substring.
     """
 
     def __init__(self, text: str) -> None:
@@ -40,24 +39,24 @@ class TokenizedText:
         return bool(needle) and needle in self.joined
 
     def find(self, answer: str) -> list[Span]:
-        """Spans, in code points of the original text, of all occurrences of the answer's tokens."""
+        """Returns the spans of all occurrences of the answer's tokens, in code points of the original text."""
         needle = joined_tokens(answer)
         if not needle or needle not in self.joined:
             return []
-        starts, spans = self._places
+        starts, spans = self._offsets_and_spans
         length = needle.count(SEPARATOR) - 1
-        found: list[Span] = []
-        at = self.joined.find(needle)
-        while at >= 0:
-            first = bisect_right(starts, at) - 1
+        matches: list[Span] = []
+        offset = self.joined.find(needle)
+        while offset >= 0:
+            first = bisect_right(starts, offset) - 1
             run = spans[first : first + length]
-            found.append((min(start for start, _ in run), max(stop for _, stop in run)))
-            at = self.joined.find(needle, at + 1)
-        return found
+            matches.append((min(start for start, _ in run), max(stop for _, stop in run)))
+            offset = self.joined.find(needle, offset + 1)
+        return matches
 
     @cached_property
-    def _places(self) -> tuple[list[int], list[Span]]:
-        """Of each token, the offset of its separator in `joined` and its span in `text`."""
+    def _offsets_and_spans(self) -> tuple[list[int], list[Span]]:
+        """Per token, the offset of its separator in `joined` and its span in `text`."""
         decomposed, origin = decompose(self.text)
         spans = [_original(origin, *match.span()) for match in TOKEN.finditer(decomposed)]
         tokens = self.joined.split(SEPARATOR)[1:-1]
@@ -65,7 +64,7 @@ class TokenizedText:
 
 
 def joined_tokens(text: str) -> str:
-    """The text's tokens, lower-cased, each between two separators; empty without tokens."""
+    """Returns the text's tokens, lower-cased, each between two separators; empty without tokens."""
     tokens = TOKEN.findall(unicodedata.normalize("NFD", text))
     if not tokens:
         return ""
@@ -73,15 +72,15 @@ def joined_tokens(text: str) -> str:
 
 
 def decompose(text: str) -> tuple[str, Sequence[int]]:
-    """The text in NFD, and for each of its code points the index in `text` that it came from.
+    """Returns the text in NFD, and per code point of the result the index in `text` that it came from.
 
-    Follows the standard: decompose each code point, then sort each run of combining marks, stably,
-    by combining class.
+    This follows the Unicode standard: decompose each code point, then sort each run of combining marks stably by
+    combining class.
     """
     if unicodedata.is_normalized("NFD", text):
         return text, range(len(text))
     pieces: list[tuple[int, str, int]] = []  # combining class, code point, origin
-    run = 0  # where the present run of marks begins
+    run = 0  # start of the current run of marks
     for index, character in enumerate(text):
         for point in unicodedata.normalize("NFD", character):
             rank = unicodedata.combining(point)
@@ -98,7 +97,7 @@ def _rank(piece: tuple[int, str, int]) -> int:
 
 
 def _original(origin: Sequence[int], start: int, stop: int) -> Span:
-    """The span of the original text that decomposed code points [start, stop) came from."""
+    """Returns the span of the original text that decomposed code points [start, stop) came from."""
     indices = origin[start:stop]
     return min(indices), max(indices) + 1
 
@@ -106,9 +105,10 @@ def _original(origin: Sequence[int], start: int, stop: int) -> Span:
 def has_answer(text: str | TokenizedText, answers: Sequence[str], mode: Mode = "string") -> bool:
     """Whether the text holds one of the answers (DPR's `has_answer`).
 
-    `string`: the answer's tokens are a contiguous run of the text's; an answer without tokens never
-    matches. `regex`: the answer, as a pattern, matches something of the NFD text.
-    Raises InputError for a pattern that is not valid.
+    - `string`: the answer's tokens are a contiguous run of the text's tokens; an answer without tokens never matches.
+    - `regex`: the answer is a pattern that matches a part of the NFD text, not the empty string.
+
+    Raises InputError for an invalid pattern.
     """
     if mode == "regex":
         decomposed = unicodedata.normalize("NFD", text if isinstance(text, str) else text.text)
@@ -122,19 +122,19 @@ def has_answer(text: str | TokenizedText, answers: Sequence[str], mode: Mode = "
 
 
 def find_answers(text: str | TokenizedText, answers: Sequence[str], mode: Mode = "string") -> list[Span]:
-    """Spans of all matches of all answers, in code points of the original text, in order of start."""
-    found: set[Span] = set()
+    """Returns the spans of all matches of all answers, in code points of the original text, sorted by start."""
+    matches: set[Span] = set()
     if mode == "regex":
         decomposed, origin = decompose(text if isinstance(text, str) else text.text)
         for answer in answers:
             for match in _pattern(answer).finditer(decomposed):
                 if match.end() > match.start():
-                    found.add(_original(origin, *match.span()))
+                    matches.add(_original(origin, *match.span()))
     else:
         tokens = TokenizedText(text) if isinstance(text, str) else text
         for answer in answers:
-            found.update(tokens.find(answer))
-    return sorted(found)
+            matches.update(tokens.find(answer))
+    return sorted(matches)
 
 
 @lru_cache(maxsize=4096)
@@ -155,14 +155,14 @@ def answer_views(
     answer_starts: Sequence[int] | None = None,
     mode: Mode = "string",
 ) -> tuple[tuple[int, ...], Kind]:
-    """The views whose snippet holds the answer (CAMVR 3.3, the i of Eq. 13), and how they were found.
+    """Returns the views with the answer in their snippet (CAMVR 3.3, the i of Eq. 13), and how they were found.
 
-    `spans` are the views' parts of the text; a view with none (the title alone, padding) holds
-    nothing. A span holds an answer only if it contains the whole match.
+    `spans` are the parts of the text that the views cover. A view without a span (title only, padding) holds no answer.
+    A span holds an answer only if it contains the whole match.
 
-    - With offsets: the views that contain the first answer at its offset, or, where it lies across
-      spans, the next answer that lies within one; kind `offset`, or `none`.
-    - Without: every view that contains a whole match of any answer; kind `one`, `several` or `none`.
+    - With offsets: the views that contain the first answer at its offset. Where this answer crosses spans, the next
+      answer within one span counts. The kind is `offset` or `none`.
+    - Without offsets: all views that contain a whole match of any answer. The kind is `one`, `several` or `none`.
     """
     if answer_starts is not None:
         for answer, start in zip(answers, answer_starts, strict=True):
@@ -174,7 +174,7 @@ def answer_views(
 
 
 def _containing(spans: Sequence[Span | None], matches: Sequence[Span]) -> tuple[int, ...]:
-    """Indices of the spans that contain at least one whole match."""
+    """Returns the indices of the spans that contain at least one whole match."""
     return tuple(
         view
         for view, span in enumerate(spans)

@@ -1,4 +1,4 @@
-"""The corpus as the user's files have it: which files, and their passages in order."""
+"""The corpus as it is in the user's files: which files, and their passages in order."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from multiview.errors import InputError
 
 @dataclass(frozen=True)
 class Corpus:
-    """Where the passages are read from, and how articles are cut."""
+    """The files that passages are read from, and how articles are cut."""
 
     formats: Mapping[str, str]
-    """Each file, in order, and the name of its format."""
+    """File to the name of its format, in the order of the files."""
     columns: Mapping[str, str]
     cut: Literal["auto", "none", "words", "sentences"]
     cut_length: int
@@ -31,44 +31,44 @@ class Corpus:
 
     @classmethod
     def of(cls, settings: Config) -> Corpus:
-        """The corpus that `settings.corpus` names, or else the questions' own passages.
+        """Returns the corpus that `settings.corpus` names or, without one, the passages in the files of questions.
 
-        Raises InputError when the files of questions bring none, or when what is to be cut are no
-        articles.
+        Raises InputError when the files of questions hold no passages, or when `corpus.cut` is set for files that hold
+        passages and no articles.
         """
-        corpus, asked = settings.corpus, settings.questions
+        corpus, questions = settings.corpus, settings.questions
         form, columns = corpus.format, corpus.columns
         if corpus.source:
             files = sources.expand_sources(corpus.source, "corpus")
         else:
-            files = sources.own_passages([*asked.source, *asked.dev_source], asked.format)
-            form, columns = asked.format, {}
+            files = sources.passage_files([*questions.source, *questions.dev_source], questions.format)
+            form, columns = questions.format, {}
         formats = {file: detect(file, form, "corpus.format", columns.values()) for file in files}
-        found = cls(formats, columns, corpus.cut, corpus.cut_length, corpus.language, corpus.empty_text)
+        loaded = cls(formats, columns, corpus.cut, corpus.cut_length, corpus.language, corpus.empty_text)
         for file in files if corpus.cut in ("words", "sentences") else ():
-            if found.repeats(file):
+            if loaded.repeats(file):
                 raise InputError(
                     f"corpus.cut={corpus.cut}: the paragraphs of {base_name(file)} are passages already, "
                     "and its questions name them; set corpus.cut=none"
                 )
-        return found
+        return loaded
 
     @property
     def files(self) -> list[str]:
         return list(self.formats)
 
     def repeats(self, file: str) -> bool:
-        """Whether a passage may come again: its id says what it holds."""
+        """Whether a passage may occur repeatedly in the file, because its id is derived from its content."""
         return self.formats[file] in FORMATS and FORMATS[self.formats[file]].repeats
 
     def cuts(self, file: str) -> Cut | None:
-        """How a file's articles are cut; none where they are passages already."""
+        """Returns how a file's articles are cut; None where they are passages already."""
         if self.cut == "auto":
             return "words" if self.formats[file] == "text" else None
         return None if self.cut == "none" else self.cut
 
     def tables(self) -> Iterator[tuple[str, pa.Table]]:
-        """Each file's passages with `id, title, text` and the user's own columns, and the file."""
+        """Yields (file, table of passages) in order, with `id, title, text` and the user's further columns."""
         for file, form in self.formats.items():
             how = self.cuts(file)
             for table in passage_tables(file, form, self.columns):
@@ -80,14 +80,16 @@ class Corpus:
 
 
 def _titles_as_texts(table: pa.Table) -> pa.Table:
-    """Passages without text get their title as a text, and none as a title."""
+    """Returns the table in which passages without text have their title as text, and an empty title."""
     titles, texts = table.column("title").to_pylist(), table.column("text").to_pylist()
     blank = [not text.strip() for text in texts]
     if not any(blank):
         return table
     changed = {
-        "title": ["" if none else title for title, none in zip(titles, blank, strict=True)],
-        "text": [title if none else text for title, text, none in zip(titles, texts, blank, strict=True)],
+        "title": ["" if is_blank else title for title, is_blank in zip(titles, blank, strict=True)],
+        "text": [
+            title if is_blank else text for title, text, is_blank in zip(titles, texts, blank, strict=True)
+        ],
     }
     for name, values in changed.items():
         table = table.set_column(table.column_names.index(name), name, pa.array(values, pa.string()))

@@ -1,6 +1,6 @@
-"""Passages as the `split` step leaves them: Parquet shards, and reading them back."""
+"""Passages as the `split` step writes them: the schema of Parquet shards, and their readers."""
 
-# pyarrow.compute fills itself with functions when imported, which pyright cannot see.
+# pyarrow.compute defines its functions when it is imported, so pyright does not see them.
 # pyright: reportAttributeAccessIssue=false
 
 from __future__ import annotations
@@ -27,18 +27,21 @@ SCHEMA = pa.schema(
         ("content_hash", pa.string()),
     ]
 )
-"""The columns of every shard; the user's own columns follow them."""
+"""Columns of every shard; the user's further columns follow."""
 
 ROW_GROUP = 1000
-"""Passages of a row group: what reading a few passages has to read at least."""
+"""Passages per row group, the least that is read even for a single passage."""
 
 COLUMNS = ["id", "title", "text", "sentence_ends"]
 
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A passage. `sentence_ends` are end offsets in code points, white space up to the next
-    sentence included, so that the last one is len(text)."""
+    """A passage.
+
+    `sentence_ends` are end offsets in code points. They include the white space up to the next sentence, so the last
+    one is len(text).
+    """
 
     id: str
     title: str
@@ -47,19 +50,19 @@ class Passage:
 
 
 def content_hash(title: str, text: str) -> str:
-    """32 hex digits that change whenever the title or the text does."""
+    """Returns a hash of title and text, 32 hex digits."""
     return hashlib.sha256(f"{title}\0{text}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
-def shard_name(number: int) -> str:
-    """The file name of a shard, counted from 0."""
-    return f"shard-{number:02d}.parquet"
+def shard_name(index: int) -> str:
+    """Returns the file name of a shard, counted from 0."""
+    return f"shard-{index:02d}.parquet"
 
 
 def shard_files(folder: Path) -> list[Path]:
-    """The shards in a folder, in order; other files are not looked at.
+    """Returns the shards in a folder, in order; other files are ignored.
 
-    Raises InputError when there is none.
+    Raises InputError when there are no shards.
     """
     files = sorted(Path(folder).glob("shard-*.parquet"))
     if not files:
@@ -68,78 +71,83 @@ def shard_files(folder: Path) -> list[Path]:
 
 
 def count_passages(folder: Path) -> int:
-    """How many passages the shards of a folder hold, by their footers alone."""
+    """Returns the number of passages in the shards of a folder; only the footers are read."""
     return sum(pq.read_metadata(file).num_rows for file in shard_files(folder))
 
 
 def read_tables(
     folder: Path, columns: Sequence[str] | None = None, batch: int = ROW_GROUP
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a folder's shards in order, `batch` at a time; all columns, or those named."""
+    """Yields the rows of a folder's shards in order, `batch` at a time, with all columns or the given ones."""
     for file in shard_files(folder):
-        with pq.ParquetFile(file, pre_buffer=False) as parquet:  # else the whole file is read ahead
+        with pq.ParquetFile(file, pre_buffer=False) as parquet:  # otherwise the whole file is read ahead
             yield from parquet.iter_batches(batch_size=batch, columns=list(columns) if columns else None)
 
 
 def read_passages(folder: Path) -> Iterator[Passage]:
-    """The passages of a folder's shards in order, holding one batch of them in memory."""
+    """Yields the passages of a folder's shards in order, with one batch in memory.
+
+    >>> first = next(read_passages(passages))
+    >>> first.id, first.title, first.sentence_ends
+    ('p0', 'Tower', (26, 34))
+    """
     for batch in read_tables(folder, COLUMNS):
         yield from passages_of(batch)
 
 
 def passages_of(table: pa.RecordBatch | pa.Table) -> Iterator[Passage]:
-    """The rows of a table that has the columns of a shard."""
+    """Yields the passages of a table that has the columns of a shard."""
     id_, title, text, ends = (table.column(name).to_pylist() for name in COLUMNS)
     for row in zip(id_, title, text, ends, strict=True):
         yield Passage(row[0], row[1], row[2], tuple(row[3]))
 
 
 class PassageRows:
-    """Passages by their rows, counted from 0 over some shards in order, and read from the shards when asked for.
+    """Passages by row, counted from 0 over some shards, read from the shards on demand.
 
-    Nothing but the sizes of the row groups stays in memory. Each call reads the row groups that hold the rows asked
-    for, one at a time: ask for many rows at once. Any number of threads may read.
+    Only the sizes of the row groups stay in memory. Each call reads the row groups that hold its rows, one at a time,
+    so a call for many rows is cheaper than many calls. Any number of threads may read.
     """
 
     def __init__(self, files: Sequence[Path]) -> None:
-        self._groups: list[tuple[Path, int]] = []  # file of each row group, and its number in the file
+        self._groups: list[tuple[Path, int]] = []  # per row group: its file, its number in the file
         sizes: list[int] = []
         for file in files:
             metadata = pq.read_metadata(file)
             self._groups += [(file, group) for group in range(metadata.num_row_groups)]
             sizes += [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
-        self._firsts = np.cumsum([0, *sizes])  # first row of each row group, over all shards
+        self._firsts = np.cumsum([0, *sizes])  # per row group: its first row over all shards
 
     def __len__(self) -> int:
         return int(self._firsts[-1])
 
     def tables(
-        self, rows: np.ndarray, columns: Sequence[str] | None = None
+        self, passage_rows: np.ndarray, columns: Sequence[str] | None = None
     ) -> Iterator[tuple[np.ndarray, pa.Table]]:
-        """The passages of `rows` (rising), row group by row group: the rows that lie in it, and a table of them."""
-        bounds = np.searchsorted(rows, self._firsts)
-        for which in np.flatnonzero(np.diff(bounds)):
-            file, group = self._groups[which]
-            within = rows[bounds[which] : bounds[which + 1]]
+        """Yields the passages of these rows (increasing): per row group, the rows in it and a table of their passages."""
+        bounds = np.searchsorted(passage_rows, self._firsts)
+        for index in np.flatnonzero(np.diff(bounds)):
+            file, group = self._groups[index]
+            group_rows = passage_rows[bounds[index] : bounds[index + 1]]
             with pq.ParquetFile(file) as parquet:
                 table = parquet.read_row_group(group, columns=list(columns) if columns else None)
-            yield within, table.take(pa.array(within - self._firsts[which]))
+            yield group_rows, table.take(pa.array(group_rows - self._firsts[index]))
 
-    def records(self, rows: Iterable[int]) -> dict[int, dict[str, Any]]:
-        """Whole records by row, the user's own columns included."""
-        wanted = np.unique(np.fromiter(rows, np.int64))
+    def records(self, passage_rows: Iterable[int]) -> dict[int, dict[str, Any]]:
+        """Returns row to all columns of its passage, the user's further columns included."""
+        unique_rows = np.unique(np.fromiter(passage_rows, np.int64))
         return {
-            row: record
-            for found, table in self.tables(wanted)
-            for row, record in zip(found.tolist(), table.to_pylist(), strict=True)
+            passage_row: columns
+            for group_rows, table in self.tables(unique_rows)
+            for passage_row, columns in zip(group_rows.tolist(), table.to_pylist(), strict=True)
         }
 
 
 class PassageLookup:
-    """Passages by id, read from the shards when asked for.
+    """Passages by id, read from the shards on demand.
 
-    Only the ids stay in memory, as Arrow strings (their bytes and 4 more each); each call scans them
-    once. An id that no shard holds is an InputError naming it.
+    Only the ids stay in memory, as Arrow strings (their bytes and 4 more per id). Each call scans them once. Raises
+    InputError that names an id which no shard holds.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -153,32 +161,32 @@ class PassageLookup:
         return len(self._ids)
 
     def passages(self, ids: Iterable[str]) -> dict[str, Passage]:
-        """The passages of these ids."""
+        """Returns id to passage."""
         return {passage.id: passage for passage in self.stream(ids)}
 
     def stream(self, ids: Iterable[str]) -> Iterator[Passage]:
-        """The same one after another in the shards' order, holding those of one row group."""
+        """Yields the passages of these ids in the order of the shards, with one row group in memory."""
         for table in self._tables(ids, COLUMNS):
             yield from passages_of(table)
 
     def texts(self, ids: Iterable[str]) -> dict[str, tuple[str, str]]:
-        """(title, text) of each of these ids."""
+        """Returns id to (title, text)."""
         rows = self.rows(ids, ["title", "text"])
         return {id_: (row["title"], row["text"]) for id_, row in rows.items()}
 
     def rows(self, ids: Iterable[str], columns: Sequence[str] | None = None) -> dict[str, dict[str, Any]]:
-        """Whole rows by id, the user's own columns included, or `id` and these columns alone."""
-        wanted = None if columns is None else list(dict.fromkeys(["id", *columns]))
-        return {row["id"]: row for table in self._tables(ids, wanted) for row in table.to_pylist()}
+        """Returns id to all columns, the user's further columns included, or to `id` and the given columns."""
+        selected = None if columns is None else list(dict.fromkeys(["id", *columns]))
+        return {row["id"]: row for table in self._tables(ids, selected) for row in table.to_pylist()}
 
     def _tables(self, ids: Iterable[str], columns: list[str] | None) -> Iterator[pa.Table]:
-        """The rows of these ids, in the shards' order, one table a row group."""
-        wanted = pa.array(dict.fromkeys(ids), pa.string())
-        rows = np.flatnonzero(pc.is_in(self._ids, value_set=wanted).to_numpy())
-        if len(rows) < len(wanted):
-            missing = wanted.filter(pc.invert(pc.is_in(wanted, value_set=self._ids)))
+        """Yields the rows of these ids in the order of the shards, one table per row group."""
+        unique_ids = pa.array(dict.fromkeys(ids), pa.string())
+        rows = np.flatnonzero(pc.is_in(self._ids, value_set=unique_ids).to_numpy())
+        if len(rows) < len(unique_ids):
+            missing = unique_ids.filter(pc.invert(pc.is_in(unique_ids, value_set=self._ids)))
             raise InputError(
-                f"{self.folder}: {len(missing)} of {len(wanted)} passages asked for are not in this corpus "
+                f"{self.folder}: {len(missing)} of {len(unique_ids)} passages asked for are not in this corpus "
                 f"(first: {missing[0].as_py()!r}); it was cut from other files than what names them"
             )
         for _, table in self._rows.tables(rows, columns):

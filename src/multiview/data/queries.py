@@ -1,4 +1,4 @@
-"""Generated queries as Parquet: a row a passage, in the passages' order."""
+"""Generated queries as Parquet: one row per passage, in the order of the passages."""
 
 from __future__ import annotations
 
@@ -15,67 +15,67 @@ FILE = "queries.parquet"
 SCHEMA = pa.schema([("id", pa.string()), ("queries", pa.list_(pa.string()))])
 
 Row = tuple[str, tuple[str, ...]]
-"""A passage's id and its queries: stripped, not empty, in the order drawn, repeated ones among them."""
+"""A passage's id and its queries: stripped, not empty, in the order drawn, repeated ones included."""
 
 
 def write_queries(rows: Iterable[Row], file: Path) -> None:
-    """Write the queries of some passages, one row group."""
+    """Writes the queries of some passages as one row group."""
     ids, queries = zip(*rows, strict=True)
     table = pa.table([list(ids), [list(each) for each in queries]], schema=SCHEMA)
     pq.write_table(table, file, compression="zstd")
 
 
 def join(files: Sequence[Path], target: Path) -> None:
-    """Put files of queries together, a row group each, holding one of them in memory."""
+    """Joins files of queries into one file, one row group per file, with one file in memory."""
     with pq.ParquetWriter(target, SCHEMA, compression="zstd") as writer:
         for file in files:
             writer.write_table(pq.read_table(file, schema=SCHEMA))
 
 
 def iterate_queries(folder: Path) -> Iterator[Row]:
-    """The rows of a folder's files of queries, file by file, holding a thousand in memory.
+    """Yields the rows of a folder's files of queries, file by file, with a thousand rows in memory.
 
-    InputError when there are none.
+    Raises InputError when there are no files.
     """
     files = sorted(Path(folder).glob("*.parquet"))
     if not files:
         raise InputError(f"{folder}: no queries in it; run the generate-queries step")
     for file in files:
-        with pq.ParquetFile(file, pre_buffer=False) as parquet:  # else the whole file is read ahead
+        with pq.ParquetFile(file, pre_buffer=False) as parquet:  # otherwise the whole file is read ahead
             for batch in parquet.iter_batches(ROW_GROUP, columns=SCHEMA.names):
                 ids, queries = (batch.column(name).to_pylist() for name in SCHEMA.names)
                 yield from zip(ids, map(tuple, queries), strict=True)
 
 
 def distinct(queries: Iterable[str]) -> tuple[str, ...]:
-    """Each query once, in the order drawn: equal ones would give equal views."""
+    """Returns each query once, in the order drawn, because equal queries would give equal views."""
     return tuple(dict.fromkeys(queries))
 
 
 def read_queries(folders: Iterable[Path]) -> dict[str, tuple[str, ...]]:
-    """The distinct queries of each passage of some shards, by id. InputError for a passage met twice."""
-    found: dict[str, tuple[str, ...]] = {}
+    """Returns passage id to distinct queries, over some shards. Raises InputError for a passage in two shards."""
+    by_passage: dict[str, tuple[str, ...]] = {}
     for folder in folders:
-        for name, queries in iterate_queries(folder):
-            if name in found:
+        for passage_id, queries in iterate_queries(folder):
+            if passage_id in by_passage:
                 raise InputError(
-                    f"{folder}: queries of passage {name!r} are also in another shard; give each shard once"
+                    f"{folder}: queries of passage {passage_id!r} are also in another shard; give each shard once"
                 )
-            found[name] = distinct(queries)
-    return found
+            by_passage[passage_id] = distinct(queries)
+    return by_passage
 
 
 def with_queries(passages: Iterable[Passage], folder: Path) -> Iterator[tuple[Passage, tuple[str, ...]]]:
-    """Each passage of a shard with its distinct queries, the two files read side by side.
+    """Yields each passage of a shard with its distinct queries; the two files are read side by side.
 
-    InputError unless the queries in `folder` are those of these passages, in their order.
+    Raises InputError unless the queries in `folder` belong to these passages, in the same order.
     """
     rows = iterate_queries(folder)
     for passage in passages:
-        name, queries = next(rows, (None, ()))
-        if name != passage.id:
+        passage_id, queries = next(rows, (None, ()))
+        if passage_id != passage.id:
             raise InputError(
-                f"{folder}: queries of {name!r} where passage {passage.id!r} comes; they were generated from other passages"
+                f"{folder}: queries of {passage_id!r} where passage {passage.id!r} comes; they were generated from other passages"
             )
         yield passage, distinct(queries)
     if (row := next(rows, None)) is not None:

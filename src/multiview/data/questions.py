@@ -1,4 +1,4 @@
-"""Questions with answers, and which of them are used."""
+"""Questions with answers, and the selection of those that are used."""
 
 from __future__ import annotations
 
@@ -29,9 +29,12 @@ ROW_GROUP = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question. `answer_starts`, where the data give them, are code points into the text of the
-    first positive passage, one for each answer. `relevance` are the positives' grades, whole numbers
-    above 0, one for each; none: all are 1."""
+    """A question.
+
+    `answer_starts` are offsets in code points into the text of the first positive passage, one per answer; None where
+    the data have no offsets. `relevance` are the grades of the positives, whole numbers above 0, one per positive;
+    None means that all are 1.
+    """
 
     qid: str
     question: str
@@ -42,25 +45,25 @@ class Question:
 
     @property
     def grades(self) -> dict[str, int]:
-        """Each positive with its grade, in order."""
+        """Positive passage to grade, in order."""
         grades = self.relevance or (1,) * len(self.positive_ids)
         return dict(zip(self.positive_ids, grades, strict=True))
 
     def with_grades(self, grades: Mapping[str, int]) -> Question:
-        """The same question with these positives; offsets, which count in the first one, go with it."""
+        """Returns the question with these positives. Its offsets are kept only if the first positive stays the same."""
         positives = tuple(grades)
         starts = self.answer_starts if positives[:1] == self.positive_ids[:1] else None
         return replace(self, answer_starts=starts, positive_ids=positives, relevance=relevance(grades))
 
 
 def relevance(grades: Mapping[str, int]) -> tuple[int, ...] | None:
-    """The grades as a `Question` holds them: none where all are 1."""
+    """Returns the grades as a `Question` holds them: None where all are 1."""
     values = tuple(grades.values())
     return None if set(values) <= {1} else values
 
 
 def write_questions(questions: Iterable[Question], folder: Path) -> None:
-    """Write `questions.parquet` into a folder; equal questions give equal bytes."""
+    """Writes `questions.parquet` into a folder; equal questions give equal bytes."""
     questions = list(questions)
     columns = [
         [q.qid for q in questions],
@@ -75,11 +78,11 @@ def write_questions(questions: Iterable[Question], folder: Path) -> None:
 
 
 def iterate_questions(folder: Path) -> Iterator[Question]:
-    """The questions of a folder in order. Raises InputError when it has no `questions.parquet`."""
+    """Yields the questions of a folder in order. Raises InputError when it has no `questions.parquet`."""
     file = Path(folder) / FILE
     if not file.is_file():
         raise InputError(f"{file}: no such file; run the split step")
-    with pq.ParquetFile(file, pre_buffer=False) as parquet:  # else the whole file is read ahead
+    with pq.ParquetFile(file, pre_buffer=False) as parquet:  # otherwise the whole file is read ahead
         for batch in parquet.iter_batches(columns=SCHEMA.names):
             for row in batch.to_pylist():
                 starts, grades = row["answer_starts"], row["relevance"]
@@ -94,17 +97,22 @@ def iterate_questions(folder: Path) -> Iterator[Question]:
 
 
 def read_questions(folder: Path) -> list[Question]:
-    """All questions of a folder, in order."""
+    """Returns all questions of a folder, in order.
+
+    >>> (question,) = read_questions(questions)
+    >>> question.question, question.answers, question.positive_ids
+    ('Who built it?', ('the king',), ('p0',))
+    """
     return list(iterate_questions(folder))
 
 
 def draw(seed: int, name: str) -> str:
-    """A pseudo-random rank of a name: it depends on the seed and the name alone, not on any order."""
+    """Returns a pseudo-random rank for a name, which depends only on the seed and the name."""
     return hashlib.sha256(f"{seed}:{name}".encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def limited(questions: Sequence[Question], limit: int | None, seed: int) -> list[Question]:
-    """At most `limit` questions, drawn by `seed` whatever their order, in the order they came."""
+    """Returns at most `limit` questions in their given order, drawn by `seed` independently of that order."""
     if limit is None or limit >= len(questions):
         return list(questions)
     chosen = set(sorted((q.qid for q in questions), key=lambda qid: draw(seed, qid))[:limit])
@@ -112,10 +120,10 @@ def limited(questions: Sequence[Question], limit: int | None, seed: int) -> list
 
 
 def one_per_passage(questions: Sequence[Question], seed: int) -> list[Question]:
-    """One question of each first positive passage, drawn by `seed`: AVQ = 1 (CAMVR 4.4).
+    """Returns one question per first positive passage, drawn by `seed`: AVQ = 1 (CAMVR 4.4).
 
-    The draw is not `limited`'s: the lowest of many ranks is low, and a limit that followed on the
-    same ranks would favour the passages with many questions.
+    The ranks differ from those of `limited`. The lowest of many ranks tends to be low, so a later limit by the same
+    ranks would favour passages with many questions.
     """
     best: dict[str, tuple[str, str]] = {}
     for q in questions:
@@ -127,19 +135,19 @@ def one_per_passage(questions: Sequence[Question], seed: int) -> list[Question]:
 
 
 def held_out(questions: Sequence[Question], share: float, seed: int) -> tuple[list[Question], list[Question]]:
-    """Training and dev questions with no first positive passage in common.
+    """Returns training and dev questions with no first positive passage in common.
 
-    `share` of these passages, at least one, and all of their questions are held out, drawn by
-    `seed`. Raises InputError when there is only one passage.
+    A `share` of these passages, at least one, is drawn by `seed`, and all questions about them are held out. Raises
+    InputError when there is only one passage.
     """
     passages = sorted({q.positive_ids[0] for q in questions}, key=lambda id_: draw(seed, id_))
     if len(passages) < 2:
         raise InputError(
-            "questions.source: all questions are about one passage, nothing can be held out; "
+            "questions.source: all questions are about one passage, so nothing can be held out; "
             "give questions.dev_source"
         )
-    number = min(max(1, round(share * len(passages))), len(passages) - 1)
-    dev = set(passages[:number])
+    dev_count = min(max(1, round(share * len(passages))), len(passages) - 1)
+    dev = set(passages[:dev_count])
     return (
         [q for q in questions if q.positive_ids[0] not in dev],
         [q for q in questions if q.positive_ids[0] in dev],
@@ -147,10 +155,9 @@ def held_out(questions: Sequence[Question], share: float, seed: int) -> tuple[li
 
 
 def with_known_positives(questions: Iterable[Question], known: Collection[str]) -> tuple[list[Question], int]:
-    """The questions with at least one positive in `known`, and how many had none.
+    """Returns the questions with at least one positive in `known`, and the number of questions without one.
 
-    Positives that are not known are left out with their grades; with the first of them go the answer's
-    offsets.
+    Unknown positives are left out with their grades. A question that loses its first positive loses its offsets too.
     """
     kept: list[Question] = []
     dropped = 0
@@ -164,12 +171,12 @@ def with_known_positives(questions: Iterable[Question], known: Collection[str]) 
 
 
 def unknown_positives(question: Question, known: Collection[str]) -> int:
-    """How many positives are not in `known`, of a question that has others: 0 where none is known."""
+    """Returns the number of positives that are not in `known`; 0 for a question without any known positive."""
     unknown = sum(id_ not in known for id_ in question.positive_ids)
     return unknown if unknown < len(question.positive_ids) else 0
 
 
 def questions_per_passage(questions: Sequence[Question]) -> float:
-    """AVQ: mean number of questions of a first positive passage that has one; 0 without questions."""
+    """Returns AVQ, the mean number of questions per first positive passage; 0 without questions."""
     passages = {q.positive_ids[0] for q in questions}
     return len(questions) / len(passages) if passages else 0.0

@@ -3,38 +3,62 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from multiview.data import punkt
 from multiview.data.passages import shard_files
+from multiview.errors import InputError
+
+if TYPE_CHECKING:
+    from nltk.tokenize.punkt import PunktTokenizer
 
 ENDS = pa.list_(pa.int32())
-"""Sentence ends of a passage, in shards."""
+"""Type of the column `sentence_ends` in shards."""
 
 SentencesOf = Callable[[Sequence[str], Sequence[str]], pa.Array]
-"""From texts and their content hashes to their sentence ends [texts] of `ENDS`."""
+"""Function from texts and their content hashes to their sentence ends, an array [texts] of type `ENDS`."""
+
+
+@lru_cache
+def tokenizer(language: str = "english") -> PunktTokenizer:
+    """The tokenizer behind NLTK's `sent_tokenize`, loaded once per language.
+
+    Raises InputError when its data are not installed.
+    """
+    from nltk.tokenize.punkt import PunktTokenizer  # late: NLTK takes seconds to import
+
+    try:
+        return PunktTokenizer(language)
+    except LookupError:
+        raise InputError(
+            f"corpus.language={language}: NLTK's sentence data for it are not installed; run: "
+            f"python -m nltk.downloader punkt_tab (in a checkout: python images/sentence_data.py {language})"
+        ) from None
+    except ValueError as error:
+        raise InputError(f"corpus.language={language}: {error}") from None
 
 
 def sentence_ends(text: str, language: str = "english") -> tuple[int, ...]:
-    """End offsets of the text's sentences, in code points.
+    """Returns the end offsets of the text's sentences, in code points.
 
-    White space up to the next sentence belongs to a sentence, and leading white space to the first:
-    the sentences partition the text and the last end is len(text). Empty text has none.
+    White space up to the next sentence belongs to a sentence, and leading white space to the first one. The sentences
+    therefore partition the text, and the last end is len(text). An empty text has no sentences.
     Raises InputError when NLTK's data for the language are not installed.
     """
     return next(iterate_sentence_ends([text], language))
 
 
 def iterate_sentence_ends(texts: Iterable[str], language: str = "english") -> Iterator[tuple[int, ...]]:
-    """`sentence_ends` of many texts, with one loaded tokenizer."""
-    # `sent_tokenize` is this tokenizer's `tokenize`, whose sentences are the text at these spans.
-    tokenizer = punkt.tokenizer(language)
+    """Yields the `sentence_ends` of many texts, with a tokenizer that is loaded once."""
+    # `sent_tokenize` calls `tokenize` of this tokenizer, which returns the text at these spans.
+    splitter = tokenizer(language)
     for text in texts:
-        starts = [start for start, _ in tokenizer.span_tokenize(text)]
+        starts = [start for start, _ in splitter.span_tokenize(text)]
         yield (*starts[1:], len(text)) if text else ()
 
 
@@ -49,9 +73,9 @@ class SplitSentences:
 
 
 class KnownSentences:
-    """Sentence ends of the passages in the shards of `folder`, by content hash; `otherwise` is asked for the others.
+    """Sentence ends of the passages in the shards of `folder`, by content hash; `otherwise` computes all others.
 
-    In memory are the hashes and ends of the folder's passages.
+    The hashes and sentence ends of the folder's passages stay in memory.
     """
 
     def __init__(self, folder: Path, otherwise: SentencesOf) -> None:

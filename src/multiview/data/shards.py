@@ -1,4 +1,4 @@
-"""Writing the shards of passages: their sizes, their row groups, the columns computed here."""
+"""Writing of the shards of passages: shard sizes, row groups, computed columns."""
 
 # pyarrow.compute fills itself with functions when imported, which pyright cannot see.
 # pyright: reportAttributeAccessIssue=false
@@ -19,9 +19,9 @@ from multiview.errors import InputError
 
 
 def shard_sizes(count: int, shards: int) -> list[int]:
-    """Sizes of `shards` contiguous shards that differ by one passage at most, larger ones first."""
-    size, more = divmod(count, shards)
-    return [size + (number < more) for number in range(shards)]
+    """Returns the sizes of `shards` contiguous shards, which differ by one passage at most; larger ones first."""
+    size, remainder = divmod(count, shards)
+    return [size + (shard < remainder) for shard in range(shards)]
 
 
 def write_shards(
@@ -32,48 +32,48 @@ def write_shards(
     sentences_of: SentencesOf,
     progress: Callable[[int, int, str], None],
 ) -> int:
-    """Write the `count` passages of `tables` as shards, and say how many sentences they have.
+    """Writes the `count` passages of `tables` as shards and returns their number of sentences.
 
-    `tables` have `id, title, text` and the user's own columns. The bytes of a Parquet file depend
-    on how its rows are grouped: groups are cut by number alone, whatever the tables' sizes.
+    `tables` have `id, title, text` and the user's further columns. The bytes of a Parquet file depend on its row
+    groups. Groups therefore have a fixed number of rows, independent of the sizes of the tables.
     """
     rows, written, sentences = Rows(tables), 0, 0
-    for number, size in enumerate(shard_sizes(count, shards)):
+    for shard, size in enumerate(shard_sizes(count, shards)):
         with ExitStack() as stack:
             writer = None
             for first in range(0, size, ROW_GROUP):
                 group = rows.take(min(ROW_GROUP, size - first))
-                table, found = finished(group, sentences_of)
+                table, group_sentences = with_computed_columns(group, sentences_of)
                 if writer is None:
-                    file = Path(folder) / shard_name(number)
+                    file = Path(folder) / shard_name(shard)
                     writer = stack.enter_context(pq.ParquetWriter(file, table.schema, compression="zstd"))
                 writer.write_table(table)
-                sentences += found
+                sentences += group_sentences
                 written += group.num_rows
                 progress(written, count, "passages")
     return sentences
 
 
 class Rows:
-    """Tables one after another, handed out in other portions."""
+    """Rows of consecutive tables, taken in portions of any size."""
 
     def __init__(self, tables: Iterable[pa.Table]) -> None:
         self._tables = iter(tables)
         self._held: list[pa.Table] = []
 
-    def take(self, number: int) -> pa.Table:
-        """The next rows, exactly this many."""
-        while sum(table.num_rows for table in self._held) < number:
+    def take(self, count: int) -> pa.Table:
+        """Returns the next `count` rows. Raises InputError when there are fewer."""
+        while sum(table.num_rows for table in self._held) < count:
             if (table := next(self._tables, None)) is None:
                 raise InputError("corpus.source: the files changed while they were read; run split again")
             self._held.append(table)
         rows = pa.concat_tables(self._held)
-        self._held = [rows.slice(number)]
-        return rows.slice(0, number).combine_chunks()
+        self._held = [rows.slice(count)]
+        return rows.slice(0, count).combine_chunks()
 
 
-def finished(table: pa.Table, sentences_of: SentencesOf) -> tuple[pa.Table, int]:
-    """The table with sentence ends and content hashes, and how many sentences it has."""
+def with_computed_columns(table: pa.Table, sentences_of: SentencesOf) -> tuple[pa.Table, int]:
+    """Returns the table with sentence ends and content hashes, and its number of sentences."""
     titles, texts = table.column("title").to_pylist(), table.column("text").to_pylist()
     hashes = list(map(content_hash, titles, texts))
     ends = sentences_of(texts, hashes)

@@ -10,35 +10,35 @@ from typing import Any
 import pyarrow as pa
 
 from multiview.artifacts.record import load_record
-from multiview.config import Config
-from multiview.data import checking, passages, punkt, questions, shards
+from multiview.config import Config, Questions
+from multiview.data import checking, passages, questions, shards
 from multiview.data.corpus import Corpus
 from multiview.data.questions import Question
 from multiview.data.reading import sources
 from multiview.data.reading.problems import Problems
 from multiview.data.reading.readers import PASSAGE_COLUMNS, UNKNOWN_JUDGED
-from multiview.data.sentences import KnownSentences, SentencesOf, SplitSentences
+from multiview.data.sentences import KnownSentences, SentencesOf, SplitSentences, tokenizer
 from multiview.errors import InputError
 from multiview.steps.context import StepContext
 from multiview.steps.table import STEPS
 
 
 def split(context: StepContext) -> None:
-    """Read, check and cut the corpus and the questions (`settings.corpus`, `settings.questions`).
+    """Reads, checks and cuts the corpus and the questions (`settings.corpus`, `settings.questions`).
 
-    Input `known`, if there is one, is an earlier corpus: sentences of passages that it holds are not split again.
+    The optional input `known` is an earlier corpus: sentences of passages that it holds are not split again.
 
-    Writes the passages' shards into `output["passages"]`, `questions.parquet` into
-    `output["train_questions"]` and `output["dev_questions"]`. The files are read twice, first to
-    check, so that nothing is written when something is wrong; ids and questions stay in memory,
-    texts do not (but a SQuAD file is parsed whole). Raises InputError naming the file, row or
+    Writes the shards of passages into `output["passages"]`, and `questions.parquet` into
+    `output["train_questions"]` and `output["dev_questions"]`. The files are read twice, first only to
+    check them, so that nothing is written when something is wrong. Ids and questions stay in memory,
+    texts do not (but a SQuAD file is parsed whole). Raises InputError that names the file, row or
     setting.
     """
-    punkt.tokenizer(context.settings.corpus.language)  # fails first, where its data are missing
+    tokenizer(context.settings.corpus.language)  # fails first, where its data are missing
     asked = context.settings.questions
     remarks = Problems()
-    train = checking.read_questions(asked, asked.source, "train", remark=remarks)
-    dev = checking.read_questions(asked, asked.dev_source, "dev", remark=remarks)
+    train = checking.read_questions(asked, asked.source, "train", report_remark=remarks)
+    dev = checking.read_questions(asked, asked.dev_source, "dev", report_remark=remarks)
     corpus = Corpus.of(context.settings)
     seen = checking.check(
         corpus,
@@ -104,7 +104,7 @@ def split(context: StepContext) -> None:
 
 
 def fingerprint(settings: Config) -> dict[str, Any]:
-    """What the sources hold, for the step's key: they are named by content, never by place."""
+    """Returns the fingerprints of the sources for the step's key: their content, never their location."""
     asked = settings.questions
     if not asked.source and not asked.dev_source:
         raise InputError("questions.source: no questions are named; name the files of the training questions")
@@ -134,10 +134,10 @@ class _Chosen:
     nameless: int  # training questions that name no gold passage
 
 
-def _choose(section: Any, train: list[Question], dev: list[Question], seen: checking.Seen) -> _Chosen:
-    """The questions used: with a gold passage in the corpus, then restricted and drawn.
+def _choose(section: Questions, train: list[Question], dev: list[Question], seen: checking.Seen) -> _Chosen:
+    """Returns the questions that are used: those with a gold passage in the corpus, then restricted and sampled.
 
-    Dev questions that name no passage at all are kept: their answers are looked for.
+    Dev questions that name no passage at all are kept, because retrieved passages are searched for their answers.
     """
     known = seen.rows
     checking.check_gold(train, seen, "questions.source", section.max_missing_gold)
@@ -165,7 +165,7 @@ def _choose(section: Any, train: list[Question], dev: list[Question], seen: chec
 
 
 def _sentences_of(section: Any, known: Any) -> SentencesOf:
-    """What splits sentences, or finds those of passages that were split in the same way before."""
+    """Returns the sentence splitter, which reuses sentences of `known` that were split in the same way."""
     split = SplitSentences(section.language)
     if known is None:
         return split
@@ -176,7 +176,7 @@ def _sentences_of(section: Any, known: Any) -> SentencesOf:
 
 
 def _wanted_tables(corpus: Corpus, wanted: Collection[str], extra: pa.Schema) -> Iterator[pa.Table]:
-    """The wanted passages, each once, in the order of the files, with the columns of all files."""
+    """Yields the wanted passages, each once, in the order of the files, with the columns of all files."""
     schema = pa.schema([*(passages.SCHEMA.field(name) for name in PASSAGE_COLUMNS), *extra])
     left = set(wanted)
     for _, table in corpus.tables():

@@ -65,7 +65,7 @@ class EmbeddingsWriter:
         self._views = (folder / VIEWS_FILE).open("wb")
 
     def add_passage(self, id: str, content_hash: str, views: int, queries: Sequence[str] = ()) -> int:
-        """Add the next passage, which has `views` views; returns the row of the first one."""
+        """Adds the next passage, which has `views` views; returns the row of the first one."""
         first = self.rows
         columns = (id, content_hash, first, views, list(queries))
         self._pending.append(columns[: len(self._schema)])
@@ -76,12 +76,12 @@ class EmbeddingsWriter:
         return first
 
     def write_views(self, passage_id: str, row: int, vectors: np.ndarray) -> None:
-        """Write `vectors` [n, dim] of a passage from `row` on. Raises InputError where float16 cannot hold them."""
+        """Writes `vectors` [n, dim] of a passage, starting at `row`. Raises InputError where float16 cannot hold them."""
         with np.errstate(over="ignore"):
             views = vectors.astype(VIEW_DTYPE)
         if not np.isfinite(views).all():
             raise InputError(
-                f"passage {passage_id!r}: its vector does not fit into float16; train with model.normalise=true or less long"
+                f"passage {passage_id!r}: its vector does not fit into float16; train with model.normalise=true, or for fewer steps"
             )
         os.pwrite(self._views.fileno(), views.tobytes(), row * self._row_bytes)
 
@@ -121,7 +121,7 @@ class Embeddings:
     """The embeddings of one shard, memory-mapped: blocks of views, each checked as it is read (`ViewBlocks`)."""
 
     def __init__(self, folder: Path) -> None:
-        """Open `folder`. Raises InputError where a file is missing or the files do not fit together."""
+        """Opens `folder`. Raises InputError where a file is missing or the files do not fit together."""
         self.folder = folder
         header = self._read_header()
         self.dim = int(header["dim"])
@@ -200,7 +200,7 @@ class Embeddings:
 
 
 def map_views(file: Path, rows: int, dim: int, way_out: str) -> np.ndarray:
-    """Map a matrix of views into memory [rows, dim] float16, its values unchecked.
+    """Maps a matrix of views into memory [rows, dim] float16, its values unchecked.
 
     Raises InputError, which ends with `way_out`, where the file is missing or has another size.
     """

@@ -1,8 +1,8 @@
-"""Encoding passages and questions into vectors, so that a vector depends on its own text and nothing else.
+"""Encoding passages and questions into vectors, so that a vector depends on its text alone.
 
-A batch's shape changes the last bits of the vectors in it; their neighbours do not. So sequences are sorted into
-buckets, each with one padded length and one number of rows, and the last batch of a bucket is filled up. Memory is
-bounded by the open batches, not by the corpus.
+The shape of a batch changes the last bits of its vectors; the other rows of the batch do not. So sequences are sorted
+into buckets, each with one padded length and one number of rows, and the last batch of a bucket is filled with copies.
+Memory is bounded by the open batches, not by the corpus.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ Tag = TypeVar("Tag")
 
 
 class Buckets(Generic[Tag]):
-    """Sequences that wait for their batch, by padded length. A tag travels with each sequence, to say what it is for."""
+    """Sequences that wait for their batch, by padded length; the tag of a sequence says what its vectors are for."""
 
     def __init__(self, settings: Encode, limit: int) -> None:
         self._settings = settings
@@ -43,7 +43,7 @@ class Buckets(Generic[Tag]):
         return min(-(-tokens // bucket) * bucket, self._limit)
 
     def rows(self, length: int) -> int:
-        """Number of rows of every batch of this padded length: a multiple of 8 that the token budget allows."""
+        """Number of rows of every batch of this padded length: the multiple of 8 that the token budget allows, at least 8."""
         return max(8, self._settings.batch_tokens // length // 8 * 8)
 
     def batches(
@@ -100,7 +100,7 @@ class Encoder:
     def question_vectors(
         self, questions: Sequence[str], report_done: Callable[[int], None] = lambda done: None
     ) -> np.ndarray:
-        """Vectors of `questions` [q, D] float32, times the model's scale; `report_done` hears how many are done."""
+        """Vectors of `questions` [q, D] float32, times the model's scale; `report_done` gets the number done so far."""
         vectors = np.empty((len(questions), self.dim), dtype=np.float32)
         for done, (i, vector) in enumerate(self.questions(questions), 1):
             vectors[i] = vector
@@ -121,18 +121,18 @@ class Encoder:
 
 
 class Placement(NamedTuple):
-    """Where the vectors of a sequence belong in the embeddings."""
+    """The position of the vectors of a sequence in the embeddings."""
 
     passage: str
     """Id of the passage."""
     row: int
     """Row of the sequence's first kept view."""
     kept: list[int]
-    """Which views of the sequence are kept."""
+    """Positions of the kept views in the sequence."""
 
 
 class Placer:
-    """Gives the views of passages their rows in the embeddings, in order; padding views only where they are wanted."""
+    """Assigns rows of the embeddings to the views of passages, in order; to padding views only with `padding`."""
 
     def __init__(self, writer: EmbeddingsWriter, padding: bool) -> None:
         self.writer = writer
@@ -153,16 +153,16 @@ class Placer:
 
 
 def encode(context: StepContext) -> None:
-    """Step: the views of one shard (`passages`) by `model`, as `embeddings`.
+    """Step: encode the views of one shard (`passages`) with `model`, as `embeddings`.
 
-    With the input `queries`, the shard's generated queries, each passage is read with each of its queries; without,
-    a layout that reads queries reads the passage alone. See `embeddings` for the files. Raises InputError for a vector
-    that float16 cannot hold.
+    With the input `queries`, the shard's generated queries, each passage is read with each of its queries; without
+    it, a layout that reads queries reads the passage alone. See `multiview.encoding.embeddings` for the
+    files. Raises InputError for a vector that float16 cannot hold.
     """
     started = time.monotonic()
     settings, model = context.settings.encode, context.input("model")
     passages, queries = context.input("passages").path, context.optional_input("queries")
-    # A shard is empty where nothing of a corpus changed: the model need not be loaded then.
+    # A shard is empty where no passage of a corpus changed: the model need not be loaded then.
     encoder = Encoder(model.path, settings) if count_passages(passages) else None
     dim = encoder.dim if encoder else width(model.path)
     with EmbeddingsWriter(context.output("embeddings"), dim, model.digest, queries is not None) as writer:
@@ -178,7 +178,7 @@ def encode(context: StepContext) -> None:
 def _encode_shard(
     encoder: Encoder, shard: Path, queries: Path | None, placer: Placer, events: Events
 ) -> None:
-    """Place the passages of `shard`, read with the queries of the folder `queries` if there is one; write their views."""
+    """Writes the views of the passages of `shard`, read with the queries of the folder `queries` where there is one."""
     passages = read_passages(shard)
     read_with = with_queries(passages, queries) if queries else zip(passages, repeat(()))
     sequences = (
@@ -201,7 +201,7 @@ def encode_questions(model: Path, questions: Sequence[str], settings: Encode, ev
 
 
 def weights_type(settings: Encode) -> torch.dtype:
-    """The type of a model's weights under `encode.compute`."""
+    """The data type of a model's weights under `encode.compute`."""
     return torch.bfloat16 if settings.compute == "bfloat16" else torch.float32
 
 

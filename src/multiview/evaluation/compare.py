@@ -19,7 +19,7 @@ from multiview.errors import InputError
 from multiview.evaluation.analyses.tables import markdown
 from multiview.evaluation.costs import check_alike, cost_of, differing_settings, figures_of
 from multiview.evaluation.evaluate import METRICS_FILE, QRELS_FILE, QUESTIONS_FILE, ranks_of, values_of
-from multiview.evaluation.significance import CONFIDENCE, paired_figures, seeds_figures
+from multiview.evaluation.significance import CONFIDENCE, Figure, paired_figures, seeds_figures
 from multiview.evaluation.tables import (
     ANALYSES_FILE,
     SEEDS_FILE,
@@ -42,15 +42,20 @@ ANALYSES_TABLE_FILE = "analyses.md"
 
 
 def compare(context: StepContext) -> None:
-    """Step: table the metrics of several systems and test how they differ from the baseline's.
+    """Step: tabulate the metrics of several systems and test their differences from the baseline.
 
-    Input `evaluations`, in the order of `settings.comparison.rows`; output `comparison`: `metrics.json`
-    (system to metric to value), `significance.json` (system to metric to a `PairedFigure`, and how it was tested)
-    and `table.md`; with `comparison.seeds_of` also `seeds.json` (system to metric to a `SeedsFigure`) and `seeds.md`;
-    `analyses.json` and `analyses.md` have the metrics of the systems' analyses side by side, `settings.json` (system
-    to setting to value) the settings that differ, and `won.json` (see `_won`) the questions won and lost. Costs, which
-    differ from run to run, are metrics alone. Raises InputError unless all were evaluated on the same questions
-    with the same gold passages, over the same corpus.
+    Input: `evaluations`, in the order of `settings.comparison.rows`. Files of the output `comparison`:
+
+    - `metrics.json`: system to metric to value.
+    - `significance.json`: system to metric to a `PairedFigure`, and how the differences were tested.
+    - `table.md`: the table of metrics.
+    - `seeds.json` (system to metric to a `SeedsFigure`) and `seeds.md`, with `comparison.seeds_of`.
+    - `analyses.json` and `analyses.md`: the metrics of the systems' analyses side by side.
+    - `settings.json`: system to setting to value, for the settings that differ.
+    - `won.json`: the questions won and lost (see `_won`).
+
+    Costs, which differ from run to run, are reported as metrics and not written. Raises InputError unless all systems
+    were evaluated on the same questions with the same gold passages, over the same corpus.
     """
     systems = context.settings.comparison.rows
     folders_of_evaluations = [staged.path for staged in context.list_input("evaluations")]
@@ -62,7 +67,9 @@ def compare(context: StepContext) -> None:
     if addresses:
         check_alike(addresses)
     if len({_questions(folder) for folder in folders_of_evaluations}) > 1:
-        raise InputError("the systems were not evaluated on the same questions: run the comparison whole")
+        raise InputError(
+            "the systems were not evaluated on the same questions: run the whole comparison again"
+        )
     metrics = {
         system: json.loads((folder / METRICS_FILE).read_text())
         for system, folder in zip(systems, folders_of_evaluations, strict=True)
@@ -72,10 +79,10 @@ def compare(context: StepContext) -> None:
         for system, folder in zip(systems, folders_of_evaluations, strict=True)
     }
     folder = context.output("comparison")
-    if of := context.settings.comparison.seeds_of:
-        significance, first = _seeds(metrics, of, context.settings.comparison.baseline, folder)
+    if system_of_row := context.settings.comparison.seeds_of:
+        significance, seeds = _seeds(metrics, system_of_row, context.settings.comparison.baseline, folder)
     else:
-        significance, first = _significance(values, context.settings.comparison, context.events), ""
+        significance, seeds = _significance(values, context.settings.comparison, context.events), ""
     table = markdown_table(metrics, marked_of(significance))
     folders = dict(zip(systems, folders_of_evaluations, strict=True))
     _analyses(folders, folder)
@@ -85,7 +92,7 @@ def compare(context: StepContext) -> None:
     (folder / METRICS_FILE).write_text(json.dumps(metrics, indent=1) + "\n")
     (folder / SIGNIFICANCE_FILE).write_text(json.dumps(significance, indent=1) + "\n")
     (folder / TABLE_FILE).write_text(
-        "\n".join(filter(None, (first, table, legend(significance)))).rstrip() + "\n"
+        "\n".join(filter(None, (seeds, table, legend(significance)))).rstrip() + "\n"
     )
     for system, figures in metrics.items():
         for name, value in figures.items():
@@ -97,52 +104,56 @@ def compare(context: StepContext) -> None:
 
 
 def _won(folders: Mapping[str, Path], baseline: str) -> dict[str, dict[str, int]]:
-    """System to `won`, `lost` and `tied` questions: where its first answer stands above, below or with the baseline's.
+    """Numbers of questions `won`, `lost` and `tied` per system, against the baseline.
 
-    For a question without answers the first gold passage counts. One that was not retrieved stands below all.
+    A question is won where the system's first passage with an answer has a better rank than the baseline's. For a
+    question without answers, the first gold passage counts. A passage that was not retrieved ranks below all others.
     """
     ranks = {system: ranks_of(folder) for system, folder in folders.items()}
     return {
         system: {
-            "won": int((of < ranks[baseline]).sum()),
-            "lost": int((of > ranks[baseline]).sum()),
-            "tied": int((of == ranks[baseline]).sum()),
+            "won": int((system_ranks < ranks[baseline]).sum()),
+            "lost": int((system_ranks > ranks[baseline]).sum()),
+            "tied": int((system_ranks == ranks[baseline]).sum()),
         }
-        for system, of in ranks.items()
+        for system, system_ranks in ranks.items()
         if system != baseline
     }
 
 
-def _write(file: Path, value: Any) -> None:
+def _write(file: Path, value: object) -> None:
     file.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n")
 
 
 def _seeds(
-    metrics: Metrics, of: Mapping[str, str], baseline: str | None, folder: Path
+    metrics: Metrics, system_of_row: Mapping[str, str], baseline: str | None, folder: Path
 ) -> tuple[dict[str, Any], str]:
-    """Systems by their means over seeds, tested against the baseline's; what significance.json says, and the table."""
+    """Writes the systems' means over seeds, tested against the baseline's.
+
+    `system_of_row` gives the system of a row that is one of its seeds. Returns the content of `significance.json`,
+    and the table of means.
+    """
     values: dict[str, dict[str, list[float]]] = {}
     for row, figures in metrics.items():
         for name, value in figures.items():
-            values.setdefault(of.get(row, row), {}).setdefault(name, []).append(value)
-    first = baseline_of(baseline, list(values))
-    figures = seeds_figures(values, first)
-    text = json.dumps({s: {n: asdict(f) for n, f in named.items()} for s, named in figures.items()}, indent=1)
-    (folder / SEEDS_FILE).write_text(text + "\n")
-    table = seeds_table(figures, first)
+            values.setdefault(system_of_row.get(row, row), {}).setdefault(name, []).append(value)
+    chosen = baseline_of(baseline, list(values))
+    figures = seeds_figures(values, chosen)
+    (folder / SEEDS_FILE).write_text(json.dumps(_json_ready(figures), indent=1) + "\n")
+    table = seeds_table(figures, chosen)
     (folder / SEEDS_TABLE_FILE).write_text(table)
-    return {"baseline": first, "test": "Welch's t-test over seeds: see seeds.json", "systems": {}}, table
+    return {"baseline": chosen, "test": "Welch's t-test over seeds: see seeds.json", "systems": {}}, table
 
 
 def _analyses(folders: Mapping[str, Path], output: Path) -> None:
-    """What the evaluations' analyses found, a metric a row and a system a column."""
+    """Writes the metrics of the evaluations' analyses: one row per metric, one column per system."""
     files = {system: folder / names.ANALYSES / METRICS_FILE for system, folder in folders.items()}
-    found = {system: json.loads(file.read_text()) for system, file in files.items() if file.exists()}
-    if not found:
+    analyses = {system: json.loads(file.read_text()) for system, file in files.items() if file.exists()}
+    if not analyses:
         return
-    rows = list(dict.fromkeys(name for metrics in found.values() for name in metrics))
-    columns = {system: [metrics.get(name) for name in rows] for system, metrics in found.items()}
-    (output / ANALYSES_FILE).write_text(json.dumps(found, indent=1) + "\n")
+    rows = list(dict.fromkeys(name for metrics in analyses.values() for name in metrics))
+    columns = {system: [metrics.get(name) for name in rows] for system, metrics in analyses.items()}
+    (output / ANALYSES_FILE).write_text(json.dumps(analyses, indent=1) + "\n")
     (output / ANALYSES_TABLE_FILE).write_text(markdown(pa.table({"metric": rows, **columns})))
 
 
@@ -164,13 +175,18 @@ def _significance(
         "confidence": CONFIDENCE,
         "resamples": comparison.resamples,
         "seed": comparison.seed,
-        "systems": {
-            system: {name: asdict(figure) for name, figure in of.items()} for system, of in figures.items()
-        },
+        "systems": _json_ready(figures),
+    }
+
+
+def _json_ready(figures: Mapping[str, Mapping[str, Figure]]) -> dict[str, dict[str, Any]]:
+    return {
+        system: {name: asdict(figure) for name, figure in by_metric.items()}
+        for system, by_metric in figures.items()
     }
 
 
 def _questions(folder: Path) -> tuple[str, tuple[str, ...]]:
-    """What must be the same of all systems: the gold passages, and the questions with and without."""
+    """A digest of the gold passages and the ids of all questions, which must be the same for all systems."""
     qids = pq.read_table(folder / QUESTIONS_FILE, columns=["qid"]).column("qid").to_pylist()
     return file_sha256(folder / QRELS_FILE), tuple(qids)

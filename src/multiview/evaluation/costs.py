@@ -1,6 +1,6 @@
-"""The costs of systems, the settings in which they differ, and whether they were measured on the same data.
+"""The data, the settings and the cost of systems, from the records of all artifacts behind their evaluations.
 
-All by the records of the artifacts behind their evaluations; an artifact that is gone counts for nothing.
+Artifacts that are gone are left out.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from multiview.lineage.trace import Node, reference_of, trace
 from multiview.steps.table import STEPS
 
 MEASURED_ON = {"passages": "corpus", "questions": "questions"}
-"""Inputs of an evaluation that must be the same for all systems, with the words for them in error lines."""
+"""Inputs of an evaluation that must be the same for all systems, and their names in messages."""
 
 
 @dataclass(frozen=True)
@@ -93,15 +93,15 @@ def _settings(address: str) -> dict[str, Any]:
 
 
 def _leaves(
-    section: type[BaseModel], given: Mapping[str, Any], prefix: str = ""
+    section: type[BaseModel], recorded: Mapping[str, Any], prefix: str = ""
 ) -> Iterator[tuple[str, Any]]:
-    """Name and value of each setting of a section; `given` leaves out the settings that have their default."""
+    """Dotted name and value of each setting of a section; a record leaves out settings that have their default."""
     for name, field in section.model_fields.items():
         default = field.get_default(call_default_factory=True)
         if isinstance(default, Section):
-            yield from _leaves(type(default), given.get(name, {}), f"{prefix}{name}.")
+            yield from _leaves(type(default), recorded.get(name, {}), f"{prefix}{name}.")
         else:
-            yield f"{prefix}{name}", given.get(name, to_jsonable_python(default))
+            yield f"{prefix}{name}", recorded.get(name, to_jsonable_python(default))
 
 
 def cost_of(address: str) -> Cost:
@@ -132,5 +132,5 @@ def _inputs(node: Node) -> list[Node]:
 
 
 def figures_of(cost: Cost) -> dict[str, float]:
-    """The figures of a cost that are known, by name."""
+    """The figures of a cost, by name; unknown ones are left out."""
     return {name: value for name, value in asdict(cost).items() if value is not None}

@@ -1,4 +1,4 @@
-"""Evaluation of retrieved passages, the same for a model and for BM25."""
+"""Evaluation of retrieved passages, by the same rules for a model and for BM25."""
 
 from __future__ import annotations
 
@@ -32,12 +32,11 @@ QUESTIONS_FILE = "questions.parquet"
 
 
 def evaluate(context: StepContext) -> None:
-    """Step: search the index for every question and measure what comes back.
+    """Step: search the index for every question and measure the passages that it finds.
 
     Inputs `model`, `index`, `passages`, `questions`, `train_questions` (may be absent); output `evaluation` (see
-    `write_evaluation` and `analyses`).
-    Of an approximate index it also tells how many of the true top passages it found.
-    Raises InputError when the index holds views of another model.
+    `write_evaluation` and `analyses`). For an approximate index, also reports the share of the true top passages that
+    it found. Raises InputError when the index holds views of another model.
     """
     from multiview.encoding.encode import Encoder
     from multiview.evaluation.analyses.run import analyse
@@ -59,7 +58,7 @@ def evaluate(context: StepContext) -> None:
         context.settings.evaluation.depth,
         lambda done: context.events.progress(done, len(questions), "searches"),
     )
-    # MVR Table 4: a question's search, its encoding not counted. A fact, as output must be reproducible.
+    # MVR Table 4: the search without the question's encoding. A fact, because outputs must be reproducible.
     context.events.fact("search_seconds_per_question", (time.perf_counter() - begun) / len(questions))
     if not top.exact:
         measure_questions(index, queries, top.passages, context.events)
@@ -72,7 +71,7 @@ def evaluate(context: StepContext) -> None:
         context.settings.evaluation,
         context.settings.questions.answer_matching,
         context.events,
-        views_of=IndexViews(encoder.layout, index, queries, context.input("passages").path),
+        find_views=IndexViews(encoder.layout, index, queries, context.input("passages").path),
     )
     training = context.optional_input("train_questions")
     subject = Subject(
@@ -93,7 +92,10 @@ def evaluate(context: StepContext) -> None:
 
 
 def evaluate_bm25(context: StepContext) -> None:
-    """Step: the same figures for BM25, which needs no model. Inputs `passages`, `questions`."""
+    """Step: evaluate BM25, which needs no model, like a model.
+
+    Inputs `passages`, `questions`; output `evaluation` (see `write_evaluation`).
+    """
     from multiview.negatives.bm25 import Bm25Index
 
     questions = _questions(context)
@@ -129,18 +131,19 @@ def write_evaluation(
     mode: Mode,
     events: Events,
     tag: str = "multiview",
-    views_of: FindViews | None = None,
+    find_views: FindViews | None = None,
 ) -> None:
-    """Measure rankings and write them down, for any retriever.
+    """Measures the rankings of any retriever and writes them into `folder`.
 
-    `top` [q, depth] has rows of `ids`; `passages` is the folder of their texts; `views_of`
-    tells of their views, where they have some.
-    Accuracy is that of the questions with answers, the gold metrics of those with gold passages; where
-    there are none, the metric is left out. Writes `metrics.json` (name to value), `run.trec`, `qrels.trec`
-    (with grades) and `questions.parquet`: qid, rank_of_first_answer and rank_of_first_gold from 1 or null,
-    the top passage, its score and view, where in its text the view's snippet stands (null where the view stands
-    for no part of it), and a column a metric, of which `metrics.json` has the mean, null where the question has
-    no answer or no gold passage; and `best.parquet` (see `write_top_hits`).
+    `top` [q, depth] holds rows of `ids`, `passages` is the folder of the texts, and `find_views` finds the views of
+    passages that have some. Accuracy is measured on the questions with answers, the gold metrics on the questions with
+    gold passages; where there are no such questions, the metric is left out.
+
+    Writes `metrics.json` (name to value), `run.trec`, `qrels.trec` (with grades), `best.parquet` (see
+    `write_top_hits`) and `questions.parquet`, one row per question: qid; rank_of_first_answer and rank_of_first_gold,
+    from 1 or null; the top passage, its score and its winning view; the span of that view's snippet in the text, null
+    where the view stands for no part of the text; and one column per metric, null where the question has no answer or
+    no gold passage. `metrics.json` has the means of these columns.
     """
     holds = answer_holding(top.passages, ids, read_passages(passages), questions, mode)
     first_answer = first_rank(holds)
@@ -156,7 +159,7 @@ def write_evaluation(
     (folder / METRICS_FILE).write_text(json.dumps(metrics, indent=1, sort_keys=True) + "\n")
     write_run(folder / RUN_FILE, rankings, tag)
     write_qrels(folder / QRELS_FILE, gold)
-    spans = write_top_hits(folder / TOP_HITS_FILE, top, ids, holds, gold_hits, questions, views_of)
+    spans = write_top_hits(folder / TOP_HITS_FILE, top, ids, holds, gold_hits, questions, find_views)
     table = _question_table(questions, top, ids, first_answer, first_gold, spans, values)
     pq.write_table(table, folder / QUESTIONS_FILE)
     for name, value in metrics.items():
@@ -166,7 +169,10 @@ def write_evaluation(
 
 
 def ranks_of(folder: Path) -> np.ndarray:
-    """Of each question the rank of the first answer, or of the first gold passage [q] float64, inf for none."""
+    """Rank per question [q] float64 of its first passage with an answer, inf where none was retrieved.
+
+    For a question without answers, the rank of its first gold passage.
+    """
     table = pq.read_table(folder / QUESTIONS_FILE)
     answer, gold = (
         table[f"rank_of_first_{kind}"].to_numpy(zero_copy_only=False).astype(np.float64)
@@ -178,7 +184,7 @@ def ranks_of(folder: Path) -> np.ndarray:
 
 
 def values_of(folder: Path, metrics: Collection[str]) -> dict[str, np.ndarray]:
-    """Of the metrics that have one value a question, those [q], nan where there is none."""
+    """Per-question values [q] float64 of those `metrics` that have them; NaN where a question is not judged."""
     present = pq.read_schema(folder / QUESTIONS_FILE).names
     table = pq.read_table(folder / QUESTIONS_FILE, columns=[name for name in metrics if name in present])
     return {
@@ -196,7 +202,7 @@ def _questions(context: StepContext) -> list[Question]:
 
 
 def _ranking(top: TopPassages, ids: pa.Array, row: int) -> list[tuple[str, float]]:
-    """(passage id, score) of one question, best first, padding left out."""
+    """The (passage id, score) pairs of one question, best first, without padding."""
     real = top.passages[row] >= 0
     names = ids.take(pa.array(top.passages[row][real])).to_pylist()
     return list(zip(names, top.scores[row][real].tolist(), strict=True))
@@ -212,16 +218,16 @@ def _question_table(
     values: Values,
 ) -> pa.Table:
     best = top.passages[:, 0]
-    none = best < 0
-    metrics = {name: pa.array(of, pa.float64(), mask=np.isnan(of)) for name, of in values.items()}
+    empty = best < 0
+    metrics = {name: pa.array(column, pa.float64(), mask=np.isnan(column)) for name, column in values.items()}
     return pa.table(
         {
             "qid": pa.array([question.qid for question in questions], pa.string()),
             "rank_of_first_answer": pa.array(first_answer, pa.int32(), mask=first_answer == 0),
             "rank_of_first_gold": pa.array(first_gold, pa.int32(), mask=first_gold == 0),
-            "top_passage_id": ids.take(pa.array(best, pa.int64(), mask=none)),
-            "top_score": pa.array(top.scores[:, 0], pa.float32(), mask=none),
-            "top_view": pa.array(top.winning_views[:, 0], pa.int32(), mask=none),
+            "top_passage_id": ids.take(pa.array(best, pa.int64(), mask=empty)),
+            "top_score": pa.array(top.scores[:, 0], pa.float32(), mask=empty),
+            "top_view": pa.array(top.winning_views[:, 0], pa.int32(), mask=empty),
             "top_start": pa.array([span and span[0] for span in spans], pa.int32()),
             "top_stop": pa.array([span and span[1] for span in spans], pa.int32()),
         }

@@ -1,4 +1,4 @@
-"""Rankings of several retrievers fused into one, such as BM25's and a dense one's."""
+"""Rankings of several retrievers fused into one, such as those of BM25 and a dense retriever."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ Ranking = Sequence[tuple[str, float]]
 
 
 def reciprocal_rank_fusion(rankings: Sequence[Ranking], constant: int, depth: int) -> Ranking:
-    """One question's passages by Σ 1 / (constant + rank) over the rankings that hold them.
+    """Returns one question's passages with their scores Σ 1 / (constant + rank) over the rankings that contain them.
 
-    Cormack, Clarke and Büttcher, SIGIR 2009. Ranks count from 1, scores are not looked at, ties go to
-    the smaller id. At most `depth` passages.
+    Cormack, Clarke and Büttcher, SIGIR 2009. Ranks count from 1, the retrievers' scores are ignored, and of passages
+    that tie the one with the smaller id comes first. Returns at most `depth` passages, best first.
     """
     terms: dict[str, list[float]] = defaultdict(list)
     for ranking in rankings:
         for rank, (name, _) in enumerate(ranking, start=1):
             terms[name].append(1 / (constant + rank))
-    # fsum: the same terms in another order tie.
+    # fsum: passages with the same terms in another order tie.
     scores = {name: math.fsum(parts) for name, parts in terms.items()}
     return sorted(scores.items(), key=lambda item: (-item[1], item[0]))[:depth]
 
@@ -63,12 +63,12 @@ def evaluate_fusion(context: StepContext) -> None:
 
 
 def _as_top_passages(rankings: Mapping[str, Ranking], depth: int) -> tuple[pa.Array, TopPassages]:
-    """The rankings over a list of the ids that occur in them."""
+    """Returns the ids that occur in the rankings, and the rankings as `TopPassages` with rows of these ids."""
     ids = sorted({name for ranking in rankings.values() for name, _ in ranking})
-    number = {name: i for i, name in enumerate(ids)}
+    row_of = {name: row for row, name in enumerate(ids)}
     top = TopPassages.empty(len(rankings), depth)
-    for row, ranking in enumerate(rankings.values()):
-        top.passages[row, : len(ranking)] = [number[name] for name, _ in ranking]
-        top.scores[row, : len(ranking)] = np.array([score for _, score in ranking], np.float32)
-        top.winning_views[row, : len(ranking)] = 0
+    for question, ranking in enumerate(rankings.values()):
+        top.passages[question, : len(ranking)] = [row_of[name] for name, _ in ranking]
+        top.scores[question, : len(ranking)] = np.array([score for _, score in ranking], np.float32)
+        top.winning_views[question, : len(ranking)] = 0
     return pa.array(ids, pa.string()), top

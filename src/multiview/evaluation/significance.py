@@ -1,7 +1,7 @@
-"""Whether systems differ: paired over the questions of a run each, and over seeds (CAMVR Table 6).
+"""Tests of whether systems differ: paired over the questions of one run each, or over seeds (CAMVR Table 6).
 
-Both give figures by system and metric, each tested against one system, the baseline; the p-values of one
-metric are corrected for the number of systems that are tested on it.
+Both give figures by system and metric, each tested against the same system, the baseline. The p-values of a metric
+are corrected for the number of systems that are tested on it.
 """
 
 from __future__ import annotations
@@ -12,16 +12,15 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
-from scipy import stats
 
 CONFIDENCE = 0.95
-"""Of the bootstrap's intervals."""
+"""Confidence level of the bootstrap's intervals."""
 
 FEW = 10
-"""Up to this many questions on which two systems differ, all signs are tried instead of random ones."""
+"""Largest number of differing questions for which all signs are tried instead of random ones."""
 
-HELD = 1 << 20
-"""Most (resample, question) pairs held at once: some 30 MB."""
+PAIRS_AT_ONCE = 1 << 20
+"""Most (resample, question) pairs held in memory at once: some 30 MB."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,25 +29,27 @@ class Figure:
 
     value: float
     difference: float | None = None
-    """Value minus the baseline's; none, as are the p-values, of the baseline and where it lacks the metric."""
+    """Value minus the baseline's. The difference and the p-values are none for the baseline itself, and where the
+    baseline lacks the metric."""
     p: float | None = None
-    """Two-sided; none also where the test says nothing."""
+    """Two-sided p-value; none also where the test is not defined."""
     corrected_p: float | None = None
-    """By Holm's method."""
+    """p-value corrected by Holm's method."""
 
 
-Some = TypeVar("Some", bound=Figure)
+AnyFigure = TypeVar("AnyFigure", bound=Figure)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PairedFigure(Figure):
-    """`value` is the mean over the questions of one run."""
+    """A figure with the mean over the questions of one run as its `value`."""
 
     questions: int
-    """How many the metric judges."""
+    """Number of questions that the metric judges."""
     low: float | None
+    """Lower end of the interval of `value`; none with fewer than two questions."""
     high: float | None
-    """The interval of `value`; none with fewer than two questions."""
+    """Upper end of the interval of `value`; none with fewer than two questions."""
 
 
 def paired_figures(
@@ -58,25 +59,27 @@ def paired_figures(
     seed: int,
     report_done: Callable[[int, int], None] = lambda done, total: None,
 ) -> dict[str, dict[str, PairedFigure]]:
-    """Every system's figures, tested over the questions against `baseline`'s.
+    """Figures of every system, tested over the questions against the figures of `baseline`.
 
-    `values[system][metric]` [q] has each question's value, in one order of questions for all systems,
-    nan where the metric does not judge it. A metric that judges no question is left out. `report_done` hears
-    how many of all figures are done.
+    `values[system][metric]` [q] has one value per question, in the same order of questions for all systems, NaN where
+    the metric does not judge the question. A metric that judges no question is left out. `report_done` is called with
+    the numbers of figures that are done and of all figures.
     """
     judged = {
-        system: {name: of for name, of in metrics.items() if not np.isnan(of).all()}
+        system: {name: column for name, column in metrics.items() if not np.isnan(column).all()}
         for system, metrics in values.items()
     }
-    columns = {(system, name): of for system, metrics in judged.items() for name, of in metrics.items()}
+    columns = {
+        (system, name): column for system, metrics in judged.items() for name, column in metrics.items()
+    }
     intervals = bootstrap_intervals(columns, resamples, seed)
     figures: dict[str, dict[str, PairedFigure]] = {system: {} for system in values}
-    for done, ((system, name), of) in enumerate(columns.items(), start=1):
+    for done, ((system, name), column) in enumerate(columns.items(), start=1):
         low, high = intervals[system, name]
-        number = int((~np.isnan(of)).sum())
-        figure = PairedFigure(value=float(np.nanmean(of)), questions=number, low=low, high=high)
+        questions = int((~np.isnan(column)).sum())
+        figure = PairedFigure(value=float(np.nanmean(column)), questions=questions, low=low, high=high)
         if system != baseline and name in judged[baseline]:
-            difference = of - judged[baseline][name]
+            difference = column - judged[baseline][name]
             difference = difference[~np.isnan(difference)]
             if len(difference):
                 p = randomisation_test(difference, resamples, seed)
@@ -89,22 +92,24 @@ def paired_figures(
 def randomisation_test(differences: np.ndarray, resamples: int, seed: int) -> float:
     """Two-sided p of the paired randomisation test (Fisher; Smucker et al., CIKM 2007).
 
-    `differences` [q] are one system's values minus the other's. Were the two alike, each difference could
-    as well have the other sign: p is twice the share of signs whose sum lies at least as far out on its
-    side, at most 1. Over all signs where at most `FEW` questions differ, else over `resamples` random ones,
-    the observed ones counting as one more.
+    `differences` [q] are one system's values minus the other's. If the systems were alike, each difference could as
+    well have the opposite sign: p is twice the share of sign assignments whose sum is at least as extreme on its side,
+    at most 1. All assignments are tried where at most `FEW` questions differ, else `resamples` random ones, with the
+    observed assignment counted as one more.
     """
-    differences = differences[differences != 0]  # the sign of the others changes no sum
+    from scipy import stats  # takes most of a second to import, and most users of this module test nothing
+
+    differences = differences[differences != 0]  # the signs of zeros change no sum
     if not len(differences):
         return 1.0
     if len(differences) <= FEW:
-        two = np.append(differences, 0.0)  # scipy wants two observations or more
+        padded = np.append(differences, 0.0)  # scipy needs at least two observations
         exact = stats.permutation_test(
-            (two,),
+            (padded,),
             lambda signed, axis: _rounded(signed.sum(axis=axis)),
             permutation_type="samples",
             vectorized=True,
-            n_resamples=2 ** len(two),
+            n_resamples=2 ** len(padded),
         )
         return float(exact.pvalue)
     rng = np.random.default_rng(seed)
@@ -114,13 +119,13 @@ def randomisation_test(differences: np.ndarray, resamples: int, seed: int) -> fl
         lambda signs, axis: _rounded(signs @ differences),
         vectorized=True,
         n_resamples=resamples,
-        batch=max(1, HELD // len(differences)),
+        batch=max(1, PAIRS_AT_ONCE // len(differences)),
     )
     return float(random.pvalue)
 
 
 def _rounded(sums: np.ndarray) -> np.ndarray:
-    """Sums that are equal but for the order of their terms become equal: they tie in a test."""
+    """Rounds sums, so that sums of the same terms in another order are equal and tie in a test."""
     return np.round(sums, 9)
 
 
@@ -130,44 +135,46 @@ Name = TypeVar("Name")
 def bootstrap_intervals(
     columns: Mapping[Name, np.ndarray], resamples: int, seed: int
 ) -> dict[Name, tuple[float, float] | tuple[None, None]]:
-    """The percentile bootstrap's interval of the mean of each column [q], over the questions that it judges.
+    """Percentile bootstrap interval (low, high) of the mean of each column [q], over the questions that it judges.
 
-    The same resamples serve all columns that judge the same questions. None with fewer than two questions.
+    Columns that judge the same questions use the same resamples. With fewer than two questions, both ends are none.
     """
+    from scipy import stats
+
     alike: dict[bytes, list[Name]] = {}
-    for name, of in columns.items():
-        alike.setdefault(np.isnan(of).tobytes(), []).append(name)
+    for name, column in columns.items():
+        alike.setdefault(np.isnan(column).tobytes(), []).append(name)
     intervals: dict[Name, tuple[float, float] | tuple[None, None]] = {}
     for group in alike.values():
         matrix = np.stack([columns[name][~np.isnan(columns[name])] for name in group], axis=1)
         if len(matrix) < 2:
             intervals |= dict.fromkeys(group, (None, None))
             continue
-        found = stats.bootstrap(
+        interval = stats.bootstrap(
             (np.arange(len(matrix)),),
             _resampled_means(matrix),
             n_resamples=resamples,
-            batch=max(1, HELD // len(matrix)),
+            batch=max(1, PAIRS_AT_ONCE // len(matrix)),
             vectorized=True,
             confidence_level=CONFIDENCE,
             method="percentile",
             rng=np.random.default_rng(seed),
         ).confidence_interval
-        for name, low, high in zip(group, found.low.tolist(), found.high.tolist(), strict=True):
+        for name, low, high in zip(group, interval.low.tolist(), interval.high.tolist(), strict=True):
             intervals[name] = (low, high)
     return intervals
 
 
 def _resampled_means(matrix: np.ndarray) -> Callable[..., np.ndarray]:
-    """A statistic of drawn questions [b, q]: the means [c, b] of the columns of `matrix` [q, c].
+    """Returns the statistic of resampled questions [b, q]: the means [c, b] of the columns of `matrix` [q, c].
 
-    How often each question was drawn, times the values: no [b, q, c] array is made.
+    It multiplies the values by how often each question was sampled, so no [b, q, c] array is made.
     """
     questions = len(matrix)
 
-    def means(drawn: np.ndarray, axis: int = -1) -> np.ndarray:
-        first = questions * np.arange(len(drawn))[:, None]
-        counts = np.bincount((drawn + first).ravel(), minlength=drawn.size).reshape(drawn.shape)
+    def means(sampled: np.ndarray, axis: int = -1) -> np.ndarray:
+        first = questions * np.arange(len(sampled))[:, None]
+        counts = np.bincount((sampled + first).ravel(), minlength=sampled.size).reshape(sampled.shape)
         return (counts @ matrix).T / questions
 
     return means
@@ -176,8 +183,8 @@ def _resampled_means(matrix: np.ndarray) -> Callable[..., np.ndarray]:
 def holm(p_values: Sequence[float]) -> list[float]:
     """p-values of several tests corrected by Holm's method (1979), in their order.
 
-    The i-th smallest of m is multiplied by m − i + 1, and is no smaller than those before it. (scipy has
-    corrections of the false discovery rate alone.)
+    The i-th smallest of m is multiplied by m − i + 1, and is made no smaller than the corrected ones before it.
+    (scipy only has corrections of the false discovery rate.)
     """
     order = np.argsort(p_values)
     factors = len(p_values) - np.arange(len(p_values))
@@ -186,8 +193,8 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return np.minimum(adjusted, 1).tolist()
 
 
-def corrected(figures: Mapping[str, Mapping[str, Some]]) -> dict[str, dict[str, Some]]:
-    """Figures of system and metric with the p-values of each metric corrected over its systems."""
+def corrected(figures: Mapping[str, Mapping[str, AnyFigure]]) -> dict[str, dict[str, AnyFigure]]:
+    """Returns the figures, system to metric, with the p-values of each metric corrected over its systems."""
     done = {system: dict(metrics) for system, metrics in figures.items()}
     for name in dict.fromkeys(name for metrics in figures.values() for name in metrics):
         p_values = {
@@ -205,21 +212,23 @@ def corrected(figures: Mapping[str, Mapping[str, Some]]) -> dict[str, dict[str, 
 
 @dataclass(frozen=True, kw_only=True)
 class SeedsFigure(Figure):
-    """`value` is the mean over the runs with several seeds."""
+    """A figure with the mean over runs with several seeds as its `value`."""
 
     deviation: float | None
-    """The sample's standard deviation; none with one seed."""
+    """Standard deviation of the sample; none with one seed."""
     seeds: int
 
 
 def seeds_t_test(values_a: Sequence[float], values_b: Sequence[float]) -> float | None:
-    """Two-sided p of Welch's t-test of two systems' values, one a seed (CAMVR Table 6).
+    """Two-sided p of Welch's t-test of two systems' values, one per seed (CAMVR Table 6).
 
-    None where there is nothing to go by: fewer than two seeds of either, or no variance in both.
+    None where the test is not defined: either system has fewer than two seeds, or neither has any variance.
     """
+    from scipy import stats
+
     if min(len(values_a), len(values_b)) < 2 or (np.ptp(values_a) == 0 and np.ptp(values_b) == 0):
         return None
-    with warnings.catch_warnings():  # of one system without variance, as BM25 is: nothing is lost
+    with warnings.catch_warnings():  # one system has no variance, such as BM25: harmless
         warnings.simplefilter("ignore", RuntimeWarning)
         test: Any = stats.ttest_ind(values_a, values_b, equal_var=False)
     return float(test.pvalue)
@@ -228,10 +237,10 @@ def seeds_t_test(values_a: Sequence[float], values_b: Sequence[float]) -> float 
 def seeds_figures(
     groups: Mapping[str, Mapping[str, Sequence[float]]], baseline: str
 ) -> dict[str, dict[str, SeedsFigure]]:
-    """Every system's figures, tested over its runs with several seeds against `baseline`'s.
+    """Figures of every system, tested over its runs with several seeds against the figures of `baseline`.
 
-    `groups[system][metric]` are the values of its runs, one a seed; systems may have different numbers and
-    metrics. `tables.seeds_table` writes the figures down, `dataclasses.asdict` makes each JSON-ready.
+    `groups[system][metric]` are the values of the system's runs, one per seed. Systems may have different numbers of
+    seeds and different metrics. `tables.seeds_table` shows the figures; `dataclasses.asdict` makes each JSON-ready.
     """
     figures: dict[str, dict[str, SeedsFigure]] = {system: {} for system in groups}
     for system, metrics in groups.items():

@@ -1,4 +1,4 @@
-"""Metrics of several systems as tables: a row a system, a column a metric."""
+"""Metrics of several systems as tables: one row per system, one column per metric."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 from multiview import metric_names
 from multiview.errors import InputError, nearest
 
-if TYPE_CHECKING:  # scipy takes a second, and a table that is shown needs none of it
+if TYPE_CHECKING:  # scipy takes a second to import, and showing a table does not need it
     from multiview.evaluation.significance import SeedsFigure
 
 Metrics = Mapping[str, Mapping[str, float]]
 """System to metric to value."""
 
 SIGNIFICANCE_FILE = "significance.json"
-"""Of a comparison; what the marks come from."""
+"""File of a comparison that the marks come from."""
 
 ANALYSES_FILE = "analyses.json"
 SEEDS_FILE = "seeds.json"
@@ -24,16 +24,18 @@ WON_FILE = "won.json"
 """Other files of a comparison, which the report reads too."""
 
 LEVEL = 0.05
-"""A corrected p-value below it makes a mark (CAMVR Table 6)."""
+"""Corrected p-values below this level are marked (CAMVR Table 6)."""
 
 MARK = "†"
 SEEDS_MARK = "*"
-"""CAMVR Table 6's."""
+"""The mark of CAMVR Table 6."""
 
 
 def markdown_table(metrics: Metrics, marked: Collection[tuple[str, str]] = ()) -> str:
-    """In per cent, by name and k; the best of each metric is bold, and those of `marked`, pairs of system
-    and metric, have a mark."""
+    """A Markdown table in per cent, its columns ordered by name and k.
+
+    The best value of each metric is bold; the (system, metric) pairs in `marked` have a mark.
+    """
     names, best = metric_columns(metrics), best_values(metrics)
     cells = {
         system: [
@@ -68,7 +70,7 @@ def _markdown(columns: list[str], rows: Mapping[str, list[str]]) -> str:
 
 
 def metric_columns(metrics: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """The metrics that any system has, by name and k."""
+    """All metrics that at least one system has, ordered by name and k."""
     return sorted({name for values in metrics.values() for name in values}, key=_name_and_k)
 
 
@@ -81,20 +83,23 @@ def best_values(metrics: Metrics) -> dict[str, float]:
 
 
 def _name_and_k(name: str) -> tuple[str, int]:
-    """`accuracy_at_20` as (accuracy_at, 20); a name without k as it is."""
+    """A metric's name and k: `accuracy_at_20` as (accuracy_at, 20), a name without k as (name, 0)."""
     stem, _, k = name.rpartition("_")
     return (stem, int(k)) if k.isdigit() else (name, 0)
 
 
-def baseline_of(named: str | None, rows: Sequence[str]) -> str:
-    """The row that the others are tested against: `comparison.baseline`, or the first. Raises InputError."""
-    if named is not None and named not in rows:
-        raise InputError(f"comparison.baseline: {named} is no row{nearest(named, rows)}")
-    return named or rows[0]
+def baseline_of(chosen: str | None, rows: Sequence[str]) -> str:
+    """The row that the others are tested against: `chosen` (`comparison.baseline`), or the first where none is.
+
+    Raises InputError where `chosen` is not among `rows`.
+    """
+    if chosen is not None and chosen not in rows:
+        raise InputError(f"comparison.baseline: {chosen} is no row{nearest(chosen, rows)}")
+    return chosen or rows[0]
 
 
 def marked_of(significance: Mapping[str, Any]) -> set[tuple[str, str]]:
-    """The (system, metric) pairs of `significance.json` that differ from the baseline's."""
+    """The (system, metric) pairs of `significance.json` that differ significantly from the baseline."""
     return {
         (system, name)
         for system, figures in significance["systems"].items()
@@ -104,13 +109,13 @@ def marked_of(significance: Mapping[str, Any]) -> set[tuple[str, str]]:
 
 
 def legend(significance: Mapping[str, Any]) -> str:
-    """One sentence that says what the mark means and how it was tested; empty where nothing was."""
-    figures = [f for of in significance["systems"].values() for f in of.values()]
+    """One sentence that says what the mark means and how it was tested; empty where nothing was tested."""
+    figures = [figure for by_metric in significance["systems"].values() for figure in by_metric.values()]
     if all(figure["p"] is None for figure in figures):
         return ""
-    found = f"{MARK} differs from" if marked_of(significance) else "no row differs from"
+    finding = f"{MARK} differs from" if marked_of(significance) else "no row differs from"
     return (
-        f"{found} {significance['baseline']}, p < {LEVEL}: paired randomisation test over the questions, "
+        f"{finding} {significance['baseline']}, p < {LEVEL}: paired randomisation test over the questions, "
         f"{significance['resamples']:,} resamples, Holm's correction over the rows"
     )
 
@@ -119,8 +124,8 @@ def seeds_table(figures: Mapping[str, Mapping[str, SeedsFigure]], baseline: str)
     """Means over seeds ± standard deviations in per cent, as Markdown, with the asterisks of CAMVR Table 6."""
     names = metric_columns(figures)
     rows = {
-        system: [_seeds_cell(of[name]) if name in of else "" for name in names]
-        for system, of in figures.items()
+        system: [_seeds_cell(by_metric[name]) if name in by_metric else "" for name in names]
+        for system, by_metric in figures.items()
     }
     return (
         f"{_markdown(names, rows)}\nmean ± standard deviation over seeds, per cent; {SEEDS_MARK} differs from "

@@ -1,4 +1,4 @@
-"""The first passages of each question, with the scores of their views and the parts of the text that these stand for."""
+"""The first passages of each question, with the scores of their views and the spans of text that the views stand for."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TOP_HITS_FILE = "best.parquet"
 HITS_PER_QUESTION = 5
 
 QUESTIONS_AT_ONCE = 256
-"""Questions whose passages are held at once."""
+"""Number of questions whose passages are held in memory at once."""
 
 SCHEMA = pa.schema(
     {
@@ -49,12 +49,12 @@ class HitViews:
     scores: Sequence[float]
     """Score of each view for the question."""
     spans: Sequence[Span | None]
-    """Part of the text that each view stands for, [start, stop) in code points; none where it stands for no part."""
+    """Part of the text that each view stands for, [start, stop) in code points; none where a view stands for no part."""
 
 
 FindViews = Callable[[Sequence[int], np.ndarray], list[list[HitViews]]]
-"""Finds the views of retrieved passages: of each question (rows [q]) those of its passages (rows [q, k], -1 for
-padding, which comes last)."""
+"""Finds the views of retrieved passages: takes rows of questions [q] and rows of their passages [q, k], -1 for padding,
+which comes last; returns the views of each passage per question, without padding."""
 
 
 class IndexViews:
@@ -86,21 +86,21 @@ def write_top_hits(
     holds: np.ndarray,
     gold: np.ndarray,
     questions: Sequence[Question],
-    views_of: FindViews | None,
+    find_views: FindViews | None,
 ) -> list[Span | None]:
-    """Write the first five passages of each question; returns the span of each question's first winning view [q].
+    """Writes the first five passages of each question; returns the span of the first passage's winning view [q].
 
     `holds` and `gold` [q, depth] say which passages hold an answer and which are gold. Columns: qid, rank from 1,
-    passage_id, score, answer, gold, view (from 0, the one that won), view_scores, view_starts and view_stops (null
-    where a view stands for no text). Without `views_of`, for retrievers that have no views, the columns of views
-    are null and so are the spans.
+    passage_id, score, answer, gold, view (the winning view, from 0), view_scores, view_starts and view_stops (null
+    where a view stands for no text). Without `find_views`, for retrievers that have no views, the columns of views
+    and the spans are null.
     """
     first_spans: list[Span | None] = []
     with pq.ParquetWriter(file, SCHEMA, compression="zstd") as writer:
         for start in range(0, len(questions), QUESTIONS_AT_ONCE):
             rows = range(start, min(start + QUESTIONS_AT_ONCE, len(questions)))
             passage_rows = top.passages[rows.start : rows.stop, :HITS_PER_QUESTION]
-            views = views_of(rows, passage_rows) if views_of else None
+            views = find_views(rows, passage_rows) if find_views else None
             records: list[dict[str, Any]] = []
             for question in rows:
                 hits = top.hits(question)[:HITS_PER_QUESTION]

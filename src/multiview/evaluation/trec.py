@@ -1,4 +1,4 @@
-"""Run and qrels files in the formats of TREC, so that any other tool can check our figures."""
+"""TREC run and qrels files, with which any other tool can check our figures."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ TAG = "multiview"
 
 
 def quoted(name: str) -> str:
-    """An id as one word, percent-quoted if it holds white space or a percent sign, or is empty."""
+    """Returns an id as one word: percent-encoded if it is empty or contains white space or a percent sign."""
     return quote(name, safe="") if "%" in name or name.split() != [name] else name
 
 
 def write_run(path: Path, rankings: Mapping[str, Sequence[tuple[str, float]]], tag: str = TAG) -> None:
-    """Write `qid Q0 passage rank score tag` lines; `rankings` holds (passage id, score), best first.
+    """Writes `qid Q0 passage rank score tag` lines; `rankings` holds (passage id, score) per question id, best first.
 
-    Ranks count from 1. trec_eval ignores them and orders ties by id: where scores tie, its figures may
-    differ from ours.
+    Ranks count from 1. trec_eval ignores ranks and orders ties by id, so its figures may differ from ours where
+    scores tie.
     """
     with path.open("w", encoding="utf-8", newline="\n") as file:
         for qid, ranking in rankings.items():
@@ -31,7 +31,7 @@ def write_run(path: Path, rankings: Mapping[str, Sequence[tuple[str, float]]], t
 
 
 def read_run(path: Path) -> dict[str, list[tuple[str, float]]]:
-    """(passage id, score) of each question, by rank. Raises InputError, which names a bad line."""
+    """Returns the (passage id, score) pairs of each question, by rank. Raises InputError for a bad line."""
     rows: dict[str, list[tuple[int, str, float]]] = {}
     for qid, _, name, rank, score, _ in _lines(path, 6):
         try:
@@ -44,16 +44,16 @@ def read_run(path: Path) -> dict[str, list[tuple[str, float]]]:
 
 
 def write_qrels(path: Path, gold: Mapping[str, Mapping[str, int]]) -> None:
-    """Write `qid 0 passage grade` lines, one per gold passage."""
+    """Writes `qid 0 passage grade` lines, one per gold passage."""
     with path.open("w", encoding="utf-8", newline="\n") as file:
         for qid, grades in gold.items():
             file.writelines(f"{quoted(qid)} 0 {quoted(name)} {grade}\n" for name, grade in grades.items())
 
 
 def read_qrels(path: Path) -> dict[str, dict[str, int]]:
-    """Gold passages of each question with their grades; passages judged 0 or below are left out.
+    """Returns the gold passages of each question with their grades; passages judged 0 or below are left out.
 
-    Raises InputError, which names a bad line.
+    Raises InputError for a bad line.
     """
     gold: dict[str, dict[str, int]] = {}
     for qid, _, name, grade in _lines(path, 4):

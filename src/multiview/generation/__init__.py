@@ -1,1 +1,1 @@
-"""Generated queries: models that write them, and what they are worth."""
+"""Generated queries: the models that write them, their training and their evaluation."""

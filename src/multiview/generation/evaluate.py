@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,77 +23,95 @@ TABLE_FILE = "table.md"
 
 
 def evaluate_queries(context: StepContext) -> None:
-    """Step: measure `queries`, a list of shards, by the `questions` whose gold passages they were generated from.
+    """Step: measures `queries`, a list of shards, against the `questions` about the same gold passages.
 
-    A question's gold passage is its first; questions whose passage has no query are left out and counted.
-    Writes into `query_evaluation`: `metrics.json` (rouge_l_at_1 … and self_bleu_4, means over questions and
-    over passages; none where nothing can be measured), `levels.json` (see `metrics.diversity_levels`), `table.md`, and `questions.parquet` (qid,
-    passage_id, rouge_l [k] by number of queries, and self_bleu_4 of the passage, null below two queries).
+    A question's gold passage is its first positive. Questions about a passage without queries are left out and counted.
+
+    Writes into `query_evaluation`:
+
+    - `metrics.json`: rouge_l_at_1 … (means over questions) and self_bleu_4 (mean over passages); a metric is absent
+      where nothing can be measured.
+    - `levels.json`: see `metrics.diversity_levels`.
+    - `table.md`: both as tables in Markdown.
+    - `questions.parquet`: qid, passage_id, rouge_l [k] by number of queries, and self_bleu_4 of the passage, null
+      below two queries.
     """
-    most = context.settings.generation.queries
-    asked = [
+    max_queries = context.settings.generation.queries
+    with_gold = [
         question for question in read_questions(context.input("questions").path) if question.positive_ids
     ]
     shards = [staged.path for staged in context.list_input("queries")]
-    queries = _queries_of({question.positive_ids[0] for question in asked}, shards)
-    questions = [question for question in asked if queries.get(question.positive_ids[0])]
+    queries = _read_queries({question.positive_ids[0] for question in with_gold}, shards)
+    questions = [question for question in with_gold if queries.get(question.positive_ids[0])]
     if not questions:
         context.events.warning("no question has a gold passage with generated queries: they are not measured")
-    rouge = np.empty((len(questions), most))
+    rouge = np.empty((len(questions), max_queries))
     for row, question in enumerate(questions):
-        rouge[row] = rouge_l_by_number(question.question, queries[question.positive_ids[0]], most)
+        rouge[row] = rouge_l_by_number(question.question, queries[question.positive_ids[0]], max_queries)
         context.events.progress(row + 1, len(questions), "questions")
-    alike = {name: self_bleu(queries[name]) for name in dict.fromkeys(q.positive_ids[0] for q in questions)}
-    table = _question_table(questions, rouge, alike)
+    passage_ids = dict.fromkeys(question.positive_ids[0] for question in questions)
+    passage_bleus = {passage_id: self_bleu(queries[passage_id]) for passage_id in passage_ids}
+    table = _question_table(questions, rouge, passage_bleus)
     metrics = {
-        metric_names.rouge_l_at(k): float(rouge[:, k - 1].mean()) for k in range(1, most + 1) if questions
+        metric_names.rouge_l_at(k): float(rouge[:, k - 1].mean())
+        for k in range(1, max_queries + 1)
+        if questions
     }
-    self_bleus, best = _by_passage(questions, rouge[:, -1], alike)
+    self_bleus, best = _by_passage(questions, rouge[:, -1], passage_bleus)
     levels = diversity_levels(self_bleus, {metric_names.ROUGE_L: best})
-    known = [value for value in alike.values() if value is not None]
+    known = [value for value in passage_bleus.values() if value is not None]
     if known:
         metrics[metric_names.SELF_BLEU] = float(np.mean(known))
     folder = context.output("query_evaluation")
     (folder / METRICS_FILE).write_text(_json(metrics))
     (folder / LEVELS_FILE).write_text(_json(levels))
-    by_number = {k: metrics[metric_names.rouge_l_at(k)] for k in range(1, most + 1) if questions}
-    (folder / TABLE_FILE).write_text(queries_table(by_number, levels))
+    rouge_by_k = {k: metrics[metric_names.rouge_l_at(k)] for k in range(1, max_queries + 1) if questions}
+    (folder / TABLE_FILE).write_text(queries_table(rouge_by_k, levels))
     pq.write_table(table, folder / QUESTIONS_FILE)
     for name, value in metrics.items():
         context.events.metric(name, value)
     context.events.fact("questions", len(questions))
-    context.events.fact("questions_without_queries", len(asked) - len(questions))
+    context.events.fact("questions_without_queries", len(with_gold) - len(questions))
 
 
-def _queries_of(wanted: set[str], shards: Iterable[Path]) -> dict[str, tuple[str, ...]]:
-    """The queries of these passages as they were drawn, repeated ones among them; others are not kept."""
-    return {name: queries for shard in shards for name, queries in iterate_queries(shard) if name in wanted}
+def _read_queries(passage_ids: set[str], shards: Iterable[Path]) -> dict[str, tuple[str, ...]]:
+    """Returns the queries of these passages as they were drawn, repeated ones included."""
+    return {
+        passage_id: queries
+        for shard in shards
+        for passage_id, queries in iterate_queries(shard)
+        if passage_id in passage_ids
+    }
 
 
 def _by_passage(
-    questions: list[Question], best: np.ndarray, alike: dict[str, float | None]
+    questions: list[Question], best: np.ndarray, passage_bleus: dict[str, float | None]
 ) -> tuple[list[float], list[float]]:
-    """Of each passage with a self-BLEU-4, that and the mean best ROUGE-L over its questions."""
-    of_passage: dict[str, list[float]] = {}
+    """Returns, per passage with a self-BLEU-4, this value and the mean best ROUGE-L over its questions."""
+    rouge_by_passage: dict[str, list[float]] = {}
     for question, value in zip(questions, best, strict=True):
-        of_passage.setdefault(question.positive_ids[0], []).append(float(value))
+        rouge_by_passage.setdefault(question.positive_ids[0], []).append(float(value))
     measured = [
-        (score, float(np.mean(of_passage[name]))) for name, score in alike.items() if score is not None
+        (bleu, float(np.mean(rouge_by_passage[passage_id])))
+        for passage_id, bleu in passage_bleus.items()
+        if bleu is not None
     ]
-    return [score for score, _ in measured], [quality for _, quality in measured]
+    return [bleu for bleu, _ in measured], [quality for _, quality in measured]
 
 
-def _question_table(questions: list[Question], rouge: np.ndarray, alike: dict[str, float | None]) -> pa.Table:
-    passages = [question.positive_ids[0] for question in questions]
+def _question_table(
+    questions: list[Question], rouge: np.ndarray, passage_bleus: dict[str, float | None]
+) -> pa.Table:
+    passage_ids = [question.positive_ids[0] for question in questions]
     return pa.table(
         {
             "qid": pa.array([question.qid for question in questions], pa.string()),
-            "passage_id": pa.array(passages, pa.string()),
+            "passage_id": pa.array(passage_ids, pa.string()),
             metric_names.ROUGE_L: pa.array(list(rouge), pa.list_(pa.float64())),
-            metric_names.SELF_BLEU: pa.array([alike[name] for name in passages], pa.float64()),
+            metric_names.SELF_BLEU: pa.array([passage_bleus[id_] for id_ in passage_ids], pa.float64()),
         }
     )
 
 
-def _json(value: Any) -> str:
+def _json(value: object) -> str:
     return json.dumps(value, indent=1, sort_keys=True) + "\n"

@@ -1,4 +1,4 @@
-"""One artifact of the queries of all shards."""
+"""Gathering of the queries of all shards into one artifact."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from multiview.steps.context import StepContext
 
 
 def gather_queries(context: StepContext) -> None:
-    """Step: the queries of all shards, `parts`, side by side, so that a step on one shard of the passages finds its own.
+    """Step: gathers the queries of all shards, `parts`, so that a step on one shard of the passages finds its queries.
 
-    Output `queries`: a file for each of the passages' shards, of the same name.
+    Output `queries`: one file per shard of the passages, with the same name.
     """
     shards = context.list_input("parts")
-    for number, shard in enumerate(shards):
-        shutil.copyfile(shard.path / FILE, context.output("queries") / shard_name(number))
-        context.events.progress(number + 1, len(shards), "shards")
+    for index, shard in enumerate(shards):
+        shutil.copyfile(shard.path / FILE, context.output("queries") / shard_name(index))
+        context.events.progress(index + 1, len(shards), "shards")

@@ -1,4 +1,4 @@
-"""Generating queries: the passages of a shard in, a few queries for each out."""
+"""Generation of a few queries per passage, shard by shard."""
 
 import shutil
 import tempfile
@@ -25,14 +25,14 @@ PART = ROW_GROUP
 """Passages that are batched together and written as one row group."""
 
 PARTS_PER_CHECKPOINT = 10
-"""Parts after which what is done is kept."""
+"""Number of parts between two checkpoints."""
 
 
 class QueryGenerator:
     """A loaded generator on its device.
 
-    Every batch of one padded length has the same shape, filled up with copies of its last passage: logits
-    depend on the shape in the last bits, and on the neighbours not at all.
+    All batches of one padded length have the same shape and are filled up with copies of their last passage. The last
+    bits of logits depend on the shape of a batch, but not on the other passages in it.
     """
 
     def __init__(self, folder: Path, settings: Generation) -> None:
@@ -43,17 +43,17 @@ class QueryGenerator:
         self.model = model.to(self.device)
 
     def queries(self, passages: Sequence[Passage]) -> Iterator[tuple[int, list[str]]]:
-        """The number of each passage and its queries, `generation.queries` of them: batch by batch, in another order."""
+        """Yields (index, `generation.queries` queries) per passage, batch by batch, so in another order."""
         inputs = [self._tokens(passage) for passage in passages]
         by_length: dict[int, list[int]] = defaultdict(list)
-        for number, tokens in enumerate(inputs):
-            by_length[self._padded(len(tokens))].append(number)
+        for index, tokens in enumerate(inputs):
+            by_length[self._padded(len(tokens))].append(index)
         size = self.settings.batch_size
-        for length, numbers in sorted(by_length.items()):
-            for first in range(0, len(numbers), size):
-                chosen = numbers[first : first + size]
-                members = [(passages[number].id, inputs[number]) for number in chosen]
-                yield from zip(chosen, self._batch(members, length), strict=True)
+        for length, indices in sorted(by_length.items()):
+            for first in range(0, len(indices), size):
+                batch = indices[first : first + size]
+                members = [(passages[index].id, inputs[index]) for index in batch]
+                yield from zip(batch, self._batch(members, length), strict=True)
 
     def _tokens(self, passage: Passage) -> list[int]:
         text = input_text(passage, self.settings)
@@ -65,7 +65,7 @@ class QueryGenerator:
 
     @torch.inference_mode()
     def _batch(self, members: Sequence[tuple[str, list[int]]], length: int) -> list[list[str]]:
-        """The queries of each of at most `batch_size` passages, given by id and tokens."""
+        """Returns the queries of each of at most `batch_size` passages, given by id and tokens."""
         settings = self.settings
         filled = [*members, *[members[-1]] * (settings.batch_size - len(members))]
         input_ids = torch.full((len(filled), length), self.tokenizer.pad_token_id)
@@ -73,33 +73,34 @@ class QueryGenerator:
         for row, (_, tokens) in enumerate(filled):
             input_ids[row, : len(tokens)] = torch.tensor(tokens)
             mask[row, : len(tokens)] = 1
-        drawn = np.concatenate(
-            [uniforms(settings.seed, name, settings.queries, settings.max_length) for name, _ in filled]
+        numbers = np.concatenate(
+            [uniforms(settings.seed, id_, settings.queries, settings.max_length) for id_, _ in filled]
         )
-        sampler = SeededSampler(torch.from_numpy(drawn).to(self.device), settings.top_k, settings.top_p)
+        sampler = SeededSampler(torch.from_numpy(numbers).to(self.device), settings.top_k, settings.top_p)
         mask = mask.to(self.device)
-        # A passage is read once, whatever the number of its queries.
-        read = self.model.get_encoder()(input_ids=input_ids.to(self.device), attention_mask=mask)[0]
-        written = self.model.generate(
-            encoder_outputs=BaseModelOutput(last_hidden_state=read.repeat_interleave(settings.queries, 0)),
+        # A passage is encoded once for all of its queries.
+        hidden = self.model.get_encoder()(input_ids=input_ids.to(self.device), attention_mask=mask)[0]
+        generated = self.model.generate(
+            encoder_outputs=BaseModelOutput(last_hidden_state=hidden.repeat_interleave(settings.queries, 0)),
             attention_mask=mask.repeat_interleave(settings.queries, 0),
             logits_processor=LogitsProcessorList([sampler]),
             max_new_tokens=settings.max_length,
             do_sample=False,
         )
         texts = [
-            " ".join(text.split()) for text in self.tokenizer.batch_decode(written, skip_special_tokens=True)
+            " ".join(text.split())
+            for text in self.tokenizer.batch_decode(generated, skip_special_tokens=True)
         ]
-        number = settings.queries
-        return [texts[row * number : (row + 1) * number] for row in range(len(members))]
+        count = settings.queries
+        return [texts[row * count : (row + 1) * count] for row in range(len(members))]
 
 
 def generate_queries(context: StepContext) -> None:
-    """Step: queries of the passages of one shard (`passages`) by `generator`, as `queries`.
+    """Step: generates `queries` for the passages of one shard (`passages`) with `generator`.
 
-    Writes `queries.parquet` (id, queries; see `queries.Row`) in passage order. The queries of a passage
-    depend on it, on the generator and on settings.generation, not on shard, order or neighbours. Empty ones
-    are left out and counted. A run that was killed goes on from `checkpoints.latest()`.
+    Writes `queries.parquet` (id, queries; see `queries.Row`) in the order of the passages. The queries of a passage
+    depend on the passage, the generator and settings.generation, not on shard, order or neighbours. Empty queries are
+    left out and counted. A run that was killed continues from `checkpoints.latest()`.
     """
     generator = QueryGenerator(context.input("generator").path, context.settings.generation)
     shard = context.input("passages").path
@@ -111,11 +112,11 @@ def generate_queries(context: StepContext) -> None:
             part = parts / f"part-{number:06d}.parquet"
             if not part.exists():
                 queries: dict[int, list[str]] = {}
-                for at, found in generator.queries(passages):
-                    queries[at] = found
+                for index, texts in generator.queries(passages):
+                    queries[index] = texts
                     context.events.progress(done + len(queries), total, "passages")
                 write_queries(
-                    [(p.id, tuple(filter(None, queries[at]))) for at, p in enumerate(passages)], part
+                    [(p.id, tuple(filter(None, queries[index]))) for index, p in enumerate(passages)], part
                 )
                 if context.checkpoints is not None and number % PARTS_PER_CHECKPOINT == 0:
                     context.checkpoints.publish(number, parts)
@@ -125,23 +126,23 @@ def generate_queries(context: StepContext) -> None:
 
 
 def _resumed(folder: Path, checkpoints: Checkpoints | None) -> Path:
-    """The folder of the parts that are done, with those of the last checkpoint in it."""
+    """Copies the parts of the last checkpoint into the folder for finished parts, and returns this folder."""
     latest = checkpoints.latest() if checkpoints is not None else None
     for part in latest.glob("part-*.parquet") if latest is not None else ():
         shutil.copy(part, folder)
     return folder
 
 
-def _report_counts(folder: Path, wanted: int, events: Events) -> None:
+def _report_counts(folder: Path, per_passage: int, events: Events) -> None:
     counts = np.array([(len(queries), len(set(queries))) for _, queries in iterate_queries(folder)])
-    written, different = counts.reshape(-1, 2).T
+    written, distinct = counts.reshape(-1, 2).T
     without = int((written == 0).sum())
     for name, value in (
         ("passages", len(counts)),
         ("queries", int(written.sum())),
-        ("distinct_queries", int(different.sum())),
-        ("empty_queries", int((wanted - written).sum())),
-        ("passages_short_of_queries", int((written < wanted).sum())),
+        ("distinct_queries", int(distinct.sum())),
+        ("empty_queries", int((per_passage - written).sum())),
+        ("passages_short_of_queries", int((written < per_passage).sum())),
         ("passages_without_queries", without),
     ):
         events.fact(name, value)

@@ -1,4 +1,4 @@
-"""Query generators: sequence-to-sequence models that read a passage and write what it might be asked for."""
+"""Query generators: sequence-to-sequence models that read a passage and write queries that it answers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, GenerationConfig
+from transformers import (
+    AutoModelForSeq2SeqLM,
+    AutoTokenizer,
+    GenerationConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
 
 from multiview.config import Generation
 from multiview.data.passages import Passage
@@ -24,24 +30,25 @@ _TOKENS = (
     "forced_bos_token_id",
     "forced_eos_token_id",
 )
-"""What is kept of a model's own generation settings: the tokens, not how they are searched for."""
+"""Fields of a model's generation settings that are kept: special tokens, and nothing about the search."""
 
 
 def initial_generator(context: StepContext) -> None:
-    """Step: put the model that `settings.generation.model` names into the store, as output `generator`.
+    """Step: puts the model that `settings.generation.model` names into the store, as output `generator`.
 
-    So the hub is asked once, and not by every shard; and what is no generator is refused at once.
+    The hub is then asked once and not per shard, and a model that is no generator is rejected early.
     """
-    with staged_base(context.settings.generation.model, SETTING) as place:
-        model, tokenizer = load(Path(place))
+    with staged_base(context.settings.generation.model, SETTING) as folder:
+        model, tokenizer = load(Path(folder))
     save(model, tokenizer, context.output("generator"))
     context.events.fact("parameters", model.num_parameters())
 
 
 def load(folder: Path) -> tuple[Any, Any]:
-    """The model in float32, in evaluation mode, and its tokenizer.
+    """Returns the model in float32, in evaluation mode, and its tokenizer.
 
-    Reads safetensors and runs no code of the model's. InputError for what is no sequence-to-sequence model.
+    Reads safetensors and runs no code from the model's folder. Raises InputError if it is not a sequence-to-sequence
+    model.
     """
     try:
         with quiet():
@@ -53,27 +60,27 @@ def load(folder: Path) -> tuple[Any, Any]:
         raise InputError(
             f"{SETTING}: cannot load {folder} as a sequence-to-sequence model such as T5: {first_line(error)}"
         ) from error
-    own = model.generation_config
-    model.generation_config = GenerationConfig(**{name: getattr(own, name) for name in _TOKENS})
+    saved = model.generation_config
+    model.generation_config = GenerationConfig(**{name: getattr(saved, name) for name in _TOKENS})
     return model.eval(), tokenizer
 
 
-def save(model: Any, tokenizer: Any, folder: Path) -> None:
-    """Write a Hugging Face folder: safetensors, configuration and tokenizer."""
+def save(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
+    """Writes a Hugging Face folder: safetensors, configuration and tokenizer."""
     with quiet():
         model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
 
 
 def input_text(passage: Passage, settings: Generation) -> str:
-    """What the generator reads of a passage: its title, where there is one and it is asked for, and its text."""
+    """Returns the text that the generator reads: the passage's text, after its title if `settings.input` includes it."""
     if settings.input == "title_text" and passage.title:
         return f"{passage.title} {passage.text}"
     return passage.text
 
 
-def check_lengths(model: Any, settings: Generation) -> None:
-    """InputError for lengths beyond the positions that the model knows; T5's are relative and have no end."""
+def check_lengths(model: PreTrainedModel, settings: Generation) -> None:
+    """Raises InputError for lengths beyond the model's positions; T5's positions are relative and have no limit."""
     positions = getattr(model.config, "max_position_embeddings", None)
     for name in ("input_length", "max_length"):
         if positions is not None and getattr(settings, name) > positions:

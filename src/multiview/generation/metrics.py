@@ -1,4 +1,4 @@
-"""How good and how different generated queries are (Dual Cross Encoder, section 5)."""
+"""Metrics of the quality and diversity of generated queries (Dual Cross Encoder, section 5)."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import regex
 from multiview import metric_names
 
 LEVELS = 5
-"""Levels of diversity (Figure 4)."""
+"""Number of levels of diversity (Figure 4)."""
 
 _WORD = regex.compile(r"[\p{L}\p{N}\p{M}]+")
 
 
 class Words:
-    """rouge-score's own words (runs of letters and digits, lower-cased), in every alphabet and not in ASCII alone."""
+    """Tokenizer into rouge-score's words (runs of letters and digits, lower-cased) for every alphabet, not only ASCII."""
 
     def tokenize(self, text: str) -> list[str]:
         return _WORD.findall(text.lower())
@@ -26,26 +26,26 @@ class Words:
 
 @cache
 def _rouge() -> Any:
-    from rouge_score.rouge_scorer import RougeScorer  # which takes seconds, as nltk does
+    from rouge_score.rouge_scorer import RougeScorer  # late: it takes seconds to import, as nltk does
 
     return RougeScorer(["rougeL"], tokenizer=Words())
 
 
-def rouge_l_by_number(question: str, queries: Sequence[str], most: int) -> np.ndarray:
-    """The best ROUGE-L F1 of the first k queries against the gold question, float64 [most], k = 1 … `most`.
+def rouge_l_by_number(question: str, queries: Sequence[str], max_queries: int) -> np.ndarray:
+    """Returns the best ROUGE-L F1 of the first k queries against the gold question, float64 [max_queries], k = 1 … `max_queries`.
 
     Where there are fewer than k queries it is the best of all; 0 when there are none.
     """
-    best = np.zeros(most)
-    for number, query in enumerate(queries[:most]):
-        best[number:] = np.maximum(best[number:], _rouge().score(question, query)["rougeL"].fmeasure)
+    best = np.zeros(max_queries)
+    for index, query in enumerate(queries[:max_queries]):
+        best[index:] = np.maximum(best[index:], _rouge().score(question, query)["rougeL"].fmeasure)
     return best
 
 
 def self_bleu(queries: Sequence[str]) -> float | None:
-    """Self-BLEU-4 (Zhu et al., SIGIR 2018): the mean BLEU-4 of each query against the others; none below two queries.
+    """Returns self-BLEU-4 (Zhu et al., SIGIR 2018): the mean BLEU-4 of each query against the others; None below two queries.
 
-    Texygen's smoothing: a count of zero is taken for 0.1, so equal queries of three words do not reach 1.
+    The smoothing is Texygen's: a count of zero counts as 0.1, so equal queries of three words do not reach 1.
     """
     if len(queries) < 2:
         return None
@@ -54,8 +54,8 @@ def self_bleu(queries: Sequence[str]) -> float | None:
     smoothing = SmoothingFunction().method1
     words = [Words().tokenize(query) for query in queries]
     scores = [
-        sentence_bleu([*words[:number], *words[number + 1 :]], own, smoothing_function=smoothing)
-        for number, own in enumerate(words)
+        sentence_bleu([*words[:index], *words[index + 1 :]], query, smoothing_function=smoothing)
+        for index, query in enumerate(words)
     ]
     return float(np.mean(scores))  # type: ignore[arg-type]
 
@@ -63,21 +63,22 @@ def self_bleu(queries: Sequence[str]) -> float | None:
 def diversity_levels(
     self_bleus: Sequence[float], figures: Mapping[str, Sequence[float]]
 ) -> list[dict[str, Any]]:
-    """Passages by their self-BLEU-4, in five levels of equal width over [0, 1] (Figure 4).
+    """Returns the passages grouped by self-BLEU-4, in five levels of equal width over [0, 1] (Figure 4).
 
-    Width and not number is equal: Figure 4a shows how many passages each level has. `figures` are by name what else
-    is known of the passages, in the same order. A level, [start, stop) and the last one [start, stop], has `start`,
-    `stop`, `passages`, `self_bleu_4` and the figures: means over its passages, none where it has none.
+    Levels have equal widths, not equal numbers of passages: Figure 4a shows the number of passages per level. `figures`
+    are further values per passage, by name, in the order of `self_bleus`. A level covers [start, stop), the last one
+    [start, stop]. It has `start`, `stop`, `passages`, `self_bleu_4` and the figures: means over its passages, None
+    without passages.
     """
     columns = {metric_names.SELF_BLEU: self_bleus, **figures}
-    known = {name: np.asarray(values, float) for name, values in columns.items()}
+    arrays = {name: np.asarray(values, float) for name, values in columns.items()}
     edges = np.linspace(0, 1, LEVELS + 1)
-    of_level = np.digitize(known[metric_names.SELF_BLEU], edges[1:-1])
+    passage_levels = np.digitize(arrays[metric_names.SELF_BLEU], edges[1:-1])
     levels = []
     for level in range(LEVELS):
-        inside = of_level == level
+        inside = passage_levels == level
         means = {
-            name: float(values[inside].mean()) if inside.any() else None for name, values in known.items()
+            name: float(values[inside].mean()) if inside.any() else None for name, values in arrays.items()
         }
         start, stop = round(float(edges[level]), 1), round(float(edges[level + 1]), 1)
         levels.append({"start": start, "stop": stop, "passages": int(inside.sum()), **means})
@@ -85,7 +86,7 @@ def diversity_levels(
 
 
 def queries_table(rouge_by_k: Mapping[int, float], levels: Sequence[Mapping[str, Any]]) -> str:
-    """Markdown, in per cent: quality by number of queries (Table 6), then by diversity (Figure 4)."""
+    """Returns two tables in Markdown, in per cent: quality by number of queries (Table 6), then by diversity (Figure 4)."""
     lines = ["| queries | ROUGE-L |", "|--------:|--------:|"]
     lines += [f"| {k:>7} | {_cell(rouge_by_k[k]):>7} |" for k in sorted(rouge_by_k)]
     lines += [

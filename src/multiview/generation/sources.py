@@ -1,4 +1,4 @@
-"""Where a query generator comes from: a generator in a store, or a base by its content. Without torch."""
+"""Sources of a query generator: a generator in a store, or a base model by its content. Needs no torch."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ SETTING = "generation.model"
 
 
 def published(model: str) -> Reference | None:
-    """The artifact, if `generation.model` is the address of a generator in a store; none for a base model.
+    """Returns the artifact if `generation.model` is the address of a generator in a store; None for a base model.
 
     Raises InputError for the address of another kind of artifact.
     """
     try:
         url, kind, key = split_address(model)
         record = read_record(open_store(url), kind, key)
-    except InputError:  # a hub name, or on a file system that no store can be on
+    except InputError:  # a hub name, or a file system that cannot hold a store
         return None
     if record is None:
         return None
@@ -30,5 +30,5 @@ def published(model: str) -> Reference | None:
 
 
 def fingerprint(settings: Config) -> dict[str, str]:
-    """What `settings.generation.model` is by content: part of the key of the generator made from it."""
+    """Returns the content fingerprint of `settings.generation.model`: part of the key of the generator made from it."""
     return base_fingerprint(settings.generation.model, SETTING)

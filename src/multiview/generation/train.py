@@ -1,4 +1,4 @@
-"""Fine-tuning a query generator: gold passages in, the training questions asked of them out."""
+"""Fine-tuning of a query generator: from gold passages to the training questions about them."""
 
 import tempfile
 from collections.abc import Sequence
@@ -7,7 +7,15 @@ from typing import Any
 
 import torch
 from torch.utils.data import Dataset
-from transformers import DataCollatorForSeq2Seq, Seq2SeqTrainer, Seq2SeqTrainingArguments, TrainerCallback
+from transformers import (
+    DataCollatorForSeq2Seq,
+    Seq2SeqTrainer,
+    Seq2SeqTrainingArguments,
+    TrainerCallback,
+    TrainerControl,
+    TrainerState,
+    TrainingArguments,
+)
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
 
 from multiview.config import Generation, GeneratorTraining
@@ -21,10 +29,10 @@ from multiview.training.trainer import ReportingCallback
 
 
 def train_generator(context: StepContext) -> None:
-    """Step: teach the generator `base` to ask the training `questions` of their gold `passages`, into `generator`.
+    """Step: trains the generator `base` to write the training `questions` about their gold `passages`, as `generator`.
 
-    Reads settings.generation. A run that was killed goes on from `checkpoints.latest()` and ends with the very
-    weights that it would have had.
+    Reads settings.generation. A run that was killed continues from `checkpoints.latest()` and ends with the same
+    weights as an uninterrupted run.
     """
     pairs = gold_pairs(context.input("passages").path, context.input("questions").path, context.events)
     model, tokenizer = load(context.input("base").path)
@@ -45,22 +53,22 @@ def train_generator(context: StepContext) -> None:
 
 
 def gold_pairs(passages: Path, questions: Path, events: Events) -> list[tuple[Passage, str]]:
-    """Each question with its first gold passage, in the questions' order; those without one are counted.
+    """Returns (first gold passage, question) per question, in order; questions without a gold passage are counted.
 
-    InputError when there is no pair, or a gold passage is not in the corpus.
+    Raises InputError when there is no pair, or a gold passage is not in the corpus.
     """
-    asked = read_questions(questions)
-    golden = [question for question in asked if question.positive_ids]
-    if not golden:
+    all_questions = read_questions(questions)
+    with_gold = [question for question in all_questions if question.positive_ids]
+    if not with_gold:
         raise InputError(f"{questions}: no question has a gold passage, so there is nothing to learn to ask")
-    texts = PassageLookup(passages).passages({question.positive_ids[0] for question in golden})
-    events.fact("pairs", len(golden))
-    events.fact("dropped_questions", len(asked) - len(golden))
-    return [(texts[question.positive_ids[0]], question.question) for question in golden]
+    by_id = PassageLookup(passages).passages({question.positive_ids[0] for question in with_gold})
+    events.fact("pairs", len(with_gold))
+    events.fact("dropped_questions", len(all_questions) - len(with_gold))
+    return [(by_id[question.positive_ids[0]], question.question) for question in with_gold]
 
 
 class Pairs(Dataset):
-    """Passages and questions as tokens, made when they are asked for."""
+    """Data set of passages and questions, tokenised on access."""
 
     def __init__(self, pairs: Sequence[tuple[Passage, str]], tokenizer: Any, settings: Generation) -> None:
         self._pairs, self._tokenizer, self._settings = pairs, tokenizer, settings
@@ -72,29 +80,36 @@ class Pairs(Dataset):
         passage, question = self._pairs[index]
         settings = self._settings
         text = input_text(passage, settings)
-        read = self._tokenizer(text, truncation=True, max_length=settings.input_length)
-        asked = self._tokenizer(text_target=question, truncation=True, max_length=settings.max_length)
+        source = self._tokenizer(text, truncation=True, max_length=settings.input_length)
+        target = self._tokenizer(text_target=question, truncation=True, max_length=settings.max_length)
         return {
-            "input_ids": read["input_ids"],
-            "attention_mask": read["attention_mask"],
-            "labels": asked["input_ids"],
+            "input_ids": source["input_ids"],
+            "attention_mask": source["attention_mask"],
+            "labels": target["input_ids"],
         }
 
 
 class LossCallback(TrainerCallback):
-    """The loss, the learning rate and the gradient's norm, every `log_steps`; the summary at the end is not told."""
+    """Reports the loss, the learning rate and the gradient's norm every `log_steps`, but not the summary at the end."""
 
     def __init__(self, events: Events) -> None:
         self._events = events
 
-    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
-        if "loss" in logs:
+    def on_log(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        logs: dict[str, float] | None = None,
+        **_: Any,
+    ) -> None:
+        if logs and "loss" in logs:
             for name, value in logs.items():
                 self._events.metric(name, float(value), step=state.global_step)
 
 
 def training_arguments(settings: GeneratorTraining, folder: Path) -> Seq2SeqTrainingArguments:
-    """Our settings in the Trainer's words."""
+    """Returns our settings as arguments of transformers' Trainer."""
     gpu = torch.cuda.is_available()
     arguments = Seq2SeqTrainingArguments(
         output_dir=str(folder),
@@ -103,7 +118,7 @@ def training_arguments(settings: GeneratorTraining, folder: Path) -> Seq2SeqTrai
         max_steps=settings.max_steps or -1,
         learning_rate=settings.learning_rate,
         lr_scheduler_type="linear",
-        warmup_steps=settings.warmup_ratio,  # below 1 it is a share of all steps
+        warmup_steps=settings.warmup_ratio,  # below 1: a share of all steps
         max_grad_norm=settings.max_grad_norm,
         optim="adamw_torch_fused",
         bf16=settings.precision == "bfloat16",
@@ -121,6 +136,6 @@ def training_arguments(settings: GeneratorTraining, folder: Path) -> Seq2SeqTrai
         report_to="none",
         log_level="error",
     )
-    # One process drives one GPU, as in the training of encoders: the batch is what it is set to.
+    # One process drives one GPU, as in the training of encoders, so that the batch has the size that is set.
     arguments._n_gpu = min(arguments.n_gpu, 1)
     return arguments

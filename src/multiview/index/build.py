@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import faiss
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -30,6 +29,7 @@ from multiview.errors import InputError
 from multiview.index.approximate.building import build
 from multiview.index.approximate.kinds import EXACT
 from multiview.index.approximate.measuring import measure
+from multiview.index.faiss_library import faiss
 from multiview.index.stored_views import ViewBlocks
 from multiview.index.view_index import HEADER_FILE, INDEX_FILE, PASSAGES_FILE, QUERIES_FILE, ViewIndex
 from multiview.steps.context import StepContext
@@ -45,22 +45,22 @@ ApproximateBuilder = Callable[
 
 @dataclass(frozen=True)
 class IndexContent:
-    """What an index is made of."""
+    """The content from which an index is built."""
 
     model: str
     """Digest of the model that made the views."""
     passages: pa.Table
     """One row of `ROWS_SCHEMA` per passage, in order."""
     views: Sequence[ViewBlocks]
-    """The passages' views, from one source after another."""
+    """The views of the passages, in order, in one or several sources."""
     queries: Iterable[pa.Table] | None = None
-    """The queries that each passage was read with, in `QUERIES_FIELD`; none for most architectures."""
+    """The queries that the passages were read with, as tables of `QUERIES_FIELD`; none for most architectures."""
 
 
 def build_index(context: StepContext) -> None:
-    """Step: one inner-product index over the views of all shards, of the kind that `settings.index` asks for.
+    """Step: build one inner-product index over the views of all shards, of the kind that `settings.index` names.
 
-    `inputs["embeddings"]` are the shards' embeddings, in shard order, by the named `model`. See `write_index` for
+    `inputs["embeddings"]` are the shards' embeddings, in shard order, made by the recorded input `model`. See `write_index` for
     the files. Raises InputError when shards come from another model or were encoded otherwise than
     `settings.encode` says, differ in width, share a passage, a block of views is damaged, or the kind does not
     suit them.
@@ -73,32 +73,36 @@ def build_index(context: StepContext) -> None:
 
 
 def write_index(
-    folder: Path, content: IndexContent, chosen: Index, build_approximate: ApproximateBuilder, events: Events
+    folder: Path,
+    content: IndexContent,
+    settings: Index,
+    build_approximate: ApproximateBuilder,
+    events: Events,
 ) -> None:
-    """Write an index into `folder`; `build_approximate` makes the faiss index where `chosen` is not exact.
+    """Writes an index into `folder`; `build_approximate` makes the faiss index where `settings` is not exact.
 
     Writes `index.faiss`, `passages.parquet` (`ROWS_SCHEMA`), `index.json`, where passages were read with queries
     `queries.parquet` (one row per passage), and beside an approximate index `views.f16`, all views in float16.
-    Reports what the index cost and, by random views that are asked for like questions, what it finds. Raises
-    InputError where there are no passages, or one comes twice.
+    Reports the cost of the index, and measures it by searching for random views (see `measure`). Raises
+    InputError where there are no passages, or a passage occurs twice.
     """
     begun = time.perf_counter()
     passages = content.passages
     _check_passages(passages)
     header = {
-        "kind": chosen.kind,
+        "kind": settings.kind,
         "model": content.model,
         "corpus": _corpus_digest(passages),
         "dim": content.views[0].dim,
         "passages": passages.num_rows,
         "views": sum(source.rows for source in content.views),
     }
-    if chosen.kind == EXACT:
+    if settings.kind == EXACT:
         faiss_index = _build_exact(content.views, events)
     else:
         with (folder / VIEWS_FILE).open("wb") as file:
             faiss_index, about = build_approximate(
-                content.views, chosen, lambda block: file.write(block.data), events
+                content.views, settings, lambda block: file.write(block.data), events
             )
         header |= about
     faiss.write_index(faiss_index, str(folder / INDEX_FILE))
@@ -107,7 +111,7 @@ def write_index(
         _write_queries(content.queries, passages.num_rows, folder / QUERIES_FILE)
     index = ViewIndex.from_parts(folder, faiss_index, passages, header)
     events.fact("build_seconds", round(time.perf_counter() - begun, 3))
-    measured = measure(index, chosen.measured, chosen.seed, events)
+    measured = measure(index, settings.measured, settings.seed, events)
     if not index.exact:
         header["measured"] = measured
     (folder / HEADER_FILE).write_text(json.dumps(header, indent=1, sort_keys=True) + "\n")
@@ -126,10 +130,10 @@ def _report(header: dict[str, Any], index_bytes: int, events: Events) -> None:
 
 
 def open_embeddings(staged: Sequence[Staged], model: str, encode: Encode) -> list[Embeddings]:
-    """Open the embeddings of some shards.
+    """Opens the embeddings of all shards.
 
-    Raises InputError unless all are by the model of this digest, encoded with these settings as far as they change
-    views, and of one width.
+    Raises InputError unless all shards were encoded by the model with digest `model`, with the settings `encode` as far
+    as they change views, and have the same width.
     """
     if not staged:
         raise InputError("index: no embeddings given; encode at least one shard")
@@ -145,19 +149,19 @@ def open_embeddings(staged: Sequence[Staged], model: str, encode: Encode) -> lis
                 f"{shard.folder}: {shard.dim} wide, but {shards[0].folder} is {shards[0].dim} wide; encode all "
                 "shards with one model"
             )
-        wanted = encode.key_settings()
+        expected = encode.key_settings()
         record = load_record(artifact.address)[1] if artifact.address else None
-        encoded = record.config.get("encode", {}) if record else wanted
-        if encoded != wanted:
+        encoded = record.config.get("encode", {}) if record else expected
+        if encoded != expected:
             raise InputError(
                 f"{artifact.address}: encoded with {encoded or 'the defaults'} of encode, but the index is to say "
-                f"{wanted or 'the defaults'}; give both steps the same settings"
+                f"{expected or 'the defaults'}; give both steps the same settings"
             )
     return shards
 
 
 def passage_table(shards: Sequence[Embeddings]) -> pa.Table:
-    """The passages of all shards in the columns of `ROWS_SCHEMA`; offsets count on from shard to shard."""
+    """The passages of all shards in the columns of `ROWS_SCHEMA`; offsets continue from shard to shard."""
     columns = ["id", "content_hash", "views"]
     return with_offsets(pa.concat_tables([shard.table.select(columns) for shard in shards]))
 
@@ -197,7 +201,7 @@ def _check_passages(passages: pa.Table) -> None:
 
 
 def _write_queries(tables: Iterable[pa.Table], passages: int, file: Path) -> None:
-    """Write the queries of that many passages, in row groups that are read for a few of them."""
+    """Writes the queries of all passages in small row groups, so that the queries of a few passages can be read."""
     rows = Rows(tables)
     with pq.ParquetWriter(file, pa.schema([QUERIES_FIELD]), compression="zstd") as writer:
         for first in range(0, passages, ROW_GROUP):
@@ -205,11 +209,11 @@ def _write_queries(tables: Iterable[pa.Table], passages: int, file: Path) -> Non
 
 
 def _corpus_digest(passages: pa.Table) -> str:
-    """sha256 over the passages' ids and contents, in order, one line per passage, whatever the shards."""
+    """sha256 over the passages' ids and contents, in order, one line per passage; independent of the shards."""
     digest = hashlib.sha256()
     for batch in passages.select(["id", "content_hash"]).to_batches(max_chunksize=HASHED_AT_ONCE):
-        named = pc.binary_join_element_wise(batch["id"], batch["content_hash"], "\0")
-        lines = pc.binary_join(pa.ListArray.from_arrays([0, len(named)], named), "\n")
-        digest.update(lines[0].as_buffer())
+        lines = pc.binary_join_element_wise(batch["id"], batch["content_hash"], "\0")
+        joined = pc.binary_join(pa.ListArray.from_arrays([0, len(lines)], lines), "\n")
+        digest.update(joined[0].as_buffer())
         digest.update(b"\n")
     return digest.hexdigest()

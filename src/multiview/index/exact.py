@@ -34,7 +34,7 @@ class TopPassages:
     winning_views: np.ndarray
     """[q, k] int32: which of a passage's views has its score, from 0, the first of those that tie; -1 for padding."""
     exact: bool = True
-    """Whether no other passage scores better, which an approximate index (`multiview.index.approximate`) cannot say."""
+    """Whether no other passage scores better; not known for an approximate index (`multiview.index.approximate`)."""
 
     @classmethod
     def empty(cls, questions: int, k: int, exact: bool = True) -> TopPassages:
@@ -49,9 +49,9 @@ class TopPassages:
 
     def hits(self, question: int) -> list[tuple[int, float, int]]:
         """(passage row, score, winning view) of one question's passages, best first, without padding."""
-        found = self.passages[question] >= 0
+        real = self.passages[question] >= 0
         columns = (self.passages, self.scores, self.winning_views)
-        return list(zip(*(column[question][found].tolist() for column in columns), strict=True))
+        return list(zip(*(column[question][real].tolist() for column in columns), strict=True))
 
 
 def top_passages(
@@ -72,8 +72,8 @@ def top_passages(
 
     A question is settled when k distinct passages have been seen and the last view fetched scores strictly below
     the k-th of them (every view that could change the answer has then been seen), or when there are no more views.
-    The other questions are asked again, whole, for twice as many views: the scores of two calls are never compared,
-    because a matrix product rounds differently for another batch.
+    The other questions are searched again from the start, for twice as many views: scores of two calls are never
+    compared, because a matrix product rounds differently for another batch.
     """
     if k < 1:
         raise ValueError(f"k must be 1 or more, not {k}")
@@ -98,10 +98,10 @@ def top_passages(
                 if not all_seen and (len(passages) < k or view_scores[-1] >= best[k - 1]):
                     unsettled.append(question)
                     continue
-                found = min(k, len(passages))
-                top.passages[question, :found] = passages[:k]
-                top.scores[question, :found] = best[:k]
-                top.winning_views[question, :found] = views[:k]
+                count = min(k, len(passages))
+                top.passages[question, :count] = passages[:k]
+                top.scores[question, :count] = best[:k]
+                top.winning_views[question, :count] = views[:k]
                 settled += 1
             report_done(settled)
         pending = np.asarray(unsettled, dtype=np.int64)
@@ -112,7 +112,7 @@ def top_passages(
 def rank_passages(
     scores: np.ndarray, view_rows: np.ndarray, offsets: np.ndarray, tie_order: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rank the passages of one question's fetched views, best first: (passages, scores, winning views).
+    """Ranks the passages of one question's fetched views, best first: (passages, scores, winning views).
 
     `scores` and `view_rows` [f]; rows of -1 (faiss had no more views) are dropped. The order is by falling score,
     then by `tie_order`, then by view, so that a passage's first appearance is its best, first view.

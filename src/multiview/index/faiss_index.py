@@ -26,15 +26,15 @@ class FaissIndex(ViewSearcher, Protocol):
     is_trained: bool
 
     def search(self, x: np.ndarray, k: int, *, params: Any = None) -> tuple[np.ndarray, np.ndarray]:
-        """As `ViewSearcher`; `params` are faiss's parameters of this one search."""
+        """Searches as in `ViewSearcher`; `params` are faiss's parameters for this search only."""
         ...
 
     def train(self, x: np.ndarray) -> None:
-        """Train the quantizers on `x` [n, d] float32."""
+        """Trains the quantizers on `x` [n, d] float32."""
         ...
 
     def add(self, x: np.ndarray) -> None:
-        """Add views [n, d] float32, which get the next rows."""
+        """Adds views [n, d] float32, which get the next rows."""
         ...
 
     def reconstruct_batch(self, key: np.ndarray) -> np.ndarray:
@@ -54,5 +54,5 @@ class FaissIndex(ViewSearcher, Protocol):
         ...
 
     def check_compatible_for_merge(self, other_index: FaissIndex) -> None:
-        """Raise RuntimeError where another index cannot be merged into this one."""
+        """Raises RuntimeError where another index cannot be merged into this one."""
         ...

@@ -1,4 +1,4 @@
-"""What the rows of an index stand for: which passage, which view of it, which part of its text, which query."""
+"""The meaning of the rows of an index: passage, view of the passage, part of its text, generated query."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class IndexedView:
     padding: bool
     """Whether it is the view of an empty snippet."""
     span: Span | None
-    """The part of the text that the view stands for; none for the title, and where views stand for no part of it."""
+    """The part of the text that the view stands for; none for the title, and where views stand for no part of the text."""
     snippet: str | None
     """The text of the span; the title for the title's view; empty for padding; none where the architecture's views
     stand for no part of the passage (MVR)."""
@@ -46,7 +46,7 @@ class IndexedPassage:
     """Row of the passage in the index."""
     passage: Passage
     columns: dict[str, Any]
-    """The corpus's own columns, such as url or date, where they were read."""
+    """Other columns of the corpus, such as url or date, where they were read."""
     queries: tuple[str, ...]
     """The queries that the passage was read with; empty for most architectures."""
     view_count: int
@@ -91,12 +91,12 @@ class Texts(Protocol):
     """The texts of an index's passages."""
 
     def read(self, rows: np.ndarray) -> Iterator[tuple[int, Passage, dict[str, Any]]]:
-        """The passages of some rows of the index (rising, each once): row, passage, and the corpus's own columns."""
+        """The passages of some rows of the index (rising, each once): row, passage, and the other columns of the corpus."""
         ...
 
 
 class TextsById:
-    """Texts of a corpus in any order, looked up by id; they come in the corpus's order, without its own columns."""
+    """Texts of a corpus in any order, looked up by id; they come in the order of the corpus, without its other columns."""
 
     def __init__(self, ids: pa.Array, corpus: PassageLookup) -> None:
         """`ids` [p] are the ids of the index's passages."""
@@ -118,14 +118,14 @@ class TextsInOrder:
 
     def read(self, rows: np.ndarray) -> Iterator[tuple[int, Passage, dict[str, Any]]]:
         """See `Texts`."""
-        for found, table in self._corpus.tables(rows):
-            own = [name for name in table.column_names if name not in SCHEMA.names]
-            columns = table.select(own).to_pylist()
-            yield from zip(found.tolist(), passages_of(table), columns, strict=True)
+        for table_rows, table in self._corpus.tables(rows):
+            others = [name for name in table.column_names if name not in SCHEMA.names]
+            columns = table.select(others).to_pylist()
+            yield from zip(table_rows.tolist(), passages_of(table), columns, strict=True)
 
 
 class IndexedPassages:
-    """The passages of an index by their rows: their texts, and what their views in the index stand for."""
+    """The passages of an index by row: their texts, and the meaning of their views in the index."""
 
     def __init__(self, index: ViewIndex, layout: Layout, texts: Texts) -> None:
         self._index, self._layout, self._texts = index, layout, texts
@@ -138,10 +138,10 @@ class IndexedPassages:
         return ((row, passage) for row, passage, _ in self._checked_texts(_distinct(rows)))
 
     def read(self, rows: np.ndarray) -> Iterator[IndexedPassage]:
-        """As `texts`, with all that is known of the passages."""
-        wanted = _distinct(rows)
-        queries = self._index.queries(wanted.tolist())
-        for row, passage, columns in self._checked_texts(wanted):
+        """The passages of `rows` with their columns, queries and views, in the order of `texts`."""
+        distinct = _distinct(rows)
+        queries = self._index.queries(distinct.tolist())
+        for row, passage, columns in self._checked_texts(distinct):
             view_count = int(self._index.view_counts[row])
             yield IndexedPassage(row, passage, columns, queries[row], view_count, self._layout)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -29,7 +29,7 @@ class StoredViews(Protocol):
 
 
 class ViewBlocks(Protocol):
-    """Views in order, read block by block, of which an index is built; such as a shard's `Embeddings`."""
+    """Views in order, read block by block, from which an index is built, such as the `Embeddings` of a shard."""
 
     dim: int
     rows: int
@@ -50,7 +50,7 @@ class ViewBlocks(Protocol):
 
 
 class FlatViews:
-    """The views that an exact index holds itself, in float32 (`StoredViews`)."""
+    """The views inside an exact index, in float32 (`StoredViews`)."""
 
     def __init__(self, faiss_index: FaissIndex) -> None:
         self._index = faiss_index
@@ -94,11 +94,11 @@ def score_passages(
     query: np.ndarray,
     passage_rows: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Score passages by the max over their views, and name the first view that has it: ([n] float64, [n] int64).
+    """Scores passages by the max over their views; returns the scores [n] float64 and the first views that have them [n] int64.
 
     `offsets` and `view_counts` [all passages] are the row of each passage's first view and the number of its views;
     `query` [dim] float64; each passage of `passage_rows` [n] has a view or more. Scores are summed in float64, so
-    that equal views score equally whatever stands beside them.
+    that equal views score equally beside any other views.
     """
     if not len(passage_rows):
         return np.empty(0), np.empty(0, np.int64)
@@ -112,8 +112,22 @@ def score_passages(
     return best, np.minimum.reduceat(winners, firsts) - firsts
 
 
+def equal_blocks(sources: Sequence[ViewBlocks], rows: int) -> Iterator[np.ndarray]:
+    """The views of all sources in order, `rows` at a time [rows, dim] float16, the last block shorter: the same
+    blocks however the views are spread over sources and their own blocks."""
+    held = np.empty((0, sources[0].dim), "<f2")
+    for source in sources:
+        for block in source.read_blocks():
+            held = np.concatenate([held, block])
+            while len(held) >= rows:
+                yield held[:rows]
+                held = held[rows:]
+    if len(held):
+        yield held
+
+
 def sampled_rows(total: int, count: int, seed: int) -> np.ndarray:
-    """`count` random rows of 0…total-1, rising; all of them where there are no more."""
+    """`count` random rows of 0…total-1, in rising order; all rows where `total` is not larger."""
     if total <= count:
         return np.arange(total)
     return np.sort(np.random.default_rng(seed).choice(total, count, replace=False, shuffle=False))

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-import faiss
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -25,10 +24,6 @@ INDEX_FILE = "index.faiss"
 PASSAGES_FILE = "passages.parquet"
 QUERIES_FILE = "queries.parquet"
 HEADER_FILE = "index.json"
-
-# From this many questions on, faiss multiplies matrices; its own threshold is so high that a hundred
-# questions against a whole corpus go without BLAS, ten times slower.
-faiss.cvar.distance_compute_blas_threshold = 20
 
 
 class ViewIndex:
@@ -57,16 +52,16 @@ class ViewIndex:
         self.header = header
         self._queries = queries
         self.tie_order = tie_order(ids)
-        """Position of each passage's id in string order [p] int64: what breaks ties."""
+        """Position of each passage's id in string order [p] int64; decides between passages that tie."""
         self.exact: bool = header.get("exact", True)
         """Whether searches find the best passages; an approximate index may miss some."""
         parameters = (header.get(name, 0) for name in ("probes", "ef_search", "rerank"))
         self.search_parameters = SearchParameters(*parameters)
-        """How hard searches of an approximate index try; it may be replaced."""
+        """The effort of searches of an approximate index; it may be replaced."""
 
     @classmethod
     def load(cls, folder: Path) -> ViewIndex:
-        """Read an index that a step wrote. Raises InputError where its files do not fit together."""
+        """Reads an index that a step wrote. Raises InputError where its files do not fit together."""
         for name in (HEADER_FILE, PASSAGES_FILE, INDEX_FILE):
             if not (folder / name).is_file():
                 raise InputError(f"{folder / name}: missing; {REBUILD}")
@@ -79,7 +74,7 @@ class ViewIndex:
     def from_parts(
         cls, folder: Path, faiss_index: FaissIndex, passages: pa.Table, header: dict[str, Any]
     ) -> ViewIndex:
-        """The index in `folder`, whose faiss index and table of passages are in memory already.
+        """Returns the index in `folder`, from its faiss index and table of passages, which are in memory already.
 
         Raises InputError where these parts do not fit together.
         """
@@ -106,7 +101,7 @@ class ViewIndex:
         return self.header["model"]
 
     def check_model(self, digest: str) -> None:
-        """Raise InputError unless `digest`, the questions' model, is the model of the views."""
+        """Raises InputError unless `digest`, the questions' model, is the model of the views."""
         if digest != self.model:
             raise InputError(
                 f"the index holds views of model {self.model[:12]}, but the questions are of model {digest[:12]}: "
@@ -142,11 +137,10 @@ class ViewIndex:
         )
 
     def passage_scores(self, queries: np.ndarray, passage_rows: np.ndarray) -> np.ndarray:
-        """Scores of given passages for given questions [q, k] float32: the max over views, as in `search`.
+        """Scores of passages for questions [q, k] float32: the max over views, as in `search`.
 
         `passage_rows` [q, k]; the score is -inf for a row of -1, and for a passage without views. Scores are summed
-        in float64, so that equal views score equally whatever stands beside them; one question's views are held at
-        a time.
+        in float64, so that equal views score equally beside any other views; the views of one question are held at a time.
         """
         scores = np.full(passage_rows.shape, -np.inf, np.float32)
         for question, query in enumerate(queries.astype(np.float64)):
@@ -163,13 +157,13 @@ class ViewIndex:
 
     def queries(self, passage_rows: Iterable[int]) -> dict[int, tuple[str, ...]]:
         """The queries that each passage was read with, one per view, by its row; empty for most architectures."""
-        wanted = list(passage_rows)
+        rows = list(passage_rows)
         if self._queries is None:
-            return dict.fromkeys(wanted, ())
-        return {row: tuple(record["queries"]) for row, record in self._queries.records(wanted).items()}
+            return dict.fromkeys(rows, ())
+        return {row: tuple(record["queries"]) for row, record in self._queries.records(rows).items()}
 
     def view_scores(self, query: np.ndarray, row: int) -> np.ndarray:
-        """Scores of all views of one passage [views] float32, for showing why it was found."""
+        """Scores of all views of one passage [views] float32, which explain why it was found."""
         return self.views_of(row) @ np.asarray(query, dtype=np.float32)
 
     def views_of(self, row: int) -> np.ndarray:
@@ -178,7 +172,7 @@ class ViewIndex:
 
 
 def open_stored_views(folder: Path, faiss_index: FaissIndex, header: dict[str, Any]) -> StoredViews:
-    """The views of the index in `folder`, as `encode` stored them. Raises InputError where their file is not whole."""
+    """The views of the index in `folder`, as `encode` stored them. Raises InputError where their file is incomplete."""
     if header.get("exact", True):
         return FlatViews(faiss_index)
     return FileViews(folder / VIEWS_FILE, header["views"], header["dim"])

@@ -14,6 +14,7 @@ from multiview.artifacts.staging import stage
 from multiview.artifacts.store import Store, open_store
 from multiview.errors import InputError
 from multiview.steps.execution import run_step, watch_driver
+from multiview.steps.path import StepPath
 from multiview.steps.reporter import StepReporter
 from multiview.steps.runs import Context
 from multiview.steps.step import Step
@@ -39,13 +40,13 @@ Given = KfpArtifact | str | list[str]
 
 
 def execute(name: str, run: str, path: str, config: str, *, shard: str = "", **artifacts: Given) -> str:
-    """Do a step, or find what it made, and hand the addresses of its outputs on.
+    """Do a step, or find what it made, and pass the addresses of its outputs on.
 
     - `name` is the step's name in the table of steps; its declaration says which `artifacts` are inputs and which
       are outputs.
     - `run` is the JSON of a `runs.Context`, `config` that of the settings that the step reads.
-    - `path` is the step's path in the run. A `shard` is appended to it, and limits the step's `sharded_inputs` to
-      the file of that shard.
+    - `path` is the step's path in the run. A `shard` is appended to it, and the step's `sharded_inputs` are then the
+      file of that shard alone.
 
     The metadata of an input carry its `address` and `digest`, and so do those of an output afterwards, with the
     step's `path`. The file of an output becomes a copy of the record, or the step's page: Kubeflow shows the file
@@ -58,14 +59,14 @@ def execute(name: str, run: str, path: str, config: str, *, shard: str = "", **a
     outputs = (*declared.outputs, *declared.forwards)
     if set(artifacts) != {*declared.inputs, *outputs}:
         raise TypeError(f"step {name} has artifacts {(*declared.inputs, *outputs)}, not {tuple(artifacts)}")
-    path = f"{path}/{shard}" if shard else path
+    path = str(StepPath.parse(path).of_shard(shard))
     reporter = StepReporter(open_store(context.store), context.run, path, name)
     watch_driver()
     with _shipping(reporter), reporter.failures():
         run_step(declared, reporter, config, _references(declared, artifacts, shard))
         for output in outputs:
             page = declared.page if output == outputs[0] else None
-            _hand_on(artifacts[output], reporter.state.outputs[output], path, page)
+            _write_output(artifacts[output], reporter.state.outputs[output], path, page)
     return reporter.state.outputs[declared.outputs[0]].address
 
 
@@ -91,7 +92,7 @@ def _reference(given: KfpArtifact | str, file: str | None = None) -> Reference:
     return Reference(address=given.metadata["address"], digest=given.metadata["digest"], file=file)
 
 
-def _hand_on(given: Given, reference: Reference, path: str, page: str | None) -> None:
+def _write_output(given: Given, reference: Reference, path: str, page: str | None) -> None:
     """Write an output's reference into the metadata of its KFP artifact, and its record or its page into the file."""
     assert not isinstance(given, str | list), "outputs are artifacts of KFP"
     given.metadata.update(address=reference.address, digest=reference.digest, path=path)
@@ -106,10 +107,7 @@ def _page(store: Store, record: Record, file: str) -> bytes:
 
 @contextlib.contextmanager
 def _shipping(reporter: StepReporter) -> Iterator[None]:
-    """In a pod, where no driver does it, ship this step to MLflow while it runs, if there is an MLflow.
-
-    What cannot be shipped waits for the run's last step or `multiview sync`: results never wait for MLflow.
-    """
+    """In a pod, where no driver does it, ship this step to MLflow while it goes on, if there is an MLflow."""
     uri = os.environ.get(environment.MLFLOW_TRACKING_URI)
     if not uri or environment.DRIVER_LOCK in os.environ:
         yield

@@ -6,7 +6,7 @@ import os
 import time
 from typing import Any
 
-from multiview import names
+from multiview import environment, names
 from multiview.artifacts.store import Store, open_store
 from multiview.steps.runs import Context, Run, StepState, read_states, write_run
 from multiview.steps.webhook import post
@@ -25,7 +25,7 @@ def open_run(store: str, described: str, job: str) -> str:
     opened.check_writable()
     write_run(opened, run)
     opened.create(_start_file(run, job), repr(time.time()).encode())
-    if uri := os.environ.get("MLFLOW_TRACKING_URI"):
+    if uri := os.environ.get(environment.MLFLOW_TRACKING_URI):
         from multiview import tracking
 
         tracking.ship(opened, run.id, uri, only=())
@@ -46,7 +46,7 @@ def close_run(store: str, described: str, job: str, status: str, message: str, u
         opened = open_store(store)
         states = _states(opened, run, job)
         complete = set(run.steps) <= {s.path for s in states if s.status in ("done", "found")}
-        if uri := os.environ.get("MLFLOW_TRACKING_URI"):
+        if uri := os.environ.get(environment.MLFLOW_TRACKING_URI):
             from multiview import tracking
 
             tracking.ship(opened, run.id, uri, failed=not complete)
@@ -80,7 +80,7 @@ def notice(
         "store": store,
         "failed": [{"step": s.path, "error": s.error} for s in states if s.status == "failed"],
         "unfinished": [s.path for s in states if s.status == "running"],
-        "mlflow": os.environ.get("MLFLOW_TRACKING_URI"),
+        "mlflow": os.environ.get(environment.MLFLOW_TRACKING_URI),
     }
 
 

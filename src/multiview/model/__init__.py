@@ -1,1 +1,1 @@
-"""The encoder, the layouts that say what its views are, and the losses."""
+"""The bi-encoder, the layouts that define its views, and the losses."""

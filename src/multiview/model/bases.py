@@ -1,4 +1,4 @@
-"""Where a base model lies, and what it is by content. Needs neither torch nor transformers."""
+"""Location and content fingerprint of a base model. Needs neither torch nor transformers."""
 
 import contextlib
 import functools
@@ -14,22 +14,22 @@ from multiview.config import Config
 from multiview.errors import InputError
 
 SETTINGS_FILE = "multiview.json"
-"""A saved model's file with its settings."""
+"""File with the settings of a saved model."""
 PACKAGE = "package:"
+"""Prefix of a base model that is a checkpoint in an installed package."""
 _PATTERNS = ("*.safetensors", "*.json", "*.txt", "*.model")
 """Weights, configuration and tokenizer; never pickled weights, which run code when they are read."""
 
-
 BASE = "model.base"
-"""The setting that a line about a base model names, unless another one is given."""
+"""Default name of the setting in error lines about a base model."""
 
 
 @contextlib.contextmanager
 def staged_base(base: str, setting: str = BASE) -> Iterator[str]:
-    """A local folder with the base model; of a hub model, the files of the commit that the key names.
+    """Yields a local folder with the base model; for a hub model, the files of the commit in the artifact's key.
 
-    A remote folder is copied to a temporary one that lives as long as the context. InputError, naming
-    `setting`, if it is not there or its weights are not safetensors.
+    A remote folder is copied to a temporary folder, which is deleted at the end of the context. Raises InputError that
+    names `setting` if there is no such model or its weights are not safetensors.
     """
     with contextlib.ExitStack() as stack:
         with _naming(setting):
@@ -38,15 +38,16 @@ def staged_base(base: str, setting: str = BASE) -> Iterator[str]:
 
 
 def fingerprint(settings: Config) -> dict[str, str]:
-    """What `settings.model.base` is by content: part of the key of the model made from it."""
+    """Returns the content fingerprint of `settings.model.base`: part of the key of the model made from it."""
     return base_fingerprint(settings.model.base)
 
 
 def base_fingerprint(base: str, setting: str = BASE) -> dict[str, str]:
-    """What a base model is by content. InputError, naming `setting`, if it is not there.
+    """Returns the content fingerprint of a base model.
 
-    A folder by the digests of its files, a remote one by its file system's checksums, a hub name by its
-    commit where the hub or the local cache knows one.
+    A local folder is identified by the digests of its files, a remote folder by the checksums of its file system, and
+    a hub model by the commit that the hub or the local cache reports. Raises InputError that names `setting` if there
+    is no such model.
     """
     with _naming(setting):
         if (folder := _folder(base)) is not None:
@@ -59,7 +60,7 @@ def base_fingerprint(base: str, setting: str = BASE) -> dict[str, str]:
 
 @contextlib.contextmanager
 def _naming(setting: str) -> Iterator[None]:
-    """Bad input found in the block is told under the name of the setting."""
+    """Prefixes InputErrors of the block with the name of the setting."""
     try:
         yield
     except InputError as error:
@@ -79,15 +80,15 @@ def _staged(base: str, stack: contextlib.ExitStack) -> str:
 
     commit = _hub_commit(base)
     try:
-        place = huggingface_hub.snapshot_download(base, revision=commit, allow_patterns=list(_PATTERNS))
+        snapshot = huggingface_hub.snapshot_download(base, revision=commit, allow_patterns=list(_PATTERNS))
     except (OSError, ValueError) as error:
         raise InputError(f"cannot fetch {base} at {commit}: {error}") from error
-    _model_files(Path(place))
-    return place
+    _model_files(Path(snapshot))
+    return snapshot
 
 
 def _folder(base: str) -> Path | None:
-    """The local folder that `base` names, none for a hub name or a URL."""
+    """Returns the local folder that `base` names; None for a hub name or a URL."""
     if base.startswith(PACKAGE):
         return _package_folder(base.removeprefix(PACKAGE))
     if "://" in base:
@@ -102,7 +103,7 @@ def _folder(base: str) -> Path | None:
 
 
 def _package_folder(name: str) -> Path:
-    """The folder of an installed package that holds a checkpoint; the package's code is not run."""
+    """Returns the folder of an installed package that holds a checkpoint; the package's code is not run."""
     spec = importlib.util.find_spec(name.replace("-", "_")) if name.isidentifier() or "-" in name else None
     if spec is None or not spec.submodule_search_locations:
         raise InputError(
@@ -112,11 +113,11 @@ def _package_folder(name: str) -> Path:
         for config in sorted(Path(root).rglob("config.json")):
             if any(config.parent.glob("*.safetensors")):
                 return config.parent
-    raise InputError(f"package {name!r} carries no config.json with safetensors weights beside it")
+    raise InputError(f"package {name!r} contains no config.json with safetensors weights beside it")
 
 
 def _model_files(folder: Path) -> list[Path]:
-    """The files of a checkpoint in order of their names; InputError if it is none."""
+    """Returns the files of a checkpoint, sorted by name. Raises InputError if `folder` holds no checkpoint."""
     files = sorted(
         {path for pattern in _PATTERNS for path in folder.glob(pattern)}, key=lambda path: path.name
     )
@@ -125,7 +126,7 @@ def _model_files(folder: Path) -> list[Path]:
 
 
 def _remote(base: str) -> tuple[fsspec.AbstractFileSystem, list[str]]:
-    """The file system of a URL, and the paths of the checkpoint's files there in order."""
+    """Returns the file system of a URL, and the sorted paths of the checkpoint's files on it."""
     try:
         filesystem, root = fsspec.core.url_to_fs(base)
         files = sorted(path for path in filesystem.ls(root, detail=False) if Path(path).match("*.*"))
@@ -136,18 +137,18 @@ def _remote(base: str) -> tuple[fsspec.AbstractFileSystem, list[str]]:
     return filesystem, files
 
 
-def _check_checkpoint(place: str, names: list[str]) -> None:
+def _check_checkpoint(folder: str, names: list[str]) -> None:
     if "config.json" not in names:
-        raise InputError(f"{place} holds no config.json; give the folder that save_pretrained wrote")
+        raise InputError(f"{folder} holds no config.json; give the folder that save_pretrained wrote")
     if not any(name.endswith(".safetensors") for name in names):
         raise InputError(
-            f"{place} holds no *.safetensors; load and save the model once with transformers to convert it"
+            f"{folder} holds no *.safetensors; load and save the model once with transformers to convert it"
         )
 
 
 @functools.cache
 def _hub_commit(name: str) -> str:
-    """The commit of a hub model: as the hub says now, else as the local cache has it."""
+    """Returns the commit of a hub model: the hub's current one or, if it cannot be reached, the one in the local cache."""
     import huggingface_hub
     from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError
 
@@ -156,7 +157,7 @@ def _hub_commit(name: str) -> str:
             return commit
     except (HFValidationError, RepositoryNotFoundError) as error:
         raise InputError(f"{name} is neither a folder here nor a model of the hub") from error
-    except Exception:  # offline or unreachable: whatever the reason, the cache is asked next
+    except Exception:  # for any failure, such as being offline, the cache is used next
         pass
     cached = huggingface_hub.try_to_load_from_cache(name, "config.json")
     if isinstance(cached, str):

@@ -10,16 +10,16 @@ from multiview.model.layouts import TokenSequence
 
 
 class Batch(TypedDict):
-    """S padded sequences of L tokens, with room for V views each."""
+    """S sequences, padded to L tokens, with up to V views each."""
 
     input_ids: Tensor
     """int64 [S, L]."""
     attention_mask: Tensor
     """int64 [S, L], 1 for tokens."""
     weights: Tensor
-    """float32 [S, V, L]: a view's vector is its weights times the last hidden states; all 0 where there is no view."""
+    """float32 [S, V, L]: a view's vector is its weights times the last hidden states; all 0 for a missing view."""
     position_ids: NotRequired[Tensor]
-    """int64 [S, L], counted from 0; absent: the base model's own."""
+    """int64 [S, L], counted from 0; absent: the base model's default positions."""
 
 
 def make_batch(
@@ -29,8 +29,11 @@ def make_batch(
     length: int | None = None,
     rows: int | None = None,
 ) -> Batch:
-    """Pad `sequences`, which have up to `max_views` views, to `length` tokens (by default the longest's) and, by copies
-    of the last one, to `rows` rows."""
+    """Returns a batch of `sequences`, which have up to `max_views` views each.
+
+    They are padded to `length` tokens (by default the length of the longest one) and filled up to `rows` rows with
+    copies of the last sequence.
+    """
     filled = [*sequences, *[sequences[-1]] * ((rows or 0) - len(sequences))]
     length = length or max(len(sequence.input_ids) for sequence in filled)
     input_ids = torch.full((len(filled), length), pad_id, dtype=torch.int64)
@@ -59,9 +62,9 @@ def to_device(batch: Batch, device: torch.device) -> Batch:
 
 
 def pool(hidden: Tensor, weights: Tensor) -> Tensor:
-    """Vectors [S, V, D] in float32 from hidden states [S, L, D] and weights [S, V, L].
+    """Returns vectors [S, V, D] in float32 from hidden states [S, L, D] and weights [S, V, L].
 
-    Outside autocast: scores of 50 to 130 differ between views by less than half precision can tell.
+    Computed outside autocast, because scores of 50 to 130 differ between views by less than half precision resolves.
     """
     with torch.autocast(hidden.device.type, enabled=False):
         return torch.bmm(weights.float(), hidden.float())

@@ -1,4 +1,4 @@
-"""Where a model runs."""
+"""The device that a model runs on."""
 
 import torch
 
@@ -6,7 +6,10 @@ from multiview.errors import InputError
 
 
 def device(name: str, setting: str) -> torch.device:
-    """`auto` is the GPU where there is one; InputError, naming `setting`, for one that is not there."""
+    """Returns the device called `name`; `auto` is the GPU if there is one, otherwise the CPU.
+
+    Raises InputError that names `setting` for a device that does not exist.
+    """
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if name.startswith("cuda") and not torch.cuda.is_available():

@@ -25,13 +25,13 @@ QUESTION = "question"
 VIEWER_STD = 0.02
 """Standard deviation of new tokens' embeddings (BERT's own initialisation)."""
 _SHIFTED_POSITIONS = {"roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "mpnet"}
-"""Model types that count positions from the padding token's id on."""
+"""Model types whose positions start after the padding token's id."""
 
 
 class BiEncoder(nn.Module):
-    """Question and passage encoder; `tied`, one module under one name, so that checkpoints hold it once.
+    """Question and passage encoder. With `tied` settings both are one module under one name, stored once in checkpoints.
 
-    Of two encoders, one may be absent: the questions' is all that a search needs.
+    If they are separate, one may be absent: a search needs only the question encoder.
     """
 
     def __init__(
@@ -51,30 +51,30 @@ class BiEncoder(nn.Module):
 
     @property
     def dim(self) -> int:
-        """Length of a vector."""
+        """Length of the vectors."""
         return self._encoder(next(iter(self.encoders))).config.hidden_size
 
     @property
     def positions(self) -> int | None:
-        """The most tokens of a sequence, where the base has a limit."""
+        """Maximum number of tokens per sequence; None if the base model has no limit."""
         return _positions(self._encoder(next(iter(self.encoders))))
 
     def forward(self, questions: Batch, passages: Batch) -> tuple[Tensor, Tensor]:
-        """Question vectors [B, D], times the scale, and view vectors [S, V, D], in float32."""
+        """Returns question vectors [B, D], multiplied by the scale, and view vectors [S, V, D], in float32."""
         return self.encode_questions(questions), self.encode_passages(passages)
 
     def encode_questions(self, batch: Batch) -> Tensor:
-        """[B, D] float32, times the scale: scores are plain inner products."""
+        """Returns question vectors [B, D] float32, multiplied by the scale, so that scores are plain inner products."""
         return self._encode(QUESTION, batch)[:, 0] * self.scale
 
     def encode_passages(self, batch: Batch) -> Tensor:
-        """[S, V, D] float32; zeros where a sequence has no such view."""
+        """Returns view vectors [S, V, D] float32; zeros for views that a sequence does not have."""
         return self._encode(PASSAGE, batch)
 
     def passage_attention(self, batch: Batch) -> Tensor:
-        """The last layer's attention [S, heads, L, L] of passages: how much each token attends to each.
+        """Returns the last layer's attention [S, heads, L, L] over passages: from each token to each token.
 
-        Only the plain implementation of attention gives it. ValueError for a base that does not.
+        Only the eager implementation of attention returns it. Raises ValueError for a base model that does not.
         """
         encoder = self._encoder(PASSAGE)
         fast = encoder.config._attn_implementation or "sdpa"
@@ -98,22 +98,22 @@ class BiEncoder(nn.Module):
         return nn.functional.normalize(vectors, dim=-1) if self.settings.normalise else vectors
 
     def set_dropout(self, share: float) -> None:
-        """Set every dropout of the encoders, attention's included."""
+        """Sets every dropout of the encoders, attention dropout included."""
         for module in self.modules():
             if isinstance(module, nn.Dropout):
                 module.p = share
 
     def checkpoint_activations(self) -> None:
-        """Recompute activations in the backward pass instead of keeping them."""
+        """Recomputes activations in the backward pass instead of keeping them."""
         for encoder in self.encoders.values():
             assert isinstance(encoder, PreTrainedModel)
             encoder.activation_checkpointing_enable({"use_reentrant": False})
 
     def save(self, folder: Path) -> None:
-        """Write `multiview.json`, and a Hugging Face folder with tokenizer for each part.
+        """Writes `multiview.json`, and a Hugging Face folder with tokenizer per part.
 
-        `base` is left out of the settings: the weights are here, and where they once came from would
-        make equal models differ.
+        `base` is left out of the settings: the folder holds the weights, and their origin would make equal models
+        differ.
         """
         folder.mkdir(parents=True, exist_ok=True)
         settings = {**self.settings.model_dump(mode="json", exclude={"base"}), "scale": self.scale}
@@ -128,8 +128,9 @@ class BiEncoder(nn.Module):
     def load(
         cls, folder: Path, dtype: torch.dtype = torch.float32, questions_only: bool = False
     ) -> "BiEncoder":
-        """Read what `save` wrote, in evaluation mode; with `questions_only`, without the passages' encoder
-        where it is another one. InputError if `folder` does not hold it.
+        """Loads a model that `save` wrote, in evaluation mode.
+
+        With `questions_only` a separate passage encoder is not loaded. Raises InputError if `folder` holds no model.
         """
         settings = load_settings(folder)
         parts = [PASSAGE] if settings.tied else [QUESTION] if questions_only else [PASSAGE, QUESTION]
@@ -140,14 +141,15 @@ class BiEncoder(nn.Module):
 
     @classmethod
     def create(cls, settings: Model) -> "BiEncoder":
-        """The start of training: the base model with the layout's viewer tokens added.
+        """Returns the model that training starts from: the base model with the layout's viewer tokens added.
 
-        Two encoders start equal. InputError for a base that cannot be had or does not suit the settings.
+        Two separate encoders start with equal weights. Raises InputError for a base model that cannot be loaded or does
+        not suit the settings.
         """
         kind = architecture(settings.architecture)
         kind.check(settings)
-        with quiet(), staged_base(settings.base) as place:
-            encoder, tokenizer = _load_encoder(place, torch.float32), _load_tokenizer(place)
+        with quiet(), staged_base(settings.base) as folder:
+            encoder, tokenizer = _load_encoder(folder, torch.float32), _load_tokenizer(folder)
         kind.check(settings, _positions(encoder))
         add_viewers(encoder, tokenizer, kind.viewers(settings), settings)
         question = None if settings.tied else copy.deepcopy(encoder)
@@ -155,27 +157,27 @@ class BiEncoder(nn.Module):
 
 
 def _tokens(encoder: PreTrainedModel, batch: Batch) -> dict[str, Tensor]:
-    """What an encoder takes of a batch."""
-    given = {"input_ids": batch["input_ids"], "attention_mask": batch["attention_mask"]}
+    """Returns the encoder's inputs from a batch."""
+    inputs = {"input_ids": batch["input_ids"], "attention_mask": batch["attention_mask"]}
     if "position_ids" in batch:
-        given["position_ids"] = batch["position_ids"] + _first_position(encoder)
-    return given
+        inputs["position_ids"] = batch["position_ids"] + _first_position(encoder)
+    return inputs
 
 
 def width(folder: Path) -> int:
-    """Length of a vector of the model in `folder`, which is not loaded."""
+    """Returns the length of the vectors of the model in `folder`, without loading the model."""
     return AutoConfig.from_pretrained(folder / PASSAGE).hidden_size
 
 
 def score_scale(settings: Model) -> float:
-    """What inner products are multiplied with: 20 when vectors are normalised, else 1, unless it is set."""
+    """Returns the factor of inner products: `model.scale` if it is set, otherwise 20 for normalised vectors, else 1."""
     if settings.scale is not None:
         return settings.scale
     return 20.0 if settings.normalise else 1.0
 
 
 def load_settings(folder: Path) -> Model:
-    """The settings that a model was saved with."""
+    """Returns the settings that a model was saved with. Raises InputError if `folder` holds no model."""
     path = folder / SETTINGS_FILE
     try:
         return Model(base="", **json.loads(path.read_text()))
@@ -186,9 +188,9 @@ def load_settings(folder: Path) -> Model:
 
 
 def add_viewers(encoder: PreTrainedModel, tokenizer: Any, tokens: list[str], settings: Model) -> None:
-    """Add the viewer tokens that are not there yet, drawn from N(0, 0.02) (MVR 3.2) or around `[CLS]`.
+    """Adds the viewer tokens that are missing, with embeddings drawn from N(0, 0.02) (MVR 3.2) or around `[CLS]`.
 
-    The rows are drawn here, because resizing with transformers' mean initialisation makes them all but equal.
+    The embeddings are drawn here, because transformers' mean initialisation on resizing makes them almost equal.
     """
     new = [token for token in tokens if token not in tokenizer.get_vocab()]
     tokenizer.add_tokens(new, special_tokens=True)
@@ -198,14 +200,14 @@ def add_viewers(encoder: PreTrainedModel, tokenizer: Any, tokens: list[str], set
     generator = torch.Generator().manual_seed(settings.seed)
     with torch.no_grad():
         for token in new:
-            row = torch.randn(weight.shape[1], generator=generator) * VIEWER_STD
+            embedding = torch.randn(weight.shape[1], generator=generator) * VIEWER_STD
             if settings.init == "cls":
-                row += weight[tokenizer.cls_token_id]
-            weight[tokenizer.convert_tokens_to_ids(token)] = row
+                embedding += weight[tokenizer.cls_token_id]
+            weight[tokenizer.convert_tokens_to_ids(token)] = embedding
 
 
 def embedding_matrix(encoder: nn.Module) -> Tensor:
-    """The word embeddings [vocabulary, D] of a part of a bi-encoder."""
+    """Returns the word embeddings [vocabulary, D] of one encoder of a bi-encoder."""
     assert isinstance(encoder, PreTrainedModel)
     weight = encoder.get_input_embeddings().weight
     assert isinstance(weight, Tensor)
@@ -213,39 +215,40 @@ def embedding_matrix(encoder: nn.Module) -> Tensor:
 
 
 def initial_model(context: StepContext) -> None:
-    """Step: make the model that training starts from (`settings.model`) and save it to output `model`."""
+    """Step: creates the model that training starts from (`settings.model`) and saves it as output `model`."""
     model = BiEncoder.create(context.settings.model)
     model.save(context.output("model"))
     context.events.fact("dimension", model.dim)
     context.events.fact("parameters", sum(parameter.numel() for parameter in model.parameters()))
 
 
-def _load_encoder(place: str, dtype: torch.dtype) -> PreTrainedModel:
-    """A model without its pooler: nothing reads it, and unused parameters stop distributed training."""
+def _load_encoder(folder: str, dtype: torch.dtype) -> PreTrainedModel:
+    """Returns a model without its pooler, which is unused: unused parameters stop distributed training."""
     try:
         encoder = AutoModel.from_pretrained(
-            place, dtype=dtype, use_safetensors=True, trust_remote_code=False, attn_implementation="sdpa"
+            folder, dtype=dtype, use_safetensors=True, trust_remote_code=False, attn_implementation="sdpa"
         )
     except (OSError, ValueError, ImportError, KeyError) as error:
-        raise InputError(f"model.base: cannot load {place}: {first_line(error)}") from error
+        raise InputError(f"model.base: cannot load {folder}: {first_line(error)}") from error
     if getattr(encoder, "pooler", None) is not None:
         encoder.pooler = None
     return encoder
 
 
-def _load_tokenizer(place: str) -> Any:
+def _load_tokenizer(folder: str) -> Any:
     try:
-        return AutoTokenizer.from_pretrained(place, trust_remote_code=False)
+        return AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
     except (OSError, ValueError, ImportError, KeyError) as error:
-        raise InputError(f"model.base: cannot load the tokenizer of {place}: {first_line(error)}") from error
+        raise InputError(f"model.base: cannot load the tokenizer of {folder}: {first_line(error)}") from error
 
 
 def first_line(error: Exception) -> str:
+    """Returns the first line of an error's text, or the error's type where it has no text."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def _first_position(encoder: PreTrainedModel) -> int:
-    """The position id of a first token."""
+    """Returns the position id of the first token."""
     config = encoder.config
     return config.pad_token_id + 1 if config.model_type in _SHIFTED_POSITIONS else 0
 
@@ -257,7 +260,7 @@ def _positions(encoder: PreTrainedModel) -> int | None:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Without transformers' bars and notes: a pooler left out is meant."""
+    """Silences transformers' progress bars and notes, such as the one about the missing pooler."""
     logging = transformers.utils.logging
     verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()

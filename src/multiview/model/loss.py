@@ -1,10 +1,13 @@
-"""The contrastive loss over multi-view passages, with MVR's local term.
+"""Contrastive loss over multi-view passages, with MVR's local term.
 
     L = -log( exp(s+/τ) / ( exp(s+/τ) + Σ exp(f(q,d-)/τ) ) )  -  λ · log( exp(f(q,d+)/τ) / Σ_i exp(f_i(q,d+)/τ) )
 
-MVR Eq. 5-7 with s+ = f(q,d+) = max over views; CAMVR Eq. 13 with s+ = the score of the answer's view; with
-"each" (MVR 5.1) the first term is the mean over all pairs of a question and a view of d+ that holds its
-answer, s+ being that view's score, and the sum runs over every view of every negative.
+The modes of s+:
+
+- "max" (MVR Eq. 5-7): s+ = f(q,d+), the max over views.
+- "answer" (CAMVR Eq. 13): s+ is the score of the answer's view.
+- "each" (MVR 5.1): the first term is the mean over all pairs of a question and a view of d+ that holds its answer.
+  s+ is the score of this view, and the sum runs over every view of every negative.
 """
 
 from dataclasses import dataclass
@@ -16,18 +19,18 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class LossParts:
-    """What a step's loss was made of: detached means over the batch, except `wins`."""
+    """Components of a step's loss: detached means over the batch, except `wins`."""
 
     contrastive: Tensor
     """The first term."""
     local: Tensor
-    """The second term without λ: 0 when one view takes all, log n when views have collapsed."""
+    """The second term without λ: 0 when one view has all the weight, log n when the n views have collapsed."""
     fallback: Tensor
-    """Share of questions without a known answer view, whose s+ fell back to the max."""
+    """Share of questions without a known answer view, for which s+ is the max."""
     correct: Tensor
     """Share of questions whose s+ scores above every negative."""
     wins: Tensor
-    """[V]: share of questions for which each view of the positive scores highest; the first of equals."""
+    """[V]: per view of the positive, the share of questions for which it scores highest; the first of equals wins."""
 
 
 def contrastive_loss(
@@ -43,65 +46,72 @@ def contrastive_loss(
     answer_view: Literal["first", "best"] = "first",
     local_weight: float = 0.0,
 ) -> tuple[Tensor, LossParts]:
-    """Mean loss over B questions against P passages of up to V views each.
+    """Returns the mean loss over B questions against P passages of up to V views each, and its components.
 
-    `scores` [B, P, V] are inner products; `view_mask` bool [P, V] says which views exist, `real_views`
-    [P, V] which of them are not padding: every passage has one of each. `positive` int64 [B] is each
-    question's own passage; `excluded` bool [B, P] marks passages that are positives of the same question
-    and so no negatives. A negative scores its max over all views, padding included. `answer_views`
-    bool [B, V] marks the views of the positive whose snippet holds the answer; with `positive_mode`
-    "answer", s+ is the first of them or the best, and the max over real views where there is none; with
-    "each" every one of them is a positive of its own, and that max the only one where there is none.
-    All is computed in float32, and no ratio of exponentials is ever formed.
+    - `scores` [B, P, V]: inner products.
+    - `view_mask` bool [P, V]: the views that exist; `real_views` bool [P, V]: those that are not padding. Every passage
+      has at least one of each.
+    - `positive` int64 [B]: index of each question's positive.
+    - `excluded` bool [B, P]: passages that are positives of the same question, and therefore no negatives.
+    - `answer_views` bool [B, V]: the views of the positive with the answer in their snippet.
+
+    The score of a negative is the max over all of its views, padding included. With `positive_mode` "answer", s+ is
+    the first or the best of the answer views. With "each" every answer view is a separate positive. In both modes, a
+    question without an answer view has the max over the real views as its only s+.
+
+    All values are computed in float32, and no ratio of exponentials is ever formed.
     """
     with torch.autocast(scores.device.type, enabled=False):
         scores = (scores.float() / temperature).masked_fill(~view_mask, -torch.inf)
-        # amax shares the gradient among equal maxima: views that tie at the start are all trained.
+        # amax shares the gradient among equal maxima, so that views which tie at the start are all trained.
         passages = scores.amax(dim=-1)
         rows = torch.arange(len(positive), device=scores.device)
-        own = scores[rows, positive]
+        view_scores = scores[rows, positive]
         if positive_mode == "max":
             target = passages[rows, positive]
-            answers = torch.zeros_like(own, dtype=torch.bool)
+            answers = torch.zeros_like(view_scores, dtype=torch.bool)
             known = torch.ones_like(positive, dtype=torch.bool)
         else:
             if answer_views is None:
                 raise ValueError(f"positive_mode {positive_mode!r} needs answer_views")
             answers = answer_views & view_mask[positive]
             known = answers.any(dim=-1)
-            target = _answer_scores(own, answers, known, real_views[positive], answer_view)
+            target = _answer_scores(view_scores, answers, known, real_views[positive], answer_view)
         no_negative = excluded.scatter(1, positive[:, None], True)
         if positive_mode == "each":
-            # Pairs of a question and a positive view of it, each against all views of the negatives.
-            fallback = ~known[:, None] & real_views[positive] & (own == target[:, None])
+            # Pairs of a question and one of its positive views, each against all views of the negatives.
+            fallback = ~known[:, None] & real_views[positive] & (view_scores == target[:, None])
             rows, columns = (answers | fallback).nonzero(as_tuple=True)
-            target_scores = own[rows, columns]
+            target_scores = view_scores[rows, columns]
             negatives = scores.masked_fill(no_negative[:, :, None], -torch.inf).flatten(1)
         else:
             target_scores = target
             negatives = passages.masked_fill(no_negative, -torch.inf)
         logits = torch.cat([target_scores[:, None], negatives[rows]], dim=1)
         contrastive = -torch.log_softmax(logits, dim=1)[:, 0].mean()
-        local = (torch.logsumexp(own, dim=-1) - own.amax(dim=-1)).mean()
-        # Without λ the local term is only watched; 0 · gradient would still be 0, but not free.
+        local = (torch.logsumexp(view_scores, dim=-1) - view_scores.amax(dim=-1)).mean()
+        # Without λ the local term is only reported; a gradient times 0 would be 0, but not free.
         loss = contrastive + local_weight * local if local_weight else contrastive
     parts = LossParts(
         contrastive=contrastive.detach(),
         local=local.detach(),
         fallback=1 - known.float().mean(),
         correct=(target > negatives.amax(dim=1)).float().mean(),
-        wins=torch.bincount(own.argmax(dim=-1), minlength=own.shape[1]) / len(own),
+        wins=torch.bincount(view_scores.argmax(dim=-1), minlength=view_scores.shape[1]) / len(view_scores),
     )
     return loss, parts
 
 
 def _answer_scores(
-    own: Tensor, answers: Tensor, known: Tensor, real: Tensor, answer_view: Literal["first", "best"]
+    view_scores: Tensor, answers: Tensor, known: Tensor, real: Tensor, answer_view: Literal["first", "best"]
 ) -> Tensor:
-    """[B]: the score of the answer's view among the positive's `own` [B, V]; the max over `real` ones if unknown."""
+    """Returns s+ [B]: the answer view's score among the positive's `view_scores` [B, V].
+
+    Where no answer view is known, s+ is the max over the `real` views.
+    """
     if answer_view == "best":
         candidates = torch.where(known[:, None], answers, real)
-        return own.masked_fill(~candidates, -torch.inf).amax(dim=-1)
-    # Gathered, never multiplied by a one-hot: masked scores are -inf.
-    first = own.gather(1, answers.int().argmax(dim=-1, keepdim=True))[:, 0]
-    return torch.where(known, first, own.masked_fill(~real, -torch.inf).amax(dim=-1))
+        return view_scores.masked_fill(~candidates, -torch.inf).amax(dim=-1)
+    # Gathered, not multiplied by a one-hot vector, because masked scores are -inf.
+    first = view_scores.gather(1, answers.int().argmax(dim=-1, keepdim=True))[:, 0]
+    return torch.where(known, first, view_scores.masked_fill(~real, -torch.inf).amax(dim=-1))

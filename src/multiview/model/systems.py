@@ -1,10 +1,11 @@
-"""The settings of each system that a run trains: under them lie the defaults of its architecture, and a stage of
-training has its own differences.
+"""The settings of each system that a run trains: its overrides over the defaults of its architecture.
 
-Nothing in this module needs torch.
+A stage of training has further differences. Nothing in this module needs torch.
 """
 
 from __future__ import annotations
+
+from typing import Literal
 
 from multiview.config import Config
 from multiview.config.overrides import PLACES, Overrides, merge, validate
@@ -12,13 +13,13 @@ from multiview.errors import InputError
 from multiview.model.layouts import architecture, check
 
 SHARED = {"corpus", "questions", "bm25", "generation", "evaluation", "comparison"}
-"""Sections that the systems of a comparison cannot differ in."""
+"""Sections that are equal for all systems of a comparison."""
 
 STAGES = ("warm_up", "round_two")
-"""Settings of section train that hold the differences of a stage of training."""
+"""Settings of section train that hold the differences of one stage of training."""
 
 SHAPE = {"rounds", "model", "start_from", *STAGES}
-"""Settings of section train that are one for all stages."""
+"""Settings of section train that are equal for all stages."""
 
 
 def resolve(overrides: Overrides) -> Config:
@@ -33,7 +34,7 @@ def resolve(overrides: Overrides) -> Config:
 
 
 def resolve_systems(overrides: Overrides) -> dict[str, Config]:
-    """Returns the config of each system of a comparison, by its name. Raises InputError."""
+    """Returns the config of each system of a comparison, by name. Raises InputError with the name of a wrong setting."""
     shared = {name: value for name, value in overrides.items() if name != "comparison"}
     config = validate(overrides)
     architecture(config.model.architecture)
@@ -56,14 +57,15 @@ def resolve_systems(overrides: Overrides) -> dict[str, Config]:
     return resolved
 
 
-def stage_settings(config: Config, stage: str | None) -> Config:
+def stage_settings(config: Config, stage: Literal["warm_up", "round_two"] | None) -> Config:
     """Returns the config of one stage of training, with its differences (`train.warm_up`, `train.round_two`) applied.
 
-    The stage None is round one, which has no differences. Raises InputError.
+    Stage None is round one, which has no differences. Raises InputError with the name of a wrong setting.
     """
     overrides = config.model_dump(exclude_unset=True)
-    differences = {name: overrides.get("train", {}).pop(name, {}) for name in STAGES}
-    changes = differences[stage] if stage else {}
+    for name in STAGES:
+        overrides.get("train", {}).pop(name, None)
+    changes = getattr(config.train, stage) if stage else {}
     if fixed := SHAPE & set(changes):
         raise InputError(
             f"train.{stage}: {', '.join(sorted(fixed))} cannot differ in a stage; set train.{min(fixed)}"

@@ -1,17 +1,17 @@
-"""The temperature of the loss over a training run (MVR Eq. 8)."""
+"""Schedule of the loss's temperature over a training run (MVR Eq. 8)."""
 
 import math
 
 from multiview.config import Temperature
 
 PAPER_EPOCHS = 40
-"""Epochs of the papers' schedule, which the progress clock runs through whatever the run's length."""
+"""Epochs of the papers' schedule, which the clock `progress` always covers, for a run of any length."""
 
 
 def temperature(settings: Temperature, step: int, steps_per_epoch: int, total_steps: int) -> float:
-    """τ at `step` (from 0): fixed, or max(floor, exp(-alpha t)).
+    """Returns τ at `step` (from 0): fixed, or max(floor, exp(-alpha t)).
 
-    t is the epoch, from 0 and constant within it (MVR); by the clock `progress` it is 40 · step / all steps.
+    By the clock `epoch`, t is the number of the epoch, from 0 (MVR). By the clock `progress`, t = 40 · step / all steps.
     """
     if settings.schedule == "fixed":
         return settings.value

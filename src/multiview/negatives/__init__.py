@@ -1,1 +1,1 @@
-"""Hard negatives: BM25's, mined ones, and the filters between."""
+"""Hard negatives: from BM25, mined with a model, and the filters that both use."""

@@ -1,4 +1,4 @@
-"""BM25 search over the passages, and the hard negatives taken from it (ours, after DPR's maintainers)."""
+"""BM25 search over the passages, and hard negatives from its hits (ours, after DPR's maintainers)."""
 
 from __future__ import annotations
 
@@ -24,11 +24,13 @@ from multiview.steps.context import StepContext
 
 
 class Bm25Index:
-    """BM25 (Lucene's formula) over title and text, in memory; the texts themselves are not kept."""
+    """BM25 index (Lucene's formula) over title and text, in memory; the texts themselves are not kept."""
 
     def __init__(self, passages: Iterable[Passage], settings: Bm25, language: str = "english") -> None:
-        """Read `passages` once. Words are stemmed and stop words dropped where `language` has a stemmer
-        (Snowball's) or a list (bm25s's); elsewhere every word counts as it stands.
+        """Reads `passages` once.
+
+        Words are stemmed where Snowball has a stemmer for `language`, and stop words are dropped where bm25s has a list
+        for it. In other languages every word counts unchanged.
         """
         self._tokenizer = tokenizer(language)
         ids: list[str] = []
@@ -38,10 +40,10 @@ class Bm25Index:
                 ids.append(passage.id)
                 yield f"{passage.title} {passage.text}"
 
-        # `streaming_tokenize` iterates over its texts; its annotation asks for a list.
+        # `streaming_tokenize` only iterates over its texts, but is annotated with a list.
         words: Any = texts()
         streamed = self._tokenizer.streaming_tokenize(words, update_vocab=True, allow_empty=False)
-        tokens = WordNumbers(streamed)
+        tokens = TokenIdLists(streamed)
         self.ids = pa.array(ids, pa.string())
         self._tie_order = tie_order(self.ids)
         stemmed = self._tokenizer.stemmer is not None
@@ -55,10 +57,10 @@ class Bm25Index:
     def search(
         self, questions: Sequence[str], k: int, report_done: Callable[[int], None] = lambda done: None
     ) -> TopPassages:
-        """The k best passages of each question; ties go to the smaller id.
+        """Returns the k best passages per question; ties go to the smaller id.
 
-        Only passages that share a word with the question are hits: others are padding, even when there
-        are fewer than k. (bm25s's own selection fills up with zeros and breaks ties by chance.)
+        Only passages that share a word with the question are hits. Where there are fewer than k, the rest is padding.
+        (The selection of bm25s fills up with zeros and breaks ties by chance.)
         """
         top = TopPassages.empty(len(questions), k)
         streamed = self._tokenizer.streaming_tokenize(list(questions), update_vocab=False, allow_empty=False)
@@ -73,26 +75,29 @@ class Bm25Index:
         return top
 
 
-class WordNumbers(Sequence[list[int]]):
-    """The numbers of passages' words: 4 bytes a word and 8 a passage, where lists have 8 and 56."""
+class TokenIdLists(Sequence[list[int]]):
+    """Token ids per passage, in 4 bytes per token and 8 per passage; lists need 8 and 56."""
 
     def __init__(self, passages: Iterable[Sequence[int]]) -> None:
-        self._words, self._stops = array("I"), array("Q", [0])
-        for words in passages:
-            self._words.extend(words)
-            self._stops.append(len(self._words))
+        self._ids, self._stops = array("I"), array("Q", [0])
+        for token_ids in passages:
+            self._ids.extend(token_ids)
+            self._stops.append(len(self._ids))
 
     def __len__(self) -> int:
         return len(self._stops) - 1
 
-    def __getitem__(self, number: int) -> list[int]:  # type: ignore[override]
-        if not 0 <= number < len(self):
-            raise IndexError(number)
-        return self._words[self._stops[number] : self._stops[number + 1]].tolist()
+    def __getitem__(self, row: int) -> list[int]:  # type: ignore[override]
+        if not 0 <= row < len(self):
+            raise IndexError(row)
+        return self._ids[self._stops[row] : self._stops[row + 1]].tolist()
 
 
 def tokenizer(language: str) -> Tokenizer:
-    """Lower-cased words of two or more letters, without stop words, stemmed, as far as `language` is known."""
+    """Returns a tokenizer into lower-cased words of two or more letters.
+
+    Stop words are dropped and words are stemmed if a list and a stemmer for `language` exist.
+    """
     stemmer = Stemmer.Stemmer(language) if language in Stemmer.algorithms() else None
     try:
         return Tokenizer(stopwords=language, stemmer=stemmer)  # pyright: ignore[reportArgumentType]
@@ -101,16 +106,16 @@ def tokenizer(language: str) -> Tokenizer:
 
 
 def best_scores(scores: np.ndarray, tie_order: np.ndarray, k: int) -> np.ndarray:
-    """Rows of the k highest positive scores, best first, ties by `tie_order`; fewer when fewer are positive."""
+    """Returns the rows of the k highest positive scores, best first, ties by `tie_order`; fewer when fewer are positive."""
     least = np.partition(scores, -k)[-k] if k < len(scores) else 0
     candidates = np.flatnonzero((scores >= least) & (scores > 0))
     return candidates[np.lexsort((tie_order[candidates], -scores[candidates]))][:k]
 
 
 def bm25_negatives(context: StepContext) -> None:
-    """Step: the top `bm25.depth` hits of each question, minus answer-holding passages, minus positives.
+    """Step: makes negatives from each question's top `bm25.depth` hits, without answer-holding passages and positives.
 
-    Inputs `passages`, `questions`; output `negatives`, one row a question, in the questions' order.
+    Inputs `passages`, `questions`; output `negatives`, one row per question, in the order of the questions.
     """
     passages: Path = context.input("passages").path
     questions: list[Question] = read_questions(context.input("questions").path)
@@ -128,16 +133,16 @@ def bm25_negatives(context: StepContext) -> None:
         questions,
         context.settings.questions.answer_matching,
     )
-    left = filter_hits(top.passages, {"positive": positive, "answer": answer})
+    filtered = filter_hits(top.passages, {"positive": positive, "answer": answer})
     qids = [question.qid for question in questions]
     write_negatives(
         context.output("negatives"),
-        negatives_table(BM25, qids, top.passages, top.scores, left.kept, index.ids),
+        negatives_table(BM25, qids, top.passages, top.scores, filtered.kept, index.ids),
     )
-    counts = left.kept.sum(axis=1)
+    counts = filtered.kept.sum(axis=1)
     context.events.fact("questions", len(questions))
     context.events.fact("hits", int((top.passages >= 0).sum()))
-    for reason, hits in left.totals().items():
+    for reason, hits in filtered.totals().items():
         context.events.fact(f"excluded_{reason}", hits)
     context.events.fact("questions_without_negatives", int((counts == 0).sum()))
     context.events.metric("negatives_per_question", float(counts.mean()) if len(questions) else 0.0)

@@ -1,4 +1,4 @@
-"""Hits judged by a cross-encoder, so that positives that nobody marked are not trained on as negatives (RocketQA 3.3)."""
+"""Judgement of hits by a cross-encoder, so that unlabelled positives are not trained on as negatives (RocketQA 3.3)."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ from multiview.steps.events import Events
 
 SETTING = "mining.cross_encoder"
 PAIR_LENGTH = 512
-"""Longest pair in tokens, where the model does not say less; the longer of the two texts is cut first."""
+"""Longest pair in tokens, unless the model allows less; the longer of the two texts is cut first."""
 
 HitPosition = tuple[int, int]
 """(question, column) of a hit among the retrieved passages [q, k]."""
 
 
 class CrossEncoder:
-    """A sequence classifier with one logit: how well a passage answers a question.
+    """A sequence classifier with one logit, the score of how well a passage answers a question.
 
-    Batches are shaped as the encoder's are, so that a pair's score depends on nothing but the pair.
+    Batches have the same shapes as the encoder's batches, so that a pair's score depends only on the pair.
     """
 
     def __init__(self, folder: Path, settings: Encode, name: str) -> None:
-        """Load the checkpoint in `folder`, called `name` in error lines. InputError if it is no such classifier."""
+        """Loads the checkpoint in `folder`, called `name` in error lines. Raises InputError if it is not such a classifier."""
         self.settings = settings
         self.device = device(settings.device, "encode.device")
         model, notes, self.tokenizer = _load(folder, weights_type(settings), name)
         if (labels := model.config.num_labels) != 1:
             raise InputError(
-                f"{SETTING}: {name} gives {labels} logits a pair; give a cross-encoder with one (num_labels 1)"
+                f"{SETTING}: {name} gives {labels} logits per pair; give a cross-encoder with one (num_labels 1)"
             )
         if missing := sorted(notes["missing_keys"]):
             raise InputError(
@@ -58,7 +58,7 @@ class CrossEncoder:
     def probabilities(
         self, pairs: Iterable[tuple[str, Passage, HitPosition]]
     ) -> Iterator[tuple[HitPosition, float]]:
-        """Each pair's position and the sigmoid of its logit, batch by batch: in another order."""
+        """Yields each pair's position and the sigmoid of its logit, batch by batch, so in another order."""
         buckets: Buckets[tuple[HitPosition, list[int] | None]] = Buckets(self.settings, self.length)
         for length, members in buckets.batches(map(self._tokens, pairs)):
             logits = self._logits(members, length, buckets.rows(length))
@@ -68,17 +68,22 @@ class CrossEncoder:
     def _tokens(
         self, pair: tuple[str, Passage, HitPosition]
     ) -> tuple[TokenSequence, tuple[HitPosition, list[int] | None]]:
-        """A pair's token ids; beside its position go its segment ids, where the model knows segments."""
+        """Returns a pair's token ids with (position, segment ids); None for segment ids if the model has no segments."""
         question, passage, position = pair
         text = f"{passage.title} {passage.text}".strip()
         tokens = self.tokenizer(question, text, truncation="longest_first", max_length=self.length)
         return TokenSequence(tokens["input_ids"], ()), (position, tokens.get("token_type_ids"))
 
     @torch.inference_mode()
-    def _logits(self, members: Sequence[Any], length: int, rows: int) -> np.ndarray:
-        """Logits [rows] of a batch that is filled up with its first pair."""
+    def _logits(
+        self,
+        members: Sequence[tuple[TokenSequence, tuple[HitPosition, list[int] | None]]],
+        length: int,
+        rows: int,
+    ) -> np.ndarray:
+        """Returns the logits [rows] of a batch, which is filled up with its first pair."""
         filled = [*members, *[members[0]] * (rows - len(members))]
-        unpadded = {"input_ids": [sequence.input_ids for sequence, _ in filled]}
+        unpadded: dict[str, list[Any]] = {"input_ids": [sequence.input_ids for sequence, _ in filled]}
         if filled[0][1][1] is not None:
             unpadded["token_type_ids"] = [segments for _, (_, segments) in filled]
         batch = self.tokenizer.pad(unpadded, padding="max_length", max_length=length, return_tensors="pt")
@@ -95,30 +100,30 @@ def probabilities(
     settings: Config,
     events: Events,
 ) -> np.ndarray:
-    """The probability that each wanted hit is a positive [q, k] float64, by `mining.cross_encoder`; 0 elsewhere.
+    """Returns the probability [q, k] float64 that each wanted hit is a positive, by `mining.cross_encoder`; 0 elsewhere.
 
-    `passage_rows` [q, k] and `ids` are as in `hits_by_passage`: the passages are read once, and no more of
-    their texts are held than fill a batch of each length.
+    `passage_rows` [q, k] and `ids` are as in `hits_by_passage`. The passages are read once, and only the texts that
+    fill a batch of each length are in memory.
     """
-    scored = np.zeros(passage_rows.shape)
+    result = np.zeros(passage_rows.shape)
     name, total = settings.mining.cross_encoder or "", int(wanted.sum())
     with staged_base(name, SETTING) as folder:
-        judge = CrossEncoder(Path(folder), settings.encode, name)
+        cross_encoder = CrossEncoder(Path(folder), settings.encode, name)
     pairs = (
         (questions[question].question, passage, (question, column))
         for passage, hits in hits_by_passage(passage_rows, wanted, ids, read_passages(passages))
         for question, column in hits
     )
-    for done, (position, probability) in enumerate(judge.probabilities(pairs), 1):
+    for done, (position, probability) in enumerate(cross_encoder.probabilities(pairs), 1):
         if not np.isfinite(probability):
             raise InputError(f"{SETTING}: {name} gives scores that are not numbers; give another model")
-        scored[position] = probability
+        result[position] = probability
         events.progress(done, total, "pairs")
-    return scored
+    return result
 
 
 def _load(folder: Path, dtype: torch.dtype, name: str) -> tuple[Any, dict[str, Any], Any]:
-    """The classifier, what transformers noted while loading it, and its tokenizer."""
+    """Returns the classifier, transformers' notes on loading it, and its tokenizer."""
     try:
         with quiet():
             model, notes = AutoModelForSequenceClassification.from_pretrained(

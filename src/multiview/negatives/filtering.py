@@ -1,4 +1,4 @@
-"""Which retrieved passages are positives, hold an answer or score too high: what a hard negative must not be."""
+"""Filters of hard negatives: retrieved passages that are positives, hold an answer or score too high."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from multiview.errors import InputError
 def hits_by_passage(
     passage_rows: np.ndarray, wanted: np.ndarray, ids: pa.Array, passages: Iterable[Passage]
 ) -> Iterator[tuple[Passage, list[tuple[int, int]]]]:
-    """Each passage that a wanted hit retrieved, with the (question, column) of each of these hits.
+    """Yields each passage that has a wanted hit, with the (question, column) of each of these hits.
 
-    `passage_rows` [q, k] are rows of `ids`, -1 for padding; `wanted` [q, k] bool.
-    `passages` is read once and in any order, so that no more than one text is held. Raises InputError
-    when a retrieved passage is not among `passages`.
+    `passage_rows` [q, k] are rows of `ids`, -1 for padding; `wanted` [q, k] bool. `passages` is read once, in any
+    order, and only one text is in memory. Raises InputError when a retrieved passage is not in `passages`.
     """
     flat = np.where(wanted, passage_rows, -1).ravel()
     order = np.argsort(flat, kind="stable")
     retrieved, starts = np.unique(flat[order], return_index=True)
     stops = np.append(starts[1:], len(flat))
     real = retrieved >= 0
-    names = ids.take(pa.array(retrieved[real])).to_pylist()
-    waiting = dict(zip(names, zip(starts[real].tolist(), stops[real].tolist(), strict=True), strict=True))
+    retrieved_ids = ids.take(pa.array(retrieved[real])).to_pylist()
+    bounds = zip(starts[real].tolist(), stops[real].tolist(), strict=True)
+    pending = dict(zip(retrieved_ids, bounds, strict=True))
     for passage in passages:
-        if (bounds := waiting.pop(passage.id, None)) is not None:
-            hits = order[bounds[0] : bounds[1]].tolist()
+        if (hit_range := pending.pop(passage.id, None)) is not None:
+            hits = order[hit_range[0] : hit_range[1]].tolist()
             yield passage, [divmod(hit, passage_rows.shape[1]) for hit in hits]
-    if waiting:
+    if pending:
         raise InputError(
-            f"passage {next(iter(waiting))!r} was retrieved but is not in the passages (nor are {len(waiting) - 1} others): "
+            f"passage {next(iter(pending))!r} was retrieved but is not in the passages (nor are {len(pending) - 1} others): "
             "give the passages that the index was built from"
         )
 
@@ -49,9 +49,9 @@ def answer_holding(
     questions: Sequence[Question],
     mode: Mode,
 ) -> np.ndarray:
-    """Whether each retrieved passage's text holds an answer of its question [q, k] bool; False at -1.
+    """Returns whether each retrieved passage's text holds an answer of its question [q, k] bool; False for padding (-1).
 
-    Each text is tokenised once. Raises InputError when a retrieved passage is not among `passages`.
+    Each text is tokenised once. Raises InputError when a retrieved passage is not in `passages`.
     """
     holds = np.zeros(passage_rows.shape, dtype=bool)
     for passage, hits in hits_by_passage(passage_rows, passage_rows >= 0, ids, passages):
@@ -62,7 +62,7 @@ def answer_holding(
 
 
 def positive_hits(passage_rows: np.ndarray, ids: pa.Array, questions: Sequence[Question]) -> np.ndarray:
-    """Whether each retrieved passage is a positive of its question, whichever of several [q, k] bool."""
+    """Returns whether each retrieved passage is one of the positives of its question [q, k] bool."""
     hits = np.zeros(passage_rows.shape, dtype=bool)
     for question, positives in enumerate(positive_rows(ids, questions)):
         hits[question] = np.isin(passage_rows[question], positives)
@@ -70,21 +70,22 @@ def positive_hits(passage_rows: np.ndarray, ids: pa.Array, questions: Sequence[Q
 
 
 def positive_rows(ids: pa.Array, questions: Sequence[Question]) -> list[np.ndarray]:
-    """Rows of all positives of each question that the corpus has."""
-    names = pa.array([name for question in questions for name in question.positive_ids], pa.string())
-    found = pc.fill_null(pc.call_function("index_in", [names], pc.SetLookupOptions(ids)), -1).to_numpy()
+    """Returns, per question, the rows of its positives in `ids`; positives that the corpus lacks are left out."""
+    positive_ids = pa.array([id_ for question in questions for id_ in question.positive_ids], pa.string())
+    indices = pc.call_function("index_in", [positive_ids], pc.SetLookupOptions(ids))
+    rows = pc.fill_null(indices, -1).to_numpy()
     stops = np.cumsum([len(question.positive_ids) for question in questions])
-    return [part[part >= 0] for part in np.split(found, stops[:-1])] if len(questions) else []
+    return [part[part >= 0] for part in np.split(rows, stops[:-1])] if len(questions) else []
 
 
 def above_margin(
     scores: np.ndarray, positive_scores: np.ndarray, margin: float | None, relative_margin: float | None
 ) -> np.ndarray:
-    """Whether each hit scores too near its question's positive to be a negative [q, k] bool.
+    """Returns whether each hit scores too close to its question's positive to be a negative [q, k] bool.
 
-    `scores` [q, k] of the hits, `positive_scores` [q] = s+. A hit must score s+ - margin at most, and
-    s+ - relative_margin * |s+| at most: with |s+|, because a share of a negative s+ lies above it. A
-    question without a positive in the index (-inf) has no margin: none of its hits is above.
+    `scores` [q, k] are the scores of the hits, `positive_scores` [q] = s+. A hit must score at most s+ - margin and at
+    most s+ - relative_margin * |s+|. The formula has |s+| because a share of a negative s+ would be above s+. A question
+    without a positive in the index (s+ = -inf) has no margin, so none of its hits is above.
     """
     positive = positive_scores.astype(np.float64)
     known = np.isfinite(positive)
@@ -95,23 +96,23 @@ def above_margin(
 
 @dataclass(frozen=True)
 class FilteredHits:
-    """The hits that filters keep, and how many each filter left out."""
+    """The hits that the filters keep, and the number of hits that each filter leaves out."""
 
     kept: np.ndarray
     """[q, k] bool; never true for padding."""
     excluded: dict[str, np.ndarray]
-    """Reason to the number of each question's hits that were left out for that reason [q] int64."""
+    """Reason to the number of hits left out for this reason, per question [q] int64."""
 
     def totals(self) -> dict[str, int]:
-        """Reason to the number of hits over all questions."""
+        """Returns reason to the number of hits left out, over all questions."""
         return {reason: int(counts.sum()) for reason, counts in self.excluded.items()}
 
 
 def filter_hits(passage_rows: np.ndarray, reasons: Mapping[str, np.ndarray]) -> FilteredHits:
-    """Keep the retrieved passages [q, k] that no reason leaves out.
+    """Returns the retrieved passages [q, k] that no reason leaves out.
 
-    `reasons` names masks [q, k] bool, in the order in which they count: a hit that several leave out
-    counts at the first of them, so that the counts and what is kept add up to the hits.
+    `reasons` are masks [q, k] bool by name, in order of precedence. A hit with several reasons counts only for the
+    first one, so that the counts and the kept hits add up to all hits.
     """
     kept = passage_rows >= 0
     excluded = {}

@@ -39,32 +39,32 @@ REPORT_FILE = "report.parquet"
 
 @dataclass(frozen=True)
 class Mined:
-    """What mining found: arrays with one row per question, in the questions' order."""
+    """Result of mining: arrays with one row per question, in the order of the questions."""
 
     top: TopPassages
     """The hits [q, depth]."""
     filtered: FilteredHits
-    """The hits that the filters kept, and how many they left out."""
+    """The hits that the filters kept, and the number that each filter left out."""
     sampled: np.ndarray
     """[q, depth] bool: the hard negatives."""
     found: np.ndarray
     """[q, depth] bool: answer-holding hits that become positives."""
     positive_scores: np.ndarray | None
-    """[q] float32: s+, -inf where no positive is in the index; none without a margin."""
+    """[q] float32: s+, -inf where no positive is in the index; None without a margin."""
 
 
 def fingerprint(settings: Config) -> dict[str, Any]:
-    """What `mining.cross_encoder` is by content, where there is one: part of the key of what it filters."""
+    """Returns the fingerprint of `mining.cross_encoder`, if it is set: part of the key of the negatives that it filters."""
     name = settings.mining.cross_encoder
     return {"cross_encoder": base_fingerprint(name, "mining.cross_encoder")} if name else {}
 
 
 def mine(context: StepContext) -> None:
-    """Step: negatives of each training question from the top `mining.depth` passages of the index.
+    """Step: mines negatives of each training question from the top `mining.depth` passages of the index.
 
-    Inputs `model`, `index`, `passages`, `questions`, and with `mining.with_bm25` `bm25_negatives`,
-    whose rows then come first. Output `negatives`, with a report: a row a question of what was left out
-    and why. Raises InputError when the index holds views of another model.
+    Inputs `model`, `index`, `passages`, `questions`. With `mining.with_bm25` the rows of input `bm25_negatives` come
+    first. Output `negatives`, with a report: one row per question with the number of hits left out per reason. Raises
+    InputError when the index holds views of another model.
     """
     from multiview.encoding.encode import encode_questions
     from multiview.index.view_index import ViewIndex
@@ -84,11 +84,11 @@ def mine(context: StepContext) -> None:
     if mining.with_bm25:
         bm25 = read_table(context.input("bm25_negatives").path)
         bm25 = bm25.filter(pc.field("source") == BM25)
-        nothing = np.zeros((len(bm25), 0), np.int64)
-        table = pa.concat_tables([with_positives(bm25, nothing, nothing.astype(bool), index.ids), table])
+        no_rows = np.zeros((len(bm25), 0), np.int64)
+        table = pa.concat_tables([with_positives(bm25, no_rows, no_rows.astype(bool), index.ids), table])
     write_negatives(context.output("negatives"), table)
     pq.write_table(report(mined, qids), context.output("negatives") / REPORT_FILE)
-    tell_counts(mined, mining, context.events)
+    report_counts(mined, mining, context.events)
 
 
 def mine_hits(
@@ -99,10 +99,9 @@ def mine_hits(
     settings: Config,
     events: Events,
 ) -> Mined:
-    """The hits of `queries` [q, dim], filtered, and the negatives sampled from those that are left.
+    """Returns the hits of `queries` [q, dim], filtered, and the negatives sampled from the remaining hits.
 
-    The range is cut from the ranking as retrieved, before any filter. Reads settings.mining, .encode and
-    .questions.
+    The range is taken from the ranking as retrieved, before any filter. Reads settings.mining, .encode and .questions.
     """
     mining: Mining = settings.mining
     top = index.search(queries, mining.depth, lambda done: events.progress(done, len(queries), "searches"))
@@ -124,15 +123,15 @@ def mine_hits(
     positive_scores = None
     if mining.margin is not None or mining.relative_margin is not None:
         positive_scores = best_positive_scores(index, queries, questions)
-        # Scored again beside the positives: the search rounds another way, and ties would fall at random.
+        # The hits are scored again like the positives: the search rounds differently, so ties would be random.
         scores = index.passage_scores(queries, top.passages)
         reasons["margin"] = above_margin(scores, positive_scores, mining.margin, mining.relative_margin)
     if mining.cross_encoder:
         from multiview.negatives.cross_encoder import probabilities
 
-        left = filter_hits(top.passages, reasons).kept
-        scored = probabilities(top.passages, left, index.ids, passages, questions, settings, events)
-        reasons["cross_encoder"] = scored > mining.cross_encoder_above
+        remaining = filter_hits(top.passages, reasons).kept
+        judged = probabilities(top.passages, remaining, index.ids, passages, questions, settings, events)
+        reasons["cross_encoder"] = judged > mining.cross_encoder_above
     filtered = filter_hits(top.passages, reasons)
     qids = [question.qid for question in questions]
     sampled = sample_negatives(filtered.kept, qids, mining.number, mining.seed)
@@ -140,9 +139,9 @@ def mine_hits(
 
 
 def best_positive_scores(index: ViewIndex, queries: np.ndarray, questions: Sequence[Question]) -> np.ndarray:
-    """s+ [q] float32: the best score in the index of each question's positives, whether they are hits or not.
+    """Returns s+ [q] float32, the best score in the index of each question's positives, which need not be hits.
 
-    -inf where the index has none of a question's positives.
+    s+ is -inf where the index has none of a question's positives.
     """
     best = np.full(len(questions), -np.inf, np.float32)
     for question, rows in enumerate(positive_rows(index.ids, questions)):
@@ -152,9 +151,9 @@ def best_positive_scores(index: ViewIndex, queries: np.ndarray, questions: Seque
 
 
 def sample_negatives(kept: np.ndarray, qids: Sequence[str], number: int, seed: int) -> np.ndarray:
-    """Sample `number` of each question's kept passages [q, k] bool; all of them where there are fewer.
+    """Returns a sample of `number` of each question's kept passages [q, k] bool; all of them where there are fewer.
 
-    The sample depends on `seed`, the qid and the question's own hits, and on no other question.
+    The sample depends only on `seed`, the qid and the hits of the question, and on no other question.
     """
     sampled = np.zeros_like(kept)
     for question, qid in enumerate(qids):
@@ -168,10 +167,10 @@ def sample_negatives(kept: np.ndarray, qids: Sequence[str], number: int, seed: i
 
 
 def report(mined: Mined, qids: Sequence[str]) -> pa.Table:
-    """One row per question: its hits, how many each filter left out, were left, sampled (`drawn`) and made positive.
+    """Returns one row per question: its numbers of hits, excluded per reason, left, sampled (`drawn`) and made positive.
 
-    hits = the excluded + left, and drawn <= left. `positive_score` is s+, null where it was not asked for
-    or no positive is in the index.
+    hits = sum of excluded + left, and drawn <= left. `positive_score` is s+, null without a margin or where no
+    positive is in the index.
     """
     counts = {
         "hits": (mined.top.passages >= 0).sum(axis=1),
@@ -188,8 +187,8 @@ def report(mined: Mined, qids: Sequence[str]) -> pa.Table:
     return pa.table({"qid": pa.array(qids, pa.string()), **columns, "positive_score": score})
 
 
-def tell_counts(mined: Mined, mining: Mining, events: Events) -> None:
-    """Facts and metrics: how many hits went where, and how many questions were left short."""
+def report_counts(mined: Mined, mining: Mining, events: Events) -> None:
+    """Reports, as facts and metrics, the hits per outcome and the questions with too few negatives."""
     questions = len(mined.sampled)
     counts = mined.sampled.sum(axis=1)
     short = int((counts < mining.number).sum())
@@ -216,5 +215,5 @@ def tell_counts(mined: Mined, mining: Mining, events: Events) -> None:
         )
     if without := totals.get("questions_without_margin"):
         events.warning(
-            f"{without} of {questions} questions have no positive in the index, so no margin is kept from it"
+            f"{without} of {questions} questions have no positive in the index, so no margin applies to them"
         )

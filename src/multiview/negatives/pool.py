@@ -15,7 +15,7 @@ NEGATIVES_FILE = "negatives.parquet"
 BM25 = "bm25"
 MINED = "mined"
 POSITIVES = "positive_ids"
-"""Column: passages that mining found to hold an answer, positives by `mining.answer_hits=positives`."""
+"""Column of mined passages that hold an answer, which are positives with `mining.answer_hits=positives`."""
 SCHEMA = pa.schema(
     [
         ("qid", pa.string()),
@@ -34,10 +34,10 @@ def negatives_table(
     kept: np.ndarray,
     ids: pa.Array,
 ) -> pa.Table:
-    """Rows of one source: each question's kept passages, in rank order.
+    """Returns the rows of one source: each question's kept passages, in rank order.
 
     `passage_rows`, `scores` and `kept` are [q, k]; `ids` are the ids of all passages. A question without negatives
-    has a row with empty lists, so that it is seen and not missed.
+    has a row with empty lists, so that no question is missing.
     """
     stops = pa.array(np.concatenate([[0], np.cumsum(kept.sum(axis=1))]), pa.int32())
     columns = [
@@ -50,19 +50,19 @@ def negatives_table(
 
 
 def with_positives(table: pa.Table, passage_rows: np.ndarray, found: np.ndarray, ids: pa.Array) -> pa.Table:
-    """`table`, one row per question, with the column of found positives: `passage_rows` [q, k] where `found` [q, k]."""
+    """Returns `table`, one row per question, with the column of found positives: `passage_rows` [q, k] where `found` [q, k]."""
     stops = pa.array(np.concatenate([[0], np.cumsum(found.sum(axis=1))]), pa.int32())
-    names = pa.ListArray.from_arrays(stops, ids.take(pa.array(passage_rows[found])))
-    return table.append_column(pa.field(POSITIVES, names.type), names)
+    positive_ids = pa.ListArray.from_arrays(stops, ids.take(pa.array(passage_rows[found])))
+    return table.append_column(pa.field(POSITIVES, positive_ids.type), positive_ids)
 
 
 def write_negatives(folder: Path, table: pa.Table) -> None:
-    """Write the artifact's one file."""
+    """Writes the only file of the artifact."""
     pq.write_table(table, folder / NEGATIVES_FILE)
 
 
 def read_table(folder: Path) -> pa.Table:
-    """The rows as written; raises InputError when the folder holds no negatives."""
+    """Returns the rows as written. Raises InputError when the folder holds no negatives."""
     path = folder / NEGATIVES_FILE
     if not path.is_file():
         raise InputError(f"{path}: missing; give a folder of negatives, or run `bm25` again")
@@ -75,7 +75,7 @@ def read_table(folder: Path) -> pa.Table:
 
 
 def read_negatives(folder: Path) -> dict[str, list[str]]:
-    """Hard negatives of each question: its sources one after another in file order, each passage once."""
+    """Returns the hard negatives per question: its sources one after another in file order, each passage once."""
     table = read_table(folder)
     pool: dict[str, list[str]] = {}
     for batch in table.to_batches():
@@ -85,7 +85,7 @@ def read_negatives(folder: Path) -> dict[str, list[str]]:
 
 
 def read_positives(folder: Path) -> dict[str, list[str]]:
-    """The positives that mining found, of each question that has some; none in a file without the column."""
+    """Returns the positives that mining found, per question that has some; empty for a file without the column."""
     table = read_table(folder)
     if POSITIVES not in table.column_names:
         return {}

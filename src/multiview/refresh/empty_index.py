@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-import faiss
 import pyarrow.parquet as pq
 
 from multiview import names
@@ -17,6 +16,7 @@ from multiview.config import Config
 from multiview.data import passages
 from multiview.encoding.embeddings import ROWS_SCHEMA
 from multiview.index.approximate.kinds import EXACT
+from multiview.index.faiss_library import faiss
 from multiview.index.view_index import HEADER_FILE, INDEX_FILE, PASSAGES_FILE
 from multiview.steps.table import step
 

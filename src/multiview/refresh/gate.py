@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from multiview import names
+from multiview import metric_names, names
 from multiview.artifacts.record import Record, load_record
 from multiview.artifacts.staged import Staged
 from multiview.errors import InputError
@@ -24,23 +24,24 @@ TITLES = {"promote": "promoted", "refuse": "refused", "keep": "kept"}
 
 
 def gate(context: StepContext) -> None:
-    """Step: decide whether `index` becomes the champion (`deciding.decide`).
+    """Step: decide whether `index` becomes the champion (`policy.decide`).
 
     Inputs `champion` (as the step of that name found it), `index` (the challenger), and the evaluations of both on
     the same questions. Writes `verdict.json` and, to be read, `verdict.md`. Raises InputError where the two
     evaluations are of other questions.
     """
     champion = read_standing(context.input("champion").path)
-    theirs, ours = context.input("champion_evaluation"), context.input("challenger_evaluation")
-    qids = _qids(ours)
-    if qids != _qids(theirs):
+    champion_evaluation = context.input("champion_evaluation")
+    challenger_evaluation = context.input("challenger_evaluation")
+    qids = _qids(challenger_evaluation)
+    if qids != _qids(champion_evaluation):
         raise InputError(
             "champion and challenger were not evaluated on the same questions: run the refresh whole"
         )
     verdict = decide(
         context.settings.gate,
-        measured(champion.load(context.store)[names.INDEX][1], theirs) if champion else None,
-        measured(load_record(context.recorded_input("index").address)[1], ours),
+        measured(champion.load(context.store)[names.INDEX][1], champion_evaluation) if champion else None,
+        measured(load_record(context.recorded_input("index").address)[1], challenger_evaluation),
         qids,
         context.settings.comparison.resamples,
         context.settings.comparison.seed,
@@ -51,9 +52,9 @@ def gate(context: StepContext) -> None:
     context.events.fact("decision", verdict.decision)
     context.events.fact("says", verdict.says)
     for name, found in verdict.metrics.items():
-        context.events.metric(f"{names.CHALLENGER}/{name}", found.challenger)
+        context.events.metric(metric_names.of_group(names.CHALLENGER, name), found.challenger)
         if found.champion is not None:
-            context.events.metric(f"{names.CHAMPION}/{name}", found.champion)
+            context.events.metric(metric_names.of_group(names.CHAMPION, name), found.champion)
     if verdict.decision == "refuse":
         context.events.warning(f"refused: {verdict.says}")
 

@@ -106,12 +106,15 @@ def differences(
     """Every metric of the challenger that judges a question, beside the champion's over the same questions."""
     found: dict[str, Difference] = {}
     paired: dict[str, np.ndarray] = {}
-    for name, theirs in challenger.values.items():
-        ours = champion.values.get(name) if champion is not None else None
-        if np.isnan(theirs).all():
+    for name, challenger_values in challenger.values.items():
+        champion_values = champion.values.get(name) if champion is not None else None
+        if np.isnan(challenger_values).all():
             continue
-        found[name] = Difference(None, float(np.nanmean(theirs)))
-        if ours is not None and not np.isnan(apart := theirs - ours).all():
+        found[name] = Difference(None, float(np.nanmean(challenger_values)))
+        if champion_values is None:
+            continue
+        apart = challenger_values - champion_values
+        if not np.isnan(apart).all():
             paired[name] = apart
     intervals = bootstrap_intervals(paired, resamples, seed)
     for name, apart in paired.items():

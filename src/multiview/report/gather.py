@@ -31,10 +31,10 @@ from multiview.model import bases
 from multiview.report.choosing import chosen_questions
 from multiview.report.contents import Contents, System
 from multiview.report.trainings import trainings
-from multiview.steps.events import Events, read_events
+from multiview.steps.events import Events, read_metrics
 
 COSTS = tuple(field.name for field in fields(Cost))
-"""Metrics of a comparison, `SYSTEM/NAME`: what differs from run to run is in no file."""
+"""Metrics of a comparison, `NAME/SYSTEM`: what differs from run to run is in no file."""
 
 Found = TypeVar("Found")
 
@@ -108,8 +108,8 @@ def _costs(rows: Sequence[str], comparison: Ancestor | None) -> dict[str, dict[s
     """What the comparison told of the costs of its systems."""
     told: dict[str, float] = {}
     if comparison is not None:
-        events = read_events(comparison.store, comparison.record.data)
-        told = {event["name"]: event["value"] for event in events if event["event"] == "metric"}
+        metrics = read_metrics(comparison.store, comparison.record.data)
+        told = {metric.name: metric.value for metric in metrics}
     costs = {
         row: {n: told[metric_names.of_group(row, n)] for n in COSTS if metric_names.of_group(row, n) in told}
         for row in rows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from multiview.lineage.ancestry import Ancestor
 from multiview.report.contents import Training
-from multiview.steps.events import read_events
+from multiview.steps.events import read_metrics
 
 CURVES = {"loss": "Training loss", "temperature": "Temperature", "fallback_share": "Share of fallbacks"}
 """Metrics of a training with a chart of their own, and its title."""
@@ -38,9 +38,9 @@ def trainings(model: Ancestor) -> list[Training]:
 def _curves(made: Ancestor) -> dict[str, dict[int, float]]:
     """What the attempt told as it trained; of a step that was told twice, the last value."""
     curves: dict[str, dict[int, float]] = {}
-    for event in read_events(made.store, made.record.data):
-        if event["event"] == "metric" and event["step"] is not None and _drawn(event["name"]):
-            curves.setdefault(event["name"], {})[event["step"]] = event["value"]
+    for metric in read_metrics(made.store, made.record.data):
+        if metric.step is not None and _drawn(metric.name):
+            curves.setdefault(metric.name, {})[metric.step] = metric.value
     return {name: _thinned(dict(sorted(curve.items()))) for name, curve in curves.items()}
 
 

@@ -1,4 +1,4 @@
-"""Questions in, passages out: an index with its model and its texts, loaded once and kept warm."""
+"""The retriever: an index with its model and its texts, loaded once and kept in memory, which answers questions."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ QUESTIONS_AT_ONCE = 256
 """Questions that are encoded, searched and looked up together. Memory depends on it; results do not."""
 
 BATCH_TOKENS = 64
-"""`encode.batch_tokens` of a search: eight rows per batch, whatever their length. The larger batches that suit a corpus
-would be filled up with copies, for which one question would wait; a vector differs in its last bits alone."""
+"""`encode.batch_tokens` of a search: eight rows per batch at any length. The larger batches that suit a corpus would be
+filled with copies, which a single question would have to wait for. Vectors differ only in their last bits."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScoredView:
-    """One view of a passage with its score, and what the view stands for."""
+    """One view of a passage with its score, and the text that the view stands for."""
 
     number: int
     """Position among all views of the passage, from 1, the views of empty snippets included: the 3 of `[VIE3]`."""
@@ -52,7 +52,7 @@ class ScoredView:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A passage that was found."""
+    """A passage that a search found."""
 
     id: str
     title: str
@@ -63,7 +63,7 @@ class Hit:
     columns: dict[str, Any]
     """The corpus's own columns, such as url or date."""
     views: tuple[ScoredView, ...] = ()
-    """Every indexed view of the passage, in order, where `search` was told to explain."""
+    """Every indexed view of the passage, in order, where `search` was called with `explain`; else empty."""
 
     @property
     def snippet(self) -> str | None:
@@ -77,10 +77,14 @@ class Hit:
 
 
 class Retriever:
-    """Answers questions from one index, with the model that made its views; `load` returns one.
+    """Answers questions from one index, with the model that made its views; `load` returns a retriever.
 
     Any number of threads may call `search`. They take turns at the encoder and its tokenizer, which use all
     cores by themselves; searches of the index and look-ups of texts run side by side.
+
+    >>> retriever = load(address)
+    >>> len(retriever), retriever.architecture, retriever.exact
+    (32, 'camvr', True)
     """
 
     def __init__(
@@ -91,7 +95,7 @@ class Retriever:
         corpus: PassageRows,
         sources: Sequence[tuple[Store, Record]] = (),
     ) -> None:
-        """`corpus` has the passages of `index` in its order; `sources` are the artifacts that they are read from."""
+        """`corpus` has the passages of `index` in the same order; `sources` are the artifacts that the passages are read from."""
         self.address = address
         self.index = index
         self._encoder = encoder
@@ -110,13 +114,19 @@ class Retriever:
 
     @property
     def architecture(self) -> str:
+        """Name of the model's architecture."""
         return self._encoder.layout.name
 
     def search(self, questions: Sequence[str], k: int = 10, *, explain: bool = False) -> list[list[Hit]]:
-        """The k best passages of each question, best first; fewer where the corpus is smaller.
+        """Returns the k best passages of each question, best first; fewer where the corpus is smaller.
 
         Scores are exact, and so are the passages where `exact` says so; of passages that tie, the one with the
         smaller id comes first. `explain` adds the scores of all views.
+
+        >>> (hits,) = load(address).search(["Who found the island?"], k=1, explain=True)
+        >>> best = max(hits[0].views, key=lambda view: view.score)
+        >>> (best.number, best.snippet) == (hits[0].best.number, hits[0].snippet)
+        True
         """
         if isinstance(questions, str):
             raise TypeError("search takes a list of questions: search([question])")
@@ -139,24 +149,24 @@ class Retriever:
         ]
 
     def _read(self, rows: np.ndarray) -> dict[int, IndexedPassage]:
-        """The passages of these rows. Raises InputError where the corpus or the layout does not suit the index."""
-        with _undamaged(self._sources), self._named():
+        """The passages at `rows`, by row. Raises InputError where the corpus or the layout does not suit the index."""
+        with _checked_on_error(self._sources), self._address_in_errors():
             passages = {indexed.row: indexed for indexed in self._passages.read(rows)}
-        with self._turn, self._named():
+        with self._turn, self._address_in_errors():
             for indexed in passages.values():
-                _ = indexed.views  # is tokenised now, while the tokenizer is this thread's
+                _ = indexed.views  # tokenised now, while this thread has the tokenizer
         return passages
 
     @contextlib.contextmanager
-    def _named(self) -> Iterator[None]:
-        """Have errors begin with the index's address."""
+    def _address_in_errors(self) -> Iterator[None]:
+        """Puts the address of the index before the message of an InputError."""
         try:
             yield
         except InputError as error:
             raise InputError(f"index {self.address}: {error}") from error
 
     def _hit(self, indexed: IndexedPassage, score: float, winner: int, query: np.ndarray | None) -> Hit:
-        """A hit by its view `winner`; with the scores of all of its views where a query is given."""
+        """A hit whose best view is `winner`; with the scores of all views of the passage where `query` is given."""
         views: tuple[ScoredView, ...] = ()
         if query is not None:
             scores = self.index.view_scores(query, indexed.row).tolist()
@@ -180,13 +190,13 @@ def _scored(view: IndexedView, score: float) -> ScoredView:
 def load(address: str, *, device: str = "auto", verify: bool = False) -> Retriever:
     """Returns the retriever of the index at `address`, `<store>/index/<key>`.
 
-    The index's record names the model, the settings of the encoder and the passages. They are looked for in the
-    index's store first, so that a store may be moved; nothing else that the index was made from is needed. Files of a
-    bucket are copied and checked; files of a local store are checked by size, and by sha256 with `verify`. `device` is
+    The index's record names the model, the settings of the encoder and the passages. Model and passages are looked up
+    in the index's store first, so that a store may be moved; no other artifact behind the index is needed. Files in a
+    bucket are copied and checked; files in a local store are checked by size, and with `verify` by sha256. `device` is
     cpu, cuda or auto.
 
-    Raises InputError, one line that says how to mend it, if there is no index at `address`, or if something that its
-    record names is gone, short or altered.
+    Raises InputError, with one line that names the way out, if there is no index at `address`, or if an artifact that
+    its record names is missing, truncated or altered.
     """
     store, record = load_record(address)
     if record.kind != names.INDEX:
@@ -203,19 +213,19 @@ def load(address: str, *, device: str = "auto", verify: bool = False) -> Retriev
     if find_spec("faiss") is None:
         extras = " or ".join(f"'{names.DISTRIBUTION}[{extra}]'" for extra in ("cpu", "gpu"))
         raise InputError(f"{reader} needs faiss: pip install {extras}")
-    # Only now, so that what is wrong so far is said at once: importing torch takes seconds.
+    # Imported only now, because importing torch takes seconds and the errors above should not wait for it.
     from multiview.encoding.encode import Encoder
     from multiview.index.view_index import ViewIndex
 
-    with _undamaged([(store, record)]):
+    with _checked_on_error([(store, record)]):
         index = ViewIndex.load(stage(store, record, verify=verify).path)
     index.check_model(model[1].digest)
     settings = Encode.model_validate(
         record.config.get("encode", {}) | {"device": device, "batch_tokens": BATCH_TOKENS}
     )
-    with _undamaged([model]):
+    with _checked_on_error([model]):
         encoder = Encoder(stage(*model, verify=verify).path, settings, questions_only=True)
-    with _undamaged([corpus]):
+    with _checked_on_error([corpus]):
         rows = PassageRows(shard_files(stage(*corpus, verify=verify).path))
     if len(rows) != len(index):
         raise InputError(
@@ -225,8 +235,11 @@ def load(address: str, *, device: str = "auto", verify: bool = False) -> Retriev
 
 
 @contextlib.contextmanager
-def _undamaged(sources: Iterable[tuple[Store, Record]]) -> Iterator[None]:
-    """Reports damaged files as such: if reading artifacts fails, every byte of them is checked against its sha256."""
+def _checked_on_error(sources: Iterable[tuple[Store, Record]]) -> Iterator[None]:
+    """Checks every byte of the artifacts `sources` against its sha256 if reading them fails.
+
+    Damaged files are then reported as such, by an InputError.
+    """
     try:
         yield
     except Exception:

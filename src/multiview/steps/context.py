@@ -21,13 +21,20 @@ Input = Staged | Recorded | list[Staged]
 class StepContext:
     """All that the function of a step may use. What the step does not declare raises Undeclared.
 
-    Example, the function of a step with an input `parts` (a list) and an output `queries`:
+    Example, the function of a step with an input `queries` and an output `counts`, and a call of it as in a test:
 
-    >>> from multiview.steps.events import NoEvents
-    >>> def merge(context: StepContext) -> None:
-    ...     lines = [part.path.read_text() for part in context.list_input("parts")]
-    ...     context.output("queries").joinpath("queries.txt").write_text("".join(lines))
-    ...     context.events.metric("parts", len(lines))
+    >>> def count(context: StepContext) -> None:
+    ...     words = context.input("queries").path.read_text().split()
+    ...     (context.output("counts") / "words.txt").write_text(str(len(words)))
+    ...     context.events.metric("words", len(words))
+    >>> _ = (folder / "queries.txt").write_text("who built it")
+    >>> context = StepContext(Config(), {"queries": Staged(folder / "queries.txt", "")}, {"counts": folder})
+    >>> count(context)
+    >>> (folder / "words.txt").read_text()
+    '3'
+    >>> context.input("passages")
+    Traceback (most recent call last):
+    multiview.errors.Undeclared: input passages is read by a step that does not declare it
     """
 
     settings: Config

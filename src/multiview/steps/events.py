@@ -10,6 +10,7 @@ import contextlib
 import json
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from multiview.artifacts.store import LocalStore, Store
@@ -126,11 +127,49 @@ def progress_path(attempt: str) -> str:
     return f"{attempt}.progress.json"
 
 
-def read_events(store: Store, attempt: str) -> Iterator[dict[str, Any]]:
+@dataclass(frozen=True)
+class MetricEvent:
+    """A number, with the training step it belongs to."""
+
+    time: int
+    """Milliseconds since 1970."""
+    name: str
+    value: float
+    step: int | None = None
+
+
+@dataclass(frozen=True)
+class WarningEvent:
+    """One line that a person should see."""
+
+    time: int
+    text: str
+
+
+@dataclass(frozen=True)
+class FactEvent:
+    """A small JSON value that the artifact's record keeps."""
+
+    time: int
+    name: str
+    value: Any
+
+
+Event = MetricEvent | WarningEvent | FactEvent
+
+_EVENTS: dict[str, type[Event]] = {"metric": MetricEvent, "warning": WarningEvent, "fact": FactEvent}
+
+
+def read_events(store: Store, attempt: str) -> Iterator[Event]:
     """The events of an attempt so far; a line cut short by a kill is left out."""
     for line in (store.read(events_path(attempt)) or b"").splitlines():
         try:
-            event = json.loads(line)
+            fields = json.loads(line)
         except ValueError:
             return
-        yield event
+        yield _EVENTS[fields.pop("event")](**fields)
+
+
+def read_metrics(store: Store, attempt: str) -> Iterator[MetricEvent]:
+    """The metrics of an attempt so far."""
+    return (event for event in read_events(store, attempt) if isinstance(event, MetricEvent))

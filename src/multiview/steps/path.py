@@ -74,7 +74,7 @@ class StepPath:
         return self.system or self.step
 
     @property
-    def place(self) -> str:
+    def prefix(self) -> str:
         """The system and the stage, as in `camvr/round-2`; empty for a step that all systems share."""
         return "/".join(part for part in (self.system, self.stage) if part)
 
@@ -96,6 +96,11 @@ class StepPath:
         if self.round is None or other.round is None:
             return False
         return replace(self, stage="") == replace(other, stage="")
+
+
+def shard_name(number: int) -> str:
+    """Returns the name of a shard, counted from 0: the name of its file without the suffix."""
+    return f"shard-{number:02d}"
 
 
 def last_rounds(paths: Iterable[StepPath]) -> dict[str, StepPath]:

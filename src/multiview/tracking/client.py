@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from multiview import environment
 from multiview.artifacts.store import LocalStore, Store
 from multiview.errors import InputError
 
@@ -19,15 +20,15 @@ SQLITE = "sqlite:///"
 
 # A server that is down must not hold a driver for minutes; `multiview sync` ships later.
 PATIENCE = {
-    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
-    "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
-    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+    environment.MLFLOW_RETRIES: "2",
+    environment.MLFLOW_TIMEOUT: "20",
+    environment.MLFLOW_PROGRESS_BAR: "false",
 }
 
 
 def tracking_uri(store: Store) -> str:
     """`MLFLOW_TRACKING_URI`, or an SQLite file in a local store, or one in this folder."""
-    if uri := os.environ.get("MLFLOW_TRACKING_URI"):
+    if uri := os.environ.get(environment.MLFLOW_TRACKING_URI):
         return uri
     folder = store.root if isinstance(store, LocalStore) else Path.cwd()
     return f"{SQLITE}{folder}/mlflow.db"

@@ -13,7 +13,7 @@ from multiview.artifacts.record import Record, Reference, load_reference, read_r
 from multiview.artifacts.staging import stage
 from multiview.artifacts.store import Store
 from multiview.errors import InputError
-from multiview.steps.events import read_events
+from multiview.steps.events import MetricEvent, WarningEvent, read_events
 from multiview.steps.path import StepPath
 from multiview.steps.runs import Run, StepState
 from multiview.steps.table import STEPS
@@ -64,15 +64,15 @@ class Contents:
         for kind, reference in state.outputs.items():
             wanted[f"{names.OUTPUT_TAG}{kind}"] = reference.model_dump_json()
             wanted[f"{names.ADDRESS_TAG}{kind}"] = reference.address
-        for number, event in enumerate(event for event in events if event["event"] == "warning"):
-            wanted[f"{names.WARNING_TAG}{number}"] = event["text"]
+        warnings = [event for event in events if isinstance(event, WarningEvent)]
+        wanted |= {f"{names.WARNING_TAG}{number}": event.text for number, event in enumerate(warnings)}
         wanted[names.TAG_SHIPPED] = str(len(events))
         link = self._evaluated(run, state)
         done = int(tags.get(names.TAG_SHIPPED, 0))
         told = [
-            (number, Metric(event["name"], event["value"], event["time"], event["step"] or 0, **link))
+            (number, Metric(event.name, event.value, event.time, event.step or 0, **link))
             for number, event in enumerate(events)
-            if event["event"] == "metric"
+            if isinstance(event, MetricEvent)
         ]
         metrics = [metric for number, metric in told if number >= done]
         parameters = {n: v for n, v in flatten(state.config) if n not in child.data.params}

@@ -21,7 +21,6 @@ from multiview.lineage.trace import corpus_name, corpus_of, trace
 from multiview.steps.runs import read_state
 from multiview.tracking.client import connect, database, explained
 
-SCHEME = "models:/"
 OURS = (names.CHAMPION, names.CHALLENGER, names.PREVIOUS)
 """Other aliases of the same model are left alone."""
 DESCRIPTION = """Each version is an index. Ask one, or see where it comes from:

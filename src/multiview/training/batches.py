@@ -1,4 +1,4 @@
-"""From examples to the tensors of one training step."""
+"""The tensors of one training step, made from its examples."""
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -16,9 +16,9 @@ from multiview.training.stream import Example
 
 
 class TrainingBatch(TypedDict):
-    """B questions against P passages: the positives in order of their questions, then all hard negatives.
+    """B questions against P passages: the positives in the order of their questions, then all hard negatives.
 
-    A passage's views may lie in several of the S sequences, so they are found by index.
+    The views of a passage may come from several of the S sequences, so they are located by index.
     """
 
     questions: Batch
@@ -26,24 +26,25 @@ class TrainingBatch(TypedDict):
     passages: Batch
     """S sequences with up to V' views each."""
     view_index: Tensor
-    """int64 [P, V]: where each view of a passage lies among the S · V' pooled vectors."""
+    """int64 [P, V]: row of each view of a passage among the S · V' pooled vectors."""
     view_mask: Tensor
     """bool [P, V]: which views exist."""
     real_views: Tensor
-    """bool [P, V]: which of them are not padding."""
+    """bool [P, V]: which views exist and are not padding."""
     positive: Tensor
-    """int64 [B]: each question's passage."""
+    """int64 [B]: the passage of each question's positive."""
     excluded: Tensor
-    """bool [B, P]: other passages that are no negatives of the question (`no_negatives`)."""
+    """bool [B, P]: passages, apart from the positive, that are not negatives of the question (`no_negatives`)."""
     answer_views: Tensor
     """bool [B, V]: the positive's views that hold the answer; all false where `train.positive` is max."""
     order: NotRequired[Tensor]
-    """int64 [P], in one process's share of a batch: where each passage of the whole batch lies when the shares'
-    passages follow one another. `positive` and `excluded` are the whole batch's then, all else the share's."""
+    """int64 [P], present in one process's share of a batch: the position of each passage of the whole batch when the
+    passages of all shares are concatenated. `positive` and `excluded` then describe the whole batch, and all other
+    entries describe the share."""
 
 
 class Collator:
-    """Lays out a step's questions and passages. A passage is read together with its question where the layout does that."""
+    """Lays out the questions and passages of a step; a passage is read together with its question where the layout does that."""
 
     def __init__(
         self,
@@ -62,7 +63,7 @@ class Collator:
         self.with_question = with_question
 
     def __call__(self, examples: Sequence[Example]) -> TrainingBatch:
-        """The batch of `examples`: one step's."""
+        """The batch of the `examples` of one step."""
         ids = passage_ids(examples)
         queries = [example.question.question for example in examples]
         for example in examples:
@@ -88,7 +89,7 @@ class Collator:
         )
 
     def share(self, examples: Sequence[Example], rank: int, processes: int) -> TrainingBatch:
-        """What process `rank` encodes of a step's `examples`, and which of all passages are negatives of which question."""
+        """The share of a step's `examples` that process `rank` encodes; its masks of negatives cover all passages of the step."""
         parts = shares(len(examples), processes)
         batch = self(examples[parts[rank]])
         ids = passage_ids(examples)
@@ -102,42 +103,45 @@ class Collator:
         if self.settings.positive == "max":
             return [False] * len(views)
         question, passage = example.question, self.passages[example.positive]
-        # Offsets are into the first positive; where that is not in the corpus, another stands in for it.
+        # Offsets refer to the first positive; another positive replaces it where the corpus lacks it.
         starts = question.answer_starts if example.positive == question.positive_ids[0] else None
         spans = [view.span for view in views]
-        found, _ = answer_views(spans, passage.text, question.answers, starts, self.matching)
-        return [i in found for i in range(len(views))]
+        matching_views, _ = answer_views(spans, passage.text, question.answers, starts, self.matching)
+        return [view in matching_views for view in range(len(views))]
 
 
 def passage_ids(examples: Sequence[Example]) -> list[str]:
-    """The passages of a step: the positives in order of their questions, then all hard negatives."""
+    """Ids of the passages of a step: the positives in the order of their questions, then all hard negatives."""
     return [e.positive for e in examples] + [name for e in examples for name in e.negatives]
 
 
 def shares(examples: int, processes: int) -> list[slice]:
-    """Runs of a step's examples, one for each process, whose lengths differ by one at most."""
+    """Consecutive slices of a step's examples, one per process; their lengths differ by at most one."""
     bounds = [examples * rank // processes for rank in range(processes + 1)]
     return [slice(start, stop) for start, stop in pairwise(bounds)]
 
 
 def passage_order(parts: Sequence[Sequence[Example]]) -> list[int]:
-    """Where the passages of a whole step lie among those of its parts, one part after another."""
+    """Position of each passage of a whole step among the concatenated passages of its parts [P]."""
     positives: list[int] = []
     negatives: list[int] = []
-    at = 0
+    offset = 0
     for part in parts:
-        positives += range(at, at + len(part))
-        at += len(part)
-        more = sum(len(example.negatives) for example in part)
-        negatives += range(at, at + more)
-        at += more
+        positives += range(offset, offset + len(part))
+        offset += len(part)
+        negative_count = sum(len(example.negatives) for example in part)
+        negatives += range(offset, offset + negative_count)
+        offset += negative_count
     return positives + negatives
 
 
 def locate_views(
-    sequences: Sequence[Sequence[TokenSequence]], room: int
+    sequences: Sequence[Sequence[TokenSequence]], views_per_sequence: int
 ) -> tuple[list[list[int]], list[list[View]]]:
-    """Each passage's views, and where they lie when every sequence has `room` vectors, one sequence after another."""
+    """Locates the views of each passage among the pooled vectors: (rows of the views, views), per passage.
+
+    Every sequence has `views_per_sequence` vectors there, whether it has so many views or fewer.
+    """
     index: list[list[int]] = []
     views: list[list[View]] = []
     row = 0
@@ -145,25 +149,26 @@ def locate_views(
         index.append([])
         views.append([])
         for sequence in group:
-            index[-1] += range(row * room, row * room + len(sequence.views))
+            index[-1] += range(row, row + len(sequence.views))
             views[-1] += sequence.views
-            row += 1
+            row += views_per_sequence
     return index, views
 
 
 def no_negatives(examples: Sequence[Example], ids: Sequence[str], group: int | None) -> list[list[bool]]:
-    """[B, P]: which of the passages are no negatives of each question, its own positive's place aside.
+    """Returns which passages are not negatives of each question, apart from its positive [B, P].
 
-    Those that are positives of it too (ours), and with `group` those of questions of other groups.
+    These are the passages that are other positives of the question (ours), and with `group` the passages of questions
+    of other groups; a group is `group` consecutive questions.
     """
     size = group or len(examples)
     owners = [*range(len(examples)), *(row for row, e in enumerate(examples) for _ in e.negatives)]
     masks = []
-    for own, example in enumerate(examples):
-        known = {example.positive, *example.question.positive_ids}
+    for question, example in enumerate(examples):
+        positives = {example.positive, *example.question.positive_ids}
         masks.append(
             [
-                i != own and (name in known or owner // size != own // size)
+                i != question and (name in positives or owner // size != question // size)
                 for i, (name, owner) in enumerate(zip(ids, owners, strict=True))
             ]
         )

@@ -1,8 +1,8 @@
-"""The batch of a step on several processes: each encodes its share, all see the whole.
+"""The batch of a step on several processes: each process encodes its share and sees the whole batch.
 
-Every process computes the loss of the whole batch from everybody's vectors, as one process alone would. Its
-gradient then reaches its own vectors only; the mean over processes that DistributedDataParallel takes of that,
-times their number, is the gradient of one process.
+Every process computes the loss of the whole batch from the vectors of all processes, as a single process would. The
+gradient reaches only the vectors that the process encoded. DistributedDataParallel takes the mean of these gradients
+over the processes; multiplied by the number of processes, it is the gradient that a single process would have.
 """
 
 from collections.abc import Sequence
@@ -21,25 +21,26 @@ from multiview.training.batches import TrainingBatch
 def whole_batch(
     questions: Tensor, vectors: Tensor, batch: TrainingBatch
 ) -> tuple[Tensor, Tensor, TrainingBatch]:
-    """The questions' vectors [B, D], the pooled rows [N, D] of all passages, and a batch whose `view_index` points into these rows.
+    """Gathers a step's vectors from all processes: (question vectors [B, D], pooled rows [N, D], whole batch).
 
-    `questions` [b, D] and `vectors` [S, V', D] are those of this process's share. Processes may differ in their
-    numbers of questions, passages, sequences and views. A batch that is nobody's share is given back as it is.
+    `view_index` of the returned batch points into the pooled rows of all passages. `questions` [b, D] and `vectors`
+    [S, V', D] belong to this process's share. Processes may differ in their numbers of questions, passages, sequences
+    and views. A batch that is not a share (without `order`) is returned unchanged.
     """
     rows = vectors.flatten(0, 1)
     if "order" not in batch:
         return questions, rows, batch
     sizes = _sizes([len(questions), len(rows), *batch["view_index"].shape], rows.device)
-    asked, pooled, passages, widths = zip(*sizes, strict=True)
+    question_counts, row_counts, passage_counts, widths = zip(*sizes, strict=True)
     width = max(widths)
-    start = [0, *accumulate(pooled)][distributed.get_rank()]
-    known = torch.stack(
+    start = [0, *accumulate(row_counts)][distributed.get_rank()]
+    views = torch.stack(
         [batch["view_index"] + start, batch["view_mask"].long(), batch["real_views"].long()], dim=-1
     )
-    known = _gather(pad(known, (0, 0, 0, width - known.shape[1])), passages)[batch["order"]]
+    views = _gather(pad(views, (0, 0, 0, width - views.shape[1])), passage_counts)[batch["order"]]
     answers = batch["answer_views"].long()
-    answers = _gather(pad(answers, (0, width - answers.shape[1])), asked)
-    view_index, view_mask, real_views = known.unbind(dim=-1)
+    answers = _gather(pad(answers, (0, width - answers.shape[1])), question_counts)
+    view_index, view_mask, real_views = views.unbind(dim=-1)
     gathered = TrainingBatch(
         questions=batch["questions"],
         passages=batch["passages"],
@@ -50,51 +51,55 @@ def whole_batch(
         excluded=batch["excluded"],
         answer_views=answers.bool(),
     )
-    return _apply(questions.float(), asked), _apply(rows.float(), pooled), gathered
+    return _apply(questions.float(), question_counts), _apply(rows.float(), row_counts), gathered
 
 
 def check_same_start(checkpoint: Path | None) -> None:
-    """ProcessFailed where the processes would go on from different checkpoints, as nodes may that look one after another."""
+    """Raises ProcessFailed where the processes would resume from different checkpoints.
+
+    That can happen on several nodes, which look for the latest checkpoint one after another.
+    """
     if not distributed.is_initialized():
         return
-    found: list[str | None] = [None] * distributed.get_world_size()
-    distributed.all_gather_object(found, checkpoint.name if checkpoint else "the start")
-    if len(set(found)) > 1:
-        names = ", ".join(sorted(map(str, set(found))))
-        raise ProcessFailed(f"nodes would go on from different checkpoints ({names}): try the step again")
+    starts: list[str | None] = [None] * distributed.get_world_size()
+    distributed.all_gather_object(starts, checkpoint.name if checkpoint else "the start")
+    if len(set(starts)) > 1:
+        names = ", ".join(sorted(map(str, set(starts))))
+        raise ProcessFailed(f"nodes would resume from different checkpoints ({names}): try the step again")
 
 
 class _Gathered(torch.autograd.Function):
-    """Everybody's rows; the gradient of one's own, times the number of processes."""
+    """The rows of all processes; the gradient is that of this process's rows, times the number of processes."""
 
     @staticmethod
-    def forward(ctx: Any, own: Tensor, lengths: Sequence[int]) -> Tensor:
+    def forward(ctx: Any, rows: Tensor, lengths: Sequence[int]) -> Tensor:
         start = [0, *accumulate(lengths)][distributed.get_rank()]
-        ctx.own = slice(start, start + len(own))
+        ctx.local_rows = slice(start, start + len(rows))
         ctx.processes = len(lengths)
-        return _gather(own, lengths)
+        return _gather(rows, lengths)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
-        return gradients[0][ctx.own] * ctx.processes, None
+        return gradients[0][ctx.local_rows] * ctx.processes, None
 
 
-def _apply(own: Tensor, lengths: Sequence[int]) -> Tensor:
-    gathered: Any = _Gathered.apply(own, lengths)
+def _apply(rows: Tensor, lengths: Sequence[int]) -> Tensor:
+    gathered: Any = _Gathered.apply(rows, lengths)
     return gathered
 
 
-def _gather(own: Tensor, lengths: Sequence[int]) -> Tensor:
-    """The rows of all processes, in order of their ranks; `lengths` says how many each has."""
+def _gather(rows: Tensor, lengths: Sequence[int]) -> Tensor:
+    """The rows of all processes, in the order of their ranks; `lengths` are the numbers of rows per process."""
     # Collectives take equal shapes only.
-    filled = pad(own.detach(), (0, 0) * (own.dim() - 1) + (0, max(lengths) - len(own))).contiguous()
+    filled = pad(rows.detach(), (0, 0) * (rows.dim() - 1) + (0, max(lengths) - len(rows))).contiguous()
     parts = [torch.empty_like(filled) for _ in lengths]
     distributed.all_gather(parts, filled)
     return torch.cat([part[:length] for part, length in zip(parts, lengths, strict=True)])
 
 
-def _sizes(own: Sequence[int], device: torch.device) -> list[list[int]]:
-    mine = torch.tensor(own, device=device)
-    parts = [torch.empty_like(mine) for _ in range(distributed.get_world_size())]
-    distributed.all_gather(parts, mine)
+def _sizes(sizes: Sequence[int], device: torch.device) -> list[list[int]]:
+    """The `sizes` of every process, in the order of their ranks."""
+    local = torch.tensor(sizes, device=device)
+    parts = [torch.empty_like(local) for _ in range(distributed.get_world_size())]
+    distributed.all_gather(parts, local)
     return torch.stack(parts).tolist()

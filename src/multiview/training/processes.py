@@ -1,8 +1,9 @@
-"""Training on several processes, of one node or of several, by torchrun's own launcher.
+"""Training on several processes, on one node or on several, with torchrun's launcher.
 
-The process of the step starts them and waits: it stages inputs before and publishes outputs after, and answers
-the first process's events and checkpoints. On several nodes each node has such a process, told of the others
-by torchrun's environment (`PET_NNODES`, `PET_NODE_RANK`, `PET_MASTER_ADDR`, `PET_MASTER_PORT`).
+The process of the step starts the training processes and waits for them. It stages inputs before, publishes outputs
+after, and handles the events and checkpoints of the first process. On several nodes, each node has such a process,
+which knows the others from torchrun's environment (`PET_NNODES`, `PET_NODE_RANK`, `PET_MASTER_ADDR`,
+`PET_MASTER_PORT`).
 """
 
 import json
@@ -16,7 +17,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import cast
 
 import torch
 from torch import distributed
@@ -28,50 +28,35 @@ from torch.distributed.run import config_from_args, parse_args
 from multiview import environment
 from multiview.config import Train
 from multiview.errors import InputError, ProcessFailed, one_line
-from multiview.steps.checkpoints import Checkpoints
 from multiview.steps.context import StepContext
-from multiview.steps.events import Events, NoEvents
-from multiview.training.remote import Remote, answering
+from multiview.steps.events import NoEvents
+from multiview.training.remote import RemoteCheckpoints, RemoteEvents, answering, declared_calls
 
 Body = Callable[[StepContext], None]
-"""What a training step does in each of its processes; a function of a module."""
+"""The function that a training step runs in each of its processes; defined at the top of a module."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """What a process of the training is told."""
+    """The job of one process of the training."""
 
     body: Body
     context: StepContext
-    """Without events and checkpoints, which the starting process answers for."""
+    """Without events and checkpoints, which the starting process handles."""
     line: Connection
     latest: Path | None
     keeps: bool
     """Whether checkpoints are kept."""
     reports: Path
-    """A folder for the line of a process that fails."""
+    """A folder for the error lines of processes that fail."""
     threads: int
 
 
-@dataclass(frozen=True)
-class Resumed:
-    """The checkpoint that the starting process found, and where further ones go."""
-
-    found: Path | None
-    keep: Checkpoints
-
-    def latest(self) -> Path | None:
-        return self.found
-
-    def publish(self, step: int, folder: Path) -> None:
-        self.keep.publish(step, folder)
-
-
 def on_processes(body: Body, context: StepContext) -> None:
-    """Run a training step's `body` on as many processes as `settings.train.processes` says; one is this one.
+    """Runs a training step's `body` on as many processes as `settings.train.processes` says; a single one is this process.
 
-    InputError for more processes than GPUs, and for what a process finds to be bad input; ProcessFailed with
-    the line of the process that failed first. Ends with the signal that ends this process.
+    Raises InputError for more processes than GPUs, and for bad input that a process finds; ProcessFailed with the
+    error line of the process that failed first. A signal that ends this process ends the training processes first.
     """
     processes = processes_here(context.settings.train)
     nodes = int(os.environ.get(environment.PET_NNODES, "1"))
@@ -80,8 +65,8 @@ def on_processes(body: Body, context: StepContext) -> None:
     context.events.fact("processes", processes * nodes)
     checkpoints = context.checkpoints
     latest = checkpoints.latest() if checkpoints is not None else None
-    objects = {"events": context.events, "checkpoints": checkpoints}
-    with tempfile.TemporaryDirectory(prefix="reports-") as folder, answering(objects) as (line, raised):
+    calls = declared_calls(context.events, checkpoints)
+    with tempfile.TemporaryDirectory(prefix="reports-") as folder, answering(calls) as (line, raised):
         threads = max(1, torch.get_num_threads() // processes)
         sent = replace(context, events=NoEvents(), checkpoints=None)
         job = Job(body, sent, line, latest, checkpoints is not None, Path(folder), threads)
@@ -94,7 +79,7 @@ def on_processes(body: Body, context: StepContext) -> None:
 
 
 def processes_here(settings: Train) -> int:
-    """The processes of each node: as set, else one for each GPU. InputError for more than there are GPUs."""
+    """Number of processes per node: as set, else one per GPU. Raises InputError for more processes than GPUs."""
     gpus = torch.cuda.device_count()
     if settings.processes is None:
         return max(gpus, 1)
@@ -106,9 +91,12 @@ def processes_here(settings: Train) -> int:
 
 
 def _launcher(processes: int, nodes: int) -> LaunchConfig:
-    """torchrun's settings. A process that fails ends all: the step goes on from its checkpoint when it is tried again."""
+    """torchrun's settings, with which a process that fails ends all others.
+
+    A step that is tried again then continues from its checkpoint.
+    """
     if nodes > 1:
-        # The words that torchrun itself takes from its environment; the script is ours already.
+        # torchrun's settings from its environment variables; `-` stands for the script, which it does not run here.
         config, _, _ = config_from_args(parse_args(["--nproc-per-node", str(processes), "-"]))
     else:
         config = LaunchConfig(
@@ -121,34 +109,34 @@ def _launcher(processes: int, nodes: int) -> LaunchConfig:
             run_id=f"multiview-{os.getpid()}",
         )
     config.max_restarts = 0
-    # An interrupt stays Python's own.
+    # An interrupt is left to Python.
     config.signals_to_handle = "SIGTERM"
     return config
 
 
 def _launch(config: LaunchConfig, job: Job) -> None:
-    """Start the processes and wait for them. A SIGTERM ends them first, then this process as it would have."""
-    before = signal.getsignal(signal.SIGTERM)
+    """Starts the processes and waits for them. A SIGTERM ends them first, then this process, as it would without them."""
+    previous = signal.getsignal(signal.SIGTERM)
     try:
         elastic_launch(config, _work)(job)
     except SignalException as ended:
-        signal.signal(ended.sigval, before)
+        signal.signal(ended.sigval, previous)
         signal.raise_signal(ended.sigval)
         raise
     finally:
         if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, before)
+            signal.signal(signal.SIGTERM, previous)
 
 
 def _work(job: Job) -> None:
-    """One process of a training."""
+    """The work of one process of a training."""
     threading.Thread(target=_end_with_starter, daemon=True, name="starter-watch").start()
     rank = int(os.environ["RANK"])
-    # For accelerate, which chooses a number of its own where none is set.
+    # For accelerate, which chooses a number where none is set.
     os.environ.setdefault(environment.OMP_NUM_THREADS, str(job.threads))
     torch.set_num_threads(job.threads)
-    events: Events = cast(Events, Remote(job.line, "events")) if rank == 0 else NoEvents()
-    kept = Resumed(job.latest, cast(Checkpoints, Remote(job.line, "checkpoints"))) if job.keeps else None
+    events = RemoteEvents(job.line) if rank == 0 else NoEvents()
+    kept = RemoteCheckpoints(job.line, job.latest) if job.keeps else None
     try:
         if torch.cuda.is_available():
             torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
@@ -172,10 +160,13 @@ def _end_with_starter() -> None:
 
 
 def _failure(error: ChildFailedError, reports: Path) -> Exception:
-    """The line of the process that failed: bad input, else a signal's, else the first; others fail in its wake."""
-    found = sorted(reports.glob("*.json"), key=lambda file: file.stat().st_mtime_ns)
-    lines = [json.loads(file.read_text(encoding="utf-8")) for file in found]
-    for report in lines:
+    """The error to raise for a training that failed: bad input, else an ending by a signal, else the first failure.
+
+    The other processes fail because of it.
+    """
+    files = sorted(reports.glob("*.json"), key=lambda file: file.stat().st_mtime_ns)
+    failures = [json.loads(file.read_text(encoding="utf-8")) for file in files]
+    for report in failures:
         if report["bad_input"]:
             return InputError(report["line"])
     rank, first = error.get_first_failure()
@@ -183,6 +174,6 @@ def _failure(error: ChildFailedError, reports: Path) -> Exception:
     if killed:
         rank, first = min(killed, key=lambda item: item[1].timestamp)
         return ProcessFailed(f"training process {rank} was ended by {first.signal_name()}")
-    if lines:
-        return ProcessFailed(lines[0]["line"])
+    if failures:
+        return ProcessFailed(failures[0]["line"])
     return ProcessFailed(f"training process {rank} ended with status {first.exitcode}")

@@ -1,6 +1,6 @@
 """The order of training questions and their hard negatives: a pure function of an index.
 
-Nothing here keeps state, so a resumed run sees exactly what an uninterrupted one would have seen.
+A stream keeps no state, so a resumed run sees exactly the examples that an uninterrupted run would have seen.
 """
 
 import random
@@ -18,7 +18,7 @@ from multiview.data.questions import Question, draw
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A question as one step trains it: its positive passage's id and the hard negatives drawn for it."""
+    """A question as one step trains on it, with the ids of its positive passage and of the hard negatives drawn for it."""
 
     question: Question
     positive: str
@@ -26,10 +26,10 @@ class Example:
 
 
 class Stream(ABC):
-    """All steps' examples in a row: item i is example i mod batch of step i div batch.
+    """The examples of all steps in sequence: item i is example `i % batch_size` of step `i // batch_size`.
 
-    Each epoch is a permutation of its own, by seed, epoch and the examples' names; what does not fill a batch
-    is left out of that epoch. Fewer examples than a batch make a smaller batch.
+    Each epoch is another permutation, drawn by seed, epoch and the examples' names. Examples that do not fill a batch
+    are left out of that epoch. Where there are fewer examples than `train.batch_size`, the batches are smaller.
     """
 
     def __init__(self, count: int, settings: Train) -> None:
@@ -40,16 +40,16 @@ class Stream(ABC):
         self.steps = max(1, round(settings.epochs * self.steps_per_epoch))
         if settings.max_steps is not None:
             self.steps = min(self.steps, settings.max_steps)
-        # Two epochs at a time: a batch never spans more, and loaders read a little ahead.
+        # Two epochs are cached: a batch never spans more, and loaders read a little ahead.
         self._order = lru_cache(maxsize=2)(self._permutation)
 
     @abstractmethod
     def names(self) -> Iterable[str]:
-        """What each example is known by, in order; all differ."""
+        """The distinct names of the examples, in order."""
 
     @abstractmethod
     def example(self, index: int, epoch: int) -> Example:
-        """The example of the name `index` as it is trained in an epoch."""
+        """The example at position `index` of `names`, as it is trained on in an epoch."""
 
     def __len__(self) -> int:
         return self.steps * self.batch_size
@@ -60,23 +60,24 @@ class Stream(ABC):
         epoch, position = divmod(item, self.steps_per_epoch * self.batch_size)
         return self.example(int(self._order(epoch)[position]), epoch)
 
-    def step(self, number: int) -> list[Example]:
-        """All examples of a step, counted from 0."""
-        first = number * self.batch_size
+    def step(self, step: int) -> list[Example]:
+        """All examples of a step; steps count from 0."""
+        first = step * self.batch_size
         return [self[item] for item in range(first, first + self.batch_size)]
 
     def _permutation(self, epoch: int) -> np.ndarray:
-        """The examples' order in an epoch; it depends on their names, not on how the file orders them."""
+        """The order of the examples in an epoch, which depends on their names and not on the order of the file."""
         keys = (draw(self.settings.seed, f"{epoch}:{name}") for name in self.names())
-        # As bytes in one array: a corpus of a warm-up has millions.
+        # As bytes in one array: the corpus of a warm-up may have millions of passages.
         return np.argsort(np.fromiter(map(bytes.fromhex, keys), "S32", self.count), kind="stable")
 
 
 class QuestionStream(Stream):
     """Questions with their positives and hard negatives.
 
-    The positive is drawn by seed, epoch and question from those that `positives` has for it. Hard negatives are
-    drawn likewise, without replacement; a question with fewer than asked trains with those it has.
+    The positive is drawn from the question's entry of `positives`, by seed, epoch and question. Hard negatives are
+    drawn in the same way, without replacement. A question with fewer than `train.negatives` of them is trained on
+    with all that it has.
     """
 
     def __init__(
@@ -104,17 +105,17 @@ class QuestionStream(Stream):
 
     def _negatives(self, qid: str, epoch: int) -> tuple[str, ...]:
         pool = self.pool.get(qid, [])
-        number = min(self.settings.negatives, len(pool))
-        return tuple(random.Random(f"{self.settings.seed}:{epoch}:{qid}").sample(pool, number))
+        count = min(self.settings.negatives, len(pool))
+        return tuple(random.Random(f"{self.settings.seed}:{epoch}:{qid}").sample(pool, count))
 
 
 class QueryStream(Stream):
-    """Each passage with one of its queries, the next one every epoch; no hard negatives."""
+    """Each passage with one of its queries, the next query in each epoch; without hard negatives."""
 
     def __init__(
         self, passages: pa.ChunkedArray, queries: Callable[[str], tuple[str, ...]], settings: Train
     ) -> None:
-        """`passages` are ids, and `queries` says what each is asked: none of them nothing."""
+        """`passages` are ids; `queries` gives the queries of a passage by its id, at least one for each of `passages`."""
         super().__init__(len(passages), settings)
         self.passages = passages
         self.queries = queries
@@ -124,5 +125,5 @@ class QueryStream(Stream):
 
     def example(self, index: int, epoch: int) -> Example:
         id_ = self.passages[index].as_py()
-        own = self.queries(id_)
-        return Example(Question(id_, own[epoch % len(own)], (), None, (id_,)), id_, ())
+        queries = self.queries(id_)
+        return Example(Question(id_, queries[epoch % len(queries)], (), None, (id_,)), id_, ())

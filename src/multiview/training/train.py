@@ -1,4 +1,4 @@
-"""The training step: a model, passages, questions and negatives in; a trained model out."""
+"""The training step, which makes a trained model from a model, passages, questions and negatives."""
 
 import tempfile
 from collections.abc import Iterable, Mapping
@@ -23,11 +23,11 @@ from multiview.training.trainer import BiEncoderTrainer, training_arguments
 
 
 def train(context: StepContext) -> None:
-    """Step: train the model `start` on `questions` with hard `negatives` (may be absent) out of `passages`, into `model`.
+    """Step: train the model `start` on `questions` with hard `negatives` (may be absent) from `passages`, into `model`.
 
-    Reads settings.train and settings.questions, and runs on `train.processes`. A run that was killed goes on from
-    `checkpoints.latest()` and ends with the very weights that it would have had. InputError for settings that do
-    not suit the model.
+    Reads settings.train and settings.questions, and runs on `train.processes` processes. A run that was killed
+    continues from `checkpoints.latest()` and ends with exactly the weights of an uninterrupted run. Raises InputError
+    for settings that do not suit the model.
     """
     on_processes(_train, context)
 
@@ -48,7 +48,7 @@ def fit(
     matching: Mode = "string",
     with_question: bool = True,
 ) -> None:
-    """Train the model in `start` on a stream of questions into the output `model`, in each process of the training.
+    """Trains the model in `start` on `stream` and saves it as the output `model`; runs in each process of the training.
 
     `with_question` says whether passages are read together with their question where the layout does that.
     """
@@ -70,46 +70,47 @@ def fit(
 
 
 def training_data(settings: Train, context: StepContext) -> tuple[QuestionStream, dict[str, Passage]]:
-    """The stream of questions, and the passages that it can ask for: positives and pools of negatives.
+    """Returns the stream of questions, and its passages by id: all positives and all pools of negatives.
 
-    Of the positives that the corpus holds, `train.positive_passage` says which are trained on; a question without
-    one is dropped and counted. Positives that mining found come after the question's own.
+    `train.positive_passage` chooses among the positives that the corpus holds. A question without any is dropped and
+    counted. Positives that mining found come after the positives of the question itself. Raises InputError where no
+    question is left.
     """
     negatives = context.optional_input("negatives")
-    asked_from, corpus = context.input("questions").path, context.input("passages").path
-    asked = read_questions(asked_from)
+    source, corpus = context.input("questions").path, context.input("passages").path
+    all_questions = read_questions(source)
     if negatives is not None:
-        asked = with_found_positives(asked, read_positives(negatives.path))
-    there = _present(corpus, {name for question in asked for name in question.positive_ids})
+        all_questions = with_found_positives(all_questions, read_positives(negatives.path))
+    in_corpus = _ids_in_corpus(corpus, {name for question in all_questions for name in question.positive_ids})
     questions: list[Question] = []
     positives: list[list[str]] = []
     dropped = 0
-    for question in asked:
-        present = [name for name in question.positive_ids if name in there]
+    for question in all_questions:
+        present = [name for name in question.positive_ids if name in in_corpus]
         if not present:
             dropped += 1
         else:
             questions.append(question)
             positives.append(present[:1] if settings.positive_passage == "first" else present)
     if not questions:
-        raise InputError(f"{asked_from}: no question has its positive passage in the corpus")
+        raise InputError(f"{source}: no question has its positive passage in the corpus")
     pool = _pool(settings, negatives, questions)
     stream = QuestionStream(questions, positives, pool, settings)
     if stream.batch_size < settings.batch_size:
         context.events.warning(
-            f"train.batch_size {settings.batch_size}: only {len(questions)} questions, so batches of that many"
+            f"train.batch_size {settings.batch_size}: there are only {len(questions)} questions, so batches have {len(questions)}"
         )
-    without = sum(len(pool.get(question.qid, ())) < settings.negatives for question in questions)
-    if settings.negatives and without:
+    short_of_negatives = sum(len(pool.get(question.qid, ())) < settings.negatives for question in questions)
+    if settings.negatives and short_of_negatives:
         context.events.warning(
-            f"{without} of {len(questions)} questions have fewer than {settings.negatives} hard negatives"
+            f"{short_of_negatives} of {len(questions)} questions have fewer than {settings.negatives} hard negatives"
         )
     for name, value in (
         ("questions", len(questions)),
         ("dropped_questions", dropped),
         ("steps", stream.steps),
         ("steps_per_epoch", stream.steps_per_epoch),
-        ("questions_short_of_negatives", without),
+        ("questions_short_of_negatives", short_of_negatives),
     ):
         context.events.fact(name, value)
     needed = {name for names in positives for name in names}
@@ -118,9 +119,9 @@ def training_data(settings: Train, context: StepContext) -> tuple[QuestionStream
 
 
 def with_found_positives(questions: Iterable[Question], found: Mapping[str, list[str]]) -> list[Question]:
-    """The questions with the positives that mining found after their own, so that none of them is a negative.
+    """Returns the questions with the positives that mining `found` added after their own, so that none becomes a negative.
 
-    An answer's offsets are into a question's own first positive: without one of its own they go.
+    The offsets of answers refer to the first positive of the question itself; a question without one loses them.
     """
     extended = []
     for question in questions:
@@ -132,8 +133,8 @@ def with_found_positives(questions: Iterable[Question], found: Mapping[str, list
     return extended
 
 
-def _present(folder: Path, ids: set[str]) -> set[str]:
-    """Which of `ids` are in the corpus; its other ids are not kept."""
+def _ids_in_corpus(folder: Path, ids: set[str]) -> set[str]:
+    """Returns those of `ids` that are in the corpus; no other ids are held in memory."""
     return {
         name
         for batch in read_tables(folder, ["id"])
@@ -143,7 +144,7 @@ def _present(folder: Path, ids: set[str]) -> set[str]:
 
 
 def _pool(settings: Train, negatives: Staged | None, questions: list[Question]) -> dict[str, list[str]]:
-    """Hard negatives by question, without any of its positives, whoever made the file."""
+    """Hard negatives by question id, without the question's positives, which a file of the user's may contain."""
     if negatives is None or not settings.negatives:
         return {}
     pool = read_negatives(negatives.path)

@@ -1,12 +1,12 @@
-"""transformers' Trainer with our loss, our order of questions, and a voice of its own."""
+"""transformers' Trainer with our loss and our order of questions, which reports to a step's events."""
 
 from collections import defaultdict
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch.utils.data import DataLoader, Dataset
-from transformers import Trainer, TrainerCallback, TrainingArguments
+from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
 
 from multiview.config import Train
@@ -23,7 +23,7 @@ from multiview.training.stream import Example, Stream
 
 
 class BiEncoderTrainer(Trainer):
-    """Trains a `BiEncoder`. What a step was made of is told every `log_steps`, as means over these steps."""
+    """Trains a `BiEncoder`; reports the parts of the loss every `train.log_steps` steps, as means over these steps."""
 
     def __init__(
         self,
@@ -51,12 +51,16 @@ class BiEncoderTrainer(Trainer):
         self._temperature = 1.0
 
     def compute_loss(
-        self, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
-    ) -> Any:
-        """The loss of one `TrainingBatch` at this step's temperature."""
-        batch: TrainingBatch = inputs
+        self,
+        model: torch.nn.Module,
+        inputs: dict[str, Any],
+        return_outputs: bool = False,
+        num_items_in_batch: torch.Tensor | int | None = None,
+    ) -> torch.Tensor | tuple[torch.Tensor, Any]:
+        """Returns the loss of one `TrainingBatch`, `inputs`, at this step's temperature."""
+        batch = cast(TrainingBatch, inputs)
         questions, vectors = model(batch["questions"], batch["passages"])
-        # Scored outside autocast: `encode` gives float32, and half precision could not tell views apart.
+        # Scored outside autocast: `encode` gives float32, and half precision cannot distinguish views.
         with torch.autocast(questions.device.type, enabled=False):
             questions, rows, batch = whole_batch(questions, vectors, batch)
             scores = (questions.float() @ rows.float().T)[:, batch["view_index"]]
@@ -86,11 +90,11 @@ class BiEncoderTrainer(Trainer):
         return (loss, {}) if return_outputs else loss
 
     def get_train_dataloader(self) -> DataLoader:
-        """Steps of the stream: whole, or this process's share of them."""
+        """A loader of the stream's steps: of whole steps, or of this process's share of each."""
         if self.args.world_size == 1:
             return super().get_train_dataloader()
         rank, processes = self.args.process_index, self.args.world_size
-        # Not the Trainer's own shards: the masks of a question's negatives need all of the step's examples.
+        # The Trainer's shards would not do: the masks of negatives need all of the step's examples.
         return DataLoader(
             Steps(self.stream),
             batch_size=1,
@@ -99,7 +103,7 @@ class BiEncoderTrainer(Trainer):
         )
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Tell the losses and shares since the last time; the summary at the end is not told."""
+        """Reports the means of the losses and shares since the last report; the summary at the end is not reported."""
         if "loss" not in logs:
             return
         step = self.state.global_step
@@ -112,7 +116,7 @@ class BiEncoderTrainer(Trainer):
 
 
 class Steps(Dataset):
-    """A stream's steps, each with all of its examples."""
+    """The steps of a stream, each with all of its examples."""
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
@@ -120,49 +124,58 @@ class Steps(Dataset):
     def __len__(self) -> int:
         return self._stream.steps
 
-    def __getitem__(self, number: int) -> list[Example]:
-        return self._stream.step(number)
+    def __getitem__(self, step: int) -> list[Example]:
+        return self._stream.step(step)
 
 
 class Seeder(TrainerCallback):
-    """On several processes, a seed for each step and process: dropout differs between them, and a resumed run repeats it."""
+    """Seeds every step of every process, where there are several processes.
+
+    Dropout then differs between the processes, and a resumed run repeats it.
+    """
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
 
-    def on_step_begin(self, args: TrainingArguments, state: Any, control: Any, **_: Any) -> None:
+    def on_step_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
+    ) -> None:
         if args.world_size > 1:
             torch.manual_seed(int(draw(self._seed, f"{state.global_step}:{args.process_index}")[:15], 16))
 
 
 class ReportingCallback(TrainerCallback):
-    """Progress after each step, and checkpoints to where they are kept."""
+    """Reports progress after each step, and publishes checkpoints."""
 
     def __init__(self, events: Events, checkpoints: Checkpoints | None) -> None:
         self._events = events
         self._checkpoints = checkpoints
 
-    def on_step_end(self, args: TrainingArguments, state: Any, control: Any, **_: Any) -> None:
+    def on_step_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
+    ) -> None:
         self._events.progress(state.global_step, state.max_steps, "steps")
         if state.global_step >= state.max_steps:
-            # The model itself is about to be written; nothing will resume from here.
+            # The trained model is about to be written; nothing will resume from this step.
             control.should_save = False
             control.should_log = True
 
-    def on_save(self, args: TrainingArguments, state: Any, control: Any, **_: Any) -> None:
+    def on_save(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
+    ) -> None:
         if self._checkpoints is not None and state.is_world_process_zero:
             folder = Path(str(args.output_dir)) / f"checkpoint-{state.global_step}"
             self._checkpoints.publish(state.global_step, folder)
 
 
 def training_arguments(settings: Train, stream: Stream, folder: Path, events: Events) -> TrainingArguments:
-    """Our settings in the Trainer's words; InputError for a precision that this machine lacks."""
-    gpu = torch.cuda.is_available()
-    if settings.precision == "float16" and not gpu:
+    """The Trainer's arguments for our settings. Raises InputError for a precision that this machine lacks."""
+    has_gpu = torch.cuda.is_available()
+    if settings.precision == "float16" and not has_gpu:
         raise InputError("train.precision: float16 needs a GPU; use bfloat16 or float32")
     arguments = TrainingArguments(
         output_dir=str(folder),
-        per_device_train_batch_size=stream.batch_size,  # of one process; several have a loader of ours
+        per_device_train_batch_size=stream.batch_size,  # for one process; several processes use `get_train_dataloader`
         max_steps=stream.steps,
         learning_rate=settings.learning_rate,
         lr_scheduler_type="linear",
@@ -173,11 +186,11 @@ def training_arguments(settings: Train, stream: Stream, folder: Path, events: Ev
         optim="adamw_torch_fused",
         bf16=settings.precision == "bfloat16",
         fp16=settings.precision == "float16",
-        use_cpu=not gpu,
+        use_cpu=not has_gpu,
         seed=settings.seed,
         train_sampling_strategy="sequential",
         remove_unused_columns=False,
-        dataloader_pin_memory=gpu,
+        dataloader_pin_memory=has_gpu,
         logging_strategy="steps",
         logging_steps=settings.log_steps,
         logging_nan_inf_filter=False,
@@ -196,7 +209,7 @@ def training_arguments(settings: Train, stream: Stream, folder: Path, events: Ev
 
 
 def check_processes(processes: int, questions: int) -> None:
-    """InputError for more processes than a batch has questions: some would have nothing to do."""
+    """Raises InputError for more processes than a batch has questions: some would have nothing to do."""
     if processes > questions:
         raise InputError(
             f"train.processes: {processes} processes in all for batches of {questions} questions; set fewer"
@@ -204,7 +217,10 @@ def check_processes(processes: int, questions: int) -> None:
 
 
 def warmup_steps(settings: Train, steps: int, events: Events) -> int:
-    """Steps of linear warm-up: as set, by the ratio where none are set or they would fill half the run."""
+    """Number of steps of linear warm-up: `train.warmup_steps`, or `train.warmup_ratio` of all `steps`.
+
+    The ratio decides where no number is set, and, with a warning, where the number is more than half of all steps.
+    """
     by_ratio = round(settings.warmup_ratio * steps)
     if settings.warmup_steps is None:
         return by_ratio

@@ -14,34 +14,36 @@ from multiview.training.train import fit
 def warm_up(context: StepContext) -> None:
     """Step: train the model `start` on the generated `queries` of `passages`, into `model`.
 
-    Every passage is trained on once an epoch, with its next query each time, against the other passages
-    of the batch alone (Dual Cross Encoder 3.6). `train.warmup_passage` says whether a passage is read
-    with the query. Passages without queries are passed over and counted. Runs on `train.processes`.
+    Every passage is trained on once per epoch, with its next query each time; its only negatives are the other
+    passages of the batch (Dual Cross Encoder 3.6). `train.warmup_passage` says whether a passage is read together
+    with the query. Passages without queries are skipped and counted. Runs on `train.processes` processes.
+
+    Raises InputError where no passage has a query.
     """
     on_processes(_warm_up, context)
 
 
 def _warm_up(context: StepContext) -> None:
-    chosen = context.settings.train
+    settings = context.settings.train
     with tempfile.TemporaryDirectory(prefix="passages-") as folder:
         passages = MappedPassages(context.input("passages").path, context.input("queries").path, Path(folder))
-        if not len(passages.asked):
+        if not len(passages.ids_with_queries):
             raise InputError(
-                "generation.model wrote no query for any passage: choose another, or do without the warm-up by train.warm_up={}"
+                "generation.model wrote no query for any passage: choose another model, or skip the warm-up with train.warm_up={}"
             )
-        stream = QueryStream(passages.asked, passages.queries, chosen)
+        stream = QueryStream(passages.ids_with_queries, passages.queries, settings)
         for name, value in (
-            ("questions", len(passages.asked)),
+            ("questions", len(passages.ids_with_queries)),
             ("steps", stream.steps),
             ("steps_per_epoch", stream.steps_per_epoch),
-            ("passages_without_queries", len(passages) - len(passages.asked)),
+            ("passages_without_queries", len(passages) - len(passages.ids_with_queries)),
         ):
             context.events.fact(name, value)
         fit(
-            chosen,
+            settings,
             context.input("start").path,
             stream,
             passages,
             context,
-            with_question=chosen.warmup_passage == "with_query",
+            with_question=settings.warmup_passage == "with_query",
         )

@@ -106,7 +106,7 @@ def test_judged_questions_that_are_not_there_are_remarked_and_refused_where_none
     queries = put(tmp_path / "queries.tsv", "q\twho?\n")
     qrels = put(tmp_path / "qrels.tsv", "q 0 a 1\ngone 0 a 1\naway 0 a 0\n")
     remarks = Problems()
-    assert [q.qid for _, q in questions_of([queries, qrels], remark=remarks)] == ["q"]
+    assert [q.qid for _, q in questions_of([queries, qrels], report_remark=remarks)] == ["q"]
     assert remarks.counts == {UNKNOWN_JUDGED: 2}
     assert "qrels.tsv: question gone is judged" in remarks.first[UNKNOWN_JUDGED]
     put(tmp_path / "qrels.tsv", "gone 0 a 1\naway 0 a 1\n")

@@ -79,7 +79,7 @@ def test_columns_of_the_user_s_own_may_be_mixed_and_nested(tmp_path):
             "p.jsonl rows 1-1: column 'text' holds half a char",
         ),
         ("p.jsonl", '{"id": "a", "text": ["x"]}\n{"id": "b", "text": "y"}\n', "column 'text' differ in type"),
-        ("p.json", '[{"id": "a", "text": "x"}]', "not DPR's .*one a line, with the suffix .jsonl"),
+        ("p.json", '[{"id": "a", "text": "x"}]', "not DPR's .*use the suffix .jsonl and one object per line"),
     ],
 )
 def test_what_cannot_be_a_column_is_a_line(tmp_path, name, content, message):

@@ -81,7 +81,7 @@ def test_answer_view_accuracy_of_a_model(request, name):
     world = request.getfixturevalue(name)
     subject = world.subject()
     passages, ids = {p.id: p for p in world.passages}, subject.index.ids.to_pylist()
-    rows = {row["k"]: row for row in answer_view(subject).tables["answer_view"].to_pylist()}
+    rows = {row["k"]: row for row in answer_view(subject).tables["answer_view"].rows.to_pylist()}
     assert list(rows) == [1, 3, 5]
     answered = [row for row, question in enumerate(world.questions) if question.answers]
     for k, row in rows.items():
@@ -186,17 +186,17 @@ def test_accuracy_by_group_by_hand():
         "accuracy_at_1/title_merged": 0.5,
         "accuracy_at_2/title_merged": 0.5,
     }
-    assert findings.tables["groups"]["questions"].to_pylist() == [2, 2]
+    assert findings.tables["groups"].rows["questions"].to_pylist() == [2, 2]
 
 
 def test_each_grouping_holds_every_answered_question_once(padded):
-    rows = groups(padded.subject()).tables["groups"].to_pylist()
+    rows = groups(padded.subject()).tables["groups"].rows.to_pylist()
     answered = sum(bool(question.answers) for question in padded.questions)
     sizes: dict[str, int] = {}
     for row in rows:
         sizes[row["grouping"]] = sizes.get(row["grouping"], 0) + row["questions"]
     assert sizes == dict.fromkeys(("sentences", "title", "answer_third", "answer_snippet"), answered)
-    overall = answer_view(padded.subject()).tables["answer_view"].to_pylist()[0]["overall"]
+    overall = answer_view(padded.subject()).tables["answer_view"].rows.to_pylist()[0]["overall"]
     for grouping in sizes:
         mine = [(row["questions"], row["accuracy_at_1"]) for row in rows if row["grouping"] == grouping]
         assert sum(n * accuracy for n, accuracy in mine) / answered == pytest.approx(overall)

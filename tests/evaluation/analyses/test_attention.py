@@ -79,7 +79,7 @@ def test_divergence_of_a_model_s_last_layer(padded, heads):
         maps = [maps.mean(axis=0)] if heads == "before" else list(maps)
         matrices.append(np.mean([plainly(rows.tolist()) for rows in maps], axis=0))
     findings = attention(subject)
-    rows = findings.tables["attention"].to_pylist()
+    rows = findings.tables["attention"].rows.to_pylist()
     found = np.array([[row[f"view_{j}"] for j in range(1, 5)] for row in rows])
     expected = np.mean(matrices, axis=0)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-7)

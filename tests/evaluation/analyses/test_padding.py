@@ -47,7 +47,7 @@ def test_padding_views_of_a_model(request, indexed):
     findings = padding(subject)
     assert findings.metrics["padding_wins_top_1"] == pytest.approx(np.mean(wins))
     assert any(wins) and not all(wins)
-    for row in findings.tables["padding"].to_pylist():
+    for row in findings.tables["padding"].rows.to_pylist():
         k = row["k"]
         same = [len(set(a[:k]) & set(b[:k])) / k for a, b in zip(every, real, strict=True)]
         assert row["overlap"] == findings.metrics[f"padding_overlap_at_{k}"] == pytest.approx(np.mean(same))

@@ -68,7 +68,7 @@ def test_variation_of_a_model_s_gold_passages(padded):
     asked = [len(won) for won in winners.values() if len(won) > 1]
     assert findings.metrics["view_ppl_questions_per_passage"] == pytest.approx(np.mean(asked))
     assert 0 < len(by_cosine) < len(padded.questions), "passages of one real view have no variation"
-    assert findings.tables["variation"].num_rows == len(by_cosine)
+    assert findings.tables["variation"].rows.num_rows == len(by_cosine)
 
 
 def test_whatever_the_arithmetic_of_the_index_these_scores_are_float32(camvr):

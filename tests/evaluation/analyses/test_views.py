@@ -57,7 +57,7 @@ def test_the_rows_of_a_view():
 def test_the_first_views_are_searched_alone(unpadded):
     camvr = unpadded
     subject, views = camvr.subject(), stored_views(camvr)
-    rows = first_views(subject).tables["first_views"].to_pylist()
+    rows = first_views(subject).tables["first_views"].rows.to_pylist()
     most = max(map(len, views.values()))
     assert [row["views"] for row in rows] == list(range(1, most + 1))
     for row in rows:
@@ -80,7 +80,7 @@ def test_figures_by_generated_queries(unpadded, monkeypatch):
     found = first_views(subject)
     ids = subject.index.ids.to_pylist()
     gold = [ids.index(question.positive_ids[0]) for question in subject.questions]
-    rows = found.tables["first_views"].to_pylist()
+    rows = found.tables["first_views"].rows.to_pylist()
     for row in rows:
         best = [
             max(rouge_l_by_number(question.question, queries[number], 3)[: row["views"]])
@@ -91,7 +91,7 @@ def test_figures_by_generated_queries(unpadded, monkeypatch):
         assert found.metrics[f"rouge_l_at_{row['views']}"] == row["rouge_l"]
     assert found.metrics.get("rouge_l_mrr_correlation") == correlation(rows).get("rouge_l_mrr_correlation")
 
-    levels = found.tables["query_diversity"].to_pylist()
+    levels = found.tables["query_diversity"].rows.to_pylist()
     known = {number for number in gold if len(queries[number]) > 1}
     assert [level["passages"] for level in levels] == [len(known), 0, 0, 0, 0]
     ranks = [ranking.tolist() for ranking in subject.top.passages[:, :10]]
@@ -120,7 +120,7 @@ def test_accuracy_of_each_view(unpadded):
     texts = {passage.id: passage.text for passage in camvr.passages}
     findings = each_view(subject)
     most = max(map(len, views.values()))
-    rows = findings.tables["each_view"].to_pylist()
+    rows = findings.tables["each_view"].rows.to_pylist()
     assert [row["view"] for row in rows] == [*range(1, most + 1), None]
     assert len({row["passages"] for row in rows}) > 1, "padding views are not in this index"
     assert not any(row["padding_views"] for row in rows)
@@ -146,7 +146,7 @@ def test_accuracy_of_each_view(unpadded):
 
 
 def test_the_table_says_that_padding_views_are_indexed(padded):
-    rows = each_view(padded.subject()).tables["each_view"].to_pylist()
+    rows = each_view(padded.subject()).tables["each_view"].rows.to_pylist()
     assert {row["padding_views"] for row in rows} == {True}
     assert {row["passages"] for row in rows} == {len(padded.passages)}
 
@@ -158,7 +158,7 @@ def test_usage_counts_the_winners_of_the_first_and_of_the_gold_passage(camvr):
         best = min(views, key=lambda id_: (-(views[id_] @ query).max(), id_))
         first[(views[best] @ query).argmax()] += 1
         gold[(views[question.positive_ids[0]] @ query).argmax()] += 1
-    table = usage(subject).tables["usage"].to_pydict()
+    table = usage(subject).tables["usage"].rows.to_pydict()
     assert (table["view"], table["top_1"], table["gold"]) == ([1, 2, 3, 4], first.tolist(), gold.tolist())
     assert len(camvr.questions) == first.sum() and not np.array_equal(first, gold)
     metrics = usage(subject).metrics
@@ -179,7 +179,7 @@ def test_cosines_are_means_over_the_passages_that_have_both_views(camvr, monkeyp
             ]
             expected[i, j] = np.mean(values)
     findings = cosine(camvr.subject())
-    rows = findings.tables["cosine"].to_pylist()
+    rows = findings.tables["cosine"].rows.to_pylist()
     np.testing.assert_allclose([[row[f"view_{j}"] for j in range(1, 5)] for row in rows], expected, rtol=1e-6)
     others = expected[~np.eye(4, dtype=bool)]
     assert findings.metrics["view_cosine"] == pytest.approx(others.mean())

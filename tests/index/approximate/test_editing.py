@@ -2,13 +2,14 @@
 
 from typing import Any
 
-import faiss
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from multiview.index.approximate.adding import add
 from multiview.index.approximate.editing import Editing, editable
+from multiview.index.faiss_library import faiss
 from tests.fixtures.changing_vectors import check_same, filled_afresh
 
 DIM = 16
@@ -55,7 +56,7 @@ def test_as_if_filled_in_order(trained, views, kind, old, share, fresh, block, s
     wanted[rows[kept]], wanted[new_rows] = views[kept], views[300 : 300 + fresh]
 
     index = faiss.clone_index(trained[kind])
-    index.add(views[:old])
+    add(index, views[:old])
     assert editable(index)
     editing = Editing(index, rows, len(places))
     for start in range(0, fresh, block):

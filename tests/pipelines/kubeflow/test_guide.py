@@ -15,10 +15,12 @@ DOCUMENT = (ROOT / "docs" / "kubeflow.md").read_text(encoding="utf-8")
 PROFILES, SCHEDULES = (
     yaml.safe_load(block) for block in re.findall(r"^```yaml\n(.*?)^```", DOCUMENT, re.M | re.S)
 )
-LINES = re.findall(r"^python -m pipelines ((?:submit|schedule) .*)$", DOCUMENT, re.M)
 
 
-def test_every_command_of_the_document_is_run(kubeflow, command, monkeypatch, tmp_path):
+@pytest.mark.documented(
+    "python -m pipelines submit ", "python -m pipelines schedule ", document="kubeflow.md"
+)
+def test_every_command_of_the_document_is_run(documented_lines, kubeflow, command, monkeypatch, tmp_path):
     """With the document's own profile, but for the address; a run that is looked at has succeeded."""
     profile = {**PROFILES["default"], "host": kubeflow.url}
     (tmp_path / "profiles.yaml").write_text(yaml.safe_dump({"default": profile}))
@@ -27,20 +29,21 @@ def test_every_command_of_the_document_is_run(kubeflow, command, monkeypatch, tm
     monkeypatch.setattr("pipelines.kubeflow.follow._readable", lambda store: False)
     kubeflow.namespaces = (profile["namespace"],)
     kubeflow.on_run = lambda run: setattr(run, "state", "SUCCEEDED")
-    assert len(LINES) > 5
-    for line in LINES:
-        command(line)
+    assert len(documented_lines) > 5
+    for line in documented_lines:
+        command(line.removeprefix("python -m pipelines "))
     assert {run.service_account for run in kubeflow.runs.values()} == {"multiview"}
     assert not kubeflow.recurring, "made, listed and deleted"
 
 
 GUIDE = (ROOT / "docs" / "cluster.md").read_text(encoding="utf-8")
-FIRST_RUNS = re.findall(r"MULTIVIEW_PROFILES=(\S+)(?:\n.*?)*?\npython -m pipelines (.*)", GUIDE)
+FIRST_RUNS = re.findall(r"MULTIVIEW_PROFILES=(\S+)(?:\n.*?)*?\n(python -m pipelines .*)", GUIDE)
 
 
-@pytest.mark.parametrize(("place", "line"), FIRST_RUNS)
-def test_the_first_runs_of_the_guide_start(place, line, kubeflow, command, monkeypatch, tmp_path):
+@pytest.mark.documented("python -m pipelines submit ", document="cluster.md")
+def test_the_first_runs_of_the_guide_start(documented, kubeflow, command, monkeypatch, tmp_path):
     """With the overlay's own profile, but for the address; files in a bucket of this process's memory."""
+    (place,) = [place for place, line in FIRST_RUNS if line == documented]
     profile = yaml.safe_load((ROOT / place).read_text())["default"]
     profile = {name: value for name, value in profile.items() if name != "kube_context"} | {
         "host": kubeflow.url
@@ -62,7 +65,7 @@ def test_the_first_runs_of_the_guide_start(place, line, kubeflow, command, monke
     one_user = "kind" in place  # whose namespace is Kubeflow's own
     kubeflow.namespaces = () if one_user else (profile["namespace"],)
     kubeflow.on_run = lambda run: setattr(run, "state", "SUCCEEDED")
-    command(line.replace("gs://BUCKET/", "memory://files/"))
+    command(documented.removeprefix("python -m pipelines ").replace("gs://BUCKET/", "memory://files/"))
     (run,) = kubeflow.runs.values()
     assert run.service_account == "multiview-steps"
     assert run.runtime_config.parameters["store"] == profile["store"]

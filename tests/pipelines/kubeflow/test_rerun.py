@@ -14,6 +14,7 @@ from multiview.errors import InputError
 from multiview.kubeflow.run import open_run
 from multiview.steps.runs import Context, Run, StepState, write_state
 from pipelines.plans.training import training
+from pipelines.request import Request
 from pipelines.runs.description import describe
 from pipelines.runs.rerun import cut
 from tests.fixtures.servers import new_database
@@ -42,15 +43,15 @@ def earlier(bucket, database, tmp_path, monkeypatch) -> Earlier:
     store = open_store(f"{bucket}/{tmp_path.name}")
     overrides = gather("small.yaml", [])
     plan = training(overrides)
-    described = describe(plan, overrides, store, "small.yaml")
+    described = describe(Request(plan, overrides, "small.yaml"), store)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", database)
     context = Context.model_validate_json(open_run(store.url, described.model_dump_json(), KFP_RUN))
     open_run(store.url, described.model_dump_json(), KFP_RUN.replace("6b6", "7c7"))
     outputs = {}
     for node in plan.nodes.values():
-        if node.path == EVALUATE:
+        if str(node.path) == EVALUATE:
             continue
-        for path in node.paths():
+        for path in map(str, node.paths()):
             made = {}
             for kind in node.step.outputs:
                 attempt = Attempt(store, kind, path.replace("/", "-"))
@@ -68,22 +69,26 @@ def earlier(bucket, database, tmp_path, monkeypatch) -> Earlier:
 
 
 def rerun(earlier: Earlier, kubeflow, options: str = "", step: str = EVALUATE, run: str = KFP_RUN) -> str:
-    return (
-        f"rerun {step} --from {run} --submit --host {kubeflow.url} --store {earlier.store} "
-        f"--tracking-uri {earlier.tracking} {options}"
-    )
+    return f"rerun {step} --from {run} --submit {where(earlier, kubeflow)} {options}"
 
 
-def test_a_step_of_a_kubeflow_run_is_run_again_there(kubeflow, command, earlier, monkeypatch):
+def where(earlier: Earlier, kubeflow) -> str:
+    return f"--host {kubeflow.url} --store {earlier.store} --tracking-uri {earlier.tracking}"
+
+
+@pytest.mark.documented("python -m pipelines rerun camvr/round-2/evaluate ")
+def test_a_step_of_a_kubeflow_run_is_run_again_there(documented, kubeflow, command, earlier, monkeypatch):
+    """Of a run with one round here."""
     Path("profiles.yaml").write_text("default: {settings: {kubeflow: {service_account: of-the-profile}}}")
     monkeypatch.setenv("MULTIVIEW_PROFILES", "profiles.yaml")
-    told = command(rerun(earlier, kubeflow, "--set evaluation.depth=7"))
+    line = documented.removeprefix("python -m pipelines ").replace("camvr/round-2/evaluate", EVALUATE)
+    told = command(f"{line.replace('RUN', KFP_RUN)} {where(earlier, kubeflow)}")
     (run,) = kubeflow.runs.values()
     assert f"started: {kubeflow.url}/#/runs/details/{run.run_id}" in told
     assert run.service_account == "of-the-profile"
     described = Run.model_validate_json(run.runtime_config.parameters["described"])
     assert described.rerun_of == earlier.run.id and described.steps == [EVALUATE]
-    assert described.config["evaluation"]["depth"] == 7 and described.id != earlier.run.id
+    assert described.config["evaluation"]["depth"] == 50 and described.id != earlier.run.id
     assert run.runtime_config.parameters["store"] == earlier.store
     (version,) = kubeflow.versions.values()
     executors = version.pipeline_spec["pipeline_spec"]["deploymentSpec"]["executors"].values()

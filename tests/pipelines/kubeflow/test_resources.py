@@ -9,13 +9,13 @@ import yaml
 from typer.testing import CliRunner
 
 from multiview.config import Config
-from multiview.config.overrides import validate as checked
 from multiview.errors import InputError
 from pipelines import __main__ as pipelines
 from pipelines.kubeflow.compile import compile_plan
-from pipelines.kubeflow.manifests import write_resources
+from pipelines.kubeflow.manifests import write_manifests
 from pipelines.kubeflow.submission import package
 from pipelines.plans.training import training
+from pipelines.request import Request
 from tests.manifests.schemas import validate
 
 
@@ -63,7 +63,7 @@ def test_the_ir_is_that_of_a_package(written, tmp_path):
 
 def test_submit_finds_what_was_applied(written):
     """It looks both up by their names; a Pipeline without a display name of its own is shown by its name."""
-    names = package(training({}), Config())
+    names = package(Request.make("training", {}))
     pipeline, version = written
     assert pipeline["metadata"]["name"] == names.pipeline
     assert pipeline["spec"].get("displayName", names.pipeline) == names.pipeline
@@ -78,7 +78,7 @@ def test_images_must_be_named(name, monkeypatch, tmp_path):
     monkeypatch.delenv(name)
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match=f"is not named: set {name}"):
-        write_resources(training({}), tmp_path / "empty" / "t.yaml", Config())
+        write_manifests(Request.make("training", {}), tmp_path / "empty" / "t.yaml")
     assert not list((tmp_path / "empty").iterdir())
 
 
@@ -87,7 +87,7 @@ def test_another_setting_is_another_version(written, tmp_path, monkeypatch):
     for name, image in IMAGES.items():
         monkeypatch.setenv(name, image)
     overrides = {"kubeflow": {"bucket_secret": "multiview-bucket"}}
-    _, version = documents(write_resources(training(overrides), tmp_path / "t.yaml", checked(overrides)))
+    _, version = documents(write_manifests(Request.make("training", overrides), tmp_path / "t.yaml"))
     assert version["metadata"]["name"] != written[1]["metadata"]["name"]
     assert "AWS_SECRET_ACCESS_KEY" in str(version["spec"]["platformSpec"])
     assert "multiview-bucket" in str(version["spec"]["platformSpec"])

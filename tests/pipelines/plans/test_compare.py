@@ -11,6 +11,7 @@ from multiview import tracking
 from multiview.artifacts.record import load_record
 from multiview.artifacts.store import open_store
 from multiview.evaluation.costs import cost_of, differing_settings
+from tests.fixtures.documented import words
 from tests.fixtures.inprocess import command
 from tests.fixtures.page_tree import read
 from tests.fixtures.project import World
@@ -57,9 +58,10 @@ def comparison(world: World) -> Path:
     return max(Path(world.store).glob("comparison/*/attempts/*/"), key=lambda path: path.stat().st_mtime_ns)
 
 
-def test_runs_are_compared_by_their_systems(world, run, say):
+@pytest.mark.documented("python -m pipelines compare RUN RUN")
+def test_runs_are_compared_by_their_systems(documented, world, run, say):
     camvr, dpr = run(), run("model.architecture=dpr")
-    output = say("compare", camvr, dpr, "--baseline", "dpr")
+    output = say(*words(documented.replace("RUN", camvr, 1).replace("RUN", dpr)), "--baseline", "dpr")
     assert rows(output) == ["camvr", "dpr"]
     folder = comparison(world)
     assert json.loads((folder / "significance.json").read_text())["baseline"] == "dpr"

@@ -10,16 +10,19 @@ from multiview.artifacts.attempt import Attempt
 from multiview.artifacts.record import Reference
 from multiview.artifacts.store import LocalStore
 from multiview.config import Config
+from multiview.config.overrides import Overrides
 from multiview.errors import InputError
+from multiview.steps.path import StepPath
 from multiview.steps.runs import Run
 from multiview.steps.step import key_settings
 from multiview.tracking import TrackedRun, TrackedStep
 from pipelines.kubeflow.compile import compile_plan
 from pipelines.plans import PIPELINES
+from pipelines.plans.comparison import comparison
 from pipelines.plans.plan import Output, Plan
-from pipelines.plans.training import comparison, training
+from pipelines.plans.training import training
 from pipelines.runs.rerun import cut
-from pipelines.runs.study_forecast import rows_of
+from pipelines.runs.study_comparison import evaluation_paths
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -37,7 +40,7 @@ def test_the_ir_is_the_golden_one(name, tmp_path):
 
 def test_training_has_two_rounds_that_start_from_the_pretrained_model():
     plan = training({})
-    assert list(plan.nodes) == [
+    assert [str(path) for path in plan.nodes] == [
         "split",
         "bm25-negatives",
         "camvr/initial-model",
@@ -50,38 +53,91 @@ def test_training_has_two_rounds_that_start_from_the_pretrained_model():
         "camvr/round-2/index",
         "camvr/round-2/evaluate",
     ]
-    start = Output("camvr/initial-model", "model")
-    assert plan.nodes["camvr/round-1/train"].inputs["start"] == start
-    assert plan.nodes["camvr/round-2/train"].inputs["start"] == start
-    assert plan.nodes["camvr/round-2/train"].inputs["negatives"] == Output("camvr/round-2/mine", "negatives")
-    assert plan.nodes["camvr/round-2/mine"].inputs["index"] == Output("camvr/round-1/index", "index")
+    start = Output(StepPath.parse("camvr/initial-model"), "model")
+    assert plan.node("camvr/round-1/train").inputs["start"] == start
+    assert plan.node("camvr/round-2/train").inputs["start"] == start
+    assert plan.node("camvr/round-2/train").inputs["negatives"] == Output(
+        StepPath.parse("camvr/round-2/mine"), "negatives"
+    )
+    assert plan.node("camvr/round-2/mine").inputs["index"] == Output(
+        StepPath.parse("camvr/round-1/index"), "index"
+    )
     on = training({"train": {"start_from": "round_one"}})
-    assert on.nodes["camvr/round-2/train"].inputs["start"] == Output("camvr/round-1/train", "model")
+    assert on.node("camvr/round-2/train").inputs["start"] == Output(
+        StepPath.parse("camvr/round-1/train"), "model"
+    )
+
+
+SETTINGS: list[Overrides] = [
+    {},
+    {"corpus": {"shards": 3}, "train": {"rounds": 1}, "comparison": {"fusion": ["camvr"]}},
+    {"evaluation": {"each_round": True}},
+    {
+        "model": {"architecture": "dual-cross", "tied": True},
+        "train": {"rounds": 0, "warm_up": {"epochs": 1}},
+        "generation": {"fine_tune": False},
+    },
+]
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+@pytest.mark.parametrize("name", PIPELINES)
+def test_every_path_is_read_back_from_its_text(name, settings):
+    plan = PIPELINES[name](settings)
+    paths = plan.paths()
+    assert len({str(path) for path in paths}) == len(paths) > 5
+    for path in paths:
+        assert StepPath.parse(str(path)) == path
+        assert plan.node(str(path)).path == path.whole
+        assert StepPath.parse(str(path.whole)) in plan.nodes
+
+
+def test_the_builder_of_a_plan_says_the_architecture_of_each_system():
+    systems = {"a": {}, "b": {"model": {"architecture": "mvr"}}}
+    plan = comparison({"comparison": {"systems": systems, "fusion": ["a"]}, "train": {"rounds": 0}})
+    assert plan.architectures == {"a": "camvr", "b": "mvr"}, "bm25 has none, and no fusion"
+    assert training({"model": {"architecture": "dpr", "tied": True}}).architectures == {"dpr": "dpr"}
+    assert set(PIPELINES["refresh"]({}).architectures) >= {"champion", "challenger"}
+
+
+def test_no_architecture_is_guessed_from_the_names_of_inputs():
+    plan = Plan("p")
+    model = plan.add(StepPath("initial-model"), "initial-model", Config()).output()
+    index = Reference(address="/s/index/i", digest="i")
+    split = plan.add(StepPath("split"), "split", Config())
+    path, passages = StepPath("changes", "challenger"), split.output("passages")
+    plan.add(path, "changes", Config(), index=index, model=model, passages=passages)
+    assert plan.architectures == {}
+
+
+def test_an_output_that_a_step_does_not_have_is_refused():
+    split = Plan("p").add(StepPath("split"), "split", Config())
+    assert split.output() == split.output("passages")
+    with pytest.raises(ValueError, match=r"split has outputs .*, not model"):
+        split.output("model")
 
 
 @pytest.mark.parametrize(("rounds", "steps"), [(0, 6), (1, 7), (2, 11)])
 def test_rounds_shape_the_dag(rounds, steps):
     plan = training({"train": {"rounds": rounds}})
     assert len(plan.nodes) == steps
-    assert list(plan.nodes)[-1] == f"camvr/round-{rounds}/evaluate"
+    assert [str(path) for path in plan.nodes][-1] == f"camvr/round-{rounds}/evaluate"
 
 
 def test_every_round_is_measured_where_that_is_asked_for():
     plan, usual = training({"evaluation": {"each_round": True}}), training({})
-    first, last = (plan.nodes[f"camvr/round-{number}/evaluate"] for number in (1, 2))
+    first, last = (plan.node(f"camvr/round-{number}/evaluate") for number in (1, 2))
     assert set(plan.nodes) - set(usual.nodes) == {first.path}
-    assert first.inputs["index"] == plan.nodes["camvr/round-2/mine"].inputs["index"], (
-        "no other index is built"
-    )
+    assert first.inputs["index"] == plan.node("camvr/round-2/mine").inputs["index"], "no other index is built"
     assert json.loads(first.config)["evaluation"]["analyses"] == []
     settings = [key_settings(node.step.parse(node.config)) for node in (last, usual.nodes[last.path])]
     assert settings[0] == settings[1], "the last evaluation is found again"
-    assert rows_of("seed-1", plan) == {"seed-1": last.path}
+    assert evaluation_paths("seed-1", plan) == {"seed-1": last.path}
 
 
 def test_round_two_may_have_settings_of_its_own():
     plan = training({"train": {"epochs": 40, "round_two": {"epochs": 20}}})
-    one, two = (json.loads(plan.nodes[f"camvr/round-{n}/train"].config)["train"] for n in (1, 2))
+    one, two = (json.loads(plan.node(f"camvr/round-{n}/train").config)["train"] for n in (1, 2))
     assert (one["epochs"], two["epochs"]) == (40, 20)
     assert two["positive"] == "answer", "the architecture's defaults hold in both rounds"
     with pytest.raises(InputError, match=r"train\.round_two: .*train\.epoch.*epochs"):
@@ -98,26 +154,27 @@ def test_a_comparison_shares_split_negatives_and_questions():
     )
     assert sum(node.step.name == "split" for node in plan.nodes.values()) == 1
     assert sum(node.step.name == "bm25-negatives" for node in plan.nodes.values()) == 1
-    compare = plan.nodes["compare"]
-    assert [s.path for s in _list(compare.inputs["evaluations"])] == [
+    compare = plan.node("compare")
+    assert [str(source.path) for source in _list(compare.inputs["evaluations"])] == [
         "b/round-2/evaluate",
         "a/round-0/evaluate",
         "bm25/evaluate",
     ]
     assert json.loads(compare.config)["comparison"]["rows"] == ["b", "a", "bm25"]
-    report = plan.nodes["report"]
-    assert report.inputs == {**compare.inputs, "comparison": Output("compare", "comparison")}
+    report = plan.node("report")
+    assert report.inputs == {**compare.inputs, "comparison": Output(StepPath("compare"), "comparison")}
     assert json.loads(report.config)["comparison"]["rows"] == ["b", "a", "bm25"]
-    weights = [json.loads(plan.nodes[f"{s}/round-1/train"].config)["train"]["local_weight"] for s in ("b",)]
+    weights = [json.loads(plan.node(f"{s}/round-1/train").config)["train"]["local_weight"] for s in ("b",)]
     assert weights == [0.0]
 
 
 def test_a_plan_refuses_wrong_inputs_and_wrong_order():
     plan = Plan("p")
     with pytest.raises(ValueError, match="has inputs"):
-        plan.add("encode", "encode", Config(), model=Output("x", "model"))
+        plan.add(StepPath("encode"), "encode", Config(), model=Output(StepPath("x"), "model"))
     with pytest.raises(ValueError, match="does not come before"):
-        plan.add("b", "evaluate-bm25", Config(), passages=Output("x", "p"), questions=Output("x", "q"))
+        inputs = {name: Output(StepPath("x"), name) for name in ("passages", "questions")}
+        plan.add(StepPath("b"), "evaluate-bm25", Config(), shards=(), **inputs)
 
 
 def earlier_run(plan: Plan, **config) -> TrackedRun:
@@ -125,22 +182,23 @@ def earlier_run(plan: Plan, **config) -> TrackedRun:
     for node in plan.nodes.values():
         for path in node.paths():
             outputs = {
-                kind: Reference(address=f"/store/{kind}/{path.replace('/', '-')}", digest=f"{kind} of {path}")
+                kind: Reference(address=f"/store/{kind}/{path.dashed}", digest=f"{kind} of {path}")
                 for kind in node.step.outputs
             }
-            steps[path] = TrackedStep({}, outputs)
+            steps[str(path)] = TrackedStep({}, outputs)
     return TrackedRun("m", "/store", Run(id="r", pipeline=plan.name, config=config), steps)
 
 
-@pytest.mark.parametrize("path", training({}).paths())
+@pytest.mark.parametrize("path", map(str, training({}).paths()))
 def test_any_step_is_cut_out_with_its_inputs_and_compiles(path, tmp_path):
     plan = training({})
     part = cut(earlier_run(plan), path, {}, downstream=False)
-    (node,) = part.plan.nodes.values()
-    assert node.paths() == [path]
+    plan = part.request.plan
+    (node,) = plan.nodes.values()
+    assert [str(path) for path in node.paths()] == [path]
     assert {name for name, _ in node.sources()} == set(node.step.inputs)
     assert all(isinstance(source, Reference) for _, source in node.sources())
-    ir, _ = documents(compile_plan(part.plan, tmp_path / "part.yaml"))
+    ir, _ = documents(compile_plan(plan, tmp_path / "part.yaml"))
     importers = [e["importer"] for e in ir["deploymentSpec"]["executors"].values() if "importer" in e]
     lists = sum(len(_list(v)) for v in node.inputs.values() if isinstance(v, list))
     assert len(importers) == len(part.imported) - lists
@@ -154,8 +212,8 @@ def test_downstream_of_round_ones_encoding_is_all_that_follows():
     part = cut(
         earlier_run(plan), "camvr/round-1/encode", {"encode": {"compute": "autocast"}}, downstream=True
     )
-    assert list(part.plan.nodes) == list(plan.nodes)[4:]
-    assert {where for where, _ in part.imported} == {
+    assert list(part.request.plan.nodes) == list(plan.nodes)[4:]
+    assert {read.reader for read in part.imported} == {
         "camvr/round-1/encode model",
         "camvr/round-1/encode passages",
         "camvr/round-1/index model",
@@ -174,7 +232,7 @@ def test_downstream_of_round_ones_encoding_is_all_that_follows():
         "camvr/round-2/evaluate train_questions",
     }
     for name in ("round-1/encode", "round-1/index", "round-2/mine", "round-2/encode", "round-2/evaluate"):
-        assert json.loads(part.plan.nodes[f"camvr/{name}"].config)["encode"]["compute"] == "autocast"
+        assert json.loads(part.request.plan.node(f"camvr/{name}").config)["encode"]["compute"] == "autocast"
 
 
 def test_a_rerun_of_a_step_whose_inputs_were_never_made_says_what_to_do():

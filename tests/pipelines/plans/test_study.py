@@ -156,7 +156,7 @@ def test_a_step_is_shared_only_where_all_that_decides_its_output_is_equal(world,
         "other-data": training(gather(str(world.folder / "tiny.yaml"), ["questions.limit=5"])),
     }
     status = {
-        row: {p.path: p.status for p in prospects}
+        row: {str(prospect.path): prospect.status for prospect in prospects}
         for row, prospects in forecast(plans, LocalStore(tmp_path / "store")).items()
     }
     assert set(status["one"].values()) == {"new"}

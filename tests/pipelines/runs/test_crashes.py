@@ -15,7 +15,7 @@ import pytest
 from multiview import tracking
 from multiview.artifacts.record import load_record
 from multiview.artifacts.store import open_store
-from multiview.steps.events import read_events
+from multiview.steps.events import read_metrics
 from tests.fixtures.project import World
 
 ROUND_ONE = [
@@ -105,13 +105,12 @@ def test_the_line_of_a_failing_step_reaches_the_user(world, tmp_path):
     assert "Traceback" not in output and "Inner task failed" not in output
 
 
-def _logged_steps(world: World, address: str) -> list[list[tuple[int, int]]]:
+def _logged_steps(world: World, address: str) -> list[list[tuple[int, int | None]]]:
     """Time and step of each loss that an attempt at a model logged; earlier attempts are shorter."""
     store, folder = open_store(world.store), address.removeprefix(f"{world.store}/")
     attempts = {path.split(".events")[0] for path in store.files(folder) if path.endswith(".events.jsonl")}
     losses = [
-        [(e["time"], e["step"]) for e in read_events(store, attempt) if e.get("name") == "loss"]
-        for attempt in attempts
+        [(m.time, m.step) for m in read_metrics(store, attempt) if m.name == "loss"] for attempt in attempts
     ]
     return sorted(losses, key=len)
 

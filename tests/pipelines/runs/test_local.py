@@ -4,6 +4,7 @@ again, rerun, shipped to MLflow."""
 import json
 import re
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,9 @@ from multiview.artifacts.record import load_record
 from multiview.artifacts.store import LocalStore, open_store
 from multiview.cli.lookup import Lookup
 from multiview.lineage.trace import flaws, trace
-from pipelines.runs.rerun import cut, verify
+from pipelines.runs.rerun import cut
+from tests.fixtures.documented import words
+from tests.fixtures.inprocess import command
 from tests.fixtures.project import ROOT, World
 
 PATHS = [
@@ -36,6 +39,16 @@ PATHS = [
 @pytest.fixture(scope="module")
 def world(tmp_path_factory) -> World:
     return World.make(tmp_path_factory.mktemp("world"))
+
+
+@pytest.fixture
+def in_process(world, monkeypatch, capsys) -> Callable[..., str]:
+    """What a command prints that does no work, in this process: that spares it its imports."""
+
+    def call(*words: str, status: int = 0) -> str:
+        return command(monkeypatch, capsys, *world.command(*words)[3:], status=status)
+
+    return call
 
 
 @pytest.fixture(scope="module")
@@ -132,31 +145,31 @@ def test_every_step_can_be_rerun_from_mlflow(world, trained):
     earlier, states = tracking.find_run(world.tracking, trained), world.states(trained)
     for path in {*PATHS, *(path.rpartition("/shard-")[0] for path in PATHS if "shard" in path)}:
         part = cut(earlier, path, {}, downstream=False)
-        assert part.plan.paths() == [p for p in PATHS if p == path or p.startswith(f"{path}/")]
+        steps = [str(step) for step in part.request.plan.paths()]
+        assert steps == [p for p in PATHS if p == path or p.startswith(f"{path}/")]
         expected = {
             reference.address
-            for step in part.plan.paths()
+            for step in steps
             for references in states[step].inputs.values()
             for reference in references
         }
-        assert {reference.address for _, reference in part.imported} == expected
-        verify(part)
+        assert {read.reference.address for read in part.imported} == expected
+        part.verify()
 
 
-def test_a_dry_rerun_says_what_it_would_do_and_does_nothing(world, trained):
-    output = world("rerun", "camvr/round-2/encode", "--from", trained, "--dry-run", "--downstream")
+def test_a_dry_rerun_says_what_it_would_do_and_does_nothing(world, trained, in_process):
+    output = in_process("rerun", "camvr/round-2/encode", "--from", trained, "--dry-run", "--downstream")
     steps = [line.split()[1] for line in output.splitlines() if line.split()[:1] == ["runs"]]
     assert steps == PATHS[9:]
     assert world.runs() == [trained]
 
 
-def test_a_rerun_does_that_step_and_what_follows_with_verified_inputs(world, trained):
+@pytest.mark.documented("python -m pipelines rerun camvr/round-2/encode ")
+def test_a_rerun_does_that_step_and_what_follows_with_verified_inputs(documented, world, trained, in_process):
     from mlflow import MlflowClient
 
     parent = tracking.find_run(world.tracking, trained).mlflow_id
-    output = world(
-        "rerun", "camvr/round-2/encode", "--from", parent, "--set", "encode.compute=autocast", "--downstream"
-    )
+    output = world(*words(documented.replace("RUN", parent)))
     assert "4 steps done, 0 found" in output
     (rerun,) = [run for run in world.runs() if run != trained]
     states, earlier = world.states(rerun), world.states(trained)
@@ -175,31 +188,31 @@ def test_a_rerun_does_that_step_and_what_follows_with_verified_inputs(world, tra
     data[-1] ^= 1
     file.write_bytes(data)
     try:
-        output = world("rerun", "camvr/round-2/encode", "--from", trained, status=2)
+        output = in_process("rerun", "camvr/round-2/encode", "--from", trained, status=2)
         assert "model.safetensors was altered" in output
     finally:
         data[-1] ^= 1
         file.write_bytes(data)
     # A rerun of a rerun: its own steps first, the others from the run that it came from.
     part = cut(tracking.find_run(world.tracking, rerun), "camvr/round-2/evaluate", {}, downstream=False)
-    read = {where.split()[1]: reference for where, reference in part.imported}
+    read = {artifact.reader.split()[1]: artifact.reference for artifact in part.imported}
     assert read["index"] == states["camvr/round-2/index"].outputs["index"]
     assert read["model"] == earlier["camvr/round-2/train"].outputs["model"]
 
-    assert "did you mean camvr/round-2/encode" in world(
+    assert "did you mean camvr/round-2/encode" in in_process(
         "rerun", "camvr/round-2/encod", "--from", trained, status=2
     )
-    assert "has no run nonsense" in world("rerun", "split", "--from", "nonsense", status=2)
+    assert "has no run nonsense" in in_process("rerun", "split", "--from", "nonsense", status=2)
 
 
-def test_training_starts_from_an_earlier_models_address(world, trained):
+def test_training_starts_from_an_earlier_models_address(world, trained, in_process):
     address = world.states(trained)["camvr/round-1/train"].outputs["model"].address
     output = world("run", "training", "--set", f"train.model={address}", "--set", "train.rounds=0")
     assert "initial-model" not in output
     # Its index is found: the same model over the same shards.
     assert re.search(r"camvr/round-0/index +found", output)
     index = world.states(trained)["camvr/round-1/index"].outputs["index"].address
-    output = world("run", "training", "--set", f"train.model={index}", status=2)
+    output = in_process("run", "training", "--set", f"train.model={index}", status=2)
     assert "is the address of index, not of a model" in output
 
 

@@ -14,7 +14,7 @@ from multiview.config import Config, Pod
 from multiview.config.overrides import validate
 from multiview.model.encoder import BiEncoder
 from multiview.steps.backends.trainjob import Nodes
-from multiview.steps.events import read_events
+from multiview.steps.events import read_metrics
 from multiview.steps.execution import run_step
 from multiview.steps.reporter import StepReporter
 from multiview.steps.runs import read_states
@@ -103,7 +103,7 @@ def test_two_nodes_train_the_model_of_one(tmp_path: Path, monkeypatch: pytest.Mo
     assert len(cluster.created) == 1
     for name, value in BiEncoder.load(store.root / together.data).state_dict().items():
         torch.testing.assert_close(value, expected[name], rtol=1e-5, atol=1e-5, msg=name)
-    steps = {e["step"] for e in read_events(store, together.data) if e.get("name") == "loss"}
+    steps = {metric.step for metric in read_metrics(store, together.data) if metric.name == "loss"}
     assert steps == {1, 2, 3, 4, 5, 6}
     (state,) = [state for state in read_states(store, "run") if state.path == "together"]
     assert state.status == "done" and state.attempt == together.data

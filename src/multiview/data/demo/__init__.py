@@ -1,1 +1,1 @@
-"""The demo's corpus, made here."""
+"""The corpus of the demo, generated from phrases."""

@@ -1,13 +1,14 @@
-"""A corpus of our own for the demo and for tests: invented people, towns and works, as SQuAD JSON.
+"""A generated corpus for the demo and for tests: invented people, towns and works, as SQuAD JSON.
 
-Passages have 4 to 8 sentences, one in six more, and each sentence tells one fact. Names are shared
-on purpose (families, namesakes, works named after towns), and questions ask in other words than
-the passage's, half of them without its name, so that word overlap finds many passages, not all.
+Passages have 4 to 8 sentences, one in six has more, and each sentence states one fact. Names are shared on purpose
+(families, namesakes, works named after towns). Questions use other words than the passage, and half of them avoid
+its name. Word overlap therefore finds many passages, but not all.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib.resources import files
 from random import Random
@@ -18,16 +19,16 @@ import yaml
 PEOPLE, PLACES, WORKS = 100, 90, 120
 DEV_SHARE = 0.25
 QUESTIONS = (3, 5)
-"""Fewest and most questions a passage."""
+"""Fewest and most questions per passage."""
 SENTENCES = ((4, 8), (9, 11))
-"""Fewest and most sentences: of five passages in six, and of the sixth."""
+"""Fewest and most sentences per passage: in five passages of six, and in the sixth."""
 NAMESAKES = 12
-"""People who have the name of another one, with another profession."""
+"""Number of people with the name of another person and a different profession."""
 
 
 @dataclass
 class Entity:
-    """Somebody or something with a passage of its own, and what there is to tell about it."""
+    """A person, place or work with a passage, and the facts about it."""
 
     kind: str
     name: str
@@ -35,7 +36,7 @@ class Entity:
 
 
 def demo_corpus(seed: int = 0) -> dict[str, dict[str, Any]]:
-    """SQuAD JSON of the training and of the dev questions, each with its passages: `train`, `dev`."""
+    """Returns SQuAD JSON of the training and the dev questions with their passages: `train`, `dev`."""
     random = Random(seed)
     phrases = yaml.safe_load((files("multiview.data.demo") / "phrases.yaml").read_text(encoding="utf-8"))
     entities = _entities(random, phrases)
@@ -49,7 +50,7 @@ def demo_corpus(seed: int = 0) -> dict[str, dict[str, Any]]:
 
 
 def demo_files(seed: int = 0) -> dict[str, bytes]:
-    """The two files by name, `train.json` and `dev.json`; equal bytes for an equal seed."""
+    """Returns the contents of `train.json` and `dev.json`; an equal seed gives equal bytes."""
     return {
         f"{name}.json": json.dumps(content, indent=1, ensure_ascii=False).encode()
         for name, content in demo_corpus(seed).items()
@@ -57,25 +58,23 @@ def demo_files(seed: int = 0) -> dict[str, bytes]:
 
 
 def _entities(random: Random, phrases: dict[str, Any]) -> list[Entity]:
-    """All of them, with facts that refer to one another."""
+    """Returns all entities, with facts that refer to one another."""
     pools, parts = phrases["pools"], phrases["syllables"]
 
     def name(first: str, last: str) -> str:
         return random.choice(parts["first"]) + random.choice(parts["middle"]) + random.choice(parts[last])
 
-    towns = _different(random, PLACES, lambda: name("first", "place"))
-    # A few families only: most people share their name with others.
-    families = _different(random, PEOPLE // 4, lambda: name("first", "family"))
-    full = _different(
-        random, PEOPLE - NAMESAKES, lambda: f"{name('first', 'given')} {random.choice(families)}"
-    )
-    things = _different(random, WORKS, lambda: _title_of_work(random, pools, towns))
+    towns = _different(PLACES, lambda: name("first", "place"))
+    # Only a few families, so that most people share their name with others.
+    families = _different(PEOPLE // 4, lambda: name("first", "family"))
+    full = _different(PEOPLE - NAMESAKES, lambda: f"{name('first', 'given')} {random.choice(families)}")
+    things = _different(WORKS, lambda: _title_of_work(random, pools, towns))
     people = [Entity("person", n) for n in [*full, *full[:NAMESAKES]]]
     places = [Entity("place", n) for n in towns]
     works = [Entity("work", n) for n in things]
-    for number, person in enumerate(people):
+    for index, person in enumerate(people):
         professions = [
-            p for p in pools["profession"] if p != people[number - len(full)].facts.get("profession")
+            p for p in pools["profession"] if p != people[index - len(full)].facts.get("profession")
         ]
         feminine = random.random() < 0.5
         person.facts = {
@@ -86,11 +85,11 @@ def _entities(random: Random, phrases: dict[str, Any]) -> list[Entity]:
             "short": person.name.split()[-1],
             "birth": str(random.randrange(1700, 1880)),
         }
-    for number, work in enumerate(works):
-        maker = people[number % len(people)]
+    for index, work in enumerate(works):
+        maker = people[index % len(people)]
         kind = random.choice(pools["kind"])
         year = int(maker.facts["birth"]) + random.randrange(25, 45)
-        home = places[number % len(places)]
+        home = places[index % len(places)]
         work.facts = {
             "kind": kind,
             "maker": maker.name,
@@ -110,7 +109,7 @@ def _entities(random: Random, phrases: dict[str, Any]) -> list[Entity]:
 def _fill(
     random: Random, pools: dict[str, Any], entity: Entity, people: list[Entity], towns: list[str]
 ) -> None:
-    """The rest of an entity's facts: pools give things, other entities people and towns."""
+    """Adds the remaining facts of an entity: things from the pools, people and towns from other entities."""
     facts, others = entity.facts, [person for person in people if person.name != entity.name]
     for name in ("mentor", "rival", "founder", "patron", "critic"):
         facts.setdefault(name, random.choice(others).name)
@@ -130,17 +129,18 @@ def _title_of_work(random: Random, pools: dict[str, Any], towns: list[str]) -> s
     return f"The {first} {random.choice(pools['thing'])}"
 
 
-def _different(random: Random, number: int, make: Any) -> list[str]:
-    found: dict[str, None] = {}
-    while len(found) < number:
-        found[make()] = None
-    return list(found)
+def _different(count: int, make: Callable[[], str]) -> list[str]:
+    """Returns `count` different names, in the order in which `make` returns them."""
+    names: dict[str, None] = {}
+    while len(names) < count:
+        names[make()] = None
+    return list(names)
 
 
 def _article(random: Random, phrases: dict[str, Any], entity: Entity, prefix: str) -> dict[str, Any]:
-    """A SQuAD article of one paragraph with its questions."""
-    told = phrases[entity.kind]
-    first, *rest = told["facts"]
+    """Returns a SQuAD article of one paragraph with its questions."""
+    templates = phrases[entity.kind]
+    first, *rest = templates["facts"]
     low, high = SENTENCES[1] if random.random() < 1 / 6 else SENTENCES[0]
     chosen = [first, *random.sample(rest, random.randint(low, high) - 1)]
     words = entity.facts | {"name": entity.name}
@@ -153,18 +153,18 @@ def _article(random: Random, phrases: dict[str, Any], entity: Entity, prefix: st
         starts[fact["answer"]] = len(context) + len(before.format(**words))
         context += sentence.format(**words) + " "
     context = context.rstrip()
-    clue = told["clue"].format(**words) if _clue_fact(entity.kind) in starts else None
+    clue = templates["clue"].format(**words) if _clue_fact(entity.kind) in starts else None
     qas = []
     for fact in random.sample(chosen, min(random.randint(*QUESTIONS), len(chosen))):
         by_name, by_clue = fact["questions"]
         question = by_clue if clue and random.random() < 0.5 else by_name
-        named = f"the {words['profession']} {entity.name}" if entity.kind == "person" else entity.name
+        full_name = f"the {words['profession']} {entity.name}" if entity.kind == "person" else entity.name
         start = starts[fact["answer"]]
         answer = context[start : start + len(words[fact["answer"]])]
         qas.append(
             {
                 "id": f"{prefix}-{fact['answer']}",
-                "question": question.format(**(words | {"name": named, "clue": clue})),
+                "question": question.format(**(words | {"name": full_name, "clue": clue})),
                 "answers": [{"text": answer, "answer_start": start}],
             }
         )
@@ -172,7 +172,7 @@ def _article(random: Random, phrases: dict[str, Any], entity: Entity, prefix: st
 
 
 def _slot(sentence: str, answer: str) -> str:
-    """The answer's slot as it stands in the sentence: at its beginning it is capitalised."""
+    """Returns the answer's slot as the sentence spells it: capitalised at the beginning of a sentence."""
     return next(slot for slot in (f"{{{answer}}}", f"{{{answer.capitalize()}}}") if slot in sentence)
 
 

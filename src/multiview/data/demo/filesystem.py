@@ -1,7 +1,7 @@
-"""The demo corpus behind the URLs `demo://train.json` and `demo://dev.json`, for whoever reads files.
+"""The demo corpus behind the URLs `demo://train.json` and `demo://dev.json`, for every reader of files.
 
-It is made where it is read, so that the demo needs no download and no upload, on a laptop or in a
-pod. `pyproject.toml` registers the protocol with fsspec.
+It is generated where it is read, so that the demo needs no download and no upload, on a laptop or in a pod.
+`pyproject.toml` registers the protocol with fsspec.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from multiview.data.demo.corpus import demo_files
 
 
 class DemoFileSystem(AbstractFileSystem):
-    """Read-only; one folder with two files."""
+    """A read-only file system of one folder with two files."""
 
     protocol = "demo"
 
@@ -26,7 +26,7 @@ class DemoFileSystem(AbstractFileSystem):
         return demo_files()
 
     def ls(self, path: str, detail: bool = True, **kwargs: Any) -> list[Any]:
-        """The files in the root, or the one that `path` names. Raises FileNotFoundError for others."""
+        """Returns the files in the root, or the one that `path` names. Raises FileNotFoundError for other paths."""
         path = str(self._strip_protocol(path)).strip("/")
         names = [name for name in self._files if path in ("", name)]
         if not names:
@@ -34,7 +34,7 @@ class DemoFileSystem(AbstractFileSystem):
         return [self._describe(name) for name in names] if detail else names
 
     def info(self, path: str, **kwargs: Any) -> dict[str, Any]:
-        """A file with its sha256 as `ETag`, or the root."""
+        """Returns the description of a file, with its sha256 as `ETag`, or of the root."""
         path = str(self._strip_protocol(path)).strip("/")
         if not path:
             return {"name": "", "size": 0, "type": "directory"}

@@ -1,1 +1,1 @@
-"""Reading people's files as they are: which files, of which format, as passages and questions."""
+"""Reading of the user's files as they are: which files, their formats, their passages and questions."""

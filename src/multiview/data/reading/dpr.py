@@ -1,4 +1,4 @@
-"""DPR's files of questions; its passages (`psgs_w100.tsv`) are a TSV with a header.
+"""DPR's files of questions. Its passages (`psgs_w100.tsv`) are a TSV with a header.
 
 Training: JSON, a list of `{question, answers, positive_ctxs, negative_ctxs, hard_negative_ctxs}`.
 Test: `*.qa.csv`, a question, a tab and the answers as a Python list, without gold passages.
@@ -11,18 +11,18 @@ from typing import Any
 
 import ijson
 
-from multiview.data.reading.files import base_name, opened, plain_name
-from multiview.data.reading.tables import cells, listed
+from multiview.data.reading.files import base_name, open_stream, plain_name
+from multiview.data.reading.tables import cells, parse_list
 from multiview.errors import InputError
 
 CONTEXTS = ("positive_ctxs", "negative_ctxs", "hard_negative_ctxs")
-ID_NAMES = ("passage_id", "psg_id")  # of Natural Questions, and of the other datasets
+ID_NAMES = ("passage_id", "psg_id")  # in Natural Questions, and in the other datasets
 
 
 def dpr_questions(file: str) -> Iterator[dict[str, Any]]:
-    """The questions of a training file, by the passages that they name; ids are the rows' numbers.
+    """Yields the questions of a training file with the passages that they name; ids are row numbers.
 
-    Negatives are passed over: the pipeline makes its own. A question without a positive names none.
+    Negatives are ignored, because the pipeline makes its own. `positive_ids` may be empty.
     """
     stem = plain_name(file).removesuffix(".json")
     for number, entry in _entries(file):
@@ -35,7 +35,7 @@ def dpr_questions(file: str) -> Iterator[dict[str, Any]]:
 
 
 def dpr_contexts(file: str) -> Iterator[dict[str, Any]]:
-    """Every passage that the questions of a training file name, negatives too; one named again comes again."""
+    """Yields every passage that the questions of a training file name, negatives included; repeated ones are yielded again."""
     for number, entry in _entries(file):
         for kind in CONTEXTS:
             for context in entry.get(kind) or ():
@@ -47,10 +47,10 @@ def dpr_contexts(file: str) -> Iterator[dict[str, Any]]:
 
 
 def qa_questions(file: str) -> Iterator[dict[str, Any]]:
-    """The questions of a test file, with answers and without passages; ids are the rows' numbers."""
+    """Yields the questions of a test file, with answers and without passages; ids are row numbers."""
     stem = plain_name(file).removesuffix(".csv").removesuffix(".tsv").removesuffix(".qa")
     for number, (line, row) in enumerate(cells(file, "\t"), 1):
-        answers = listed(row[-1])
+        answers = parse_list(row[-1])
         if len(row) != 2 or not isinstance(answers, list):
             raise InputError(
                 f"{file} line {line}: not DPR's question, tab and list of answers, as in who?\t['a', 'b']"
@@ -59,13 +59,13 @@ def qa_questions(file: str) -> Iterator[dict[str, Any]]:
 
 
 def _entries(file: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The list's objects, numbered from 1, one at a time: Natural Questions' file has 8 GB."""
-    with opened(file) as stream:
+    """Yields the objects of the list, numbered from 1, one at a time: the file of Natural Questions has 8 GB."""
+    with open_stream(file) as stream:
         for number, entry in enumerate(ijson.items(stream, "item", use_float=True), 1):
             if not isinstance(entry, dict) or not {"question", "answers"} <= entry.keys():
                 raise InputError(
                     f"{base_name(file)} row {number}: not DPR's (question, answers, positive_ctxs); "
-                    "other objects are read one a line, with the suffix .jsonl"
+                    "for other objects use the suffix .jsonl and one object per line"
                 )
             yield number, entry
 

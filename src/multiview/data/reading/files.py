@@ -1,4 +1,4 @@
-"""The bytes and lines of a file behind any fsspec URL, compressed or not."""
+"""Bytes and lines of a file behind any fsspec URL, compressed or not."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ from multiview.errors import InputError
 COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".xz": "xz", ".zst": "zstd"}
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 HEAD = 1 << 16
-"""Bytes that are looked at to tell a format."""
+"""Bytes that are read to detect a format."""
 BLOCK = 4 << 20
-"""Bytes that are asked of a bucket at a time, of a file that is read here and there."""
+"""Bytes per request to a bucket when a file is read at random positions."""
 
 
 def base_name(file: str) -> str:
-    """The last part of a path or URL, without a URL's query."""
+    """Returns the last part of a path or URL, without a URL's query."""
     if "://" in file:
         file = file.split("?", 1)[0].split("#", 1)[0]
     return file.rstrip("/").rsplit("/", 1)[-1]
 
 
 def shown_names(files: Collection[str]) -> dict[str, str]:
-    """What each file is called in a message: its base name, or all of it where others have the same."""
+    """Returns each file's name for messages: its base name, or its full path where several share the base name."""
     count = Counter(base_name(file) for file in files)
     return {file: file if count[base_name(file)] > 1 else base_name(file) for file in files}
 
 
 def plain_name(file: str) -> str:
-    """The base name in lower case, without the suffix of a compression."""
+    """Returns the base name in lower case, without a compression suffix."""
     name = base_name(file).lower()
     for suffix in COMPRESSIONS:
         name = name.removesuffix(suffix)
@@ -51,15 +51,15 @@ def plain_name(file: str) -> str:
 
 
 def is_web(file: str) -> bool:
-    """Whether it is behind a web server, where there are links and no folders."""
+    """Whether a file is behind a web server, which has links and no folders."""
     return urlsplit(file).scheme in ("http", "https")
 
 
 @contextlib.contextmanager
-def opened(file: str) -> Iterator[IO[bytes]]:
-    """A file's bytes from the first on, decompressed as its name says, without a byte order mark.
+def open_stream(file: str) -> Iterator[IO[bytes]]:
+    """Opens a file as a stream of bytes, decompressed according to its name, without a byte order mark.
 
-    What goes wrong while it is read becomes an InputError.
+    Every failure to read it becomes an InputError.
     """
     suffix = next((suffix for suffix in COMPRESSIONS if base_name(file).lower().endswith(suffix)), "")
     with _as_input_error(file), _raw(file, COMPRESSIONS.get(suffix)) as raw, io.BufferedReader(raw) as stream:
@@ -69,8 +69,8 @@ def opened(file: str) -> Iterator[IO[bytes]]:
 
 
 @contextlib.contextmanager
-def seekable(file: str) -> Iterator[IO[bytes]]:
-    """A file that is read here and there, as it is; one that can only be streamed is copied to disk."""
+def open_seekable(file: str) -> Iterator[IO[bytes]]:
+    """Opens a file for reading at random positions, not decompressed; a file that can only be streamed is copied to disk first."""
     with _as_input_error(file), _blocks(file) as stream:
         if stream.seekable() and not is_web(file):
             yield stream
@@ -82,13 +82,13 @@ def seekable(file: str) -> Iterator[IO[bytes]]:
 
 
 def _raw(file: str, compression: str | None) -> Any:
-    # In one request, from beginning to end: not every web server has ranges.
+    # From a web server in one request, from beginning to end: not every server supports ranges.
     options: dict[str, Any] = {"block_size": 0} if is_web(file) else {}
     return fsspec.open(file, "rb", compression=compression, **options)
 
 
 def _blocks(file: str) -> Any:
-    """A file of which no more is read than the blocks that are looked into, each once as long as few are."""
+    """Opens a file so that only the blocks that are accessed are read; a few blocks are cached and read once."""
     if file.partition("://")[0] not in PROTOCOLS:
         return _raw(file, None)
     fs, path = url_to_fs(file)
@@ -115,13 +115,13 @@ def _as_input_error(file: str) -> Iterator[None]:
     ) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InputError(
-            f"{file}: cannot be read ({reason}); is it whole, and of the format its name says?"
+            f"{file}: cannot be read ({reason}); is it complete, and of the format its name says?"
         ) from None
 
 
 def lines(file: str) -> Iterator[tuple[int, str]]:
-    """The lines of a UTF-8 text, numbered from 1, without their ends (LF or CRLF)."""
-    with opened(file) as stream:
+    """Yields the lines of a UTF-8 text, numbered from 1, without their line ends (LF or CRLF)."""
+    with open_stream(file) as stream:
         for number, line in enumerate(stream, 1):
             try:
                 yield number, line.decode("utf-8").rstrip("\r\n")
@@ -132,6 +132,6 @@ def lines(file: str) -> Iterator[tuple[int, str]]:
 
 
 def head(file: str) -> str:
-    """The beginning of a text, to tell its format by; a sign that it cuts or that is no UTF-8 is replaced."""
-    with opened(file) as stream:
+    """Returns the beginning of a text, to detect its format; a character that is cut or not UTF-8 is replaced."""
+    with open_stream(file) as stream:
         return stream.read(HEAD).decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""The formats that are read: the one table of them, and how a file's is told."""
+"""The table of supported file formats, and the detection of a file's format."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ Tables = Callable[[str], Iterator[pa.Table]]
 
 @dataclass(frozen=True)
 class Format:
-    """How files of one format are read, under our column names or the file's own."""
+    """Readers of one file format, which yield our column names or the file's own."""
 
     about: str
     passages: Tables | None
     """Tables of up to 1000 rows."""
     questions: Rows | None
     repeats: bool = False
-    """Whether a passage may come again: its id says what it holds."""
-    named: bool = False
-    """Whether the file names its columns, which `columns` may map to ours."""
+    """Whether a passage may occur repeatedly, because its id is derived from its content."""
+    names_columns: bool = False
+    """Whether the file names its columns, so that `columns` can map them to ours."""
 
 
 def _tables(rows: Rows) -> Tables:
@@ -53,16 +53,19 @@ FORMATS = {
         _tables(partial(marco_rows, name="text")),
         partial(marco_rows, name="question"),
     ),
-    "parquet": Format("Parquet", tables.parquet_tables, tables.parquet_rows, named=True),
+    "parquet": Format("Parquet", tables.parquet_tables, tables.parquet_rows, names_columns=True),
     "jsonl": Format(
-        "a JSON object a line, as BEIR's", _tables(tables.json_lines), tables.json_lines, named=True
+        "one JSON object per line, as in BEIR",
+        _tables(tables.json_lines),
+        tables.json_lines,
+        names_columns=True,
     ),
-    "csv": Format("CSV with a header", _tables(_csv), _csv, named=True),
-    "tsv": Format("TSV with a header, as DPR's passages", _tables(_tsv), _tsv, named=True),
-    "text": Format("text, an article a file", _tables(text_articles), None),
+    "csv": Format("CSV with a header", _tables(_csv), _csv, names_columns=True),
+    "tsv": Format("TSV with a header, as DPR's passages", _tables(_tsv), _tsv, names_columns=True),
+    "text": Format("text, one article per file", _tables(text_articles), None),
 }
 QRELS = "qrels"
-"""What `detect` says of files of judgements; they come with questions of any format."""
+"""Result of `detect` for files of judgements, which accompany questions of any format."""
 
 SUFFIXES = {
     ".json": "json",
@@ -78,40 +81,44 @@ HEADER_NAMES = {
     *("id", "_id", "pid", "docid", "text", "title", "passage", "body", "contents"),
     *("qid", "query", "question", "answers", "positive_ids"),
 }
-"""A TSV whose first line has one of these, in capitals or not, names its columns."""
+"""A TSV has a header if its first line holds one of these names, in any case."""
 
 
-def suffix_of(file: str) -> str | None:
-    """What the name's suffix says, a compression's apart; none for other names and for hidden files."""
+def format_by_suffix(file: str) -> str | None:
+    """Returns the format that the name's suffix stands for, ignoring a compression suffix.
+
+    None for other suffixes and for hidden files.
+    """
     name = plain_name(file)
     if name.startswith((".", "_")):
         return None
-    return next((said for suffix, said in SUFFIXES.items() if name.endswith(suffix)), None)
+    return next((form for suffix, form in SUFFIXES.items() if name.endswith(suffix)), None)
 
 
-def detect(file: str, form: str, setting: str, theirs: Collection[str] = ()) -> str:
-    """The format of a file: `form`, unless it is `auto`; or QRELS, whatever `form` says.
+def detect(file: str, form: str, setting: str, known_columns: Collection[str] = ()) -> str:
+    """Returns the format of a file: `form`, unless it is `auto`. Files of judgements are QRELS for every `form`.
 
-    It goes by the name and, where that leaves several, by the first lines. `theirs` are names of
-    columns that the file may have. Raises InputError when neither says it.
+    The format is detected by the file's name and, where the name leaves several, by its first lines.
+    `known_columns` are names of columns that the file may have. Raises InputError when the format stays unknown.
     """
-    said = suffix_of(file)
-    if said in ("jsonl", "parquet"):
-        return form if form != "auto" else said
+    by_suffix = format_by_suffix(file)
+    if by_suffix in ("jsonl", "parquet"):
+        return form if form != "auto" else by_suffix
     beginning = head(file)
     first = next(iter(beginning.splitlines()), "")
     # An article may begin with four words of which two are numbers.
-    if said != "json" and is_qrels(first) and (said != "text" or "qrels" in base_name(file).lower()):
+    maybe_qrels = by_suffix != "json" and (by_suffix != "text" or "qrels" in base_name(file).lower())
+    if maybe_qrels and is_qrels(first):
         return QRELS
     if form != "auto":
         return form
-    match said:
+    match by_suffix:
         case "json":
             return _json(beginning)
         case "csv" | "tsv":
-            return _delimited(file, first, said, {*HEADER_NAMES, *theirs})
-        case "text":
-            return "text"
+            return _delimited(file, first, by_suffix, {*HEADER_NAMES, *known_columns})
+        case str():
+            return by_suffix
     raise InputError(
         f"{file}: its name does not say its format; set {setting} to one of {', '.join(FORMATS)}"
         + (", or end the address of a folder with /" if is_web(file) else "")
@@ -119,28 +126,28 @@ def detect(file: str, form: str, setting: str, theirs: Collection[str] = ()) -> 
 
 
 def _json(beginning: str) -> str:
-    """DPR's is a list, SQuAD's one object; many a JSONL file is called .json too."""
+    """Returns the format of a .json file: DPR's is a list, SQuAD's one object, and many JSONL files are called .json."""
     text = beginning.lstrip()
     if text.startswith("["):
         return "dpr"
     line, _, rest = text.partition("\n")
     try:
-        whole = json.loads(line)
+        first = json.loads(line)
     except ValueError:
-        # An object over several lines, or a line longer than what is looked at.
+        # An object over several lines, or a line longer than the part that was read.
         return "squad" if rest or '"data"' in line else "jsonl"
-    return "jsonl" if isinstance(whole, dict) and "data" not in whole else "squad"
+    return "jsonl" if isinstance(first, dict) and "data" not in first else "squad"
 
 
-def _delimited(file: str, first: str, said: str, known: set[str]) -> str:
-    """With a header or without; DPR's questions are called .csv and have tabs."""
+def _delimited(file: str, first: str, by_suffix: str, known: set[str]) -> str:
+    """Returns the format of a .csv or .tsv file, with or without a header; DPR's questions are called .csv and have tabs."""
     columns = next(csv.reader([first], delimiter="\t"), [])
-    if len(columns) == 2 and isinstance(tables.listed(columns[1]), list):
+    if len(columns) == 2 and isinstance(tables.parse_list(columns[1]), list):
         return "qa"
-    if said == "tsv" and len(columns) == 2 and not known & {*columns, *map(str.lower, columns)}:
+    if by_suffix == "tsv" and len(columns) == 2 and not known & {*columns, *map(str.lower, columns)}:
         return "marco"
     if plain_name(file).endswith(".qa.csv"):
         raise InputError(
             f"{base_name(file)}: not DPR's question, tab and list of answers; its first line is {first[:80]!r}"
         )
-    return said
+    return by_suffix

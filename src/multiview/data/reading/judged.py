@@ -1,6 +1,6 @@
-"""Collections whose questions are apart from their judgements: BEIR's and MS MARCO's.
+"""Collections with questions and judgements in separate files: BEIR and MS MARCO.
 
-A BEIR folder holds `corpus.jsonl`, `queries.jsonl` and `qrels/{train,dev,test}.tsv`; MS MARCO's files
+A BEIR folder holds `corpus.jsonl`, `queries.jsonl` and `qrels/{train,dev,test}.tsv`. MS MARCO's files
 are `collection.tsv`, `queries.*.tsv` and `qrels.*.tsv`, without header and without quoting.
 """
 
@@ -14,29 +14,29 @@ from multiview.errors import InputError
 
 Use = Literal["corpus", "train", "dev"]
 SPLITS: dict[Use, tuple[str, ...]] = {"train": ("train",), "dev": ("dev.small", "dev", "test")}
-"""The first of these that a collection has judgements of is used."""
+"""Splits per use; the first one for which a collection has judgements is used."""
 
 CORPORA = ("corpus.jsonl", "collection.tsv")
-"""A collection's passages."""
+"""Names of the file of passages of a collection."""
 
 QRELS_HEADER = ("query-id", "corpus-id", "score")
 
 
 def marco_rows(file: str, name: str) -> Iterator[dict[str, Any]]:
-    """The rows `id, text` of a TSV without header, quotes being letters like others; `name` is the text's."""
+    """Yields the rows `id, text` of a TSV without header, in which quotes have no meaning; `name` is the text column's name."""
     for number, line in lines(file):
         id_, tab, text = line.partition("\t")
         if not line.strip():
             continue
         if not tab:
             raise InputError(
-                f"{file} line {number}: not MS MARCO's two columns, id and text, with a tab between"
+                f"{file} line {number}: not MS MARCO's two columns, id and text, separated by a tab"
             )
         yield {"id" if name == "text" else "qid": id_, name: text}
 
 
 def is_qrels(line: str) -> bool:
-    """Whether a file that begins with this line holds judgements, BEIR's or TREC's."""
+    """Whether a file that begins with this line holds judgements in BEIR's or TREC's format."""
     cells = _cells(line)
     if tuple(cells) == QRELS_HEADER:
         return True
@@ -44,9 +44,12 @@ def is_qrels(line: str) -> bool:
 
 
 def judgements(files: Iterable[str]) -> dict[str, dict[str, int]]:
-    """Of each judged question the relevant passages (above 0) with their grades, most relevant first, then
-    as they come; empty where none is relevant."""
-    found: dict[str, dict[str, int]] = {}
+    """Returns, per judged question, its relevant passages (grade above 0) with their grades.
+
+    Passages are sorted by grade, the highest first, then by their order in the files. A question without relevant
+    passages has an empty dict. Raises InputError for a line that is not a judgement.
+    """
+    judged: dict[str, dict[str, int]] = {}
     for file in files:
         for number, line in lines(file):
             cells = _cells(line)
@@ -56,10 +59,12 @@ def judgements(files: Iterable[str]) -> dict[str, dict[str, int]]:
                 raise InputError(
                     f"{file} line {number}: not a judgement (query-id corpus-id score, or qid 0 pid relevance)"
                 )
-            grades = found.setdefault(cells[0], {})
+            grades = judged.setdefault(cells[0], {})
             if int(float(cells[-1])) > 0:
                 grades[cells[-2]] = int(float(cells[-1]))
-    return {qid: dict(sorted(grades.items(), key=lambda graded: -graded[1])) for qid, grades in found.items()}
+    return {
+        qid: dict(sorted(grades.items(), key=lambda graded: -graded[1])) for qid, grades in judged.items()
+    }
 
 
 def _cells(line: str) -> list[str]:
@@ -71,9 +76,9 @@ def _is_integer(text: str) -> bool:
 
 
 def collection_files(names: Sequence[str], use: Use) -> list[str] | None:
-    """Of the files in a folder (and in its `qrels/`), those that a collection has for this use.
+    """Returns a collection's files for this use, from the names in a folder (and in its `qrels/`).
 
-    None when they are no collection's. Raises InputError when it lacks what the use needs.
+    None when the folder is not a collection. Raises InputError when it lacks a file that the use needs.
     """
     plain = {plain_name(name): name for name in names}
     qrels = {split_of(name): name for name in names if split_of(name)}
@@ -92,21 +97,22 @@ def collection_files(names: Sequence[str], use: Use) -> list[str] | None:
             f"({'only of ' + ', '.join(sorted(qrels)) if qrels else 'none'}); "
             f"name other questions as {'questions.source' if use == 'train' else 'questions.dev_source'}"
         )
-    own = [plain[name] for name in (f"queries.{split}.tsv", "queries.jsonl", "queries.tsv") if name in plain]
-    return [*own[:1], qrels[split]]
+    candidates = (f"queries.{split}.tsv", "queries.jsonl", "queries.tsv")
+    query_files = [plain[name] for name in candidates if name in plain]
+    return [*query_files[:1], qrels[split]]
 
 
 def names_beside(file: str, use: Use) -> list[str]:
-    """Where the passages or the queries of a BEIR `qrels/*.tsv` may lie; nothing for other files."""
+    """Returns candidate paths of the passages or the queries for a BEIR `qrels/*.tsv`; none for other files."""
     folder, _, name = file.rpartition("qrels/")
     if "/" in name or not name or not (folder == "" or folder.endswith("/")) or "qrels/" not in file:
         return []
-    wanted = "corpus.jsonl" if use == "corpus" else "queries.jsonl"
-    return [f"{folder}{wanted}{suffix}" for suffix in ("", ".gz")]
+    neighbour = "corpus.jsonl" if use == "corpus" else "queries.jsonl"
+    return [f"{folder}{neighbour}{suffix}" for suffix in ("", ".gz")]
 
 
 def split_of(file: str) -> str:
-    """The split that a file of judgements is of, as its name says; empty for others."""
+    """Returns the split of a file of judgements, taken from its name; empty for other files."""
     name, parent = plain_name(file), base_name(file.rpartition("/")[0])
     stem = name.removesuffix(".tsv")
     if stem == name:

@@ -1,4 +1,4 @@
-"""What is wrong with the data: refused at once, or counted."""
+"""Handling of problems in the data: raised at the first one, or counted by kind."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from typing import Protocol
 from multiview.errors import InputError
 
 
-class Tell(Protocol):
-    """Is told of every problem: its kind, in the plural, and a line that names the place and the way out."""
+class ReportProblem(Protocol):
+    """Callback for each problem: its kind, in the plural, and one line that names the location and the way out."""
 
     def __call__(self, kind: str, line: str) -> None: ...
 
 
-def refuse(kind: str, line: str) -> None:
+def raise_problem(kind: str, line: str) -> None:
     """Raises InputError at the first problem."""
     raise InputError(line)
 
 
-def pass_over(kind: str, line: str) -> None:
-    """Says nothing: for remarks that nobody asked for."""
+def ignore_problem(kind: str, line: str) -> None:
+    """Does nothing: the default for remarks that the caller does not collect."""
 
 
 @dataclass
 class Problems:
-    """Counts the problems of each kind and keeps the first one's line."""
+    """Counts the problems of each kind and keeps the line of the first one."""
 
     counts: dict[str, int] = field(default_factory=dict)
     first: dict[str, str] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""SQuAD's own JSON (v1.1): articles of paragraphs, and questions about each paragraph."""
+"""SQuAD's JSON (v1.1): articles of paragraphs, and questions about each paragraph."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from multiview.data.reading.files import opened
+from multiview.data.reading.files import open_stream
 from multiview.errors import InputError
 
 
 def squad_id(context: str) -> str:
-    """A paragraph's id, from its text alone, so that one paragraph has one id in every file."""
+    """Returns a paragraph's id, computed from its text alone, so that a paragraph has the same id in every file."""
     return "sq-" + hashlib.sha1(context.encode("utf-8", "surrogatepass")).hexdigest()[:14]
 
 
 def squad_passages(file: str) -> Iterator[dict[str, Any]]:
-    """The paragraphs in order; one that occurs again comes again."""
+    """Yields the paragraphs in order; a repeated paragraph is yielded again."""
     for title, paragraph in _paragraphs(file):
         yield {"id": squad_id(paragraph["context"]), "title": title, "text": paragraph["context"]}
 
 
 def squad_questions(file: str) -> Iterator[dict[str, Any]]:
-    """The questions, each with its paragraph as its positive passage."""
+    """Yields the questions, each with its paragraph as its positive passage."""
     for _, paragraph in _paragraphs(file):
         for entry in paragraph["qas"]:
             yield _question(file, entry, paragraph)
@@ -45,8 +45,8 @@ def _question(file: str, entry: Any, paragraph: Mapping[str, Any]) -> dict[str, 
 
 
 def _paragraphs(file: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """(title, paragraph) of a file, which is parsed whole. Underscores of titles are spaces."""
-    with opened(file) as stream:
+    """Yields (title, paragraph); the file is parsed whole. Underscores in titles become spaces."""
+    with open_stream(file) as stream:
         content = json.load(stream)
     try:
         articles = content["data"]
@@ -55,9 +55,9 @@ def _paragraphs(file: str) -> Iterator[tuple[str, dict[str, Any]]]:
             for article in articles
             for paragraph in article["paragraphs"]
         ]
-        whole = all(isinstance(p["context"], str) and isinstance(p["qas"], list) for _, p in paragraphs)
+        valid = all(isinstance(p["context"], str) and isinstance(p["qas"], list) for _, p in paragraphs)
     except (KeyError, TypeError, AttributeError):
-        whole, paragraphs = False, []
-    if not whole:
+        valid, paragraphs = False, []
+    if not valid:
         raise InputError(f"{file}: not SQuAD's JSON (data, paragraphs, context, qas)")
     yield from paragraphs

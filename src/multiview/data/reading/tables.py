@@ -13,20 +13,20 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from multiview.data.reading.files import base_name, lines, opened, seekable
+from multiview.data.reading.files import base_name, lines, open_seekable, open_stream
 from multiview.errors import InputError
 
 BATCH = 1000
-"""Rows read at a time."""
+"""Rows per batch."""
 BUFFER = 1 << 20
-"""Bytes read at a time of a column of a Parquet file."""
+"""Bytes per read of a column of a Parquet file."""
 
-# The module's default, 128 KiB, is less than some articles have.
+# The default limit of the csv module, 128 KiB, is less than the size of some articles.
 csv.field_size_limit(1 << 30)
 
 
 def json_lines(file: str) -> Iterator[dict[str, Any]]:
-    """The objects of a JSONL file, blank lines passed over."""
+    """Yields the objects of a JSONL file; blank lines are skipped."""
     for number, line in lines(file):
         if not line.strip():
             continue
@@ -34,15 +34,15 @@ def json_lines(file: str) -> Iterator[dict[str, Any]]:
             row = json.loads(line)
         except ValueError as error:
             raise InputError(
-                f"{file} line {number}: not JSON ({error}); one object a line is expected"
+                f"{file} line {number}: not JSON ({error}); one object per line is expected"
             ) from None
         if not isinstance(row, dict):
-            raise InputError(f"{file} line {number}: not a JSON object; one object a line is expected")
+            raise InputError(f"{file} line {number}: not a JSON object; one object per line is expected")
         yield row
 
 
 def delimited_rows(file: str, delimiter: str) -> Iterator[dict[str, Any]]:
-    """The rows of a CSV or TSV file whose first line names the columns; an empty cell is null."""
+    """Yields the rows of a CSV or TSV file with a header line; an empty cell is null."""
     rows = cells(file, delimiter)
     header = next(rows, (1, []))[1]
     if len(set(header)) < len(header):
@@ -51,14 +51,14 @@ def delimited_rows(file: str, delimiter: str) -> Iterator[dict[str, Any]]:
         if len(row) != len(header):
             raise InputError(
                 f"{file} line {line}: {len(row)} cells under {len(header)} columns ({', '.join(header)}); "
-                "quote a cell that holds the delimiter, a quote or a line end"
+                "quote every cell that holds the delimiter, a quote or a line end"
             )
         yield dict(zip(header, (cell or None for cell in row), strict=True))
 
 
 def cells(file: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """The rows of a CSV or TSV file, each with the number of its last line; blank ones are passed over."""
-    with opened(file) as stream, io.TextIOWrapper(stream, "utf-8", newline="") as text:
+    """Yields the rows of a CSV or TSV file, each with the number of its last line; blank rows are skipped."""
+    with open_stream(file) as stream, io.TextIOWrapper(stream, "utf-8", newline="") as text:
         reader = csv.reader(text, delimiter=delimiter, strict=True)
         try:
             for row in reader:
@@ -66,13 +66,13 @@ def cells(file: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
                     yield reader.line_num, row
         except csv.Error as error:
             raise InputError(
-                f"{file} line {reader.line_num}: {error}; a cell that begins with a quote ends with one, "
-                "and quotes within it are doubled"
+                f"{file} line {reader.line_num}: {error}; a cell that begins with a quote must end with one, "
+                "and quotes within it must be doubled"
             ) from None
 
 
-def listed(cell: Any) -> Any:
-    """A cell that holds a list as JSON or Python writes one, as that list; anything else as it is."""
+def parse_list(cell: Any) -> Any:
+    """Returns the list that a cell holds in JSON or Python syntax; any other cell is returned unchanged."""
     if not isinstance(cell, str) or not (cell.startswith("[") and cell.endswith("]")):
         return cell
     for parse in (json.loads, ast.literal_eval):
@@ -86,17 +86,17 @@ def listed(cell: Any) -> Any:
 
 
 def tables_of_rows(rows: Iterable[dict[str, Any]], file: str) -> Iterator[pa.Table]:
-    """Rows as tables of up to 1000 rows each; objects within them as JSON texts."""
+    """Yields rows as tables of up to 1000 rows each; nested objects become JSON strings."""
     for number, batch in enumerate(_batches(rows)):
         first = number * BATCH + 1
-        # Not `from_pylist`: it takes the columns of the first row for those of all.
+        # Not `from_pylist`: it assumes that all rows have the columns of the first row.
         columns = dict.fromkeys(name for row in batch for name in row)
-        place = f"{base_name(file)} rows {first}-{first + len(batch) - 1}"
-        yield pa.table({name: _column([row.get(name) for row in batch], name, place) for name in columns})
+        location = f"{base_name(file)} rows {first}-{first + len(batch) - 1}"
+        yield pa.table({name: _column([row.get(name) for row in batch], name, location) for name in columns})
 
 
-def _column(values: list[Any], name: str, place: str) -> pa.Array:
-    """A column of a type of its own; numbers among texts are texts."""
+def _column(values: list[Any], name: str, location: str) -> pa.Array:
+    """Returns a column with the type inferred from its values; numbers among strings become strings."""
     flat = [_flat(value) for value in values]
     if any(isinstance(value, str) for value in flat):
         flat = [str(value) if isinstance(value, int | float) else value for value in flat]
@@ -104,16 +104,16 @@ def _column(values: list[Any], name: str, place: str) -> pa.Array:
         return pa.array(flat)
     except (pa.ArrowException, OverflowError) as error:
         raise InputError(
-            f"{place}: values of column {name!r} differ in type ({error}); give them one"
+            f"{location}: values of column {name!r} differ in type ({error}); give them one type"
         ) from None
     except UnicodeEncodeError:
         raise InputError(
-            f"{place}: column {name!r} holds half a character (a lone surrogate); write the file as UTF-8 anew"
+            f"{location}: column {name!r} holds half a character (a lone surrogate); write the file again as UTF-8"
         ) from None
 
 
 def _flat(value: Any) -> Any:
-    """Objects have other fields in every row, and Parquet knows none without a field."""
+    """Returns nested objects as JSON strings: their fields differ per row, and Parquet has no struct without fields."""
     nested = isinstance(value, dict) or (isinstance(value, list) and any(isinstance(v, dict) for v in value))
     return json.dumps(value, ensure_ascii=False) if nested else value
 
@@ -125,10 +125,11 @@ def _batches(rows: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
 
 
 def parquet_tables(file: str) -> Iterator[pa.Table]:
-    """The rows of a Parquet file, up to 1000 at a time."""
-    # Piece by piece, which takes both: else a whole file is read ahead, or a row group, and some have but one.
+    """Yields the rows of a Parquet file, up to 1000 at a time."""
+    # Both options are needed: without them the whole file or a row group is read ahead, and some files have only one
+    # row group.
     with (
-        seekable(file) as stream,
+        open_seekable(file) as stream,
         pq.ParquetFile(stream, pre_buffer=False, buffer_size=BUFFER) as parquet,
     ):
         for batch in parquet.iter_batches(batch_size=BATCH):
@@ -136,6 +137,6 @@ def parquet_tables(file: str) -> Iterator[pa.Table]:
 
 
 def parquet_rows(file: str) -> Iterator[dict[str, Any]]:
-    """The same, row by row."""
+    """Yields the rows of a Parquet file one by one."""
     for table in parquet_tables(file):
         yield from table.to_pylist()

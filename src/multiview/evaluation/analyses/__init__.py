@@ -1,5 +1,5 @@
-"""Analyses of a trained model: what its views are, which of them answer, and where it fails.
+"""Analyses of a trained model: what its views are, which views answer, and where the model fails.
 
-One file a family: small functions over arrays, and one function that gathers the arrays of a `Subject`
-and returns `Findings`. `run.py` is the table of them. None asks for an architecture's name.
+Each family of analyses has one file: small functions over arrays, and a function that gathers the arrays of a
+`Subject` and returns `Findings`. `run.py` has the table of all analyses. No analysis depends on an architecture's name.
 """

@@ -1,4 +1,4 @@
-"""Answer-view accuracy: is it the answer's view that finds the passage? (CAMVR Eq. 15, Table 4)"""
+"""Answer-view accuracy: whether the view with the answer finds the passage (CAMVR Eq. 15, Table 4)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,12 @@ import pyarrow as pa
 from multiview import metric_names
 from multiview.data.answers import Span, TokenizedText, find_answers
 from multiview.evaluation.analyses.subject import Findings, NotApplicable, Subject
+from multiview.evaluation.analyses.tables import CaptionedTable
 from multiview.evaluation.metrics import accuracy, first_rank
+
+CAPTION = (
+    'Accuracy by snippets that matched and hold the answer, and the rest of the accuracy, "other views".'
+)
 
 
 def answer_view(subject: Subject) -> Findings:
@@ -39,26 +44,26 @@ def answer_view(subject: Subject) -> Findings:
             metric_names.of_group(metric_names.OTHER_VIEWS, name): other,
         }
         rows.append({"k": k, "overall": overall[name], "answer_view": answer[name], "other_views": other})
-    return Findings(metrics, {"answer_view": pa.Table.from_pylist(rows)})
+    return Findings(metrics, {"answer_view": CaptionedTable(CAPTION, pa.Table.from_pylist(rows))})
 
 
 def answer_view_hits(subject: Subject) -> np.ndarray:
-    """Whether each retrieved passage's best view stands for text that holds an answer [q, depth] bool."""
+    """Returns whether the best view of each retrieved passage stands for text with an answer [q, depth] bool."""
     top = subject.top
     flat = top.passages.ravel()
     order = np.argsort(flat, kind="stable")
     hits = np.zeros(top.passages.shape, bool)
     for indexed in subject.read_passages(top.passages):
-        own_hits = order[slice(*np.searchsorted(flat, [indexed.row, indexed.row + 1], sorter=order))]
+        passage_hits = order[slice(*np.searchsorted(flat, [indexed.row, indexed.row + 1], sorter=order))]
         text = TokenizedText(indexed.passage.text)
-        for question, column in zip(*np.unravel_index(own_hits, hits.shape), strict=True):
+        for question, column in zip(*np.unravel_index(passage_hits, hits.shape), strict=True):
             if subject.holds[question, column]:
-                found = find_answers(text, subject.questions[question].answers, subject.matching)
+                answers = find_answers(text, subject.questions[question].answers, subject.matching)
                 winner = indexed.views[top.winning_views[question, column]]
-                hits[question, column] = holds_match(winner.span, found)
+                hits[question, column] = holds_match(winner.span, answers)
     return hits
 
 
 def holds_match(span: Span | None, matches: Sequence[Span]) -> bool:
-    """Whether `span` of the text contains one of `matches` whole; the title's view has no span."""
+    """Whether `span` of the text contains one of `matches` completely; never for the title's view, which has no span."""
     return span is not None and any(span[0] <= start and stop <= span[1] for start, stop in matches)

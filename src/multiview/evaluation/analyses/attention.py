@@ -1,4 +1,4 @@
-"""Attention divergence: do the views look at different parts of the passage? (CAMVR Eq. 14, Table 3)"""
+"""Attention divergence: how far the views attend to different parts of the passage (CAMVR Eq. 14, Table 3)."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ import torch
 from multiview import metric_names
 from multiview.evaluation.analyses.matrices import PairMeans, off_diagonal, table_of
 from multiview.evaluation.analyses.subject import Findings, NotApplicable, Subject
+from multiview.evaluation.analyses.tables import CaptionedTable
 from multiview.model.batch import make_batch, to_device
 
 SEQUENCES = 8
-"""Sequences at once: every layer's attention of them is in memory."""
+"""Number of sequences at once, whose attention in every layer is held in memory."""
 FLOOR = 1e-12
-"""The least attention: a logarithm of 0 is none, and float32 attention underflows to 0."""
+"""Smallest attention: float32 attention underflows to 0, which has no logarithm."""
 
 
 def view_attention(attention: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Each view's attention α [views, L] float64, summing to 1 over the L tokens of a sequence.
+    """Attention α [views, L] float64 of each view, which sums to 1 over the L tokens of a sequence.
 
-    `attention` [L, L] is of one head or their mean, padding left out. A view attends as its tokens do, on
-    average: `weights` [views, L] are those of `Batch`, so that each of its runs counts the same.
+    `attention` [L, L] is the attention of one head, or the mean over heads, without padding. A view attends as its
+    tokens do on average; `weights` [views, L] are the weights of `Batch`, in which each run of a view counts the same.
     """
     weights = np.asarray(weights, np.float64)
     rows = (weights / weights.sum(axis=1, keepdims=True)) @ np.asarray(attention, np.float64)
@@ -42,33 +43,36 @@ def sequence_divergence(
 ) -> np.ndarray:
     """D [views, views] of one sequence from its attention [heads, L, L] and weights [views, L].
 
-    `before`: the heads' attention is averaged, then compared; `after`: their divergences are averaged.
+    `before`: the attention of the heads is averaged, then compared; `after`: the divergences of the heads are averaged.
     """
     if average == "before":
         heads = heads.astype(np.float64).mean(axis=0, keepdims=True)
     return np.mean([divergence(view_attention(head, weights)) for head in heads], axis=0)
 
 
+CAPTION = "Mean divergence between each two views of a sequence, over `divergence_passages` random passages."
+
+
 def attention(subject: Subject) -> Findings:
     """Mean divergence between each two views of a sequence, over `divergence_passages` random passages.
 
-    The views of empty snippets are among them, as in the paper. Table `attention`: row i, column j is D(i, j).
+    The views of empty snippets are included, as in the paper. Table `attention`: row i, column j is D(i, j).
     Metrics `attention_divergence` (the mean over i ≠ j), `_min` and `_max`.
     """
     passage_rows = subject.sample(len(subject.index), subject.settings.divergence_passages)
     means = PairMeans(views := subject.layout.max_views)
     for values in _divergences(subject, passage_rows):
-        there = np.arange(views)[None] < len(values)
+        present = np.arange(views)[None] < len(values)
         padded = np.zeros((1, views, views))
-        padded[there[:, :, None] & there[:, None, :]] = values.ravel()
-        means.add(padded, there)
+        padded[present[:, :, None] & present[:, None, :]] = values.ravel()
+        means.add(padded, present)
     if not (metrics := off_diagonal(metric_names.ATTENTION_DIVERGENCE, means.means())):
         raise NotApplicable("no sequence has two views")
-    return Findings(metrics, {"attention": table_of(means.means())})
+    return Findings(metrics, {"attention": CaptionedTable(CAPTION, table_of(means.means()))})
 
 
 def _divergences(subject: Subject, passage_rows: np.ndarray) -> Iterator[np.ndarray]:
-    """D [views, views] of each sequence of two views or more. Alike lengths share a batch: there is little padding."""
+    """D [views, views] of each sequence with at least two views; sequences of similar length share a batch, with little padding."""
     layout, encoder = subject.layout, subject.encoder
     sequences = [
         sequence

@@ -1,4 +1,4 @@
-"""Each view alone: what is retrieved when one view is the passage's only vector (CAMVR Tables 2, 7)."""
+"""Retrieval by each view alone, as if it were the passage's only vector (CAMVR Tables 2, 7)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from multiview import metric_names
 from multiview.evaluation.analyses.subject import Findings, Subject
+from multiview.evaluation.analyses.tables import CaptionedTable
 from multiview.evaluation.metrics import accuracy, first_rank
 from multiview.index.exact import TopPassages, top_passages
 from multiview.negatives.filtering import positive_hits
@@ -17,14 +18,17 @@ if TYPE_CHECKING:
     from multiview.index.view_index import ViewIndex
 
 COPIED_AT_ONCE = 1 << 16
-"""Views copied into the index of one view at once."""
+"""Number of views that are copied at once into the index of one view."""
+
+
+CAPTION = "Accuracy of each view alone, and recall of the gold passages. Passages without such a view are not retrieved."
 
 
 def each_view(subject: Subject) -> Findings:
     """Accuracy of each view alone, and recall of the gold passages. Passages without such a view are not retrieved.
 
-    Table `each_view`: view (from 1), the passages that have it, whether padding views are among them, and the
-    figures; the last row, view null, is the whole index. Metrics `accuracy_at_5/view_1`, `recall_at_5/view_1`.
+    Table `each_view`: view (from 1), the number of passages that have it, whether padding views are among them, and
+    the metrics; the last row, with view null, is the whole index. Metrics `accuracy_at_5/view_1`, `recall_at_5/view_1`.
     """
     summary, depth = subject.check_views(), subject.settings.depth
     tops: list[np.ndarray] = []
@@ -44,7 +48,7 @@ def each_view(subject: Subject) -> Findings:
         rows.append({**about, "padding_views": summary.padding_indexed, **figures})
         if alone:
             metrics |= {metric_names.of_view(view, name): value for name, value in figures.items()}
-    return Findings(metrics, {"each_view": pa.Table.from_pylist(rows)})
+    return Findings(metrics, {"each_view": CaptionedTable(CAPTION, pa.Table.from_pylist(rows))})
 
 
 def gold_recall(hits: np.ndarray, subject: Subject) -> dict[str, float]:
@@ -53,30 +57,30 @@ def gold_recall(hits: np.ndarray, subject: Subject) -> dict[str, float]:
     `hits` [q, depth] bool: which retrieved passages are gold.
     """
     gold = np.array([len(set(question.positive_ids)) for question in subject.questions])
-    asked = gold > 0
-    if not asked.any():
+    judged = gold > 0
+    if not judged.any():
         return {}
-    found = hits[asked].cumsum(axis=1) / gold[asked, None]
-    return {metric_names.recall_at(k): float(found[:, k - 1].mean()) for k in subject.at}
+    recall = hits[judged].cumsum(axis=1) / gold[judged, None]
+    return {metric_names.recall_at(k): float(recall[:, k - 1].mean()) for k in subject.at}
 
 
 def search_view(index: ViewIndex, view: int, queries: np.ndarray, k: int) -> TopPassages:
-    """The k best passages by their view `view` (from 0) alone (see `search_views`)."""
+    """The k best passages by view `view` (from 0) alone (see `search_views`)."""
     return search_views(index, view, view + 1, queries, k)
 
 
 def search_views(index: ViewIndex, first: int, stop: int, queries: np.ndarray, k: int) -> TopPassages:
-    """The k best passages by their views [first, stop), from 0, alone; exact.
+    """The k best passages by views [first, stop) alone, counted from 0; exact.
 
-    These views of all passages are copied into an exact index, which takes their share of a whole one's memory.
+    These views of all passages are copied into an exact index, which needs memory for them only.
     """
-    import faiss
+    from multiview.index.faiss_library import faiss
 
     rows = view_rows(index.offsets, index.view_counts, first, stop)
     alone: Any = faiss.IndexFlatIP(index.stored.dim)
     for start in range(0, len(rows), COPIED_AT_ONCE):
         alone.add(index.stored.read_rows(rows[start : start + COPIED_AT_ONCE]))
-    # A passage without such a view shares its offset with the next that has one, as `top_passages` expects.
+    # A passage without such views shares its offset with the next passage that has one, as `top_passages` expects.
     counts = np.clip(index.view_counts - first, 0, stop - first)
     top = top_passages(alone, np.cumsum(counts) - counts, index.tie_order, queries, k)
     top.winning_views[top.passages >= 0] += first

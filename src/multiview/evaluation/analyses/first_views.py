@@ -1,4 +1,4 @@
-"""The first k views of each passage, for every k: for the Dual Cross Encoder, its figures by number of queries."""
+"""Retrieval by the first k views of each passage, for every k: for the Dual Cross Encoder, by number of queries."""
 
 from __future__ import annotations
 
@@ -10,24 +10,34 @@ import pyarrow as pa
 from multiview import metric_names
 from multiview.evaluation.analyses.each_view import gold_recall, search_views
 from multiview.evaluation.analyses.subject import Findings, Subject
+from multiview.evaluation.analyses.tables import CaptionedTable
 from multiview.evaluation.metrics import accuracy, first_rank
 from multiview.generation.metrics import diversity_levels, rouge_l_by_number, self_bleu
 from multiview.negatives.filtering import positive_hits
 
-MOST = 16
-"""Most views whose numbers are searched one by one; each is a search of that many views per passage."""
+LARGEST_K = 16
+"""Largest k up to which every k is searched; each search reads k views per passage."""
+
+
+BY_VIEWS = (
+    "Accuracy, gold recall and MRR@10 by the first k views of each passage, for every k up to 16, and by all."
+)
+BY_DIVERSITY = (
+    "Gold passages in five levels of their queries' self-BLEU-4: ROUGE-L, and the whole index's MRR@10."
+)
 
 
 def first_views(subject: Subject) -> Findings:
     """Accuracy, gold recall and MRR@10 by the first k views of each passage, for every k up to 16, and by all.
 
-    Table `first_views`: k and the figures. Metrics `first_3_views/mrr_at_10`. Where views were read with generated
-    queries, the best ROUGE-L of the first k stands beside them (Dual Cross Encoder, Figure 2), their Pearson
-    correlation over k is a metric (Figure 3), and a table `query_diversity` has both by self-BLEU-4 (Figure 4).
+    Table `first_views`: views (k) and the metrics. Metrics `first_3_views/mrr_at_10`. Where passages were read with
+    generated queries, the table also has the best ROUGE-L of the first k queries (Dual Cross Encoder, Figure 2). The
+    Pearson correlation of ROUGE-L and MRR@10 over k is a metric (Figure 3), and table `query_diversity` has both by
+    self-BLEU-4 (Figure 4).
     """
     summary, depth = subject.check_views(), subject.settings.depth
     tops: list[np.ndarray] = []
-    view_counts = [*range(1, min(summary.most, MOST + 1)), summary.most]
+    view_counts = [*range(1, min(summary.most, LARGEST_K + 1)), summary.most]
     for k in view_counts[:-1]:
         tops.append(search_views(subject.index, 0, k, subject.queries, depth).passages)
         subject.events.progress(k, summary.most, "first views")
@@ -49,44 +59,48 @@ def first_views(subject: Subject) -> Findings:
         for name, value in row.items()
         if name not in ("views", metric_names.ROUGE_L)
     }
-    tables = {"first_views": pa.Table.from_pylist(rows)}
+    tables = {"first_views": CaptionedTable(BY_VIEWS, pa.Table.from_pylist(rows))}
     if rouge is not None:
         metrics |= {metric_names.rouge_l_at(row["views"]): row[metric_names.ROUGE_L] for row in rows}
         metrics |= correlation(rows)
-        tables["query_diversity"] = pa.Table.from_pylist(by_diversity(subject, queries, rouge[:, -1]))
+        levels = pa.Table.from_pylist(by_diversity(subject, queries, rouge[:, -1]))
+        tables["query_diversity"] = CaptionedTable(BY_DIVERSITY, levels)
     return Findings(metrics, tables)
 
 
 def reciprocal_ranks(hits: np.ndarray) -> np.ndarray:
-    """One over the rank of the first gold passage, 0 beyond rank 10 [q]; `hits` [q, depth] bool says which are gold."""
+    """Reciprocal rank of each question's first gold passage [q], 0 beyond rank 10; `hits` [q, depth] bool says which are gold."""
     ranks = first_rank(hits[:, : metric_names.RANKING_CUT])
     return np.where(ranks > 0, 1 / np.maximum(ranks, 1), 0.0)
 
 
 def mean_reciprocal_rank(hits: np.ndarray, subject: Subject) -> dict[str, float]:
-    """MRR@10 over the questions that have gold passages; empty without any, or with fewer than 10 hits."""
-    asked = np.array([bool(question.positive_ids) for question in subject.questions])
-    if not asked.any() or hits.shape[1] < metric_names.RANKING_CUT:
+    """MRR@10 over the questions that have gold passages; empty without such questions, or with a depth below 10."""
+    judged = np.array([bool(question.positive_ids) for question in subject.questions])
+    if not judged.any() or hits.shape[1] < metric_names.RANKING_CUT:
         return {}
-    return {metric_names.MRR: float(reciprocal_ranks(hits[asked]).mean())}
+    return {metric_names.MRR: float(reciprocal_ranks(hits[judged]).mean())}
 
 
 def best_rouge(subject: Subject, queries: dict[int, tuple[str, ...]], most: int) -> np.ndarray | None:
-    """The best ROUGE-L of the first k queries of each question's gold passage [questions that have some, most]."""
-    rows = queried(subject, queries)
+    """Best ROUGE-L of the first k queries of each question's gold passage, for k up to `most` [questions, most].
+
+    The rows are the questions of `questions_with_queries`; none where there are no such questions.
+    """
+    rows = questions_with_queries(subject, queries)
     if not len(rows):
         return None
-    asked = ((subject.questions[row].question, queries[int(subject.gold[row])]) for row in rows)
-    return np.stack([rouge_l_by_number(question, found, most) for question, found in asked])
+    pairs = ((subject.questions[row].question, queries[int(subject.gold[row])]) for row in rows)
+    return np.stack([rouge_l_by_number(question, generated, most) for question, generated in pairs])
 
 
-def queried(subject: Subject, queries: dict[int, tuple[str, ...]]) -> np.ndarray:
-    """The questions whose gold passage was read with queries, as row numbers."""
+def questions_with_queries(subject: Subject, queries: dict[int, tuple[str, ...]]) -> np.ndarray:
+    """Rows of the questions with a gold passage that was read with queries [rows] int64."""
     return np.array([row for row, gold in enumerate(subject.gold.tolist()) if queries.get(gold)], np.int64)
 
 
 def correlation(rows: list[dict[str, Any]]) -> dict[str, float]:
-    """Pearson's, of ROUGE-L and MRR@10 over the numbers of queries; empty where either does not vary."""
+    """Pearson correlation of ROUGE-L and MRR@10 over the numbers of queries; empty where either does not vary."""
     if len(rows) < 3 or metric_names.MRR not in rows[0]:
         return {}
     both = np.array([[row[name] for row in rows] for name in (metric_names.ROUGE_L, metric_names.MRR)])
@@ -100,15 +114,15 @@ def by_diversity(
 ) -> list[dict[str, Any]]:
     """Five levels of gold passages by the self-BLEU-4 of their queries, with ROUGE-L and the whole index's MRR@10.
 
-    A passage's figures are means over its questions. A passage of one query has no self-BLEU-4 and no level.
+    The figures of a passage are means over its questions. A passage with one query has no self-BLEU-4 and no level.
     """
-    rows = queried(subject, queries)
+    rows = questions_with_queries(subject, queries)
     mrr = reciprocal_ranks(positive_hits(subject.top.passages, subject.index.ids, subject.questions))[rows]
-    alike = {row: self_bleu(found) for row, found in queries.items()}
-    known = [row for row, value in alike.items() if value is not None]
-    own = [subject.gold[rows] == row for row in known]
+    bleu = {row: self_bleu(generated) for row, generated in queries.items()}
+    measured = [row for row, value in bleu.items() if value is not None]
+    members = [subject.gold[rows] == row for row in measured]
     figures = {
-        metric_names.ROUGE_L: [rouge[these].mean() for these in own],
-        metric_names.MRR: [mrr[these].mean() for these in own],
+        metric_names.ROUGE_L: [rouge[questions].mean() for questions in members],
+        metric_names.MRR: [mrr[questions].mean() for questions in members],
     }
-    return diversity_levels([alike[row] for row in known], figures)  # type: ignore[misc]
+    return diversity_levels([bleu[row] for row in measured], figures)  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""Top-k accuracy by kind of question: how long the gold passage is, where its answer stands, what became of its title."""
+"""Top-k accuracy by group of questions: by the length of the gold passage, the position of its answer, its title."""
 
 from __future__ import annotations
 
@@ -12,20 +12,24 @@ from multiview.data.answers import Mode, find_answers
 from multiview.data.passages import Passage
 from multiview.data.questions import Question
 from multiview.evaluation.analyses.subject import Findings, NotApplicable, Subject
+from multiview.evaluation.analyses.tables import CaptionedTable
 from multiview.evaluation.metrics import accuracy, first_rank
 from multiview.model.layouts import View
 
 SENTENCES = ((1, 3), (4, 6), (7, 9))
-"""Classes of passages by their number of sentences; those with more are a class of their own."""
+"""Classes of passages by number of sentences (first, last); longer passages form one more class."""
+
+
+CAPTION = "Accuracy of the answered questions by group of their first gold passage."
 
 
 def groups(subject: Subject) -> Findings:
     """Accuracy of the answered questions by group of their first gold passage.
 
-    Groups: `sentences_4_6`; `answer_third_2`, the third of the text that the answer's middle stands in, or
-    `answer_nowhere`; and where views stand for parts of the text, `answer_snippet_3`, the first view that holds
-    the whole answer, or `answer_snippet_none`, and what became of the title: `title_alone` in a view of its own,
-    `title_merged` into one with text, `title_absent`. Table `groups`: grouping, group, questions, accuracies.
+    Groups: the number of sentences (`sentences_4_6`), and the third of the text that contains the middle of the answer
+    (`answer_third_2`, or `answer_third_nowhere`). Where views stand for parts of the text also the first view that
+    contains the whole answer (`answer_snippet_3`, or `answer_snippet_none`), and the title: `title_alone` in a separate
+    view, `title_merged` with text in one view, or `title_absent`. Table `groups`: grouping, group, questions, accuracies.
     """
     members: dict[tuple[str, str], list[int]] = {}
     rows = np.flatnonzero(subject.answered & (subject.gold >= 0))
@@ -39,10 +43,10 @@ def groups(subject: Subject) -> Findings:
             shared.append(("title", title_group(passage.title, views)))
         for row in by_passage[indexed.row]:
             answer = answer_span(subject.questions[row], passage, subject.matching)
-            own = [("answer_third", third_group(answer, len(passage.text)))]
+            by_answer = [("answer_third", third_group(answer, len(passage.text)))]
             if subject.layout.has_spans:
-                own.append(("answer_snippet", snippet_group(answer, views)))
-            for group in (*shared, *own):
+                by_answer.append(("answer_snippet", snippet_group(answer, views)))
+            for group in (*shared, *by_answer):
                 members.setdefault(group, []).append(row)
     if not members:
         raise NotApplicable("no question has an answer and a gold passage in the index")
@@ -52,7 +56,7 @@ def groups(subject: Subject) -> Findings:
 def accuracy_by_group(
     first_answer: np.ndarray, members: Mapping[tuple[str, str], Sequence[int]], at: Sequence[int]
 ) -> Findings:
-    """Accuracy at each k of the questions of each (grouping, group), from ranks [q] as in `accuracy`."""
+    """Accuracy at each k of the questions of each (grouping, group); `first_answer` [q] are ranks as in `accuracy`."""
     metrics: dict[str, float] = {}
     table = []
     for (grouping, group), questions in sorted(members.items()):
@@ -61,11 +65,11 @@ def accuracy_by_group(
         metrics |= {
             metric_names.of_group(f"{grouping}_{group}", name): value for name, value in of_group.items()
         }
-    return Findings(metrics, {"groups": pa.Table.from_pylist(table)})
+    return Findings(metrics, {"groups": CaptionedTable(CAPTION, pa.Table.from_pylist(table))})
 
 
 def sentences_group(sentences: int) -> str:
-    """The class of a number of sentences; an empty text has none and counts as one."""
+    """The class of a number of sentences; an empty text has no sentences and counts as one."""
     for first, last in SENTENCES:
         if sentences <= last:
             return f"{first}_{last}"
@@ -73,7 +77,7 @@ def sentences_group(sentences: int) -> str:
 
 
 def answer_span(question: Question, passage: Passage, mode: Mode) -> tuple[int, int] | None:
-    """Where an answer first stands in the text of the question's first positive: by its offset, else by matching."""
+    """Span of the first answer in the text of the question's first positive: by its offset, else by matching."""
     if question.answer_starts is not None and question.positive_ids[0] == passage.id:
         spans: Iterable[tuple[int, int]] = (
             (start, start + len(answer))
@@ -85,14 +89,14 @@ def answer_span(question: Question, passage: Passage, mode: Mode) -> tuple[int, 
 
 
 def third_group(span: tuple[int, int] | None, length: int) -> str:
-    """Which third of a text of `length` code points the middle of `span` stands in: 1, 2, 3, or nowhere."""
+    """The third of a text of `length` code points that contains the middle of `span`: 1, 2, 3, or nowhere."""
     if span is None:
         return "nowhere"
     return str(min(1 + 3 * (span[0] + span[1]) // (2 * length), 3))
 
 
 def snippet_group(span: tuple[int, int] | None, views: Sequence[View]) -> str:
-    """The first view, from 1, whose part of the text contains `span` whole, or none."""
+    """The first view, from 1, that stands for a part of the text with the whole `span`, or none."""
     for number, view in enumerate(views, 1):
         if span and view.span and view.span[0] <= span[0] and span[1] <= view.span[1]:
             return str(number)
@@ -100,7 +104,7 @@ def snippet_group(span: tuple[int, int] | None, views: Sequence[View]) -> str:
 
 
 def title_group(title: str, views: Sequence[View]) -> str:
-    """Whether the title has a view of its own (a real one without a span), was merged with text, or is absent."""
+    """Whether the title has a separate view (a real view without a span), was merged with text, or is absent."""
     if not title.strip():
         return "absent"
     return "alone" if any(view.span is None and not view.padding for view in views) else "merged"

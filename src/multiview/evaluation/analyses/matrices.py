@@ -1,4 +1,4 @@
-"""Means over passages of what holds between two of their views, whatever views each passage has."""
+"""Means over passages of a quantity between two views, where passages may have different views."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ class PairMeans:
         self._sums = np.zeros((views, views))
         self._counts = np.zeros((views, views), np.int64)
 
-    def add(self, values: np.ndarray, there: np.ndarray) -> None:
-        """Passages' values [p, views, views], and which views they have [p, views] bool."""
-        both = there[:, :, None] & there[:, None, :]
+    def add(self, values: np.ndarray, present: np.ndarray) -> None:
+        """Adds values of passages [p, views, views]; `present` [p, views] bool says which views the passages have."""
+        both = present[:, :, None] & present[:, None, :]
         self._sums += np.where(both, values, 0).sum(axis=0)
         self._counts += both.sum(axis=0)
 
     def means(self) -> np.ndarray:
-        """[views, views]; nan where no passage has both views."""
+        """The means [views, views] float64; NaN where no passage has both views."""
         return np.divide(
             self._sums, self._counts, out=np.full(self._sums.shape, np.nan), where=self._counts > 0
         )
 
 
 def off_diagonal(name: str, means: np.ndarray) -> dict[str, float]:
-    """Metrics `name`, `name_min` and `name_max`: mean, least and greatest of the pairs i ≠ j that there are."""
+    """Metrics `name`, `name_min` and `name_max`: mean, minimum and maximum over the pairs i ≠ j that have a value."""
     values = means[~np.eye(len(means), dtype=bool)]
     values = values[~np.isnan(values)]
     if not len(values):
@@ -36,7 +36,7 @@ def off_diagonal(name: str, means: np.ndarray) -> dict[str, float]:
 
 
 def table_of(means: np.ndarray) -> pa.Table:
-    """A row a view i, with a column `view_j` for each other; null where there is no value."""
+    """A table with one row per view i and one column `view_j` per view j; null where there is no value."""
     columns = {
         f"view_{j + 1}": pa.array(column, pa.float64(), from_pandas=True) for j, column in enumerate(means.T)
     }

@@ -1,4 +1,4 @@
-"""What padding views, those of empty snippets, change in what is retrieved."""
+"""The effect of padding views (the views of empty snippets) on what is retrieved."""
 
 from __future__ import annotations
 
@@ -9,61 +9,68 @@ import pyarrow as pa
 
 from multiview import metric_names
 from multiview.evaluation.analyses.subject import Findings, NotApplicable, Subject
+from multiview.evaluation.analyses.tables import CaptionedTable
 from multiview.evaluation.metrics import accuracy, first_rank
 from multiview.model.layouts import TokenSequence
 
 POOL = 3
-"""Times `depth` that are ranked anew: far enough below the top for what padding views move."""
+"""The ranking is repeated on `POOL` times `depth` passages: deep enough for the passages that padding views move."""
+
+
+CAPTION = "Rankings of the passages retrieved by all of their views, and by all but padding views."
 
 
 def padding(subject: Subject) -> Findings:
     """Rankings of the passages retrieved by all of their views, and by all but padding views.
 
-    To encode the whole corpus again for the padding views that an index leaves out would cost too much. So
-    `padding_questions` random questions are searched three times as deep as elsewhere, what is found is ranked
-    twice, and only its padding views are encoded: a passage that padding views would lift from below that into
-    the top `depth` is not seen. Table `padding`: k, overlap, with_padding and without_padding (accuracy). Metric
-    `padding_wins_top_1`: share of questions whose first passage, with padding views, is there by one.
+    Encoding the whole corpus again for the padding views that an index leaves out would cost too much. Instead,
+    `padding_questions` random questions are searched three times as deep as elsewhere, the passages found are ranked
+    twice, and only their padding views are encoded. A passage that padding views would lift from a lower rank into the
+    top `depth` is missed. Table `padding`: k, overlap, with_padding and without_padding (accuracy). Metric
+    `padding_wins_top_1`: share of questions for which a padding view wins in the first passage of the ranking with
+    padding views.
     """
     if not subject.view_summary.padding_made:
         raise NotApplicable("no passage has padding views")
     chosen = subject.sample(len(subject.questions), subject.settings.padding_questions)
-    found = subject.index.search(subject.queries[chosen], POOL * subject.settings.depth).passages
-    holds = subject.answers_in(found, chosen)
-    every, real = best_scores(subject, found, subject.queries[chosen])
-    with_order, without_order = (ranking(found, scores, subject.index.tie_order) for scores in (every, real))
+    pool = subject.index.search(subject.queries[chosen], POOL * subject.settings.depth).passages
+    holds = subject.answers_in(pool, chosen)
+    by_all, by_real = best_scores(subject, pool, subject.queries[chosen])
+    with_order, without_order = (
+        ranking(pool, scores, subject.index.tie_order) for scores in (by_all, by_real)
+    )
     first = with_order[:, :1]
-    wins = np.take_along_axis(every, first, axis=1) > np.take_along_axis(real, first, axis=1)
+    wins = np.take_along_axis(by_all, first, axis=1) > np.take_along_axis(by_real, first, axis=1)
     metrics = {metric_names.PADDING_WINS: float(wins.mean())}
     answered = subject.answered[chosen]
     ranked = [np.take_along_axis(holds, order, axis=1) for order in (with_order, without_order)]
     accuracies = [accuracy(first_rank(holds)[answered], subject.at) for holds in ranked]
     rows = []
     for k in subject.at:
-        same = overlap(with_order[:, :k], without_order[:, :k])
-        row: dict[str, float | None] = {"k": k, "overlap": same}
-        metrics[metric_names.padding_overlap_at(k)] = same
+        shared = overlap(with_order[:, :k], without_order[:, :k])
+        row: dict[str, float | None] = {"k": k, "overlap": shared}
+        metrics[metric_names.padding_overlap_at(k)] = shared
         accuracy_at_k = metric_names.accuracy_at(k)
-        for which, found in zip(
+        for group, values in zip(
             (metric_names.WITH_PADDING, metric_names.WITHOUT_PADDING), accuracies, strict=True
         ):
-            row[which] = found.get(accuracy_at_k)
-            if found:
-                metrics[metric_names.of_group(which, accuracy_at_k)] = found[accuracy_at_k]
+            row[group] = values.get(accuracy_at_k)
+            if values:
+                metrics[metric_names.of_group(group, accuracy_at_k)] = values[accuracy_at_k]
         rows.append(row)
-    return Findings(metrics, {"padding": pa.Table.from_pylist(rows)})
+    return Findings(metrics, {"padding": CaptionedTable(CAPTION, pa.Table.from_pylist(rows))})
 
 
 def best_scores(
     subject: Subject, passage_rows: np.ndarray, queries: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The max over all views, and over all but padding views, of `passage_rows` [q, k] for `queries` [q, dim].
+    """Scores of `passage_rows` [q, k] for `queries` [q, dim]: the max over all views, and the max over real views.
 
-    Both [q, k] float32; -inf where a row is -1 or a passage has no such view. Views are the index's; padding views
-    that it leaves out are encoded, and rounded to float16 as they would be there.
+    Both are [q, k] float32, with -inf where a row is -1 or a passage has no such view. The views are read from the
+    index. Padding views that it leaves out are encoded, and rounded to float16 as they would be in the index.
     """
-    every = np.full(passage_rows.shape, -np.inf, np.float32)
-    real = every.copy()
+    by_all = np.full(passage_rows.shape, -np.inf, np.float32)
+    by_real = by_all.copy()
     flat = passage_rows.ravel()
     order = np.argsort(flat, kind="stable")
 
@@ -75,26 +82,26 @@ def best_scores(
     def left_out() -> Iterator[tuple[TokenSequence, int]]:
         for indexed in subject.read_passages(passage_rows):
             padded = np.array([view.padding for view in indexed.views], bool)
-            held = subject.index.views_of(indexed.row)
-            raise_to(every, indexed.row, held)
-            raise_to(real, indexed.row, held[~padded])
-            if len(held) < len(indexed.all_views):
+            views = subject.index.views_of(indexed.row)
+            raise_to(by_all, indexed.row, views)
+            raise_to(by_real, indexed.row, views[~padded])
+            if len(views) < len(indexed.all_views):
                 for sequence in indexed.sequences:
                     if any(view.padding for view in sequence.views):
                         yield sequence, indexed.row
 
     for sequence, row, vectors in subject.encoder.passages(left_out()):
         fresh = vectors[[view.padding for view in sequence.views]]
-        raise_to(every, row, fresh.astype(np.float16).astype(np.float32))
-    return every, real
+        raise_to(by_all, row, fresh.astype(np.float16).astype(np.float32))
+    return by_all, by_real
 
 
 def ranking(passage_rows: np.ndarray, scores: np.ndarray, tie_order: np.ndarray) -> np.ndarray:
-    """The order [q, k] of passages [q, k] by falling score, ties by `tie_order`; padding (row -1) comes last."""
+    """Returns the order [q, k] of passages [q, k] by falling score, ties by `tie_order`; padding (row -1) comes last."""
     ties = np.where(passage_rows >= 0, tie_order[passage_rows], len(tie_order))
     return np.lexsort((ties, -scores, passage_rows < 0))
 
 
-def overlap(one: np.ndarray, other: np.ndarray) -> float:
-    """Mean share of the entries [q, k] of `one` that are also among those of `other`."""
-    return float((one[:, :, None] == other[:, None, :]).any(axis=2).mean())
+def overlap(first: np.ndarray, second: np.ndarray) -> float:
+    """Mean share of the entries of `first` [q, k] that are also in the same row of `second` [q, k]."""
+    return float((first[:, :, None] == second[:, None, :]).any(axis=2).mean())

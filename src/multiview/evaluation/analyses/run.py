@@ -1,4 +1,4 @@
-"""All analyses of a model by name, and the files that they leave in the evaluation artifact."""
+"""All analyses of a model by name, and the files that they write into the evaluation artifact."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from multiview import metric_names, names
@@ -19,7 +18,7 @@ from multiview.evaluation.analyses.groups import groups
 from multiview.evaluation.analyses.padding import padding
 from multiview.evaluation.analyses.speed import speed
 from multiview.evaluation.analyses.subject import Findings, NotApplicable, Subject
-from multiview.evaluation.analyses.tables import page
+from multiview.evaluation.analyses.tables import CaptionedTable, page
 from multiview.evaluation.analyses.training_answers import training_answers
 from multiview.evaluation.analyses.usage import cosine, usage
 from multiview.evaluation.analyses.variation import variation
@@ -41,38 +40,34 @@ ANALYSES: dict[Analysis, Callable[[Subject], Findings]] = {
     "speed": speed,
 }
 
-SHOWN = 5
-"""Largest k of the figures that MLflow is told."""
-
-CAPTIONS = {
-    "query_diversity": "Gold passages in five levels of their queries' self-BLEU-4: ROUGE-L, and the whole index's MRR@10."
-}
-"""Of tables that their analysis's first line does not speak of."""
+LARGEST_K = 5
+"""Largest k of the metrics that are reported to MLflow."""
 
 
-def told(metrics: Mapping[str, float], at: Sequence[int]) -> dict[str, float]:
-    """Figures of the whole model, one k of each: `SHOWN`, or the largest below it that is measured.
+def reported(metrics: Mapping[str, float], at: Sequence[int]) -> dict[str, float]:
+    """Metrics of the whole model, each at one k: `LARGEST_K`, or the largest k below it that is measured.
 
-    The tables have every k, view and group: MLflow's hundreds of charts would hide the few that are looked at.
+    The tables have every k, view and group; in MLflow, hundreds of charts would hide the few that people look at.
     """
-    k = max((k for k in at if k <= SHOWN), default=min(at, default=SHOWN))
+    k = max((k for k in at if k <= LARGEST_K), default=min(at, default=LARGEST_K))
     whole = {name: value for name, value in metrics.items() if "/" not in name}
     others = {metric_names.padding_overlap_at(other) for other in at if other != k}
     return {name: value for name, value in whole.items() if name not in others}
 
 
 def analyse(folder: Path, subject: Subject) -> None:
-    """Run `settings.analyses` and write `analyses/metrics.json`, `tables.md` and `<table>.parquet` into `folder`.
+    """Runs `settings.analyses` and writes `analyses/metrics.json`, `tables.md` and `<table>.parquet` into `folder`.
 
-    Metrics are told (see `told`); so are, as facts, times and `analyses_left_out`: name to reason. No analysis asked for, no folder.
+    Reports metrics (see `reported`), and as facts the times and `analyses_left_out`, name to reason. Writes no folder
+    where no analysis is set.
     """
     if not subject.settings.analyses:
         return
     metrics: dict[str, float] = {}
-    tables: dict[str, tuple[str, pa.Table]] = {}
+    tables: dict[str, CaptionedTable] = {}
     left_out: dict[str, str] = {}
-    place = folder / names.ANALYSES
-    place.mkdir()
+    analyses_folder = folder / names.ANALYSES
+    analyses_folder.mkdir()
     for name, run in ANALYSES.items():
         if name not in subject.settings.analyses:
             continue
@@ -82,14 +77,14 @@ def analyse(folder: Path, subject: Subject) -> None:
             left_out[name] = str(reason)
             continue
         metrics |= findings.metrics
-        for table, rows in findings.tables.items():
-            pq.write_table(rows, place / f"{table}.parquet")
-            tables[table] = CAPTIONS.get(table) or (run.__doc__ or "").partition("\n")[0], rows
+        tables |= findings.tables
+        for table_name, table in findings.tables.items():
+            pq.write_table(table.rows, analyses_folder / f"{table_name}.parquet")
         for fact, value in findings.facts.items():
             subject.events.fact(fact, value)
-    (place / METRICS_FILE).write_text(json.dumps(metrics, indent=1, sort_keys=True) + "\n")
-    (place / TABLES_FILE).write_text(page(tables))
-    for name, value in told(metrics, subject.at).items():
+    (analyses_folder / METRICS_FILE).write_text(json.dumps(metrics, indent=1, sort_keys=True) + "\n")
+    (analyses_folder / TABLES_FILE).write_text(page(tables))
+    for name, value in reported(metrics, subject.at).items():
         subject.events.metric(name, value)
     if left_out:
         subject.events.fact("analyses_left_out", left_out)

@@ -1,4 +1,4 @@
-"""Milliseconds a passage and a question (MVR Table 4)."""
+"""Milliseconds per passage and per question (MVR Table 4)."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from multiview.model.layouts import TokenSequence
 PASSAGES = 48
 QUESTIONS = 100
 SMALLEST_BATCH = 64
-"""A token budget that makes batches of eight: larger ones would mostly be filled up with copies."""
+"""A token budget that makes batches of eight rows; larger batches would mostly be filled with copies."""
 
 
 def speed(subject: Subject) -> Findings:
-    """Facts, because files must come out the same: `encode_milliseconds_per_passage`, `search_milliseconds_per_question`.
+    """Times of encoding and search, as facts, because files must be reproducible. Both are taken in this process, on its device.
 
-    The first: up to 48 random passages, with the queries that they are read with, encoded in the index's arithmetic, eight at a time (the
-    `encode` step tells `passages_per_second` of its own, larger batches). The second: the search for the first
-    100 questions, their encoding not counted. Both in this process, on its device.
+    `encode_milliseconds_per_passage`: up to 48 random passages, with the queries that they are read with, encoded in
+    the arithmetic of the index, eight at a time. (The `encode` step reports `passages_per_second` for its larger
+    batches.) `search_milliseconds_per_question`: the search for the first 100 questions, without their encoding.
     """
     sample = subject.sample(len(subject.index), PASSAGES)
     passages = [indexed.sequences for indexed in subject.read_passages(sample)]
     encoder = Encoder(subject.model, subject.encode.model_copy(update={"batch_tokens": SMALLEST_BATCH}))
-    _encode(encoder, passages[:1])  # what is done once is not counted
-    encoded = _seconds(lambda: _encode(encoder, passages)) / len(passages)
+    _encode(encoder, passages[:1])  # work that is done only once is not counted
+    encode_seconds = _seconds(lambda: _encode(encoder, passages)) / len(passages)
     queries = subject.queries[:QUESTIONS]
-    searched = _seconds(lambda: subject.index.search(queries, subject.settings.depth)) / len(queries)
+    search_seconds = _seconds(lambda: subject.index.search(queries, subject.settings.depth)) / len(queries)
     return Findings(
         facts={
-            "encode_milliseconds_per_passage": round(1000 * encoded, 3),
-            "search_milliseconds_per_question": round(1000 * searched, 3),
+            "encode_milliseconds_per_passage": round(1000 * encode_seconds, 3),
+            "search_milliseconds_per_question": round(1000 * search_seconds, 3),
         }
     )
 

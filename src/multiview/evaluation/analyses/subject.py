@@ -1,4 +1,4 @@
-"""The subject of an analysis, a model with its index and what it retrieved; and an analysis's findings."""
+"""The subject of an analysis (a model with its index and what it retrieved), and the findings of an analysis."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from multiview import metric_names
 from multiview.config import Encode, Evaluation
 from multiview.data.answers import Mode
 from multiview.data.passages import PassageLookup
 from multiview.data.questions import Question
+from multiview.evaluation.analyses.tables import CaptionedTable
 from multiview.index.exact import TopPassages
 from multiview.index.indexed_passages import IndexedPassage, IndexedPassages, TextsById
 from multiview.model.layouts import Layout
@@ -27,34 +27,35 @@ if TYPE_CHECKING:
     from multiview.index.view_index import ViewIndex
 
 SUMMARY_SAMPLE = 1000
-"""Passages that tell which views the index holds."""
+"""Number of passages that are read to see which views the index holds."""
 
 
 class NotApplicable(Exception):
-    """This analysis does not suit the model or the data; the text says why."""
+    """Raised by an analysis that does not suit the model or the data; the message says why."""
 
 
 @dataclass(frozen=True)
 class Findings:
-    """Metrics by name, and tables by the name of their file."""
+    """The results of an analysis: metrics by name, and tables by the name of their file."""
 
     metrics: dict[str, float] = field(default_factory=dict)
-    tables: dict[str, pa.Table] = field(default_factory=dict)
+    tables: dict[str, CaptionedTable] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
     """Values that may differ from run to run, such as times: they are reported, and kept out of the files."""
 
 
 @dataclass(frozen=True)
 class ViewSummary:
-    """Which views the index holds, by up to 1000 random passages."""
+    """A summary of the views that the index holds, from up to `SUMMARY_SAMPLE` random passages."""
 
     most: int
-    """Most views of any passage in the index."""
+    """Largest number of views of a passage in the index."""
     in_order: bool
-    """Whether the i-th row of a passage is its i-th view: views that are left out come last."""
+    """Whether the i-th row of a passage is its i-th view, because views that the index leaves out come last."""
     padding_made: bool
     """Whether the layout makes padding views of these passages."""
     padding_indexed: bool
+    """Whether the index holds padding views of these passages."""
 
 
 @dataclass
@@ -65,13 +66,13 @@ class Subject:
     layout: Layout
     index: ViewIndex
     passages: Path
-    """Folder of the passages that the index was built from."""
+    """Folder with the passages that the index was built from."""
     questions: list[Question]
     train_questions: Path | None
     queries: np.ndarray
-    """[q, dim] float32: the questions' vectors, times the score's scale."""
+    """[q, dim] float32: vectors of the questions, times the scale of the score."""
     top: TopPassages
-    """[q, depth]: the passages that the whole index retrieves."""
+    """[q, depth]: the passages retrieved from the whole index."""
     settings: Evaluation
     encode: Encode
     matching: Mode
@@ -79,25 +80,25 @@ class Subject:
 
     @cached_property
     def encoder(self) -> Encoder:
-        """The whole model in float32: what tells views apart is lost in half precision."""
+        """An encoder with the whole model in float32, because half precision cannot distinguish views."""
         from multiview.encoding.encode import Encoder
 
         return Encoder(self.model, self.encode.model_copy(update={"compute": "float32"}))
 
     def questions_encoded(self, rows: np.ndarray) -> np.ndarray:
-        """Vectors [rows, dim] of some questions by `encoder`, in float32."""
+        """Vectors [rows, dim] float32 of the questions at `rows`, encoded in float32."""
         if self.encode.compute == "float32":
             return self.queries[rows]
         return self.encoder.question_vectors([self.questions[row].question for row in rows.tolist()])
 
     @cached_property
     def at(self) -> list[int]:
-        """The k of top-k accuracy that the retrieved depth allows."""
+        """The cut-offs k of top-k accuracy that the retrieved depth allows."""
         return metric_names.accuracy_cuts(self.settings.at, self.settings.depth)
 
     @cached_property
     def answered(self) -> np.ndarray:
-        """Which questions have answers [q] bool: accuracy is measured on these."""
+        """Which questions have answers [q] bool; accuracy is measured on these questions."""
         return np.array([bool(question.answers) for question in self.questions])
 
     @cached_property
@@ -106,30 +107,31 @@ class Subject:
         return self.answers_in(self.top.passages)
 
     def answers_in(self, passage_rows: np.ndarray, questions: np.ndarray | None = None) -> np.ndarray:
-        """Whether passages [q, k], -1 for none, hold an answer of their question [q, k] bool; each pair is matched once.
+        """Whether passages [q, k], -1 for none, hold an answer to their question [q, k] bool.
 
-        `questions` [q] are the rows of the questions; none: all questions.
+        `questions` [q] are the rows of the questions, by default all questions. Each pair of question and passage is
+        matched once.
         """
-        asked = self.questions if questions is None else [self.questions[row] for row in questions.tolist()]
+        chosen = self.questions if questions is None else [self.questions[row] for row in questions.tolist()]
         distinct = [np.unique(rows) for rows in passage_rows]
         padded = np.full((len(distinct), max(map(len, distinct), default=0)), -1, np.int64)
-        for row, found in zip(padded, distinct, strict=True):
-            row[: len(found)] = found
-        passages = (passage for _, passage in self.indexed_passages.texts(padded))
-        known = answer_holding(padded, self.index.ids, passages, asked, self.matching)
+        for row, passages in zip(padded, distinct, strict=True):
+            row[: len(passages)] = passages
+        texts = (passage for _, passage in self.indexed_passages.texts(padded))
+        distinct_hold = answer_holding(padded, self.index.ids, texts, chosen, self.matching)
         holds = np.zeros(passage_rows.shape, bool)
-        for question, found in enumerate(distinct):
-            holds[question] = known[question, np.searchsorted(found, passage_rows[question])]
+        for question, passages in enumerate(distinct):
+            holds[question] = distinct_hold[question, np.searchsorted(passages, passage_rows[question])]
         return holds
 
     @cached_property
     def gold(self) -> np.ndarray:
-        """Row of each question's first positive passage [q] int64, -1 where the index has none."""
+        """Row of each question's first positive passage in the index [q] int64, -1 where the index has none."""
         positives = positive_rows(self.index.ids, self.questions)
         return np.array([rows[0] if len(rows) else -1 for rows in positives], np.int64)
 
     def sample(self, total: int, count: int) -> np.ndarray:
-        """`count` of 0…total-1 at random by `analysis_seed`, rising; all of them where there are no more."""
+        """Returns `count` of 0…total-1, drawn by `analysis_seed`, in rising order; all of them where `total` is not larger."""
         if total <= count:
             return np.arange(total)
         return np.sort(np.random.default_rng(self.settings.analysis_seed).choice(total, count, replace=False))
@@ -141,26 +143,30 @@ class Subject:
         return IndexedPassages(self.index, self.layout, texts)
 
     def read_passages(self, passage_rows: np.ndarray) -> Iterator[IndexedPassage]:
-        """The passages of `passage_rows`, any shape, each once and in the corpus's order; rows of -1 are dropped."""
+        """The passages of `passage_rows`, any shape, each once and in the order of the corpus; rows of -1 are dropped."""
         return self.indexed_passages.read(passage_rows)
 
     @cached_property
     def view_summary(self) -> ViewSummary:
-        """Which views the index holds."""
-        in_order, made, kept = True, False, False
+        """The summary of the views that the index holds."""
+        in_order, padding_made, padding_indexed = True, False, False
         for indexed in self.read_passages(self.sample(len(self.index), SUMMARY_SAMPLE)):
             in_order &= [view.number for view in indexed.views] == list(range(indexed.view_count))
-            kept |= any(view.padding for view in indexed.views)
-            made |= any(view.padding for view in indexed.all_views)
-        return ViewSummary(int(self.index.view_counts.max()), in_order, made, kept)
+            padding_indexed |= any(view.padding for view in indexed.views)
+            padding_made |= any(view.padding for view in indexed.all_views)
+        return ViewSummary(int(self.index.view_counts.max()), in_order, padding_made, padding_indexed)
 
     def check_views(self) -> ViewSummary:
-        """Returns `view_summary`. Raises NotApplicable where the index's rows cannot be told apart as views."""
+        """Returns `view_summary`, for analyses that compare views by their position.
+
+        Raises NotApplicable where the index holds one view per passage, or where the i-th row of a passage is not its
+        i-th view.
+        """
         summary = self.view_summary
         if summary.most < 2:
             raise NotApplicable("the index holds one view per passage")
         if not summary.in_order:
             raise NotApplicable(
-                "padding views that the index leaves out stand between others: index them too"
+                "the index leaves out padding views that come before other views of a passage: index padding views too"
             )
         return summary

@@ -1,27 +1,36 @@
-"""The tables of the analyses as one page to read."""
+"""The tables of the analyses as one readable page."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
 
 import pyarrow as pa
 
 LONGEST = 64
-"""Tables of more rows, a row a question, are for programs alone."""
+"""Tables with more rows, such as one row per question, are for programs only."""
 
 
-def page(tables: Mapping[str, tuple[str, pa.Table]]) -> str:
-    """Markdown: each table under its name and one line that says what it is; long ones by their length."""
+@dataclass(frozen=True)
+class CaptionedTable:
+    """A table with its caption, one line that says what the table shows."""
+
+    caption: str
+    rows: pa.Table
+
+
+def page(tables: Mapping[str, CaptionedTable]) -> str:
+    """Returns Markdown: each table under its name and its caption; of a long table, only its length and file."""
     parts = ["# Analyses\n"]
-    for name, (about, table) in tables.items():
-        rows = f"{table.num_rows} rows: `{name}.parquet`\n" if table.num_rows > LONGEST else markdown(table)
-        parts.append(f"## {name}\n\n{about}\n\n{rows}")
+    for name, table in tables.items():
+        length = table.rows.num_rows
+        rows = f"{length} rows: `{name}.parquet`\n" if length > LONGEST else markdown(table.rows)
+        parts.append(f"## {name}\n\n{table.caption}\n\n{rows}")
     return "\n".join(parts)
 
 
 def markdown(table: pa.Table) -> str:
-    """A table in Markdown: text to the left, numbers to the right, fractions with three digits, null empty."""
+    """A Markdown table: text left-aligned, numbers right-aligned, fractions with three digits, null empty."""
     columns = [[_cell(value) for value in column.to_pylist()] for column in table.columns]
     lines = [table.column_names, [_rule(field.type) for field in table.schema], *zip(*columns, strict=True)]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
@@ -31,7 +40,7 @@ def _rule(kind: pa.DataType) -> str:
     return "---" if pa.types.is_string(kind) else "---:"
 
 
-def _cell(value: Any) -> str:
+def _cell(value: object) -> str:
     if value is None:
         return ""
     return f"{value:.3f}" if isinstance(value, float) else str(value)

@@ -1,4 +1,4 @@
-"""What the training questions teach: whose answer's view is found and how, and AVQ (CAMVR 3.2, 4.1)."""
+"""Training questions by how their answer's view is found, and AVQ (CAMVR 3.2, 4.1)."""
 
 from __future__ import annotations
 
@@ -12,17 +12,22 @@ from multiview.data.answers import Mode, answer_views, has_answer
 from multiview.data.passages import Passage, read_passages
 from multiview.data.questions import Question, iterate_questions, questions_per_passage
 from multiview.evaluation.analyses.subject import Findings, NotApplicable, Subject
+from multiview.evaluation.analyses.tables import CaptionedTable
 from multiview.model.layouts import View
 
 KINDS = ("offset", "one", "several", "none", "title")
 
 
+CAPTION = "Shares of the training questions by how their answer's view is found in the first positive passage, and AVQ."
+
+
 def training_answers(subject: Subject) -> Findings:
     """Shares of the training questions by how their answer's view is found in the first positive passage, and AVQ.
 
-    By its `offset`; without one, `one` or `several` views hold it; `title`: only the title does; `none`: no view
-    does, as where it spans two. The last two are trained on the best view. Table `training_answers`: found, questions, share.
-    Where views stand for no part of the text, AVQ alone is reported.
+    Kinds: `offset`, by the offset of the answer; without an offset, `one` or `several` views contain the answer;
+    `title`, only the title contains it; `none`, no view contains it, for example because it spans two views. Questions
+    of the last two kinds are trained on the best view. Table `training_answers`: found, questions, share. Where views
+    stand for no part of the text, only AVQ is reported.
     """
     if subject.train_questions is None:
         raise NotApplicable("there are no training questions")
@@ -42,11 +47,11 @@ def training_answers(subject: Subject) -> Findings:
         metric_names.answer_found(kind): share for kind, share in zip(KINDS, shares, strict=True)
     }
     table = {"found": list(KINDS), "questions": [counts[kind] for kind in KINDS], "share": shares}
-    return Findings(metrics, {"training_answers": pa.table(table)})
+    return Findings(metrics, {"training_answers": CaptionedTable(CAPTION, pa.table(table))})
 
 
 def found_by(question: Question, passage: Passage, views: Sequence[View], mode: Mode) -> str:
-    """One of KINDS; `passage`, with all of its `views`, is the question's first positive."""
+    """Returns one of `KINDS`; `passage`, with all of its `views`, is the question's first positive."""
     _, kind = answer_views(
         [view.span for view in views], passage.text, question.answers, question.answer_starts, mode
     )
@@ -59,12 +64,15 @@ def found_by(question: Question, passage: Passage, views: Sequence[View], mode: 
 def _laid_out(
     subject: Subject, questions: Sequence[Question]
 ) -> Iterator[tuple[Question, Passage, list[View]]]:
-    """Each question with its first positive, laid out once for all of its questions; one passage is held."""
-    asked: dict[str, list[Question]] = {}
+    """Each question with its first positive and the positive's views, in the order of the corpus.
+
+    A passage is laid out once for all of its questions; one passage is held in memory at a time.
+    """
+    questions_of: dict[str, list[Question]] = {}
     for question in questions:
         if question.positive_ids:
-            asked.setdefault(question.positive_ids[0], []).append(question)
+            questions_of.setdefault(question.positive_ids[0], []).append(question)
     for passage in read_passages(subject.passages):
-        if passage.id in asked:
+        if passage.id in questions_of:
             views = [view for sequence in subject.layout.passage(passage) for view in sequence.views]
-            yield from ((question, passage, views) for question in asked[passage.id])
+            yield from ((question, passage, views) for question in questions_of[passage.id])

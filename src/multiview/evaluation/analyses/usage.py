@@ -1,4 +1,4 @@
-"""Which views are used, and how alike they are, by the views that the index holds."""
+"""Which views win, and how similar the views of a passage are, for the views that the index holds."""
 
 from __future__ import annotations
 
@@ -10,18 +10,22 @@ import pyarrow as pa
 from multiview import metric_names
 from multiview.evaluation.analyses.matrices import PairMeans, off_diagonal, table_of
 from multiview.evaluation.analyses.subject import Findings, Subject
+from multiview.evaluation.analyses.tables import CaptionedTable
 
 if TYPE_CHECKING:
     from multiview.index.view_index import ViewIndex
 
 PASSAGES_AT_ONCE = 1024
-"""Passages whose views are held at once."""
+"""Number of passages whose views are held in memory at once."""
+
+
+USAGE = "The view-usage histogram: which view wins in the first passage retrieved, and in the gold passage."
 
 
 def usage(subject: Subject) -> Findings:
     """The view-usage histogram: which view wins in the first passage retrieved, and in the gold passage.
 
-    Table `usage`: view (from 1), top_1, gold (questions), share_of_top_1, share_of_gold.
+    Table `usage`: view (from 1); top_1 and gold, the numbers of questions; share_of_top_1 and share_of_gold.
     """
     summary = subject.check_views()
     first = subject.top.winning_views[:, 0]
@@ -39,19 +43,22 @@ def usage(subject: Subject) -> Findings:
             metrics |= {
                 metric_names.of_view(view, name): float(share) for view, share in enumerate(columns[name])
             }
-    return Findings(metrics, {"usage": pa.table(columns)})
+    return Findings(metrics, {"usage": CaptionedTable(USAGE, pa.table(columns))})
 
 
 def histogram(winners: np.ndarray, views: int) -> np.ndarray:
-    """How often each of `views` views wins [views] int64; `winners` from 0."""
+    """Returns how often each of `views` views wins [views] int64; `winners` count views from 0."""
     return np.bincount(winners, minlength=views)
 
 
 def _gold_winners(subject: Subject) -> np.ndarray:
-    """The view, from 0, that scores best in each question's gold passage, of those that have one in the index."""
+    """The view, from 0, that scores best in the gold passage of each question that has one with views in the index."""
     rows = np.flatnonzero((subject.gold >= 0) & (subject.index.view_counts[subject.gold] > 0))
     best = [subject.index.view_scores(subject.queries[row], int(subject.gold[row])).argmax() for row in rows]
     return np.array(best, np.int64)
+
+
+COSINE = "Mean cosine between the views i and j of a passage, over the passages that have both."
 
 
 def cosine(subject: Subject) -> Findings:
@@ -61,21 +68,23 @@ def cosine(subject: Subject) -> Findings:
     """
     summary = subject.check_views()
     means = mean_cosines(subject.index, summary.most)
-    return Findings(off_diagonal(metric_names.VIEW_COSINE, means), {"cosine": table_of(means)})
+    return Findings(
+        off_diagonal(metric_names.VIEW_COSINE, means), {"cosine": CaptionedTable(COSINE, table_of(means))}
+    )
 
 
 def mean_cosines(index: ViewIndex, views: int) -> np.ndarray:
-    """[views, views] float64: the mean over passages of the cosine of their views i and j; nan where none has both."""
+    """Mean cosine [views, views] float64 of views i and j over the passages that have both; NaN where no passage has."""
     means = PairMeans(views)
     for start in range(0, len(index), PASSAGES_AT_ONCE):
         counts = index.view_counts[start : start + PASSAGES_AT_ONCE]
         if not (rows := int(counts.sum())):
             continue
-        held = index.stored.read_range(int(index.offsets[start]), rows).astype(np.float64)
-        lengths = np.linalg.norm(held, axis=1, keepdims=True)
-        held = np.divide(held, lengths, out=np.zeros_like(held), where=lengths > 0)
-        there = np.arange(views) < counts[:, None]
-        padded = np.zeros((len(counts), views, held.shape[1]))
-        padded[there] = held
-        means.add(padded @ padded.transpose(0, 2, 1), there)
+        vectors = index.stored.read_range(int(index.offsets[start]), rows).astype(np.float64)
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        vectors = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
+        present = np.arange(views) < counts[:, None]
+        padded = np.zeros((len(counts), views, vectors.shape[1]))
+        padded[present] = vectors
+        means.add(padded @ padded.transpose(0, 2, 1), present)
     return means.means()

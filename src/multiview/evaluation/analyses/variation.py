@@ -10,18 +10,19 @@ import pyarrow as pa
 from multiview import metric_names
 from multiview.data.questions import draw
 from multiview.evaluation.analyses.subject import Findings, NotApplicable, Subject
+from multiview.evaluation.analyses.tables import CaptionedTable
 from multiview.model.layouts import TokenSequence
 
 
 def local_variation(scores: np.ndarray) -> float:
-    """LV of one question and passage: the best score minus the mean of the others (Eq. 9); `scores` [views], two or more."""
+    """LV of one question and passage: the best score minus the mean of the others (Eq. 9); `scores` [views], at least two."""
     scores = np.asarray(scores, np.float64)
     best = scores.max()
     return float(best - (scores.sum() - best) / (len(scores) - 1))
 
 
 def softmax(scores: np.ndarray) -> np.ndarray:
-    """exp(f_i) / Σ_j exp(f_j) of one passage's views, in float64; e^134 would not fit into float32."""
+    """exp(f_i) / Σ_j exp(f_j) of one passage's views, in float64, because e^134 does not fit into float32."""
     scores = np.asarray(scores, np.float64)
     powers = np.exp(scores - scores.max())
     return powers / powers.sum()
@@ -41,13 +42,17 @@ def perplexity(winners: Iterable[int]) -> float:
     return float(np.exp(-(shares * np.log(shares)).sum()))
 
 
+CAPTION = "LV of (question, gold passage) pairs, and PPL over the passages with two questions or more."
+
+
 def variation(subject: Subject) -> Findings:
     """LV of (question, gold passage) pairs, and PPL over the passages with two questions or more.
 
-    Scores are of fresh float32 encodings. Padding views are left out throughout (ours for PPL), and of LV the
-    passages with fewer than two real views; the PPL of a passage with one is 1. "Normalised scores" is ambiguous: `lv_cosine` takes cosines, `lv_softmax` the
-    softmax over the views at temperature 1. PPL rises with the questions of a passage: compare it only where
-    `view_ppl_questions_per_passage` is the same. Table `variation`, a row a pair.
+    Scores come from fresh float32 encodings. Padding views are left out throughout (ours for PPL). LV also leaves out
+    passages with fewer than two real views; the PPL of a passage with one real view is 1. The paper's "normalised
+    scores" is ambiguous: `lv_cosine` uses cosines, `lv_softmax` the softmax over the views at temperature 1. PPL rises
+    with the number of questions per passage: compare it only where `view_ppl_questions_per_passage` is the same. Table
+    `variation` has one row per pair.
     """
     if subject.view_summary.most < 2:
         raise NotApplicable("the index holds one view per passage")
@@ -55,26 +60,26 @@ def variation(subject: Subject) -> Findings:
     if not len(pairs):
         raise NotApplicable("no question has a gold passage in the index")
     vectors = dict(zip(pairs.tolist(), subject.questions_encoded(pairs), strict=True))
-    asked: dict[int, list[int]] = {}
-    for row in pairs.tolist():
-        asked.setdefault(int(subject.gold[row]), []).append(row)
+    questions_of: dict[int, list[int]] = {}
+    for question in pairs.tolist():
+        questions_of.setdefault(int(subject.gold[question]), []).append(question)
     rows = []
     winners: dict[str, list[int]] = {}
-    for passage_row, numbers, views in _real_views(subject, subject.gold[pairs]):
+    for passage_row, view_numbers, views in _real_views(subject, subject.gold[pairs]):
         passage = subject.index.passage_id(passage_row)
-        for row in asked[passage_row] if len(views) else []:
-            scores = views @ vectors[row]
-            view = int(numbers[scores.argmax()]) + 1
+        for question in questions_of[passage_row] if len(views) else []:
+            scores = views @ vectors[question]
+            view = int(view_numbers[scores.argmax()]) + 1
             winners.setdefault(passage, []).append(view)
             if len(views) < 2:
                 continue
             rows.append(
                 {
-                    "qid": subject.questions[row].qid,
+                    "qid": subject.questions[question].qid,
                     "passage_id": passage,
                     "views": len(views),
                     "view": view,
-                    metric_names.LV_COSINE: local_variation(cosines(vectors[row], views)),
+                    metric_names.LV_COSINE: local_variation(cosines(vectors[question], views)),
                     metric_names.LV_SOFTMAX: local_variation(softmax(scores)),
                 }
             )
@@ -84,16 +89,17 @@ def variation(subject: Subject) -> Findings:
     metrics = {
         name: mean(row[name] for row in rows) for name in (metric_names.LV_COSINE, metric_names.LV_SOFTMAX)
     }
-    if several := [won for _, won in sorted(winners.items()) if len(won) > 1]:
-        metrics[metric_names.VIEW_PPL] = mean(perplexity(won) for won in several)
-        metrics[metric_names.PPL_QUESTIONS] = mean(len(won) for won in several)
-    return Findings(metrics, {"variation": pa.Table.from_pylist(rows)})
+    if several := [views for _, views in sorted(winners.items()) if len(views) > 1]:
+        metrics[metric_names.VIEW_PPL] = mean(perplexity(views) for views in several)
+        metrics[metric_names.PPL_QUESTIONS] = mean(len(views) for views in several)
+    return Findings(metrics, {"variation": CaptionedTable(CAPTION, pa.Table.from_pylist(rows))})
 
 
 def sampled_pairs(gold: np.ndarray, limit: int, seed: int) -> np.ndarray:
-    """Questions with a gold passage, rising: whole passages in an order drawn by `seed`, up to about `limit` questions.
+    """Rows of questions with a gold passage, in rising order: a random sample by `seed` of about `limit` questions.
 
-    PPL needs the questions of a passage together; the last passage drawn may go over the limit. `gold` [q], -1 for none.
+    PPL needs all questions of a passage, so whole passages are drawn, and the last one may exceed the limit. `gold` [q]
+    are the rows of the gold passages, -1 for none.
     """
     rows = np.flatnonzero(gold >= 0)
     passages, counts = np.unique(gold[rows], return_counts=True)
@@ -104,14 +110,14 @@ def sampled_pairs(gold: np.ndarray, limit: int, seed: int) -> np.ndarray:
 
 
 def mean(values: Iterable[float]) -> float:
-    """The mean of some numbers, of which there is at least one."""
+    """The mean of at least one number."""
     return float(np.mean(list(values)))
 
 
 def _real_views(subject: Subject, passage_rows: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-    """Row of each passage, numbers [views] of its views but padding, from 0, and these views [views, dim], encoded afresh.
+    """Encodes passages: (row, numbers of the real views [views] from 0, real views [views, dim]) per passage, in any order.
 
-    In no order. A passage of several sequences comes in parts, which wait for one another.
+    The sequences of a passage may be encoded at different times; the passage is returned when all of them are.
     """
     parts: dict[int, list[tuple[int, np.ndarray]]] = {}
     left: dict[int, int] = {}

@@ -1,1 +1,1 @@
-"""Indexes that do not look at every view: faiss finds candidates, whose stored views are then scored exactly."""
+"""Approximate indexes, which do not read every view: faiss finds candidates; their stored views are scored exactly."""

@@ -6,12 +6,12 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import faiss
 import numpy as np
 
 from multiview import metric_names
 from multiview.config import Index
 from multiview.errors import InputError
+from multiview.index.approximate.adding import add
 from multiview.index.approximate.kinds import (
     can_merge,
     default_probes,
@@ -21,18 +21,22 @@ from multiview.index.approximate.kinds import (
     make_index,
     train_index,
 )
-from multiview.index.stored_views import ViewBlocks, sampled_rows
+from multiview.index.faiss_library import faiss, threads
+from multiview.index.stored_views import ViewBlocks, equal_blocks, sampled_rows
 from multiview.steps.events import Events
+
+ADDED_AT_ONCE = 4096
+"""Views per addition: as many as a block of embeddings has."""
 
 
 def build(
     shards: Sequence[ViewBlocks], settings: Index, keep: Callable[[np.ndarray], Any], events: Events
 ) -> tuple[Any, dict[str, Any]]:
-    """The faiss index over the views of all shards, whose ids are their rows; and what it was built by.
+    """Builds the faiss index over the views of all shards; returns it with its `description`.
 
-    `keep` gets each block [n, dim] float16 as it is added, in order. In memory are the sample while it trains, then
-    the index and a shard of it. Raises InputError for a kind that faiss does not know, too few views, a device that
-    is not there, and a damaged block.
+    The ids of the views are their rows. `keep` is called with each block [n, dim] float16 as it is added, in order.
+    Memory holds the sample during training, then the index and one shard of it. Raises InputError for a kind that
+    faiss does not know, too few views, a missing device, or a damaged block.
     """
     views, dim = sum(shard.rows for shard in shards), shards[0].dim
     if not views:
@@ -45,15 +49,14 @@ def build(
         sampled = len(sample)
         with _clustering_on(gpu, index):
             train_index(index, sample, settings, views)
-    with _threads(1 if settings.one_thread and not list_count(index) and not can_merge(index) else None):
+    with threads(1 if settings.one_thread and not list_count(index) and not can_merge(index) else None):
         _fill(index, shards, keep, gpu, events)
     return index, description(index, settings, factory, sampled)
 
 
 def description(index: Any, settings: Index, factory: str, sampled: int) -> dict[str, Any]:
-    """What an approximate index is and how it is searched, for its header; and that it has not drifted from what
-    it was trained on, if it was."""
-    drifted = {metric_names.DRIFT_ADDED: 0.0, metric_names.DRIFT_ERROR: None} if sampled else {}
+    """The header entries of a new approximate index: its kind, its search parameters, and where it was trained, no drift."""
+    drift = {metric_names.DRIFT_ADDED: 0.0, metric_names.DRIFT_ERROR: None} if sampled else {}
     return {
         "exact": False,
         "factory": factory,
@@ -64,14 +67,14 @@ def description(index: Any, settings: Index, factory: str, sampled: int) -> dict
         "ef_search": settings.ef_search,
         "rerank": settings.rerank,
         "on_disk": settings.on_disk,
-        **drifted,
+        **drift,
     }
 
 
 def sample_views(shards: Sequence[ViewBlocks], count: int, seed: int) -> np.ndarray:
-    """`count` random views of all shards, in order of their rows [count, dim] float32; all where there are no more.
+    """`count` random views of all shards, in the order of their rows [count, dim] float32; all views where there are fewer.
 
-    The same whatever the shards. Blocks that hold none are not read.
+    The sample does not depend on how the views are split into shards. Blocks without a sampled view are not read.
     """
     total = sum(shard.rows for shard in shards)
     rows = sampled_rows(total, count, seed)
@@ -91,40 +94,40 @@ def sample_views(shards: Sequence[ViewBlocks], count: int, seed: int) -> np.ndar
 def _fill(
     index: Any, shards: Sequence[ViewBlocks], keep: Callable[[np.ndarray], Any], gpu: bool, events: Events
 ) -> None:
-    """Add all views: an index a shard, merged, where the kind can; else one after another."""
+    """Adds all views in order, in blocks of one size that does not depend on the shards.
+
+    On a GPU, each shard becomes a separate index, which is then merged, where the kind can be merged.
+    """
+    by_shard = gpu and can_merge(index)
+    empty = faiss.clone_index(index) if by_shard else None
     total, done = sum(shard.rows for shard in shards), 0
-    # One shard is added as it is: a part of its own would only be merged whole.
-    empty = faiss.clone_index(index) if can_merge(index) and (gpu or len(shards) > 1) else None
-    lists = list_count(index)
-    for shard in shards:
-        part: Any = index
-        if empty is not None:
-            part = _to_gpu(empty, events) if gpu else faiss.clone_index(empty)
-        for block in shard.read_blocks():
+    for sources in [[shard] for shard in shards] if by_shard else [shards]:
+        part = _to_gpu(empty, events) if by_shard else index
+        for block in equal_blocks(sources, ADDED_AT_ONCE):
             keep(block)
-            part.add(block.astype(np.float32))
+            add(part, block.astype(np.float32))
             done += len(block)
             events.progress(done, total, "views")
-        if part is not index:
-            # Lists carry their views' ids, which must go on counting; other kinds count by themselves.
-            index.merge_from(faiss.index_gpu_to_cpu(part) if gpu else part, index.ntotal if lists else 0)
+        if by_shard:
+            # Lists hold the ids of their views, which must continue from the index's; other kinds count by themselves.
+            index.merge_from(faiss.index_gpu_to_cpu(part), index.ntotal if list_count(index) else 0)
 
 
 def _gpu(device: str) -> bool:
-    """Whether faiss sees a GPU, and is to use it."""
-    found = faiss.get_num_gpus() > 0
-    if device == "cuda" and not found:
+    """Whether faiss sees a GPU and `device` lets it be used. Raises InputError for an unknown or missing device."""
+    has_gpu = faiss.get_num_gpus() > 0
+    if device == "cuda" and not has_gpu:
         raise InputError(
-            "index.device=cuda: faiss sees no GPU; install faiss-gpu where one is, or set index.device=auto"
+            "index.device=cuda: faiss sees no GPU; install faiss-gpu on a machine with a GPU, or set index.device=auto"
         )
     if device not in ("auto", "cpu", "cuda"):
         raise InputError(f"index.device={device}: it is cpu, cuda or auto")
-    return found and device != "cpu"
+    return has_gpu and device != "cpu"
 
 
 def _to_gpu(index: Any, events: Events) -> Any:
-    """A copy of `index` on a GPU; one here, with a warning, where faiss has none of its kind there."""
-    on_gpu: Any = faiss  # what follows is in faiss-gpu alone
+    """A copy of `index` on a GPU; on the CPU, with a warning, where faiss has no GPU index of its kind."""
+    on_gpu: Any = faiss  # these functions are in faiss-gpu only
     try:
         return on_gpu.index_cpu_to_gpu(on_gpu.StandardGpuResources(), 0, index)
     except RuntimeError:
@@ -134,24 +137,13 @@ def _to_gpu(index: Any, events: Events) -> Any:
 
 @contextlib.contextmanager
 def _clustering_on(gpu: bool, index: Any) -> Iterator[None]:
-    """Have the k-means of the inverted lists of `index`, if it has some, look for centroids on a GPU."""
+    """Makes the k-means of the inverted lists of `index`, if it has lists, assign views to centroids on a GPU."""
     ivf: Any = faiss.try_extract_index_ivf(index)
     if not gpu or ivf is None:
         yield
         return
     on_gpu: Any = faiss
-    ivf.clustering_index = assigning = on_gpu.index_cpu_to_all_gpus(faiss.IndexFlatIP(ivf.d))
+    ivf.clustering_index = assigner = on_gpu.index_cpu_to_all_gpus(faiss.IndexFlatIP(ivf.d))
     yield
     ivf.clustering_index = None
-    del assigning  # it had to live until now: faiss holds no reference
-
-
-@contextlib.contextmanager
-def _threads(number: int | None) -> Iterator[None]:
-    """Have faiss use `number` threads; none: as many as before."""
-    before = faiss.omp_get_max_threads()
-    faiss.omp_set_num_threads(number or before)
-    try:
-        yield
-    finally:
-        faiss.omp_set_num_threads(before)
+    del assigner  # kept alive until now, because faiss holds no reference to it

@@ -1,22 +1,24 @@
-"""Editing a filled faiss index: views go, stay under other rows, or come, with the quantizers as they were trained."""
+"""Editing a filled faiss index: views are removed, moved to other rows, or added, with the quantizers as trained."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import faiss
 import numpy as np
+
+from multiview.index.approximate.adding import transformed
+from multiview.index.faiss_library import faiss
 
 
 class Editing:
-    """An index in memory whose views become those of other rows, as if it had been filled in their order.
+    """Edits an index in memory, as if it had been filled with the new views in the order of their rows.
 
-    First `__init__`, with where the old views go; then `add`, in order, for the new ones; then `finish`, after which
-    the index is that which the same quantizers give when all views are added in the order of their rows.
+    `__init__` moves the old views to their new rows, `add` adds new views, in order, and `finish` completes the index.
+    It is then the index that the same quantizers give when all views are added in the order of their rows.
     """
 
     def __init__(self, index: Any, rows: np.ndarray, total: int) -> None:
-        """`rows` [old views] int64 is the row of each old view among `total`, -1 for one that goes.
+        """`rows` [old views] int64 is the new row of each old view among `total`, -1 for a view that is removed.
 
         Raises ValueError for an index that `editable` refuses.
         """
@@ -26,13 +28,13 @@ class Editing:
             part.move(rows, total)
 
     def add(self, views: np.ndarray, rows: np.ndarray) -> None:
-        """New views [n, dim] float32 with their rows [n] int64."""
+        """Adds new views [n, dim] float32 at `rows` [n] int64."""
         if len(rows):
             for part in self._parts:
                 part.add(views, rows)
 
     def finish(self) -> None:
-        """Put everything where its row says."""
+        """Puts every view at its row."""
         for part in self._parts:
             part.finish()
         pending = [self._index]
@@ -46,9 +48,9 @@ class Editing:
 
 
 def editable(index: Any) -> bool:
-    """Whether `Editing` knows the kind of an index: inverted lists or plain codes, transformed before or refined after.
+    """Whether `Editing` supports an index: inverted lists or plain codes, with transforms before or refinement after them.
 
-    Not graphs, which are made of their views, nor codes that lie interleaved (`fs`).
+    Graphs are not supported, because they are made of their views, nor are interleaved codes (`fs`).
     """
     try:
         _parts(index)
@@ -58,47 +60,47 @@ def editable(index: Any) -> bool:
 
 
 class _Lists:
-    """Inverted lists, of `ivf`, which may stand behind the transforms of `outer`."""
+    """Inverted lists of `ivf`, which may come after the transforms of `outer`."""
 
     def __init__(self, outer: Any, ivf: Any) -> None:
         self._outer, self._ivf = outer, ivf
         self._lists = faiss.downcast_InvertedLists(ivf.invlists)
 
     def move(self, rows: np.ndarray, total: int) -> None:
-        for number in range(self._ivf.nlist):
-            ids, codes = self._content(number)
+        for list_number in range(self._ivf.nlist):
+            ids, codes = self._content(list_number)
             moved = rows[ids]
-            self._write(number, moved[moved >= 0], codes[moved >= 0])
+            self._write(list_number, moved[moved >= 0], codes[moved >= 0])
 
     def add(self, views: np.ndarray, rows: np.ndarray) -> None:
-        self._outer.add_with_ids(views, rows)
+        self._ivf.add_with_ids(transformed(self._outer, views), rows)
 
     def finish(self) -> None:
-        for number in range(self._ivf.nlist):
-            ids, codes = self._content(number)
+        for list_number in range(self._ivf.nlist):
+            ids, codes = self._content(list_number)
             order = np.argsort(ids)
             if (np.diff(order) != 1).any():
-                self._write(number, ids[order], codes[order])
+                self._write(list_number, ids[order], codes[order])
 
-    def _content(self, number: int) -> tuple[np.ndarray, np.ndarray]:
-        """Views of faiss' own memory: ids [n] int64 and codes [n, bytes] uint8."""
-        size, width = self._lists.list_size(number), self._ivf.code_size
+    def _content(self, list_number: int) -> tuple[np.ndarray, np.ndarray]:
+        """Ids [n] int64 and codes [n, bytes] uint8 of an inverted list, as views of faiss's memory."""
+        size, width = self._lists.list_size(list_number), self._ivf.code_size
         if not size:
             return np.empty(0, np.int64), np.empty((0, width), np.uint8)
-        ids = faiss.rev_swig_ptr(self._lists.get_ids(number), size)
-        codes = faiss.rev_swig_ptr(self._lists.get_codes(number), size * width)
+        ids = faiss.rev_swig_ptr(self._lists.get_ids(list_number), size)
+        codes = faiss.rev_swig_ptr(self._lists.get_codes(list_number), size * width)
         return ids, codes.reshape(size, width)
 
-    def _write(self, number: int, ids: np.ndarray, codes: np.ndarray) -> None:
-        """`ids` and `codes` are copies: what `_content` gives may move when the list is resized."""
-        self._lists.resize(number, len(ids))
+    def _write(self, list_number: int, ids: np.ndarray, codes: np.ndarray) -> None:
+        """Replaces an inverted list. `ids` and `codes` must be copies: resizing may move the memory that `_content` returns."""
+        self._lists.resize(list_number, len(ids))
         if len(ids):
-            for to, values in zip(self._content(number), (ids, codes), strict=True):
-                to[:] = values
+            for target, values in zip(self._content(list_number), (ids, codes), strict=True):
+                target[:] = values
 
 
 class _Codes:
-    """Plain codes by row, of `flat`, which may stand behind the transforms of `outer`."""
+    """Plain codes by row of `flat`, which may come after the transforms of `outer`."""
 
     def __init__(self, outer: Any, flat: Any) -> None:
         self._outer, self._flat = outer, flat
@@ -111,7 +113,7 @@ class _Codes:
             self._moved[rows[rows >= 0]] = old[rows >= 0]
 
     def add(self, views: np.ndarray, rows: np.ndarray) -> None:
-        self._moved[rows] = self._outer.sa_encode(views)
+        self._moved[rows] = self._flat.sa_encode(transformed(self._outer, views))
 
     def finish(self) -> None:
         self._flat.codes.resize(self._moved.size)
@@ -121,13 +123,13 @@ class _Codes:
 
 
 def _parts(index: Any) -> list[_Lists | _Codes]:
-    """What holds the views of an index. Raises ValueError for a kind that is not known."""
+    """The parts of an index that hold its views. Raises ValueError for a kind that is not supported."""
     outer = inner = faiss.downcast_index(index)
     if isinstance(outer, faiss.IndexRefine):
         return [*_parts(outer.base_index), *_parts(outer.refine_index)]
     while isinstance(inner, faiss.IndexPreTransform):
         inner = faiss.downcast_index(inner.index)
-    # Local search draws at random: the codes of a view are not the same twice.
+    # Local search is random: the codes of a view are not reproducible.
     searched = "LocalSearch" in type(inner).__name__
     if isinstance(inner, faiss.IndexFlatCodes) and not searched:
         return [_Codes(outer, inner)]
@@ -137,9 +139,9 @@ def _parts(index: Any) -> list[_Lists | _Codes]:
 
 
 def _has_plain_lists(ivf: Any) -> bool:
-    """Whether each list is ids and codes side by side, and nothing of a view lies elsewhere."""
-    known: Any = faiss  # some of which no stub knows
-    elsewhere = (known.IndexIVFPQR, known.IndexIVFFlatDedup)
+    """Whether each list has ids and codes side by side, and no part of a view is stored elsewhere."""
+    untyped: Any = faiss  # faiss's stubs lack some of these names
+    stored_elsewhere = (untyped.IndexIVFPQR, untyped.IndexIVFFlatDedup)
     lists = faiss.downcast_InvertedLists(ivf.invlists)
-    mapped = ivf.direct_map.type != known.DirectMap.NoMap
-    return type(lists) is faiss.ArrayInvertedLists and not mapped and not isinstance(ivf, elsewhere)
+    mapped = ivf.direct_map.type != untyped.DirectMap.NoMap
+    return type(lists) is faiss.ArrayInvertedLists and not mapped and not isinstance(ivf, stored_elsewhere)

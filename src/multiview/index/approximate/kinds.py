@@ -1,4 +1,4 @@
-"""Kinds of index: the faiss index that stands for a kind, the sizes of its parts, and what it can do."""
+"""Kinds of index: the faiss index of a kind, the sizes of its parts, and its abilities."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import re
 from pathlib import Path
 from typing import Any
 
-import faiss
 import numpy as np
 
 from multiview.config import Index
 from multiview.errors import InputError
 from multiview.index.faiss_index import FaissIndex
+from multiview.index.faiss_library import faiss
 
 EXACT = "exact"
 FACTORY = {
@@ -20,13 +20,13 @@ FACTORY = {
     "tiny": "RR{dim},IVF{lists},RaBitQ",
     "hnsw": "HNSW32,SQ8",
 }
-"""A kind's faiss factory string. RaBitQ needs a random rotation (RR) before it."""
+"""faiss factory string of each kind. RaBitQ needs a random rotation (RR) before it."""
 
 VIEWS_PER_LIST = 39
 """Fewest views that train an inverted list; with fewer, faiss warns."""
 SAMPLED_PER_LIST = 64
 SMALLEST_SAMPLE = 65_536
-"""Views for a product quantizer's 256 centroids, 256 views each, which is all that faiss's k-means looks at."""
+"""Views that train a product quantizer: 256 for each of its 256 centroids, the most that faiss's k-means uses."""
 FEWEST_PROBES = 8
 
 
@@ -47,7 +47,7 @@ def default_sample(index: Any) -> int:
 
 
 def default_probes(index: Any) -> int | None:
-    """Number of inverted lists that a search looks into; none where there are no lists."""
+    """Number of inverted lists that a search probes; none where there are no lists."""
     lists = list_count(index)
     return lists and min(lists, max(FEWEST_PROBES, math.ceil(math.sqrt(lists))))
 
@@ -67,24 +67,24 @@ def make_index(settings: Index, factory: str, dim: int) -> Any:
 
 
 def train_index(index: FaissIndex, sample: np.ndarray, settings: Index, views: int) -> None:
-    """Train `index` on `sample` [n, dim] float32 of `views` views. Raises InputError where the sample is too small."""
+    """Trains `index` on `sample` [n, dim] float32 of `views` views. Raises InputError where the sample is too small."""
     if index.is_trained:
         return
     try:
         index.train(sample)
     except RuntimeError as error:
-        few = re.search(r"should be at least as large as number of clusters \((\d+)\)", str(error))
-        if not few:
+        too_few = re.search(r"should be at least as large as number of clusters \((\d+)\)", str(error))
+        if not too_few:
             raise InputError(f"index.kind={settings.kind}: {faiss_message(error)}") from None
         lists = list_count(index) or 0
         smaller = f", fewer lists (index.lists, now {lists})" if lists > 1 else ""
         way_out = (
-            f"set index.sample={few[1]} or more"
-            if views >= int(few[1])
+            f"set index.sample={too_few[1]} or more"
+            if views >= int(too_few[1])
             else f"take another kind{smaller}, or index.kind=exact, which needs no training"
         )
         raise InputError(
-            f"index.kind={settings.kind}: {len(sample)} views are too few to train it, it needs {few[1]}: {way_out}"
+            f"index.kind={settings.kind}: {len(sample)} views are too few to train it, it needs {too_few[1]}: {way_out}"
         ) from None
 
 
@@ -92,7 +92,7 @@ def read_index(file: Path, header: dict[str, Any]) -> FaissIndex:
     """The faiss index that was written to `file`; memory-mapped where `header` says that it stays on disk."""
     flags = 0
     if header.get("on_disk"):
-        # The first maps inverted lists, the second what other kinds have in their place.
+        # The first flag maps inverted lists, the second maps the codes of other kinds.
         flags = faiss.IO_FLAG_MMAP if header["lists"] else faiss.IO_FLAG_MMAP_IFC
     index: Any = faiss.read_index(str(file), flags)
     return index
@@ -105,7 +105,7 @@ def list_count(index: Any) -> int | None:
 
 
 def can_merge(index: Any) -> bool:
-    """Whether an index can take in another of its kind."""
+    """Whether another index of its kind can be merged into an index."""
     try:
         index.check_compatible_for_merge(faiss.clone_index(index))
     except RuntimeError:

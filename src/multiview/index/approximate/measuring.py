@@ -1,4 +1,4 @@
-"""Measuring what an approximate index misses, against a search that reads every stored view."""
+"""Recall of an approximate index, measured against a search that reads every stored view."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ if TYPE_CHECKING:
     from multiview.index.view_index import ViewIndex
 
 READ_AT_ONCE = 1 << 16
-"""Views that are scored at once."""
+"""Number of views that are scored at once."""
 
 RECALL_CUTS = (10, 100)
-"""The k of the recall."""
+"""The cut-offs k of the recall."""
 
 
 def measure(index: ViewIndex, views: int, seed: int, events: Events) -> dict[str, Any]:
-    """Ask `index` for that many random views as if they were questions; returns their number, and recall by metric's name.
+    """Searches `index` for `views` random views as if they were questions.
 
-    Reports the fact `questions_per_second`, with all views asked for at once, and the recall of an approximate
-    index, as metrics: a view's own passage is left out, since a view finds itself. Questions lie elsewhere than
-    views: `evaluate` measures by questions.
+    Returns the number of views, and for an approximate index recall by metric name. Reports the fact
+    `questions_per_second`, from a search for all views at once, and the recall as metrics. The passage of the view
+    itself is left out, since a view finds itself. Questions are distributed otherwise than views: `evaluate` measures
+    recall by questions.
     """
     rows = sampled_rows(int(index.view_counts.sum()), views, seed)
     if not len(rows):
@@ -38,15 +39,15 @@ def measure(index: ViewIndex, views: int, seed: int, events: Events) -> dict[str
     if index.exact:
         return {"views": len(rows)}
     best = exact_passages(index.stored, index.offsets, index.view_counts, queries, max(RECALL_CUTS) + 1)
-    own = passages_of_views(rows, index.offsets)
-    return {"views": len(rows), **report_recall(without(found, own), without(best, own), events)}
+    sources = passages_of_views(rows, index.offsets)
+    return {"views": len(rows), **report_recall(without(found, sources), without(best, sources), events)}
 
 
 def measure_questions(index: ViewIndex, queries: np.ndarray, found: np.ndarray, events: Events) -> None:
-    """Report the recall of an approximate index by questions [q, dim], for which it found passages [q, depth].
+    """Reports the recall of an approximate index for questions [q, dim], for which it found passages [q, depth].
 
-    As many questions are sampled as the index was measured by when it was built: each view is read once and scored
-    for all of them.
+    Samples as many questions as there were views when the index was measured on being built. Each stored view is read
+    once and scored for all of them.
     """
     sampled = sampled_rows(len(queries), index.header["measured"]["views"], index.header["seed"])
     if len(sampled):
@@ -56,7 +57,7 @@ def measure_questions(index: ViewIndex, queries: np.ndarray, found: np.ndarray, 
 
 
 def report_recall(found: np.ndarray, exact: np.ndarray, events: Events) -> dict[str, float]:
-    """Report passage recall at those of `RECALL_CUTS` that the depth allows; returns it by metric's name."""
+    """Reports passage recall at those `RECALL_CUTS` that the depth allows; returns it by metric name."""
     recall = {
         metric_names.index_recall_at(k): passage_recall(found, exact, k)
         for k in RECALL_CUTS
@@ -70,7 +71,7 @@ def report_recall(found: np.ndarray, exact: np.ndarray, events: Events) -> dict[
 def exact_passages(
     stored: StoredViews, offsets: np.ndarray, view_counts: np.ndarray, queries: np.ndarray, k: int
 ) -> np.ndarray:
-    """The k passages with the highest max over views [q, k] int64, -1 where there are fewer; ties fall anyhow.
+    """The k passages with the highest max over views [q, k] int64, -1 where there are fewer; ties in any order.
 
     Every view is read once, some passages at a time, and scored in float32; `queries` [q, dim] float32.
     """
@@ -94,15 +95,15 @@ def exact_passages(
     return passages
 
 
-def without(passages: np.ndarray, own: np.ndarray) -> np.ndarray:
-    """`passages` [q, k+1] without each question's `own` [q] passage, or without the last where that is not found [q, k]."""
-    drop = passages == own[:, None]
+def without(passages: np.ndarray, excluded: np.ndarray) -> np.ndarray:
+    """`passages` [q, k+1] without each question's `excluded` passage [q], or without the last where it is not found [q, k]."""
+    drop = passages == excluded[:, None]
     drop[~drop.any(axis=1), -1] = True
     return passages[~drop].reshape(len(passages), passages.shape[1] - 1)
 
 
 def passage_recall(found: np.ndarray, exact: np.ndarray, k: int) -> float:
-    """Mean share of the k passages of `exact` [q, ≥k] that are among the first k of `found`; -1 is no passage."""
+    """Mean share of the k passages of `exact` [q, ≥k] that are among the first k of `found`; -1 is padding."""
     found, exact = found[:, :k], exact[:, :k]
     real = exact >= 0
     hits = (exact[:, :, None] == found[:, None, :]).any(axis=2) & real

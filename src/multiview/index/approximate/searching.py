@@ -1,4 +1,4 @@
-"""Top passages of an approximate index: its candidates, scored by all of their stored views."""
+"""Top passages of an approximate index: its candidates, scored with all of their stored views."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import faiss
 import numpy as np
 
 from multiview.index.approximate.kinds import list_count
 from multiview.index.exact import FETCH_FACTOR, FETCHED_AT_ONCE, TopPassages
 from multiview.index.faiss_index import FaissIndex
+from multiview.index.faiss_library import faiss
 from multiview.index.stored_views import StoredViews, passages_of_views, score_passages
 
 
 @dataclass(frozen=True)
 class SearchParameters:
-    """How hard a search tries; all three may be changed without building anything again."""
+    """The effort of a search; all three parameters may be changed without building the index again."""
 
     probes: int | None
-    """Inverted lists that are looked into; none where the index has none."""
+    """Number of inverted lists that are probed; none where the index has no lists."""
     ef_search: int
-    """Views that a search of a graph keeps in sight, or the views that it fetches, if these are more."""
+    """Number of views that a graph search keeps as candidates; at least the number of views that it fetches."""
     rerank: int
-    """Passages beyond k that are scored with all of their views."""
+    """Number of passages beyond k that are scored with all of their views."""
 
 
 def approximate_top(
@@ -40,11 +40,11 @@ def approximate_top(
     *,
     report_done: Callable[[int], None] = lambda done: None,
 ) -> TopPassages:
-    """The k best of the passages that faiss proposes; ties by `tie_order`.
+    """The k best of the passages that faiss proposes; of passages that tie, the first by `tie_order`.
 
     Each question's k + `rerank` first passages are scored by the inner products of all their stored views, summed
-    in float64: scores and winning views are exact, and whether all of the k best passages are among them is not
-    known. Arguments as of `top_passages`; `view_counts` [p] is the number of each passage's views.
+    in float64. Scores and winning views are exact; whether all of the k best passages are among the candidates is not
+    known. Arguments are those of `top_passages`; `view_counts` [p] is the number of each passage's views.
     """
     if k < 1:
         raise ValueError(f"k must be 1 or more, not {k}")
@@ -58,10 +58,10 @@ def approximate_top(
         scores, views = score_passages(stored, offsets, view_counts, query, passages)
         scores = scores.astype(np.float32)
         order = np.lexsort((tie_order[passages], -scores))[:k]
-        found = len(order)
-        top.passages[question, :found] = passages[order]
-        top.scores[question, :found] = scores[order]
-        top.winning_views[question, :found] = views[order]
+        count = len(order)
+        top.passages[question, :count] = passages[order]
+        top.scores[question, :count] = scores[order]
+        top.winning_views[question, :count] = views[order]
 
     propose(index, offsets, queries, k, parameters, rerank, report_done)
     return top
@@ -76,15 +76,15 @@ def propose(
     accept: Callable[[int, np.ndarray], None],
     report_done: Callable[[int], None] = lambda done: None,
 ) -> None:
-    """Call `accept` with each question and the passages of the views that faiss finds: k + `rerank`, best first.
+    """Calls `accept` with each question and the k + `rerank` passages of the views that faiss finds, best first.
 
-    Where so many views hold too few passages, twice as many are fetched; where the lists looked into hold fewer
-    than k passages, twice as many are looked into: k passages come back wherever the corpus has them, except that
-    a graph does not lead to every view or list: short ones have few neighbours by inner product.
+    Where the views that were fetched hold too few passages, twice as many views are fetched. Where the lists that were
+    probed hold fewer than k passages, twice as many lists are probed. So k passages are found wherever the corpus has
+    them, except that a graph does not lead to every view or list: short vectors have few neighbours by inner product.
     """
-    wanted = k + parameters.rerank
+    needed = k + parameters.rerank
     lists = list_count(index) or 0
-    fetch = min(index.ntotal, math.ceil(FETCH_FACTOR * wanted))
+    fetch = min(index.ntotal, math.ceil(FETCH_FACTOR * needed))
     probes = min(parameters.probes or 0, lists)
     pending, settled = np.arange(len(queries)), 0
     while len(pending) and fetch:
@@ -99,11 +99,11 @@ def propose(
             for question, view_rows in zip(chunk.tolist(), rows, strict=True):
                 passages = distinct_passages(view_rows, offsets)
                 no_more = view_rows[-1] < 0 or fetch == index.ntotal
-                enough = len(passages) >= (k if no_more else wanted)
+                enough = len(passages) >= (k if no_more else needed)
                 if not enough and not (no_more and everywhere):
                     unsettled.append(question)
                     continue
-                accept(question, passages[:wanted])
+                accept(question, passages[:needed])
                 settled += 1
             report_done(settled)
         pending = np.asarray(unsettled, dtype=np.int64)
@@ -118,17 +118,17 @@ def distinct_passages(view_rows: np.ndarray, offsets: np.ndarray) -> np.ndarray:
 
 
 def faiss_parameters(index: Any, probes: int, ef_search: int) -> Any:
-    """faiss's parameters of one search, which other threads' searches do not see; none where a kind has none."""
-    known: Any = faiss  # whose keyword arguments no stub knows
+    """faiss's parameters for a single search, which do not affect other threads; none where a kind has no parameters."""
+    untyped: Any = faiss  # faiss's stubs lack these keyword arguments
     index = faiss.downcast_index(index)
     if isinstance(index, faiss.IndexPreTransform):
         inner = faiss_parameters(index.index, probes, ef_search)
-        return inner and known.SearchParametersPreTransform(index_params=inner)
+        return inner and untyped.SearchParametersPreTransform(index_params=inner)
     if isinstance(index, faiss.IndexRefine):
         inner = faiss_parameters(index.base_index, probes, ef_search)
-        return inner and known.IndexRefineSearchParameters(k_factor=index.k_factor, base_index_params=inner)
+        return inner and untyped.IndexRefineSearchParameters(k_factor=index.k_factor, base_index_params=inner)
     if isinstance(index, faiss.IndexIVF):
-        return known.SearchParametersIVF(nprobe=probes)
+        return untyped.SearchParametersIVF(nprobe=probes)
     if isinstance(index, faiss.IndexHNSW):
-        return known.SearchParametersHNSW(efSearch=ef_search)
+        return untyped.SearchParametersHNSW(efSearch=ef_search)
     return None

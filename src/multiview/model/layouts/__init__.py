@@ -1,6 +1,6 @@
-"""The architectures by name. A new one is a file in this folder and a line here.
+"""The architectures by name. A new architecture is a file in this folder and an entry in `LAYOUTS`.
 
-Nothing here needs torch: settings can be checked before anything heavy is loaded.
+Nothing in this package needs torch, so settings can be checked before anything heavy is loaded.
 """
 
 import difflib
@@ -40,7 +40,7 @@ LAYOUTS: dict[str, type[Layout]] = {
 
 
 def architecture(name: str) -> type[Layout]:
-    """The layout class called `name`; InputError names the nearest one when there is none."""
+    """Returns the layout class called `name`. Raises InputError, with the nearest name, when there is none."""
     if name in LAYOUTS:
         return LAYOUTS[name]
     near = difflib.get_close_matches(name.lower(), LAYOUTS, n=1, cutoff=0.5)
@@ -49,16 +49,16 @@ def architecture(name: str) -> type[Layout]:
 
 
 def layout(settings: Model, tokenizer: PreTrainedTokenizer) -> Layout:
-    """The layout of a model's settings over its tokenizer, which must know the viewer tokens."""
+    """Returns the layout of a model's settings with its tokenizer, which must know the viewer tokens."""
     return architecture(settings.architecture)(settings, tokenizer)
 
 
 def check(model: Model, train: Train | None = None) -> None:
-    """Raise InputError where the settings of a model, or of a training of it, do not suit its architecture."""
+    """Raises InputError where the settings of a model or of its training do not suit its architecture."""
     kind = architecture(model.architecture)
     kind.check(model)
     if train is not None and train.positive != "max" and not kind.has_spans:
         raise InputError(
-            f"train.positive: {train.positive} does not suit architecture {kind.name}, whose views stand for no part of the text; "
+            f"train.positive: {train.positive} does not suit architecture {kind.name}, whose views represent no part of the text; "
             "use max"
         )

@@ -1,4 +1,4 @@
-"""DPR: one vector a passage."""
+"""DPR: one vector per passage."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -10,7 +10,15 @@ if TYPE_CHECKING:
 
 
 class Dpr(Layout):
-    """`[CLS] title [SEP] text [SEP]`; the view is `[CLS]` and stands for the whole text."""
+    """`[CLS] title [SEP] text [SEP]`; the view is `[CLS]` and represents the whole text.
+
+    >>> from multiview.config import Model
+    >>> (sequence,) = Dpr(Model(), tokenizer).passage(passage)
+    >>> tokenizer.decode(sequence.input_ids)
+    '[CLS] tower [SEP] it was built by the king. he died. [SEP]'
+    >>> sequence.views
+    (View(runs=((0, 1),), span=(0, 34), padding=False),)
+    """
 
     name = "dpr"
     has_spans = True

@@ -10,10 +10,16 @@ if TYPE_CHECKING:
 
 
 class DualCross(Layout):
-    """`[CLS] query [SEP] title text [SEP]` for each distinct query, cut jointly at the end; the view is its `[CLS]`.
+    """`[CLS] query [SEP] title text [SEP]` per distinct query, cut at the end as a whole; the view is its `[CLS]`.
 
-    Dual Cross Encoder 3.4-3.6: in training the query is the question, for negatives too; in the index there
-    is a view a generated query. A passage without queries is `[CLS] title text [SEP]` (ours).
+    Dual Cross Encoder 3.4-3.6: in training the query is the question, for negatives too. In the index there is one
+    view per generated query. A passage without queries is `[CLS] title text [SEP]` (ours).
+
+    >>> from multiview.config import Model
+    >>> for sequence in DualCross(Model(), tokenizer).passage(passage, ["Who built it?", "Who died?"]):
+    ...     print(tokenizer.decode(sequence.input_ids))
+    [CLS] who built it? [SEP] tower it was built by the king. he died. [SEP]
+    [CLS] who died? [SEP] tower it was built by the king. he died. [SEP]
     """
 
     name = "dual-cross"

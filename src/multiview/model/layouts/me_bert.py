@@ -12,9 +12,13 @@ if TYPE_CHECKING:
 
 
 class MeBert(Layout):
-    """`[CLS] title [SEP] text [SEP]`; the views are its first `model.views` tokens, fewer where it is shorter.
+    """`[CLS] title [SEP] text [SEP]`; the views are the first `model.views` tokens, or fewer in a shorter sequence.
 
     A baseline of MVR (Tables 2, 4, 6).
+
+    >>> (sequence,) = MeBert(Model(views=2), tokenizer).passage(passage)
+    >>> [view.runs for view in sequence.views]
+    [((0, 1),), ((1, 2),)]
     """
 
     name = "me-bert"

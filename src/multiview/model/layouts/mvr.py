@@ -12,7 +12,14 @@ if TYPE_CHECKING:
 
 
 class Mvr(Layout):
-    """`[VIE1]…[VIEn] title [SEP] text [SEP]`; every viewer token stands at position 0, the text counts on from 1 (MVR 3.2)."""
+    """`[VIE1]…[VIEn] title [SEP] text [SEP]`; all viewer tokens have position 0, the text starts at 1 (MVR 3.2).
+
+    >>> (sequence,) = Mvr(Model(views=2), tokenizer).passage(passage)
+    >>> tokenizer.decode(sequence.input_ids)
+    '[VIE1] [VIE2] tower [SEP] it was built by the king. he died. [SEP]'
+    >>> sequence.position_ids[:5]
+    [0, 0, 1, 2, 3]
+    """
 
     name = "mvr"
     defaults = {"train": {"positive": "max", "local_weight": 0.01, "temperature": {"schedule": "annealed"}}}

@@ -1,4 +1,4 @@
-"""The baselines of MVR 5.1: a passage cut into parts, each a sequence of its own."""
+"""The baselines of MVR 5.1: a passage is cut into parts, and each part is a separate sequence."""
 
 import re
 from abc import abstractmethod
@@ -15,11 +15,11 @@ WORD = re.compile(r"\S+")
 
 
 class Parts(Layout):
-    """`[CLS] title [SEP] part [SEP]` for each part of the text; the view is its `[CLS]`.
+    """`[CLS] title [SEP] part [SEP]` per part of the text; the view is its `[CLS]`.
 
-    The title stands before every part, as DPR puts it before every passage (ours: MVR is silent). In
-    training each part of the positive that holds an answer is a positive of its own, and each part of a
-    negative a negative of its own; only a search takes the best part (MVR 5.1).
+    The title is put before every part, as DPR puts it before every passage (ours; MVR does not say). In training each
+    part of the positive that holds an answer is a separate positive, and each part of a negative is a separate
+    negative. Only a search takes the best part (MVR 5.1).
     """
 
     defaults = {"train": {"positive": "each"}}
@@ -31,7 +31,7 @@ class Parts(Layout):
 
     @abstractmethod
     def spans(self, passage: "Passage") -> list[Span]:
-        """The parts of the text, in code points; they partition it. At least one."""
+        """Returns the spans of the parts in code points, at least one; they partition the text."""
 
     def passage(self, passage: "Passage", queries: Sequence[str] = ()) -> list[TokenSequence]:
         spans = self.spans(passage)
@@ -45,7 +45,14 @@ class Parts(Layout):
 
 
 class Sentence(Parts):
-    """A part is a sentence."""
+    """Parts that are sentences.
+
+    >>> from multiview.config import Model
+    >>> for sequence in Sentence(Model(), tokenizer).passage(passage):
+    ...     print(tokenizer.decode(sequence.input_ids))
+    [CLS] tower [SEP] it was built by the king. [SEP]
+    [CLS] tower [SEP] he died. [SEP]
+    """
 
     name = "sentence"
 
@@ -54,14 +61,23 @@ class Sentence(Parts):
 
 
 class EqualSplits(Parts):
-    """The parts are `model.views` runs of words that differ by one word at most, the longer ones first;
-    a text of fewer words has a part a word."""
+    """Parts that are `model.views` runs of words, which differ by one word at most; the longer ones come first.
+
+    A text with fewer words has one part per word.
+
+    >>> from multiview.config import Model
+    >>> for sequence in EqualSplits(Model(views=3), tokenizer).passage(passage):
+    ...     print(tokenizer.decode(sequence.input_ids))
+    [CLS] tower [SEP] it was built [SEP]
+    [CLS] tower [SEP] by the king. [SEP]
+    [CLS] tower [SEP] he died. [SEP]
+    """
 
     name = "equal-splits"
 
     def spans(self, passage: "Passage") -> list[Span]:
         starts = [match.start() for match in WORD.finditer(passage.text)]
-        number = max(1, min(self.settings.views, len(starts)))
-        size, longer = divmod(len(starts), number)
-        firsts = [part * size + min(part, longer) for part in range(1, number)]
+        count = max(1, min(self.settings.views, len(starts)))
+        size, longer = divmod(len(starts), count)
+        firsts = [part * size + min(part, longer) for part in range(1, count)]
         return list(pairwise((0, *(starts[first] for first in firsts), len(passage.text))))

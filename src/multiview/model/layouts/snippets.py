@@ -1,4 +1,4 @@
-"""Algorithm 1 of CAMVR: a passage's sentences become exactly n snippets."""
+"""Algorithm 1 of CAMVR, which merges a passage's sentences into exactly n snippets."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from itertools import pairwise
 class Snippet:
     """One of a passage's n snippets.
 
-    `text` is raw, white space included. `span` is the part of the passage's text that it holds, in
-    code points; none for a snippet of the title alone and for padding. A snippet that merged the
-    title with sentences reads `title + " " + text[start:stop]` and has the span of the sentences.
+    `text` is raw, white space included. `span` is the part of the passage's text in the snippet, in code points; None
+    for a snippet of only the title and for padding. The text of a snippet of the title and sentences is
+    `title + " " + text[start:stop]`, and its span is that of the sentences.
     """
 
     text: str
@@ -25,12 +25,12 @@ class Snippet:
 def split_snippets(
     title: str, text: str, sentence_ends: Sequence[int], n: int, merge_title: bool = True
 ) -> list[Snippet]:
-    """The n snippets of a passage, in text order, padding last (CAMVR 3.2, Algorithm 1).
+    """Returns the n snippets of a passage, in text order, padding last (CAMVR 3.2, Algorithm 1).
 
-    `sentence_ends` are the end offsets of the sentences, white space up to the next one included.
-    The title is snippet one, unless it is blank. While there are more than n snippets, the shortest
-    (in characters; the earlier of equals) is merged with its shorter neighbour (the left of equals).
-    With `merge_title=False` the title stays apart while n > 1. The spans partition the text.
+    `sentence_ends` are the end offsets of the sentences, white space up to the next sentence included. The title is
+    the first snippet, unless it is blank. While there are more than n snippets, the shortest one (in characters; the
+    earlier of equals) is merged with its shorter neighbour (the left of equals). With `merge_title=False` the title
+    is never merged if n > 1. The spans partition the text. Raises ValueError for n < 1.
     """
     if n < 1:
         raise ValueError(f"a passage needs at least one snippet, not {n}")
@@ -56,7 +56,7 @@ def _text_spans(spans: Sequence[tuple[int, int] | None]) -> list[tuple[int, int]
 
 
 def _join(title: str, text: str, parts: Sequence[tuple[int, int] | None]) -> Snippet:
-    """One snippet of neighbouring parts; the part None is the title."""
+    """Returns one snippet of neighbouring parts; the part None is the title."""
     spans = _text_spans(parts)
     if not spans:
         return Snippet(title, None)
@@ -66,11 +66,11 @@ def _join(title: str, text: str, parts: Sequence[tuple[int, int] | None]) -> Sni
 
 
 def _merge(lengths: Sequence[int], n: int) -> list[tuple[int, int]]:
-    """Runs [first, last) of neighbours left by merging shortest-first until at most n remain.
+    """Returns the runs [first, last) of neighbours that remain after merging shortest-first until at most n remain.
 
-    The paper's loop looks for the shortest snippet again after each merge, O(k²) for k sentences;
-    a heap over a linked list takes O(k log k). Each run is named by its first part, which stays its
-    place in the order; an entry of the heap whose length is out of date is skipped.
+    The paper's loop searches the shortest snippet again after each merge, O(k²) for k sentences. A heap over a linked
+    list takes O(k log k). A run is identified by its first part, which also orders it. Heap entries with an outdated
+    length are skipped.
     """
     k = len(lengths)
     size = list(lengths)
@@ -85,14 +85,14 @@ def _merge(lengths: Sequence[int], n: int) -> list[tuple[int, int]]:
             continue
         before, after = left[part], right[part]
         if before < 0 or (after < k and size[after] < size[before]):
-            kept, gone = part, after
+            kept, removed = part, after
         else:
-            kept, gone = before, part
-        size[kept] += size[gone]
-        alive[gone] = False
-        right[kept] = right[gone]
-        if right[gone] < k:
-            left[right[gone]] = kept
+            kept, removed = before, part
+        size[kept] += size[removed]
+        alive[removed] = False
+        right[kept] = right[removed]
+        if right[removed] < k:
+            left[right[removed]] = kept
         heapq.heappush(heap, (size[kept], kept))
         remaining -= 1
     return [(part, right[part]) for part in range(k) if alive[part]]

@@ -9,6 +9,7 @@ survive a fork: elsewhere each step works in its own process, as it does in a po
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import select
 import signal
@@ -37,6 +38,9 @@ from multiview.steps.work import Work
 
 SOCKET = "socket"
 """Its file's name, in a folder that no other user can enter."""
+
+LAZY = ("pandas", "pyarrow.dataset", "transformers.models.bert.modeling_bert")
+"""What nearly every step imports while it works, half a second of it: pyarrow asks pandas about each array."""
 
 
 class Order(BaseModel, frozen=True):
@@ -145,6 +149,7 @@ def serve(listener: socket.socket, driver: int, modules: Iterable[str]) -> None:
         if not imported:
             for module in modules:
                 import_module(module)
+            gc.freeze()  # else each fork copies all that its first collection looks at: a third of a second
             imported = True
         if os.fork() == 0:
             listener.close()
@@ -153,8 +158,8 @@ def serve(listener: socket.socket, driver: int, modules: Iterable[str]) -> None:
 
 
 def preloaded() -> list[str]:
-    """The modules that are imported before the first fork: those of the steps that import torch."""
-    return sorted({step.run.partition(":")[0] for step in STEPS.values() if step.torch})
+    """The modules that are imported before the first fork: those of the steps that import torch, and LAZY."""
+    return [*sorted({step.run.partition(":")[0] for step in STEPS.values() if step.torch}), *LAZY]
 
 
 def _work(connection: socket.socket) -> None:

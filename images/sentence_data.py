@@ -1,6 +1,7 @@
-"""NLTK's data for sentence splitting: `python -m multiview.data.punkt` installs them.
+"""Installs NLTK's data for sentence splitting: `python images/sentence_data.py [LANGUAGE …]`, english by default.
 
-They go to `nltk_data` in the Python environment, where NLTK looks by itself.
+They go to `nltk_data` in the Python environment, where NLTK looks by itself. `make setup` and the images of steps
+run this; it needs NLTK alone.
 """
 
 from __future__ import annotations
@@ -11,88 +12,74 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-from multiview.errors import InputError
-
-if TYPE_CHECKING:
-    from nltk.tokenize.punkt import PunktTokenizer
 
 WHEEL = "llama-index-core==0.14.25"
-"""A package that carries the data, for machines that reach a package index and not NLTK's server."""
+"""A package that contains the data, for machines that can reach a package index but not NLTK's server."""
 IN_WHEEL = "llama_index/core/_static/nltk_cache/tokenizers/punkt_tab"
 FILES = ("abbrev_types.txt", "collocations.tab", "ortho_context.tab", "sent_starters.txt")
 TIMEOUT = 30
 
 
-@lru_cache
-def tokenizer(language: str = "english") -> PunktTokenizer:
-    """The tokenizer behind NLTK's `sent_tokenize`, loaded once a language.
-
-    Raises InputError when its data are not installed.
-    """
-    from nltk.tokenize.punkt import PunktTokenizer  # late: NLTK takes seconds to import
-
-    try:
-        return PunktTokenizer(language)
-    except LookupError:
-        raise InputError(
-            f"corpus.language={language}: NLTK's sentence data for it are not installed; "
-            f"run: python -m multiview.data.punkt {language}"
-        ) from None
-    except ValueError as error:
-        raise InputError(f"corpus.language={language}: {error}") from None
+class Unavailable(Exception):
+    """The data cannot be installed; the text says why and what can be done."""
 
 
 def data_folder() -> Path:
-    """Where the data are installed: a folder of this environment that NLTK looks into."""
+    """Returns the folder for the data: a folder of this environment that NLTK searches."""
     return Path(sys.prefix) / "nltk_data"
 
 
 def ensure(language: str = "english", folder: Path | None = None) -> str:
-    """Install the language's data into `folder` unless NLTK finds them; says where they came from.
+    """Install the language's data into `folder` unless NLTK finds them; returns where they came from.
 
     From NLTK's own server, or where that cannot be reached from a package of the package index.
-    Raises InputError when neither works.
+    Raises Unavailable when neither works.
     """
     if not re.fullmatch(r"[a-z]+", language):
-        raise InputError(f"{language!r}: a language is named by a lower-case English word, as in english")
+        raise Unavailable(f"{language!r}: a language is named by a lower-case English word, as in english")
     folder = folder or data_folder()
-    try:
-        tokenizer(language)
+    if installed(language):
         return "installed already"
-    except InputError:
-        pass
     if from_nltk(folder) and (folder / "tokenizers" / "punkt_tab" / language).is_dir():
         source = "NLTK's server"
     else:
         from_wheel(language, folder)
         source = WHEEL
-    if folder == data_folder():
-        tokenizer(language)
+    if folder == data_folder() and not installed(language):
+        raise Unavailable(f"NLTK does not find the data in {folder}: see NLTK_DATA")
     return source
 
 
+def installed(language: str) -> bool:
+    """Whether NLTK finds the language's data."""
+    from nltk.tokenize.punkt import PunktTokenizer
+
+    try:
+        PunktTokenizer(language)
+    except LookupError:
+        return False
+    return True
+
+
 def from_nltk(folder: Path) -> bool:
-    """Whether NLTK's own downloader could install the data of all languages."""
+    """Installs the data of all languages with NLTK's downloader; returns whether that worked."""
     import nltk
 
     before = socket.getdefaulttimeout()
-    socket.setdefaulttimeout(TIMEOUT)  # the downloader sets none and may wait for ever
+    socket.setdefaulttimeout(TIMEOUT)  # the downloader sets no timeout and may wait for ever
     try:
         return bool(
             nltk.download("punkt_tab", download_dir=str(folder), quiet=True, print_error_to=_Silent())
         )
-    except Exception:  # whatever its server or a proxy does, there is another way
+    except Exception:  # for every failure of the server or a proxy, there is a second source
         return False
     finally:
         socket.setdefaulttimeout(before)
 
 
 class _Silent:
-    """Where the downloader's complaints go: there is another way, and its failure is told."""
+    """Discards the downloader's error messages: there is a second source, which reports its failure."""
 
     def write(self, text: str) -> int:
         return len(text)
@@ -101,7 +88,7 @@ class _Silent:
 
 
 def from_wheel(language: str, folder: Path) -> None:
-    """Install the language's data out of the package that carries them; nothing of it is run."""
+    """Installs the language's data from the package that contains them; no code of the package is run."""
     with tempfile.TemporaryDirectory() as scratch:
         pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
         done = subprocess.run(
@@ -112,7 +99,7 @@ def from_wheel(language: str, folder: Path) -> None:
         wheels = list(Path(scratch).glob("*.whl"))
         if done.returncode or len(wheels) != 1:
             reason = (done.stderr.strip().splitlines() or ["no wheel"])[-1]
-            raise InputError(
+            raise Unavailable(
                 f"NLTK's sentence data: neither NLTK's server nor {WHEEL} could be reached ({reason}); "
                 f"copy punkt_tab by hand to {folder / 'tokenizers'}"
             )
@@ -120,9 +107,9 @@ def from_wheel(language: str, folder: Path) -> None:
 
 
 def unpack(wheel: Path, language: str, folder: Path) -> None:
-    """Copy the language's four data files out of the wheel, and nothing else.
+    """Copies the language's four data files out of the wheel, and nothing else.
 
-    They are written beside and put in place at once, so that a kill leaves no half of them.
+    They are written to a temporary folder that is then renamed, so that a kill leaves no partial data.
     """
     final = folder / "tokenizers" / "punkt_tab" / language
     final.parent.mkdir(parents=True, exist_ok=True)
@@ -133,18 +120,18 @@ def unpack(wheel: Path, language: str, folder: Path) -> None:
             try:
                 (beside / name).write_bytes(archive.read(f"{IN_WHEEL}/{language}/{name}"))
             except KeyError:
-                raise InputError(f"{WHEEL} carries no sentence data for {language}") from None
+                raise Unavailable(f"{WHEEL} carries no sentence data for {language}") from None
         if not final.exists():
             beside.rename(final)
 
 
 def main() -> int:
-    """Install the data of the languages named (default: english)."""
+    """Installs the data of the given languages (default: english)."""
     languages = sys.argv[1:] or ["english"]
     try:
         for language in languages:
             print(f"punkt_tab {language}: {ensure(language)}")
-    except InputError as error:
+    except Unavailable as error:
         print(error, file=sys.stderr)
         return 2
     return 0

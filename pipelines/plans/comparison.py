@@ -1,0 +1,84 @@
+"""Comparisons: of several systems over the same split, BM25 negatives and questions, or of evaluations that exist."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from multiview.artifacts.record import Reference
+from multiview.config import Comparison, Config
+from multiview.config.overrides import Overrides, validate
+from multiview.errors import InputError
+from multiview.evaluation.tables import baseline_of
+from multiview.model.systems import resolve, resolve_systems
+from multiview.steps.path import StepPath
+from pipelines.plans.data import Data, add_data
+from pipelines.plans.plan import Plan, Source
+from pipelines.plans.system import SystemSteps
+
+BM25 = "bm25"
+"""The name of BM25's row."""
+
+
+def comparison(overrides: Overrides) -> Plan:
+    """Several systems, and BM25, side by side."""
+    systems = resolve_systems(overrides)
+    config = validate(overrides)
+    plan = Plan("comparison")
+    data = add_data(plan, config, systems.values())
+    evaluations: dict[str, Source] = {
+        name: SystemSteps(plan, name, system, data).add() for name, system in systems.items()
+    }
+    if config.comparison.bm25:
+        evaluations[BM25] = plan.add(
+            StepPath("evaluate", BM25),
+            "evaluate-bm25",
+            config,
+            passages=data.passages,
+            questions=data.dev_questions,
+        ).output()
+    add_fusions(plan, config, evaluations, data)
+    rows = config.comparison.rows or tuple(evaluations)
+    if sorted(rows) != sorted(evaluations):
+        raise InputError(f"comparison.rows: name each of {', '.join(evaluations)} once")
+    baseline_of(config.comparison.baseline, rows)
+    config = config.model_copy(update={"comparison": config.comparison.model_copy(update={"rows": rows})})
+    add_comparison(plan, config, [evaluations[row] for row in rows])
+    return plan
+
+
+def comparison_of_evaluations(
+    name: str,
+    evaluations: Mapping[str, Reference],
+    settings: Comparison,
+    architectures: Mapping[str, str] | None = None,
+) -> Plan:
+    """The plan `name`: the comparison of evaluations that exist, by the names of their rows, and its report."""
+    plan = Plan(name, architectures=dict(architectures or {}))
+    config = resolve({}).model_copy(update={"comparison": settings})
+    add_comparison(plan, config, list(evaluations.values()))
+    return plan
+
+
+def add_fusions(plan: Plan, config: Config, evaluations: dict[str, Source], data: Data) -> None:
+    """Adds the rows of systems fused with BM25. Raises InputError where one of the two is not evaluated."""
+    for system in config.comparison.fusion:
+        row = f"{system}-{BM25}"
+        if not {system, BM25} <= set(evaluations) or row in evaluations:
+            raise InputError(
+                f"comparison.fusion: {system} and bm25 must be rows, and {row} must not be; "
+                f"there are {', '.join(evaluations)}"
+            )
+        evaluations[row] = plan.add(
+            StepPath("evaluate", row),
+            "evaluate-fusion",
+            config,
+            evaluations=[evaluations[system], evaluations[BM25]],
+            passages=data.passages,
+            questions=data.dev_questions,
+        ).output()
+
+
+def add_comparison(plan: Plan, config: Config, evaluations: Sequence[Source]) -> None:
+    """Compares the evaluations of `comparison.rows`, and makes a page about them."""
+    compare = plan.add(StepPath("compare"), "compare", config, evaluations=[*evaluations])
+    plan.add(StepPath("report"), "report", config, comparison=compare.output(), evaluations=[*evaluations])

@@ -1,0 +1,89 @@
+"""The steps that all systems of a plan share: the split, BM25 negatives, and generated queries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from multiview import names
+from multiview.config import Config
+from multiview.generation.sources import published
+from multiview.model.layouts import architecture
+from multiview.steps.path import StepPath, shard_name
+from pipelines.plans.plan import Output, Plan, Source
+
+
+@dataclass(frozen=True)
+class Data:
+    """The outputs that all systems read."""
+
+    passages: Output
+    train_questions: Output
+    dev_questions: Output
+    negatives: Output
+    shards: tuple[str, ...]
+    queries: Output | None = None
+    """The queries generated for the passages, where a system needs them."""
+
+
+def add_data(plan: Plan, config: Config, systems: Iterable[Config]) -> Data:
+    """Splits the data, finds BM25 negatives, and generates queries if one of the systems needs them."""
+    split = plan.add(StepPath("split"), "split", config)
+    passages, train_questions = split.output(names.PASSAGES), split.output(names.TRAIN_QUESTIONS)
+    negatives = plan.add(
+        StepPath("bm25-negatives"),
+        "bm25-negatives",
+        config,
+        passages=passages,
+        questions=train_questions,
+    )
+    data = Data(
+        passages, train_questions, split.output(names.DEV_QUESTIONS), negatives.output(), shard_names(config)
+    )
+    if any(reads_queries(system) or system.train.warm_up for system in systems):
+        data = replace(data, queries=add_queries(plan, config, data))
+    return data
+
+
+def add_queries(plan: Plan, config: Config, data: Data) -> Output:
+    """Generates queries for all passages, with a generator that may be fine-tuned first, and measures them."""
+    generator: Source | None = published(config.generation.model)
+    if generator is None:
+        generator = plan.add(StepPath("initial-generator"), "initial-generator", config).output()
+    if config.generation.fine_tune:
+        generator = plan.add(
+            StepPath("train-generator"),
+            "train-generator",
+            config,
+            base=generator,
+            passages=data.passages,
+            questions=data.train_questions,
+        ).output()
+    generated: list[Source] = [
+        plan.add(
+            StepPath("generate-queries"),
+            "generate-queries",
+            config,
+            data.shards,
+            generator=generator,
+            passages=data.passages,
+        ).output()
+    ]
+    plan.add(
+        StepPath("evaluate-queries"),
+        "evaluate-queries",
+        config,
+        queries=generated,
+        questions=data.dev_questions,
+    )
+    return plan.add(StepPath("gather-queries"), "gather-queries", config, parts=generated).output()
+
+
+def shard_names(config: Config) -> tuple[str, ...]:
+    """Returns the names of the shards that passages are encoded in."""
+    return tuple(shard_name(number) for number in range(config.corpus.shards))
+
+
+def reads_queries(config: Config) -> bool:
+    """Whether passages are encoded together with generated queries."""
+    return architecture(config.model.architecture).reads_queries

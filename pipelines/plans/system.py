@@ -1,0 +1,143 @@
+"""The steps of one system: its training in rounds, its embeddings, its index and its evaluation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from multiview import names
+from multiview.artifacts.record import Reference, load_record
+from multiview.artifacts.staging import stage
+from multiview.config import Config, Model
+from multiview.errors import InputError
+from multiview.model.bases import SETTINGS_FILE
+from multiview.model.layouts import check
+from multiview.model.systems import stage_settings
+from multiview.steps.path import WARM_UP, StepPath
+from pipelines.plans.data import Data, reads_queries
+from pipelines.plans.plan import Node, Output, Plan, Source
+
+
+@dataclass(frozen=True)
+class SystemSteps:
+    """Adds the steps of one system to a plan."""
+
+    plan: Plan
+    system: str
+    config: Config
+    data: Data
+
+    def add(self) -> Output:
+        """Trains, encodes, indexes and evaluates the system; returns its evaluation after the last round."""
+        self.plan.architectures[self.system] = self.config.model.architecture
+        train, last = self.config.train, self.config.train.rounds
+        start = pretrained = self._warm_up(self._start())
+        model, index = start, None
+        negatives: Source = self.data.negatives
+        for number in range(1, last + 1):
+            if index is not None:
+                negatives = self._mine(number, model, index)
+                start = model if train.start_from == "round_one" else pretrained
+            model = self._train(number, start, negatives)
+            index = self._index(number, model)
+            if self.config.evaluation.each_round and number < last:
+                self._evaluate(number, model, index, analyses=False)
+        return self._evaluate(last, model, index or self._index(0, model))
+
+    def _path(self, number: int, step: str) -> StepPath:
+        return StepPath.of_round(self.system, number, step)
+
+    def _start(self) -> Source:
+        """The model that training starts from: a new one, or an artifact. Raises InputError for one that does not fit."""
+        if self.config.train.model:
+            return trained_model(self.config)
+        return self.plan.add(StepPath("initial-model", self.system), "initial-model", self.config).output()
+
+    def _warm_up(self, start: Source) -> Source:
+        """The model that the rounds start from: `start`, or what training on generated queries makes of it."""
+        if not self.config.train.warm_up:
+            return start
+        return self.plan.add(
+            StepPath("train", self.system, WARM_UP),
+            "warm-up",
+            stage_settings(self.config, "warm_up"),
+            start=start,
+            passages=self.data.passages,
+            queries=self._queries(),
+        ).output()
+
+    def _mine(self, number: int, model: Source, index: Source) -> Output:
+        return self.plan.add(
+            self._path(number, "mine"),
+            "mine",
+            self.config,
+            model=model,
+            index=index,
+            passages=self.data.passages,
+            questions=self.data.train_questions,
+            bm25_negatives=self.data.negatives,
+        ).output()
+
+    def _train(self, number: int, start: Source, negatives: Source) -> Output:
+        return self.plan.add(
+            self._path(number, "train"),
+            "train",
+            stage_settings(self.config, "round_two" if number == 2 else None),
+            start=start,
+            passages=self.data.passages,
+            questions=self.data.train_questions,
+            negatives=negatives,
+        ).output()
+
+    def _index(self, number: int, model: Source) -> Output:
+        return self.plan.add(
+            self._path(number, "index"),
+            "index",
+            self.config,
+            model=model,
+            passages=self.data.passages,
+            embeddings=[self._encode(number, model).output()],
+        ).output()
+
+    def _encode(self, number: int, model: Source) -> Node:
+        inputs: dict[str, Source] = {"model": model, "passages": self.data.passages}
+        step = "encode"
+        if reads_queries(self.config):
+            step, inputs["queries"] = "encode-with-queries", self._queries()
+        return self.plan.add(self._path(number, "encode"), step, self.config, self.data.shards, **inputs)
+
+    def _evaluate(self, number: int, model: Source, index: Source, analyses: bool = True) -> Output:
+        config = self.config
+        if not analyses:
+            evaluation = config.evaluation.model_copy(update={"analyses": ()})
+            config = config.model_copy(update={"evaluation": evaluation})
+        return self.plan.add(
+            self._path(number, "evaluate"),
+            "evaluate",
+            config,
+            model=model,
+            index=index,
+            passages=self.data.passages,
+            questions=self.data.dev_questions,
+            train_questions=self.data.train_questions,
+        ).output()
+
+    def _queries(self) -> Output:
+        assert self.data.queries is not None, "add_data generates queries for the systems that read them"
+        return self.data.queries
+
+
+def trained_model(config: Config) -> Reference:
+    """Returns the model artifact at `train.model`. Raises InputError for an artifact that does not fit the settings."""
+    address = config.train.model
+    assert address is not None
+    store, record = load_record(address)
+    if record.kind != names.MODEL:
+        raise InputError(f"train.model: {address} is the address of {record.kind}, not of a model")
+    settings = stage(store, record, SETTINGS_FILE).path / SETTINGS_FILE
+    model = Model.model_validate_json(settings.read_bytes())
+    if model.architecture != config.model.architecture:
+        raise InputError(
+            f"train.model: {address} is a {model.architecture} model: set model.architecture={model.architecture}"
+        )
+    check(model, config.train)
+    return Reference.to(store, record)

@@ -1,0 +1,76 @@
+"""faiss, loaded with BLAS kernels that suit this processor. Everything that uses faiss imports it from this module.
+
+The wheels of faiss carry OpenBLAS 0.3.15 of 2021, which takes kernels of 2005 on processors it does not know: SSE3 on
+Intel's Sapphire and Emerald Rapids and on AMD's Zen 5, with which an exact search takes three times as long. It reads
+its choice from `OPENBLAS_CORETYPE`, once, as it is loaded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+from collections.abc import Iterator
+from pathlib import Path
+
+# Loaded before the variable is set: NumPy's own OpenBLAS is newer and chooses for itself.
+import numpy as np  # noqa: F401
+
+from multiview import environment
+
+KERNELS = {
+    "SkylakeX": {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"},
+    "Haswell": {"avx2", "fma"},
+}
+"""OpenBLAS' kernels, best first, and the instructions that each needs. On a processor that it does know, OpenBLAS takes
+the same ones, or (on AMD's) kernels that give the same bytes as fast as these."""
+
+
+def kernel_for(flags: set[str]) -> str | None:
+    """Returns the best kernels for a processor with these `flags`, as Linux names them; None leaves it to OpenBLAS."""
+    return next((kernel for kernel, needed in KERNELS.items() if needed <= flags), None)
+
+
+def processor_flags() -> set[str]:
+    """Returns the instructions that this processor and its system offer; none for other systems than Linux on x86-64."""
+    file = Path("/proc/cpuinfo")
+    if platform.machine() != "x86_64" or not file.is_file():
+        return set()
+    lines = (line.partition(":") for line in file.read_text().splitlines())
+    return next((set(value.split()) for name, _, value in lines if name.strip() == "flags"), set())
+
+
+@contextlib.contextmanager
+def kernel_chosen() -> Iterator[None]:
+    """Makes an OpenBLAS that is loaded meanwhile use `kernel_for` this processor, where no kernel was chosen before.
+
+    Nothing stays in the environment: the OpenBLAS of another library, or of a child process, chooses for itself.
+    """
+    kernel = kernel_for(processor_flags())
+    if kernel is None or environment.OPENBLAS_CORETYPE in os.environ:
+        yield
+        return
+    os.environ[environment.OPENBLAS_CORETYPE] = kernel
+    try:
+        yield
+    finally:
+        del os.environ[environment.OPENBLAS_CORETYPE]
+
+
+with kernel_chosen():
+    import faiss
+
+# From this many questions on, faiss multiplies matrices; its own threshold is so high that a hundred
+# questions against a whole corpus go without BLAS, ten times slower.
+faiss.cvar.distance_compute_blas_threshold = 20
+
+
+@contextlib.contextmanager
+def threads(count: int | None) -> Iterator[None]:
+    """Makes faiss and its BLAS use `count` threads; with None, as many as before."""
+    previous = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(count or previous)
+    try:
+        yield
+    finally:
+        faiss.omp_set_num_threads(previous)

@@ -1,0 +1,169 @@
+"""docs/architecture.md: its floors are those that are held, its paths are there, and its examples run.
+
+The first line of a block says where its code goes: into a new file, at the end of a file that exists, into a table
+of it (`in STEPS`), or into a function before a line (`in add_data before ...`). Each is done here for the time of a
+test, to the real modules, and the tests among the blocks are called.
+"""
+
+import importlib
+import importlib.util
+import inspect
+import re
+import sys
+import textwrap
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from kfp.dsl.python_component import PythonComponent
+
+from multiview.steps.step import Step
+from pipelines.kubeflow.compile import COMPONENTS
+from tests.fixtures.project import ROOT
+from tests.test_floors import FLOORS
+
+PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+ROWS = re.findall(r"^\| (\d+) \| `(.*?)` \|", PAGE, re.M)
+WHERE = re.compile(r"# (?P<path>[\w/]+\.py)(?:, in (?P<name>\w+)(?: before `(?P<line>.*)`)?)?\n")
+
+
+def room_of(path: str) -> str:
+    """The room that a path of the page stands for, as FLOORS names it."""
+    return ".".join(Path(path.removeprefix("src/").removesuffix("__init__.py")).with_suffix("").parts)
+
+
+def test_the_floors_are_those_that_are_held():
+    held = [(floor, room) for floor, rooms in enumerate(FLOORS, 1) for room in rooms.split()]
+    assert sorted((int(floor), room_of(path)) for floor, path in ROWS) == sorted(held)
+    assert [int(floor) for floor, _ in ROWS] == sorted((floor for floor, _ in held), reverse=True)
+
+
+def test_the_drawing_has_every_room_in_the_order_of_the_floors():
+    drawing = PAGE.split("```mermaid\n")[1].split("```")[0]
+    drawn = [
+        room
+        for rooms in re.findall(r'^  \w+\[".*?<br>(.*)"\]$', drawing, re.M)
+        for room in re.split(r" · |, ", rooms)
+    ]
+    names = [room_of(path).removeprefix("multiview.").replace("multiview", "load") for _, path in ROWS]
+    assert drawn == names
+
+
+def test_every_path_of_the_page_is_there():
+    examples = {where["path"] for where in WHERE.finditer(PAGE)}
+    roots = r"(?:src|components|pipelines|tests|docs|images|manifests|benchmarks)"
+    for path in re.findall(rf"`({roots}/[\w/.-]*)`", PAGE):
+        assert path in examples or (ROOT / path).exists(), path
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of code with the place that its first line names."""
+
+    path: str
+    name: str | None
+    line: str | None
+    code: str
+
+    @property
+    def module(self) -> str:
+        return ".".join(Path(self.path.removeprefix("src/")).with_suffix("").parts)
+
+
+def examples() -> dict[str, list[Block]]:
+    """The blocks of Python under each heading."""
+    found = {}
+    for section in PAGE.split("\n## ")[1:]:
+        title, _, text = section.partition("\n")
+        if blocks := re.findall(r"^```python\n(.*?)^```", text, re.M | re.S):
+            places = [(WHERE.match(block), block) for block in blocks]
+            found[title] = [
+                Block(where["path"], where["name"], where["line"], block[where.end() :])
+                for where, block in places
+                if where
+            ]
+            assert len(found[title]) == len(blocks), "each block says where it goes"
+    return found
+
+
+def add_file(block: Block, folder: Path, patch: pytest.MonkeyPatch) -> ModuleType:
+    """A new module; `import` finds it, and so does whoever looks for its source."""
+    file = folder / block.path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(block.code)
+    spec = importlib.util.spec_from_file_location(block.module, file)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    patch.setitem(sys.modules, block.module, module)
+    spec.loader.exec_module(module)
+    return module
+
+
+def add_code(block: Block, folder: Path, patch: pytest.MonkeyPatch) -> None:
+    """Definitions at the end of a module; a component also into the table of components."""
+    module, file = importlib.import_module(block.module), folder / block.path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(block.code)
+    names = dict(vars(module))
+    exec(compile(block.code, str(file), "exec"), names)
+    for name, value in names.items():
+        if name not in vars(module):
+            patch.setattr(module, name, value, raising=False)
+            if isinstance(value, PythonComponent):
+                patch.setitem(COMPONENTS, value.name, value)
+
+
+def add_items(block: Block, patch: pytest.MonkeyPatch) -> None:
+    """Items of a dict; steps go by their names."""
+    module = importlib.import_module(block.module)
+    table: dict[str, Any] = getattr(module, str(block.name))
+    if table and isinstance(next(iter(table.values())), Step):
+        items = {step.name: step for step in eval(f"({block.code})", vars(module))}
+    else:
+        items = eval(f"{{{block.code}}}", vars(module))
+    for name, value in items.items():
+        patch.setitem(table, name, value)
+
+
+def add_lines(block: Block, patch: pytest.MonkeyPatch) -> None:
+    """Lines of a function before the one that begins with `line`, for all modules that have imported it."""
+    module, name = importlib.import_module(block.module), str(block.name)
+    original = getattr(module, name)
+    source = inspect.getsource(original)
+    (place,) = re.finditer(rf"^( *){re.escape(str(block.line))}", source, re.M)
+    changed = source[: place.start()] + textwrap.indent(block.code, place[1]) + source[place.start() :]
+    names: dict[str, Any] = {}
+    exec(f"from __future__ import annotations\n{changed}", vars(module), names)
+    for other in list(sys.modules.values()):
+        if vars(other).get(name) is original:
+            patch.setattr(other, name, names[name])
+
+
+@pytest.mark.parametrize("title", examples())
+def test_examples_run(title, tmp_path, monkeypatch):
+    called = 0
+    for block in examples()[title]:
+        if block.line:
+            add_lines(block, monkeypatch)
+        elif block.name:
+            add_items(block, monkeypatch)
+        elif (ROOT / block.path).exists():
+            add_code(block, tmp_path / "code", monkeypatch)
+        else:
+            module = add_file(block, tmp_path / "code", monkeypatch)
+            for name, function in inspect.getmembers(module, inspect.isfunction):
+                if name.startswith("test_"):
+                    folder = tmp_path / name
+                    folder.mkdir()
+                    wanted = inspect.signature(function).parameters
+                    function(**dict.fromkeys(wanted, folder))
+                    called += 1
+    assert called
+
+
+def test_every_kind_of_addition_has_its_example():
+    titles = re.findall(r"^## (.*)$", PAGE.partition("# How to add …")[2], re.M)
+    assert titles == ["An architecture", "A step", "A setting", "A data format", "A metric"]
+    assert list(examples()) == titles[1:]

@@ -1,0 +1,101 @@
+"""The examples in docstrings run, in every module that has one."""
+
+import doctest
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from multiview.artifacts.store import LocalStore
+from multiview.config import Model
+from multiview.data.passages import Passage
+from multiview.data.questions import Question
+from multiview.model.layouts import LAYOUTS
+from multiview.steps.path import StepPath
+from pipelines.plans.training import training
+from tests.fixtures.artifacts import questions_folder, write_passages
+from tests.fixtures.imports import module_paths
+from tests.fixtures.inprocess import run_plan
+from tests.fixtures.system_indexes import write_corpus
+from tests.fixtures.tiny import tiny_bert, tiny_tokenizer
+
+PASSAGE = Passage("p0", "Tower", "It was built by the king. He died.", (26, 34))
+QUESTION = Question("q0", "Who built it?", ("the king",), None, ("p0",))
+
+PUBLIC = {
+    "multiview.load",
+    "multiview.serving.retriever.Retriever",
+    "multiview.serving.retriever.Retriever.search",
+    "multiview.data.passages.read_passages",
+    "multiview.data.questions.read_questions",
+    "multiview.steps.context.StepContext",
+    "multiview.steps.path.StepPath",
+    "multiview.model.layouts.base.Layout",
+    *(f"{kind.__module__}.{kind.__name__}" for kind in LAYOUTS.values()),
+}
+"""What users of Python call."""
+
+
+def examples() -> dict[str, doctest.DocTest]:
+    """The examples of all modules, by the name of the class or function."""
+    finder = doctest.DocTestFinder(exclude_empty=True)
+    return {
+        test.name: test
+        for name, path in module_paths().items()
+        if ">>> " in path.read_text(encoding="utf-8")
+        for test in finder.find(import_module(name))
+        if test.examples
+    }
+
+
+EXAMPLES = examples()
+
+
+def test_what_users_call_has_an_example():
+    assert not PUBLIC - EXAMPLES.keys()
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory) -> str:
+    """The index of an untrained CAMVR over the 32 passages of a corpus with the column `url`."""
+    folder: Path = tmp_path_factory.mktemp("examples")
+    passages, questions = write_corpus(folder)
+    model = {"base": str(tiny_bert(folder / "base")), "views": 4, "passage_length": 64, "question_length": 24}
+    plan = training(
+        {
+            "corpus": {"source": [str(passages)]},
+            "questions": {"source": [str(questions)], "dev_share": 0.4},
+            "model": model,
+            "train": {"rounds": 0},
+        }
+    )
+    del plan.nodes[StepPath.of_round("camvr", 0, "evaluate")]
+    store = LocalStore(folder / "store")
+    return f"{store.url}/{run_plan(plan, store)['camvr/round-0/index']['index'].folder}"
+
+
+@pytest.fixture
+def given(tmp_path, request) -> dict[str, Any]:
+    """What the examples take for granted."""
+    tokenizer: Any = tiny_tokenizer()
+    viewers = LAYOUTS["camvr"].viewers(Model(views=3))
+    tokenizer.add_special_tokens({"additional_special_tokens": viewers})
+    return {
+        "folder": tmp_path,
+        "passages": write_passages(tmp_path / "passages", [PASSAGE]),
+        "questions": questions_folder(tmp_path / "questions", [QUESTION]),
+        "passage": PASSAGE,
+        "tokenizer": tokenizer,
+    }
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example_is_right(name, given, request):
+    test = EXAMPLES[name]
+    test.globs |= given
+    if "(address)" in str(test.docstring):
+        test.globs["address"] = request.getfixturevalue("address")
+    said: list[str] = []
+    doctest.DocTestRunner().run(test, out=said.append, clear_globs=False)
+    assert not said, "".join(said)
