@@ -95,7 +95,7 @@ class World:
 
     def run(self, output, step, settings=SETTINGS, **inputs):
         folder, tell = self.out(output), Recorder()
-        step(settings, self.inputs | inputs, {output: folder}, tell)
+        step(StepContext(settings, self.inputs | inputs, {output: folder}, tell))
         self.inputs.setdefault(output, Staged(folder, f"digest of the {output}"))
         return folder, tell
 

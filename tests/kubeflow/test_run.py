@@ -1,7 +1,6 @@
 """How a run on Kubeflow begins and ends: its first step, its exit handler, and what pods ship themselves."""
 
 import json
-import threading
 import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -22,7 +21,7 @@ from multiview.steps.runs import Context, Run, StepState, read_run, write_state
 from pipelines.kubeflow.compile import cluster_pipeline
 from pipelines.plans.plan import Plan
 from tests.fixtures.corpus import squad_corpus
-from tests.fixtures.servers import new_database
+from tests.fixtures.servers import answering, new_database
 
 
 class Receiver:
@@ -49,14 +48,13 @@ class Receiver:
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server.server_port}/hook"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
 
 @pytest.fixture
 def receiver() -> Iterator[Receiver]:
     made = Receiver(failures=1)
-    yield made
-    made.server.shutdown()
+    with answering(made.server):
+        yield made
 
 
 def described(**fields: object) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -22,6 +21,7 @@ from multiview.steps.runs import Run, write_run
 from tests.fixtures.changing_corpus import World
 from tests.fixtures.documented import words
 from tests.fixtures.inprocess import command, run_plan
+from tests.fixtures.servers import answering
 
 
 @pytest.fixture(scope="module")
@@ -61,11 +61,8 @@ def listener() -> Iterator[tuple[str, list[dict[str, Any]]]]:
         def log_message(self, format: str, *args: Any) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Listener)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}/", told
-    server.shutdown()
-    server.server_close()
+    with answering(ThreadingHTTPServer(("127.0.0.1", 0), Listener)) as server:
+        yield f"http://127.0.0.1:{server.server_port}/", told
 
 
 def uri(world: World) -> str:
@@ -110,11 +107,9 @@ def test_both_outcomes_are_sent(world: World, listener: tuple[str, list[dict[str
 
 def test_who_cannot_be_told_stops_nothing(world: World) -> None:
     world.add("new-2")
-    server = ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)  # which answers 501
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    world.refresh(notify={"url": f"http://127.0.0.1:{server.server_port}/"})
-    server.shutdown()
-    server.server_close()
+    answers_501 = ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)
+    with answering(answers_501) as server:
+        world.refresh(notify={"url": f"http://127.0.0.1:{server.server_port}/"})
     champion = current(world.store)
     assert champion is not None and champion.number == 3
 

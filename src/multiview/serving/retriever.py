@@ -61,7 +61,7 @@ class Hit:
     best: ScoredView
     """The view that gave the passage its score."""
     columns: dict[str, Any]
-    """The corpus's own columns, such as url or date."""
+    """Other columns of the corpus, such as url or date."""
     views: tuple[ScoredView, ...] = ()
     """Every indexed view of the passage, in order, where `search` was called with `explain`; else empty."""
 
@@ -79,8 +79,8 @@ class Hit:
 class Retriever:
     """Answers questions from one index, with the model that made its views; `load` returns a retriever.
 
-    Any number of threads may call `search`. They take turns at the encoder and its tokenizer, which use all
-    cores by themselves; searches of the index and look-ups of texts run side by side.
+    Any number of threads may call `search`. They take turns with the encoder and its tokenizer, which use all
+    cores by themselves; searches of the index and look-ups of texts run in parallel.
 
     >>> retriever = load(address)
     >>> len(retriever), retriever.architecture, retriever.exact
