@@ -14,7 +14,7 @@ from multiview.artifacts.staged import Staged
 from multiview.errors import InputError
 from multiview.evaluation.evaluate import METRICS_FILE, QUESTIONS_FILE, ranks_of, values_of
 from multiview.refresh.champion import read_champion_found
-from multiview.refresh.policy import Check, Difference, Measured, Verdict, decide
+from multiview.refresh.gate_rules import Check, Difference, Measured, Verdict, decide
 from multiview.steps.context import StepContext
 
 VERDICT_FILE = "verdict.json"
