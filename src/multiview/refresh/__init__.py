@@ -1,1 +1,1 @@
-"""Keeping an index fresh: what has changed, the index made from the old one, the gate, and the champion."""
+"""Keeping an index fresh: the changes of a corpus, the index made from the old one, the gate, and the champion."""

@@ -1,4 +1,4 @@
-"""The step `champion`: what is refreshed, and with which model."""
+"""The step `champion`: the index that a refresh starts from, and the model that it encodes with."""
 
 from __future__ import annotations
 
@@ -21,53 +21,62 @@ CHAMPION_FILE = "champion.json"
 
 
 def champion(context: StepContext) -> None:
-    """Step: hand on the champion's index and passages, and the model to encode with.
+    """Step: forward the champion's index and passages, and the model to encode with.
 
-    Writes `champion.json`, null where there is none, whose index and passages are then empty ones. The model is that
-    of `refresh.model`, else the champion's. Raises InputError where an artifact of the champion is gone, there is no
-    model, or it is of another architecture than the pipeline was made for.
+    Writes `champion.json`. It is null where the store has no champion; an empty index and an empty corpus are
+    forwarded then. The model is the one of `refresh.model`, else the champion's. Raises InputError where an artifact
+    of the champion is gone, there is no model, or its architecture is not the one that the pipeline was made for.
     """
     now = current(context.store)
-    wanted = context.settings.refresh.model
-    if now is None and not wanted:
+    address = context.settings.refresh.model
+    if now is None and not address:
         raise InputError(
             f"store {context.store.url} has no champion yet: name the model whose index is to be the first, "
             f"with --set refresh.model=ADDRESS{_known_models(context.store)}"
         )
-    found = now.load(context.store) if now else {}
+    forwarded = now.load(context.store) if now else {}
     if now:
-        found[names.CHAMPION_MODEL] = found[names.MODEL]
-    if wanted:
-        found[names.MODEL] = _model(wanted)
-    _check_architecture(found[names.MODEL], context.settings.model.architecture, wanted)
+        forwarded[names.CHAMPION_MODEL] = forwarded[names.MODEL]
+    if address:
+        forwarded[names.MODEL] = _model(address)
+    _check_architecture(forwarded[names.MODEL], context.settings.model.architecture, address)
     if now is None:
-        found |= _nothing(context.store, found[names.MODEL])
+        forwarded |= _empty(context.store, forwarded[names.MODEL])
     folder = context.output(names.CHAMPION)
     (folder / CHAMPION_FILE).write_text(json.dumps(now and now.model_dump(mode="json"), indent=1) + "\n")
-    handed = {kind: Reference.to(*of).model_dump(mode="json") for kind, of in found.items()}
-    (folder / FORWARDED_FILE).write_text(json.dumps(handed, indent=1) + "\n")
+    references = {
+        kind: Reference.to(*artifact).model_dump(mode="json") for kind, artifact in forwarded.items()
+    }
+    (folder / FORWARDED_FILE).write_text(json.dumps(references, indent=1) + "\n")
     context.events.fact("champion", now.number if now else 0)
 
 
+<<<<<<< HEAD
 def read_champion_found(folder: Path) -> Champion | None:
     """The champion that the step found; none where there was none."""
     told = json.loads((folder / CHAMPION_FILE).read_text())
     return told and Champion.model_validate(told)
+=======
+def read(folder: Path) -> Champion | None:
+    """Returns the champion that the step found; None where the store had none."""
+    content = json.loads((folder / CHAMPION_FILE).read_text())
+    return content and Champion.model_validate(content)
+>>>>>>> eng3
 
 
 def _model(address: str) -> tuple[Store, Record]:
-    where, record = load_record(address)
+    store, record = load_record(address)
     if record.kind != names.MODEL:
         raise InputError(f"refresh.model: {address} is the address of {record.kind}, not of a model")
-    return where, record
+    return store, record
 
 
-def _check_architecture(model: tuple[Store, Record], wanted: str, named: str | None) -> None:
+def _check_architecture(model: tuple[Store, Record], expected: str, address: str | None) -> None:
     folder = stage(*model, SETTINGS_FILE).path
-    found = Model.model_validate_json((folder / SETTINGS_FILE).read_bytes()).architecture
-    if found != wanted:
-        whose = f"refresh.model: {named}" if named else "the champion's model"
-        raise InputError(f"{whose} is a {found} model: set model.architecture={found}")
+    architecture = Model.model_validate_json((folder / SETTINGS_FILE).read_bytes()).architecture
+    if architecture != expected:
+        subject = f"refresh.model: {address}" if address else "the champion's model"
+        raise InputError(f"{subject} is a {architecture} model: set model.architecture={architecture}")
 
 
 def _known_models(store: Store) -> str:
@@ -75,14 +84,14 @@ def _known_models(store: Store) -> str:
     return f", such as {store.url}/{names.MODEL}/{keys[0]}" if keys else ""
 
 
-def _nothing(store: Store, model: tuple[Store, Record]) -> dict[str, tuple[Store, Record]]:
-    """An index of nothing, its corpus, and the model that its questions are encoded with."""
+def _empty(store: Store, model: tuple[Store, Record]) -> dict[str, tuple[Store, Record]]:
+    """An empty index, its empty corpus, and the model that encodes its questions, by kind of artifact."""
     corpus = empty_corpus(store)
     index = empty_index(store, Reference.to(*model), Reference.to(store, corpus), _width(model))
     return {names.INDEX: (store, index), names.PASSAGES: (store, corpus), names.CHAMPION_MODEL: model}
 
 
 def _width(model: tuple[Store, Record]) -> int:
-    """Length of a model's vectors, by the configuration of its encoder."""
+    """Length of a model's vectors, as its encoder's configuration says."""
     file = next(file.path for file in model[1].files if file.path.endswith("/config.json"))
     return int(json.loads((stage(*model, file).path / file).read_text())["hidden_size"])

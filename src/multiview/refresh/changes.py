@@ -1,4 +1,4 @@
-"""What changed in a corpus since an index was built: the passages that must be encoded, and those that need not."""
+"""The changes of a corpus since an index was built: which passages must be encoded, and which the index holds."""
 
 # pyarrow.compute fills itself with functions when imported, which pyright cannot see.
 # pyright: reportAttributeAccessIssue=false
@@ -31,18 +31,19 @@ KNOWN_BY = ["id", "content_hash"]
 
 
 def find_changes(context: StepContext) -> None:
-    """Step: which passages of a new corpus (`passages`) an `index` holds already, as `model` would encode them.
+    """Step: find the passages of a new corpus (`passages`) that an `index` holds already, as `model` encodes them.
 
-    A passage is kept if the index has its id with the same content, of the same model, encoded with the same
-    settings, sentences split for the same language, read with queries of the same `generator` (where that is an
-    input) and settings of generation, and `settings.refresh.full` is not set. Writes the others into
-    `corpus.shards` files `shard-00.parquet` …, in corpus order, as even as can be, in the schema of passages; files
-    of passages as they are where all of them must be encoded, so that embeddings of them are found.
-    `changes.parquet` has one row per passage of the new corpus, in order: `old`, its row in the index, or -1 where
-    it must be encoded.
+    A passage is kept if the index has its id with the same content, of the same model, and encoded with the same
+    settings. Its sentences must have been split for the same language, and its queries made by the same `generator`
+    (where that is an input) with the same settings of generation. With `settings.refresh.full` none is kept.
 
-    In memory are the ids and hashes of both corpora, and a row group of texts. Raises InputError for an index of an
-    earlier version, or whose own passages are gone.
+    Writes the other passages into `corpus.shards` files `shard-00.parquet` …, in corpus order, in shards of equal
+    size as nearly as possible, in the schema of passages. Where all passages must be encoded and the corpus has as
+    many files, its files are copied as they are, so that embeddings of them are found. `changes.parquet` has one row
+    per passage of the new corpus, in order: `old`, its row in the index, or -1 where it must be encoded.
+
+    Memory holds the ids and hashes of both corpora, and one row group of texts. Raises InputError for an index that
+    an earlier version wrote, or that was built from passages that are gone.
     """
     index, files = _index(context.recorded_input("index")), shard_files(context.input("passages").path)
     known = _known(index)
@@ -63,7 +64,7 @@ def find_changes(context: StepContext) -> None:
         context.events,
     )
     context.events.fact("full", full)
-    told = {
+    counts = {
         "passages": len(old_rows),
         "kept": len(old_rows) - len(changed),
         "added": int((old < 0).sum()),
@@ -71,19 +72,19 @@ def find_changes(context: StepContext) -> None:
         "removed": known.num_rows - int((old >= 0).sum()),
         "to_encode": len(changed),
     }
-    for name, value in told.items():
+    for name, value in counts.items():
         context.events.fact(name, value)
         context.events.metric(name, float(value))
     context.events.metric("share_encoded", len(changed) / max(1, len(old_rows)))
 
 
 def match(passages: pa.Table, known: pa.Table) -> tuple[np.ndarray, np.ndarray]:
-    """Row of each of `passages` in `known`, by its id, -1 where it is new [p] int64; and whether its content is the
-    same [p] bool. Both tables have `KNOWN_BY`."""
-    found = pc.index_in(passages["id"], value_set=known["id"])
-    same = pc.equal(passages["content_hash"], known["content_hash"].take(found))
+    """Returns the row of each of `passages` in `known` by its id, -1 where it is new [p] int64, and whether its content
+    is the same [p] bool. Both tables have the columns `KNOWN_BY`."""
+    rows = pc.index_in(passages["id"], value_set=known["id"])
+    same = pc.equal(passages["content_hash"], known["content_hash"].take(rows))
     return (
-        pc.fill_null(found, -1).to_numpy().astype(np.int64),
+        pc.fill_null(rows, -1).to_numpy().astype(np.int64),
         pc.fill_null(same, False).to_numpy(),
     )
 
@@ -95,11 +96,11 @@ def _index(recorded: Recorded) -> Ancestor:
 
 
 def _known(index: Ancestor) -> pa.Table:
-    """Ids and hashes of the passages of an index, of which nothing else is staged."""
+    """Ids and hashes of the passages of an index. No other file of the index is staged."""
     file = index.file(PASSAGES_FILE)
     metadata = pq.read_metadata(file)
-    named = "model" in index.record.inputs or not metadata.num_rows
-    if not named or not set(KNOWN_BY) <= set(metadata.schema.names):
+    has_model = "model" in index.record.inputs or not metadata.num_rows
+    if not has_model or not set(KNOWN_BY) <= set(metadata.schema.names):
         raise InputError(
             f"{index.store.url}/{index.record.folder}: this index was written by an earlier version of multiview and "
             "does not say what it holds: build it again, from the same embeddings"
@@ -108,7 +109,7 @@ def _known(index: Ancestor) -> pa.Table:
 
 
 def _why_full(known: pa.Table, index: Ancestor, context: StepContext) -> str:
-    """Why every passage must be encoded; empty where that is not so."""
+    """Why every passage must be encoded; empty where the index's passages can be kept."""
     settings = context.settings
     if not known.num_rows:
         return "nothing to build on"
@@ -121,7 +122,7 @@ def _why_full(known: pa.Table, index: Ancestor, context: StepContext) -> str:
     if _language(index.input("passages")) != _language(Ancestor.of(context.input("passages"))):
         return "another corpus.language"
     if "generator" in context.inputs:
-        queries = _made_queries(index)
+        queries = _queries_record(index)
         if (
             queries is None
             or queries.inputs["generator"][0].digest != context.recorded_input("generator").digest
@@ -132,23 +133,23 @@ def _why_full(known: pa.Table, index: Ancestor, context: StepContext) -> str:
     return ""
 
 
-def _made_queries(index: Ancestor) -> Record | None:
-    """What the queries were made with that an index's passages were read with; None where nothing tells it."""
-    found: Ancestor | None = index
+def _queries_record(index: Ancestor) -> Record | None:
+    """The record of the queries that an index's passages were read with; None where no record names them."""
+    ancestor: Ancestor | None = index
     for name in ("embeddings", names.QUERIES, "parts"):
-        found = found and found.remembered_input(name)
-    return found and found.record
+        ancestor = ancestor and ancestor.remembered_input(name)
+    return ancestor and ancestor.record
 
 
 def _language(passages: Ancestor | None) -> str | None:
-    """In which sentences were split, which are part of what is encoded; none: the default."""
+    """The language that sentences were split for, which changes what is encoded; None for the default."""
     return passages and passages.record.config.get("corpus", {}).get("language")
 
 
 def _write_shards(
     files: Sequence[Path], rows: np.ndarray, total: int, shards: int, folder: Path, events: Events
 ) -> None:
-    """Write the passages of `rows`, of `total` in `files`, as shards."""
+    """Writes the passages at `rows` of the `total` passages in `files`, as `shards` files in `folder`."""
     if len(rows) == total and len(files) == shards:
         for number, file in enumerate(files):  # not even another version of Parquet's writer changes a byte
             shutil.copyfile(file, folder / shard_name(number))

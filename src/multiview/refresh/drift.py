@@ -13,7 +13,7 @@ from multiview.index.stored_views import sampled_rows
 from multiview.refresh.merged_views import MergedViews
 
 SAMPLED = 4096
-"""Most views whose error is measured, among the added views and among the others each."""
+"""The most views to measure the error of, among the added views and again among the other views."""
 
 
 @dataclass(frozen=True)
@@ -23,16 +23,17 @@ class Drift:
     added: float
     """Share of the index's views that were added since its training."""
     error: float | None = None
-    """Mean squared error of the added views in the index, as a multiple of the other views' error; none where there
-    is nothing to compare, or faiss cannot decode views."""
+    """Mean squared error of the added views in the index, as a multiple of the other views' error. None where there
+    is nothing to compare, or faiss cannot decode the index's views."""
     deviation: float = 0.0
-    """Standard error of `error`, by the added views: a few views say little."""
+    """Standard error of `error` over the added views: large where they are few."""
 
 
 def drift(index: FaissIndex, views: MergedViews, added: np.ndarray, seed: int) -> Drift:
-    """The drift of a trained faiss `index` once it holds `views`; `added` [rows] bool are those added since its training.
+    """Returns the drift of a trained faiss `index` once it holds `views`.
 
-    The index's content is not looked at, only what its quantizers make of random views, added and others.
+    `added` [rows] bool marks the views added since its training. The index's content is not read: the error is
+    measured by how its quantizers encode random views, added ones and others.
     """
     share = float(added.mean()) if len(added) else 0.0
     if not 0 < share < 1:
@@ -45,8 +46,8 @@ def drift(index: FaissIndex, views: MergedViews, added: np.ndarray, seed: int) -
 
 
 def squared_errors(index: FaissIndex, views: np.ndarray) -> np.ndarray | None:
-    """Squared distance of each of `views` [n, dim] float32 to its decoded code in `index` [n] float64; none for a kind
-    that cannot be decoded."""
+    """Returns the squared distance of each of `views` [n, dim] float32 to its decoded code in `index` [n] float64; None
+    for a kind of index that cannot decode."""
     try:
         stored = index.sa_decode(index.sa_encode(views))
     except RuntimeError:
@@ -55,7 +56,7 @@ def squared_errors(index: FaissIndex, views: np.ndarray) -> np.ndarray | None:
 
 
 def why_retrain(found: Drift, settings: Refresh) -> str:
-    """The limit that a drift is past, in words; empty for none."""
+    """Returns the limit that a drift exceeds, in words; empty where it exceeds none."""
     if found.added > settings.retrain_added:
         return (
             f"{found.added:.1%} of the views were added since the index was trained "

@@ -22,7 +22,7 @@ from multiview.steps.table import step
 
 
 def empty_corpus(store: Store) -> Record:
-    """The corpus of no passages."""
+    """Returns the corpus without passages, published in `store` if it is not there yet."""
 
     def fill(folder: Path) -> None:
         pq.write_table(passages.SCHEMA.empty_table(), folder / passages.shard_name(0))
@@ -31,7 +31,7 @@ def empty_corpus(store: Store) -> Record:
 
 
 def empty_index(store: Store, model: Reference, corpus: Reference, dim: int) -> Record:
-    """The index of no passages, over `corpus`, for questions that `model` encodes into vectors [dim]."""
+    """Returns the index without passages over `corpus`, for questions that `model` encodes into vectors [dim]."""
 
     def fill(folder: Path) -> None:
         header = {"kind": EXACT, "model": model.digest, "dim": dim, "passages": 0, "views": 0}
@@ -50,7 +50,7 @@ def _published(
     facts: dict[str, int],
     fill: Callable[[Path], None],
 ) -> Record:
-    """The artifact of the step `champion`; `fill` makes its files where it is not in the store yet."""
+    """Returns an artifact of the step `champion`; `fill` writes its files if it is not in the store yet."""
     made_by = step("champion")
     digests = {name: reference.digest for name, reference in inputs.items()}
     key = made_by.key(Config.partial({}), digests, {})

@@ -1,4 +1,4 @@
-"""The step `gate`: measures champion and challenger against each other, and writes the verdict down."""
+"""The step `gate`: compares champion and challenger, and writes the verdict."""
 
 from __future__ import annotations
 
@@ -13,24 +13,33 @@ from multiview.artifacts.record import Record, load_record
 from multiview.artifacts.staged import Staged
 from multiview.errors import InputError
 from multiview.evaluation.evaluate import METRICS_FILE, QUESTIONS_FILE, ranks_of, values_of
+<<<<<<< HEAD
 from multiview.refresh.champion import read_champion_found
 from multiview.refresh.gate_rules import Check, Difference, Measured, Verdict, decide
+=======
+from multiview.refresh.champion import read as read_current
+from multiview.refresh.policy import Check, Difference, Measured, Verdict, decide
+>>>>>>> eng3
 from multiview.steps.context import StepContext
 
 VERDICT_FILE = "verdict.json"
 TEXT_FILE = "verdict.md"
 TITLES = {"promote": "promoted", "refuse": "refused", "keep": "kept"}
-"""What becomes of a challenger, by decision."""
+"""Outcome for a challenger in one word, by decision."""
 
 
 def gate(context: StepContext) -> None:
     """Step: decide whether `index` becomes the champion (`policy.decide`).
 
-    Inputs `champion` (as the step of that name found it), `index` (the challenger), and the evaluations of both on
-    the same questions. Writes `verdict.json` and, to be read, `verdict.md`. Raises InputError where the two
-    evaluations are of other questions.
+    Inputs: `champion` (as the step `champion` found it), `index` (the challenger), and the evaluations of both on the
+    same questions. Writes `verdict.json`, and `verdict.md` for people to read. Raises InputError where the two
+    evaluations are of different questions.
     """
+<<<<<<< HEAD
     champion = read_champion_found(context.input("champion").path)
+=======
+    champion = read_current(context.input("champion").path)
+>>>>>>> eng3
     champion_evaluation = context.input("champion_evaluation")
     challenger_evaluation = context.input("challenger_evaluation")
     qids = _qids(challenger_evaluation)
@@ -51,16 +60,16 @@ def gate(context: StepContext) -> None:
     (folder / TEXT_FILE).write_text(text(verdict), encoding="utf-8")
     context.events.fact("decision", verdict.decision)
     context.events.fact("says", verdict.says)
-    for name, found in verdict.metrics.items():
-        context.events.metric(metric_names.of_group(names.CHALLENGER, name), found.challenger)
-        if found.champion is not None:
-            context.events.metric(metric_names.of_group(names.CHAMPION, name), found.champion)
+    for name, difference in verdict.metrics.items():
+        context.events.metric(metric_names.of_group(names.CHALLENGER, name), difference.challenger)
+        if difference.champion is not None:
+            context.events.metric(metric_names.of_group(names.CHAMPION, name), difference.champion)
     if verdict.decision == "refuse":
         context.events.warning(f"refused: {verdict.says}")
 
 
 def measured(index: Record, evaluation: Staged) -> Measured:
-    """What is known of an index by its record and its evaluation."""
+    """Returns the measurements of an index, from its record and its evaluation."""
     metrics = json.loads((evaluation.path / METRICS_FILE).read_text())
     seconds = load_record(evaluation.address)[1].facts["search_seconds_per_question"]
     return Measured(
@@ -74,15 +83,15 @@ def measured(index: Record, evaluation: Staged) -> Measured:
 
 
 def read_verdict(folder: Path) -> Verdict:
-    """The verdict that the step wrote."""
-    told = json.loads((folder / VERDICT_FILE).read_text())
-    checks = [Check(**check) for check in told.pop("checks")]
-    metrics = {name: Difference(**found) for name, found in told.pop("metrics").items()}
-    return Verdict(**told, checks=checks, metrics=metrics)
+    """Returns the verdict that the step wrote into `folder`."""
+    content = json.loads((folder / VERDICT_FILE).read_text())
+    checks = [Check(**check) for check in content.pop("checks")]
+    metrics = {name: Difference(**difference) for name, difference in content.pop("metrics").items()}
+    return Verdict(**content, checks=checks, metrics=metrics)
 
 
 def text(verdict: Verdict) -> str:
-    """A verdict as Markdown."""
+    """Returns a verdict as Markdown."""
     lines = [f"**{TITLES[verdict.decision]}**: {verdict.says}", ""]
     if verdict.checks:
         lines += ["| check | | measured |", "|---|---|---|"]

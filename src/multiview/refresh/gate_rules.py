@@ -1,4 +1,4 @@
-"""Whether a challenger becomes the champion: a pure function of a policy and of what was measured."""
+"""Decides whether a challenger becomes the champion: a pure function of a policy and of measurements."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ from multiview.evaluation.significance import CONFIDENCE, bootstrap_intervals
 Decision = Literal["promote", "refuse", "keep"]
 
 NEARLY = 1e-9
-"""What sums of floats may be off."""
+"""Tolerance for the rounding of sums of floats."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What is known of an index that answers the dev questions."""
+    """The measurements of an index that answers the dev questions."""
 
     digests: tuple[str, ...]
-    """Of the index, its model and its corpus: what is equal in all of them answers the same, to the last column."""
+    """Digests of the index, its model and its corpus: where all are equal, the answers are equal in every column."""
     passages: int
     bytes: int
     seconds_per_question: float
     values: Mapping[str, np.ndarray]
-    """Metric to its value for each question [q], nan where the metric does not judge one."""
+    """Metric to its value per question [q], nan where the metric does not judge the question."""
     ranks: np.ndarray
-    """Rank of the first passage that is right, for each question [q] float64; inf: none was found."""
+    """Rank of the first right passage per question [q] float64; inf where none was found."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that the policy asks for."""
+    """One requirement of the policy, and whether it was met."""
 
     name: str
     passed: bool
     says: str
-    """What was measured and what was allowed, in one line."""
+    """The measured value and the allowed one, in one line."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A metric of both, and how far the challenger's lies above: `low` to `high` is the interval of that."""
+    """A metric of champion and challenger. `difference` is challenger minus champion, `low` to `high` its interval."""
 
     champion: float | None
     challenger: float
@@ -55,7 +55,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The decision with all that led to it."""
+    """The decision, with the checks and metrics that led to it."""
 
     decision: Decision
     says: str
@@ -76,12 +76,12 @@ def decide(
     resamples: int,
     seed: int,
 ) -> Verdict:
-    """Hold a challenger against a policy, and against the champion where there is one.
+    """Returns the verdict on a challenger by a policy, compared with the champion where there is one.
 
-    Both were asked the same questions `qids` [q]. A metric's drop is the mean over the questions of the champion's
-    value minus the challenger's; as far as the interval of that mean (percentile bootstrap over questions, 95 %)
-    reaches, it counts. With one question, which has no interval, the drop itself counts. A metric that the policy
-    names and that was not measured is a refusal: nothing passes unmeasured.
+    Both answered the same questions `qids` [q]. A metric's drop is the mean over the questions of the champion's
+    value minus the challenger's. The upper end of the interval of that mean (percentile bootstrap over questions,
+    95 %) must not exceed the allowed drop; with one question, which has no interval, the drop itself must not. A
+    metric that the policy names and that was not measured is a refusal.
     """
     if champion is not None and champion.digests == challenger.digests:
         return Verdict("keep", "the index is the champion's own: nothing has changed")
@@ -103,25 +103,25 @@ def decide(
 def differences(
     champion: Measured | None, challenger: Measured, resamples: int, seed: int
 ) -> dict[str, Difference]:
-    """Every metric of the challenger that judges a question, beside the champion's over the same questions."""
-    found: dict[str, Difference] = {}
+    """Returns every metric of the challenger that judges a question, with the champion's over the same questions."""
+    compared: dict[str, Difference] = {}
     paired: dict[str, np.ndarray] = {}
     for name, challenger_values in challenger.values.items():
         champion_values = champion.values.get(name) if champion is not None else None
         if np.isnan(challenger_values).all():
             continue
-        found[name] = Difference(None, float(np.nanmean(challenger_values)))
+        compared[name] = Difference(None, float(np.nanmean(challenger_values)))
         if champion_values is None:
             continue
-        apart = challenger_values - champion_values
-        if not np.isnan(apart).all():
-            paired[name] = apart
+        change = challenger_values - champion_values
+        if not np.isnan(change).all():
+            paired[name] = change
     intervals = bootstrap_intervals(paired, resamples, seed)
-    for name, apart in paired.items():
-        mean, (low, high) = float(np.nanmean(apart)), intervals[name]
-        value = found[name].challenger
-        found[name] = Difference(value - mean, value, mean, low, high)
-    return found
+    for name, change in paired.items():
+        mean, (low, high) = float(np.nanmean(change)), intervals[name]
+        value = compared[name].challenger
+        compared[name] = Difference(value - mean, value, mean, low, high)
+    return compared
 
 
 def _sizes(policy: Gate, champion: Measured | None, challenger: Measured) -> Iterator[Check]:
@@ -154,46 +154,50 @@ def _sizes(policy: Gate, champion: Measured | None, challenger: Measured) -> Ite
 
 def _drops(policy: Gate, champion: Measured | None, metrics: Mapping[str, Difference]) -> Iterator[Check]:
     for name, allowed in policy.drops.items() if champion is not None and champion.passages else ():
-        found = metrics.get(name)
-        if found is None or found.difference is None:
+        metric = metrics.get(name)
+        if metric is None or metric.difference is None:
             yield Check(
                 f"drops.{name}", False, "was not measured of both; see evaluation.at and evaluation.depth"
             )
             continue
-        lowest = found.difference if found.low is None else found.low
-        interval = "" if found.low is None else f" ({CONFIDENCE:.0%}: {found.low:+.3f} to {found.high:+.3f})"
-        unsure = lowest < -allowed - NEARLY <= found.difference
+        lowest = metric.difference if metric.low is None else metric.low
+        interval = (
+            "" if metric.low is None else f" ({CONFIDENCE:.0%}: {metric.low:+.3f} to {metric.high:+.3f})"
+        )
+        unsure = lowest < -allowed - NEARLY <= metric.difference
         yield Check(
             f"drops.{name}",
             lowest >= -allowed - NEARLY,
-            f"{found.champion:.3f} became {found.challenger:.3f}, {found.difference:+.3f}{interval}; "
+            f"{metric.champion:.3f} became {metric.challenger:.3f}, {metric.difference:+.3f}{interval}; "
             f"down to {-allowed:+.3f} is allowed{', which so few questions cannot show' if unsure else ''}",
         )
 
 
 def _least(policy: Gate, metrics: Mapping[str, Difference]) -> Iterator[Check]:
     for name, least in policy.least.items():
-        found = metrics.get(name)
-        if found is None:
+        metric = metrics.get(name)
+        if metric is None:
             yield Check(f"least.{name}", False, "was not measured; see evaluation.at and evaluation.depth")
         else:
             yield Check(
                 f"least.{name}",
-                found.challenger >= least - NEARLY,
-                f"{found.challenger:.3f}, at least {least:.3f} asked for",
+                metric.challenger >= least - NEARLY,
+                f"{metric.challenger:.3f}, at least {least:.3f} asked for",
             )
 
 
 def _found(policy: Gate, challenger: Measured, qids: list[str]) -> Iterator[Check]:
-    places = {qid: place for place, qid in enumerate(qids)}
+    rows = {qid: row for row, qid in enumerate(qids)}
     for qid, rank in policy.must_find.items():
-        if qid not in places:
+        if qid not in rows:
             yield Check(
                 f"must_find.{qid}",
                 False,
                 "is no dev question: its gold passage may be gone from the corpus, or see questions.dev_limit",
             )
             continue
-        came = challenger.ranks[places[qid]]
-        where = "not among the passages retrieved" if np.isinf(came) else f"at rank {came:.0f}"
-        yield Check(f"must_find.{qid}", bool(came <= rank), f"right passage {where}, rank {rank} asked for")
+        reached = challenger.ranks[rows[qid]]
+        result = "not among the passages retrieved" if np.isinf(reached) else f"at rank {reached:.0f}"
+        yield Check(
+            f"must_find.{qid}", bool(reached <= rank), f"right passage {result}, rank {rank} asked for"
+        )

@@ -1,4 +1,4 @@
-"""The index of a corpus that changed, made of the old index and the embeddings of the new passages."""
+"""The index of a changed corpus, made from the old index and the embeddings of the new passages."""
 
 from __future__ import annotations
 
@@ -31,16 +31,17 @@ from multiview.steps.events import Events
 
 
 def refresh_index(context: StepContext) -> None:
-    """Step: the index of a new corpus, `passages`, from the passages of the `old` index that `changes` kept and the
-    `embeddings` of the other passages, by `model`, one shard of the changes each.
+    """Step: build the index of a new corpus, `passages`, from the `old` index and the embeddings of what changed.
 
-    Writes what `build_index` writes from the same stored views in the new corpus's order. An exact index is the same,
-    byte for byte. A trained index keeps its quantizers, and becomes the index that they give when all views are added
-    in order (`approximate.editing`); it is trained anew, on the stored views, where its kind cannot be edited, its
-    settings differ, or it has drifted past a limit of `settings.refresh`. The fact `rebuilt` says why, or nothing.
-    Beside a trained index that is kept, `added.parquet` says which passages were added since its training.
+    The passages that `changes` kept come from the old index. The others come from `embeddings` by `model`, one input
+    per shard of the changes. Writes the files that `build_index` writes from the same stored views in the new
+    corpus's order. An exact index is the same, byte for byte. A trained index keeps its quantizers, and becomes the
+    index that they give when all views are added in order (`approximate.editing`). It is trained anew, on the stored
+    views, where its kind cannot be edited, its settings differ, or it has drifted past a limit of `settings.refresh`.
+    The fact `rebuilt` says why, and is empty for an index that was not rebuilt. Beside a trained index that is kept,
+    `added.parquet` marks the passages that were added since its training.
 
-    Raises InputError where the changes were found with other inputs, or the embeddings are not of the changed
+    Raises InputError where the changes were found with other inputs, or the embeddings are not those of the changed
     passages, in order, by this model.
     """
     folder = context.output("index")
@@ -63,33 +64,33 @@ def refresh_index(context: StepContext) -> None:
 def _rebuild_or_edit(
     corpus: MergedCorpus, full: str, context: StepContext
 ) -> tuple[str, ApproximateBuilder | None]:
-    """Why an approximate index is built anew, or the builder that edits the old one into the new corpus's.
+    """Returns why the index is rebuilt, or the builder that edits the old index into the new corpus's.
 
-    `full` says why the whole corpus had to be encoded; empty where it had not.
+    `full` says why the whole corpus had to be encoded; it is empty where only a part was encoded.
     """
     old, chosen = corpus.old, context.settings.index
     if old is None:
         return full or "no passage of the old index is kept", None
     if load_record(context.input("old").address)[1].config.get("index", {}) != chosen.key_settings():
         return "other settings of index", None
-    if chosen.kind == EXACT or not corpus.views.rows:  # no approximate index is built of no views
+    if chosen.kind == EXACT or not corpus.views.rows:  # without views there is no approximate index to build
         return "", None
     index = old.read()
     if not editable(index):
         return f"an index of kind {chosen.kind} cannot be edited", None
-    found = None
+    measured = None
     if old.header["sample"]:
         added = np.repeat(corpus.added, corpus.view_counts)
-        found = drift(index, corpus.views, added, chosen.seed)
-        if reason := why_retrain(found, context.settings.refresh):
+        measured = drift(index, corpus.views, added, chosen.seed)
+        if reason := why_retrain(measured, context.settings.refresh):
             return reason, None
-    return "", _editing(index, corpus, old.header, found)
+    return "", _editing(index, corpus, old.header, measured)
 
 
 def _editing(
-    index: Any, corpus: MergedCorpus, header: dict[str, Any], found: Drift | None
+    index: Any, corpus: MergedCorpus, header: dict[str, Any], measured: Drift | None
 ) -> ApproximateBuilder:
-    """The builder that edits the old faiss `index` until it holds the new corpus's views; `found` is its drift."""
+    """Returns a builder that edits the old faiss `index` until it holds the new corpus's views; `measured` is its drift."""
 
     def edit(
         sources: Sequence[ViewBlocks], chosen: Index, keep: Callable[[np.ndarray], Any], events: Events
@@ -103,16 +104,16 @@ def _editing(
             editing.add(block[new].astype(np.float32), rows[new])
             events.progress(int(rows[-1]) + 1, views.rows, "views")
         editing.finish()
-        about = description(index, chosen, header["factory"], header["sample"])
-        if found:
-            about |= {metric_names.DRIFT_ADDED: found.added, metric_names.DRIFT_ERROR: found.error}
-        return index, about
+        entries = description(index, chosen, header["factory"], header["sample"])
+        if measured:
+            entries |= {metric_names.DRIFT_ADDED: measured.added, metric_names.DRIFT_ERROR: measured.error}
+        return index, entries
 
     return edit
 
 
 def _check_changes(context: StepContext) -> str:
-    """Why the whole corpus had to be encoded, by the record of the changes; empty where it had not.
+    """Returns why the whole corpus had to be encoded, as the changes' record says; empty where a part sufficed.
 
     Raises InputError where the changes were found with other inputs.
     """
@@ -120,14 +121,14 @@ def _check_changes(context: StepContext) -> str:
     changes = Ancestor.of(staged)
     assert changes is not None, "staged inputs have an address"
     record, address = changes.record, staged.address
-    for name, given in (
+    for name, current in (
         ("index", context.input("old")),
         ("model", context.recorded_input("model")),
         ("passages", context.recorded_input("passages")),
     ):
-        if record.inputs[name][0].digest != given.digest:
+        if record.inputs[name][0].digest != current.digest:
             raise InputError(
-                f"{address}: these changes were found with another {name} than {given.address}: run the step "
+                f"{address}: these changes were found with another {name} than {current.address}: run the step "
                 "changes with that one"
             )
     if record.config.get("encode", {}) != context.settings.encode.key_settings():
@@ -138,7 +139,7 @@ def _check_changes(context: StepContext) -> str:
 
 
 def _check_order(shards: Sequence[Embeddings], changes: Path) -> None:
-    """Raise InputError unless the shards hold the passages of `changes`, in order."""
+    """Raises InputError unless the shards hold the passages of `changes`, in order."""
     expected = pa.concat_tables([pq.read_table(file, columns=KNOWN_BY) for file in shard_files(changes)])
     found = pa.concat_tables([shard.table.select(KNOWN_BY) for shard in shards])
     way_out = "give the embeddings of all shards of these changes, in order"

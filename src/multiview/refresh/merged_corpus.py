@@ -1,4 +1,4 @@
-"""A refreshed corpus: the passages that an older index holds already, and those that were encoded anew."""
+"""A refreshed corpus: passages that an older index holds already, and passages that were encoded anew."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ from multiview.index.view_index import (
 from multiview.refresh.merged_views import CheckedViews, MergedViews
 
 ADDED_FILE = "added.parquet"
-"""Beside an index that was refreshed since its training: one row per passage, whether it was `added` since."""
+"""File beside an index that was refreshed since its training: one row per passage, with `added` true if it came later."""
 
 
 @dataclass(frozen=True)
 class OldIndex:
-    """An index as a step wrote it; its vectors are read when they are asked for."""
+    """An index as a step wrote it; its vectors are read only on demand."""
 
     folder: Path
     header: dict[str, Any]
     passages: pa.Table
-    """Its `passages.parquet`."""
+    """The index's `passages.parquet`."""
 
     @classmethod
     def open(cls, folder: Path) -> OldIndex:
@@ -76,19 +76,19 @@ class OldIndex:
         return pq.read_table(file)["added"].to_numpy()
 
     def stored_views(self) -> StoredViews:
-        """Its views as `encode` stored them, left on disk."""
+        """Returns the index's views as `encode` stored them, left on disk."""
         on_disk = {"on_disk": True, "lists": None}
         faiss_index: Any = read_index(self.folder / INDEX_FILE, on_disk) if self.kind == EXACT else None
         return open_stored_views(self.folder, faiss_index, self.header)
 
     def read(self) -> FaissIndex:
-        """The faiss index, in memory."""
+        """Returns the faiss index, in memory."""
         return read_index(self.folder / INDEX_FILE, {})
 
 
 @dataclass(frozen=True)
 class MergedCorpus:
-    """A new corpus, some passages of which are kept from an old index; the others are in embeddings."""
+    """A new corpus: some passages are kept from an old index, the others are in embeddings."""
 
     old_rows: np.ndarray
     """Row of each passage in the old index, or -1 where the passage is not kept [p] int64."""
@@ -164,16 +164,16 @@ class MergedCorpus:
 
     @cached_property
     def _source_rows(self) -> np.ndarray:
-        """Row of each passage among those of the old index, followed by those of the shards."""
+        """Row of each passage in the tables of `_sources`: the old index's passages, then the shards' [p] int64."""
         old = self.old.passages.num_rows if self.old else 0
         return np.where(self.new, old + np.cumsum(self.new) - 1, self.old_rows)
 
     def _queries(self) -> Iterator[pa.Table] | None:
         with_queries = all(shard.has_queries for shard in self.shards)
         if self.old and self.old.has_queries != with_queries:
-            these, those = ("with", "without") if with_queries else ("without", "with")
+            new, old = ("with", "without") if with_queries else ("without", "with")
             raise InputError(
-                f"{self.shards[0].folder}: these passages were read {these} queries, and those of the old index {those}: "
+                f"{self.shards[0].folder}: these passages were read {new} queries, and those of the old index {old}: "
                 "encode them alike, or all of them with refresh.full=true"
             )
         if not with_queries:
@@ -181,16 +181,16 @@ class MergedCorpus:
         return self._merged_queries(self.old) if self.old else query_tables(self.shards)
 
     def _merged_queries(self, old: OldIndex) -> Iterator[pa.Table]:
-        """The queries of all passages in order, some passages at a time."""
+        """The queries of all passages in order, at most `ROW_GROUP` passages per table."""
         kept, new = PassageRows([old.folder / QUERIES_FILE]), Rows(query_tables(self.shards))
         schema = pa.schema([QUERIES_FIELD])
         for first in range(0, len(self.old_rows), ROW_GROUP):
             old_rows = self.old_rows[first : first + ROW_GROUP]
             is_new = old_rows < 0
-            wanted = np.unique(old_rows[~is_new])
-            tables = [table.cast(schema) for _, table in kept.tables(wanted)]
+            kept_rows = np.unique(old_rows[~is_new])
+            tables = [table.cast(schema) for _, table in kept.tables(kept_rows)]
             if is_new.any():
                 tables.append(new.take(int(is_new.sum())))
-            new_rows = len(wanted) + np.cumsum(is_new) - 1
-            rows = np.where(is_new, new_rows, np.searchsorted(wanted, old_rows))
+            new_rows = len(kept_rows) + np.cumsum(is_new) - 1
+            rows = np.where(is_new, new_rows, np.searchsorted(kept_rows, old_rows))
             yield pa.concat_tables(tables).take(pa.array(rows))

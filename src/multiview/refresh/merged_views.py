@@ -13,7 +13,7 @@ from multiview.index.stored_views import StoredViews, passages_of_views
 class CheckedViews:
     """The views of several shards, one shard after another, each block checked when it is first read.
 
-    One block is held at a time: read rising rows.
+    One block is held at a time, so that rows should be read in rising order.
     """
 
     def __init__(self, shards: Sequence[Embeddings]) -> None:
@@ -56,8 +56,8 @@ class MergedViews:
         old_views: StoredViews | None,
         new_views: CheckedViews,
     ) -> None:
-        """`view_counts` [p] is the number of each passage's views. They are stored one after another from the row
-        `stored_firsts` [p] on: in `new_views` where `new` [p] says so, else in `old_views`."""
+        """`view_counts` [p] is the number of views per passage. A passage's views are stored one after another from row
+        `stored_firsts` [p], in `new_views` where `new` [p] is true, else in `old_views`."""
         self.dim = dim
         self._offsets = np.cumsum(view_counts) - view_counts
         self.rows = int(view_counts.sum())
@@ -78,12 +78,12 @@ class MergedViews:
         return map(self.read_block, range(self.blocks))
 
     def block_rows(self, number: int) -> np.ndarray:
-        """The rows of block `number`."""
+        """Returns the rows of block `number`."""
         first = number * self.rows_per_block
         return np.arange(first, min(first + self.rows_per_block, self.rows))
 
     def are_new(self, rows: np.ndarray) -> np.ndarray:
-        """Whether the views of some rows come from the embeddings [n] bool."""
+        """Returns whether the view at each of `rows` [n] comes from the embeddings [n] bool."""
         return self._new[passages_of_views(rows, self._offsets)]
 
     def read_rows(self, rows: np.ndarray) -> np.ndarray:

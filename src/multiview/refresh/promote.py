@@ -1,4 +1,4 @@
-"""The step `promote`: what a verdict says is done, and told."""
+"""The step `promote`: carries out a verdict, and reports the outcome."""
 
 from __future__ import annotations
 
@@ -11,7 +11,11 @@ from multiview.artifacts.staged import Recorded, Staged
 from multiview.artifacts.staging import stage
 from multiview.artifacts.store import Store
 from multiview.errors import one_line
+<<<<<<< HEAD
 from multiview.refresh.champion import read_champion_found
+=======
+from multiview.refresh.champion import read as read_current
+>>>>>>> eng3
 from multiview.refresh.gate import TITLES, read_verdict
 from multiview.steps import webhook
 from multiview.steps.context import StepContext
@@ -22,13 +26,17 @@ PROMOTION_FILE = "promotion.json"
 def promote(context: StepContext) -> None:
     """Step: make the challenger the champion where the verdict says so.
 
-    Inputs `champion` (whom it was measured against), `verdict`, and `index`, `model` and `passages` of the challenger.
-    Writes `promotion.json`: the verdict, and the champion that stands now. The outcome, either one, is sent to
-    `notify.url`; where that fails, what was decided holds, with a warning. Raises InputError where another refresh
-    or a rollback made the next champion meanwhile.
+    Inputs: `champion` (the one it was compared with), `verdict`, and `index`, `model` and `passages` of the
+    challenger. Writes `promotion.json`: the verdict and the current champion. Every outcome is sent to `notify.url`;
+    a failure to send it is a warning, and the decision holds. Raises InputError where another refresh or a rollback
+    made the next champion meanwhile.
     """
     before, verdict = (
+<<<<<<< HEAD
         read_champion_found(context.input("champion").path),
+=======
+        read_current(context.input("champion").path),
+>>>>>>> eng3
         read_verdict(context.input("verdict").path),
     )
     now = before
@@ -45,7 +53,7 @@ def promote(context: StepContext) -> None:
                 passages=_reference(context.recorded_input("passages")),
             ),
         )
-    told = {
+    outcome = {
         "decision": verdict.decision,
         "says": verdict.says,
         "champion": now and now.model_dump(mode="json"),
@@ -53,7 +61,7 @@ def promote(context: StepContext) -> None:
         "failed": [{"check": check.name, "says": check.says} for check in verdict.failed],
     }
     (context.output(names.PROMOTION) / PROMOTION_FILE).write_text(
-        json.dumps(told, indent=1, ensure_ascii=False) + "\n"
+        json.dumps(outcome, indent=1, ensure_ascii=False) + "\n"
     )
     context.events.fact("decision", verdict.decision)
     context.events.fact("champion", now.number if now else 0)
@@ -61,20 +69,21 @@ def promote(context: StepContext) -> None:
         try:
             webhook.post(
                 url,
-                {"status": f"refresh {TITLES[verdict.decision]}", "store": context.store.url, **told},
+                {"status": f"refresh {TITLES[verdict.decision]}", "store": context.store.url, **outcome},
             )
         except OSError as error:  # requests' errors are OSErrors
             context.events.warning(f"notify.url: {url} was not told: {one_line(error)}")
 
 
 def still_holds(store: Store, record: Record) -> bool:
-    """Whether the champion that a promotion made, if it made one, is still there."""
-    told = json.loads((stage(store, record).path / PROMOTION_FILE).read_bytes())
-    if told["decision"] != "promote":
+    """Returns whether the champion that a promotion made, if it made one, is still in the store."""
+    outcome = json.loads((stage(store, record).path / PROMOTION_FILE).read_bytes())
+    if outcome["decision"] != "promote":
         return True
-    made = Champion.model_validate(told["champion"])
+    promoted = Champion.model_validate(outcome["champion"])
     return (
-        made.number in numbers(store) and read_champion(store, made.number).references() == made.references()
+        promoted.number in numbers(store)
+        and read_champion(store, promoted.number).references() == promoted.references()
     )
 
 

@@ -1,11 +1,11 @@
 """MLflow: the only room that imports it.
 
-`ship` turns a run's state and event files into a parent run and a child run a step, and may be
-called at any time and any number of times: what is there already is left alone. `ship_live` does so
-while a run goes on, `ship_step_live` for a step in a pod of its own. `find_run` goes
-the other way, from an MLflow run to the artifacts that its steps read and wrote, and
+`ship` turns a run's state and event files into a parent run and one child run per step. It may be
+called at any time and any number of times: what MLflow has already is left alone. `ship_live` ships
+while a run continues, `ship_step_live` does so for a step in a separate pod. In the other direction,
+`find_run` leads from an MLflow run to the artifacts that its steps read and wrote, and
 `registered_index` from a registered model to its index. `register` and `repair` make the registry's
-versions and aliases stand for indexes, and `mirror` for a store's champions.
+versions and aliases refer to indexes, and `mirror` to a store's champions.
 """
 
 from multiview.tracking.client import tracking_uri

@@ -1,4 +1,4 @@
-"""Talking to MLflow."""
+"""Access to an MLflow server or database."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RUN_FILE = "run.json"
 
 SQLITE = "sqlite:///"
 
-# A server that is down must not hold a driver for minutes; `multiview sync` ships later.
+# A server that is down must not block a driver for minutes; `multiview sync` ships later.
 PATIENCE = {
     environment.MLFLOW_RETRIES: "2",
     environment.MLFLOW_TIMEOUT: "20",
@@ -27,7 +27,7 @@ PATIENCE = {
 
 
 def tracking_uri(store: Store) -> str:
-    """`MLFLOW_TRACKING_URI`, or an SQLite file in a local store, or one in this folder."""
+    """Returns `MLFLOW_TRACKING_URI`, else the URI of an SQLite file in a local store or in the current folder."""
     if uri := os.environ.get(environment.MLFLOW_TRACKING_URI):
         return uri
     folder = store.root if isinstance(store, LocalStore) else Path.cwd()
@@ -35,7 +35,7 @@ def tracking_uri(store: Store) -> str:
 
 
 def connect(uri: str) -> Any:
-    """An MLflow client that keeps quiet."""
+    """Returns an MLflow client that logs errors only."""
     for name, value in PATIENCE.items():
         os.environ.setdefault(name, value)
     from mlflow import MlflowClient
@@ -47,7 +47,7 @@ def connect(uri: str) -> Any:
 
 @contextlib.contextmanager
 def explained(uri: str) -> Iterator[None]:
-    """MLflow's errors as InputErrors of one line."""
+    """Raises the errors of MLflow and its libraries within the block as InputErrors of one line."""
     try:
         yield
     except Exception as error:
@@ -58,7 +58,10 @@ def explained(uri: str) -> Iterator[None]:
 
 
 def database(uri: str) -> str:
-    """Which SQLite file a URI names, so that one made anew is not taken for the old one."""
+    """Returns the inode of the SQLite file that a URI names, so that a new file is not mistaken for an earlier one.
+
+    "absent" where there is no such file, and empty for other kinds of URI.
+    """
     if not uri.startswith(SQLITE):
         return ""
     with contextlib.suppress(OSError):
@@ -67,7 +70,7 @@ def database(uri: str) -> str:
 
 
 def children_of(client: Any, experiment: str, parent: str) -> list[Any]:
-    """All steps' runs of a pipeline's run."""
+    """Returns the MLflow runs of all steps of a pipeline's run."""
     children, token = [], None
     while True:
         page = client.search_runs(

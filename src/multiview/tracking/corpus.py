@@ -14,16 +14,17 @@ DIGITS = 8
 
 
 def corpus_tag(states: Iterable[StepState]) -> str | None:
-    """The passages that steps are about: the names of their files and their digest, `passages.parquet@4c1fb96f`.
+    """Returns the tag of the passages that steps are about: names of files and digest, `passages.parquet@4c1fb96f`.
 
-    Where no step reads or makes them, as in a comparison of finished evaluations, those of the steps' inputs.
+    Where no step reads or makes passages, as in a comparison of finished evaluations, the passages are those that the
+    steps' inputs were made from. None where the steps read and make nothing, or no passages are found.
     """
-    read = [reference for state in states for of in state.inputs.values() for reference in of]
+    read = [reference for state in states for references in state.inputs.values() for reference in references]
     made = [reference for state in states for reference in state.outputs.values()]
     passages = [r for r in (*made, *read) if split_address(r.address)[1] == names.PASSAGES]
     if not passages and not read:
         return None
-    found = corpus_of(trace(passages[:1] or read[:1]))
-    if found is None:
+    corpus = corpus_of(trace(passages[:1] or read[:1]))
+    if corpus is None:
         return f"@{passages[0].digest[:DIGITS]}" if passages else None
-    return f"{corpus_name(found)}@{found.digest[:DIGITS]}"
+    return f"{corpus_name(corpus)}@{corpus.digest[:DIGITS]}"

@@ -1,4 +1,4 @@
-"""From MLflow to artifacts: those that the steps of a run read and made, or the artifact of a logged model."""
+"""From MLflow to artifacts: finds what the steps of a run read and made, and the artifact of a logged model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class TrackedStep:
-    """What MLflow knows of one step of a run."""
+    """The artifacts of one step of a run, as MLflow has them."""
 
     inputs: dict[str, list[Reference]] = field(default_factory=dict)
     outputs: dict[str, Reference] = field(default_factory=dict)
@@ -35,14 +35,14 @@ class TrackedStep:
 
 @dataclass
 class TrackedRun:
-    """A pipeline's run as MLflow knows it; after a rerun, with the steps of the earlier run that it did not do again."""
+    """A pipeline's run as MLflow has it; a rerun includes the steps of the earlier run that it did not repeat."""
 
     mlflow_id: str
     store: str
     run: Run
     steps: dict[str, TrackedStep]
     step: str | None = None
-    """The path of the step whose MLflow id the run was found by; None where the id was the run's."""
+    """The path of the step with the MLflow id that the run was found by; None where that id was the run's."""
 
 
 def logged_model(uri: str, model_id: str) -> Reference:
@@ -62,7 +62,7 @@ def logged_model(uri: str, model_id: str) -> Reference:
 def find_run(uri: str, run: str, store: str | None = None) -> TrackedRun:
     """Returns the pipeline's run with an id: multiview's, Kubeflow's, MLflow's, or MLflow's of one of its steps.
 
-    Two stores may hold a run of the same id; `store` says which is meant.
+    Two stores may hold runs of the same id; `store` selects one.
     Raises InputError if MLflow has no such run, or more than one.
     """
     if not re.fullmatch(r"[\w.-]+", run):
@@ -94,7 +94,7 @@ def _description(client: MlflowClient, parent: MlflowRun) -> Run:
 
 
 def _parent(client: MlflowClient, experiment: str, uri: str, run: str, store: str | None) -> MlflowRun:
-    """The MLflow run of a pipeline's run, which is the parent of its steps'."""
+    """The MLflow run of a pipeline's run, the parent of its steps' MLflow runs."""
     parents: list[MlflowRun] = client.search_runs(
         [experiment], f"tags.`{names.TAG_RUN}` = '{run}' and tags.`{names.TAG_STORE}` LIKE '%'"
     )
@@ -118,7 +118,7 @@ def _by_kubeflow_id(client: MlflowClient, experiment: str, run: str) -> MlflowRu
 
 
 def _by_mlflow_id(client: MlflowClient, uri: str, run: str) -> MlflowRun:
-    """The run with this MLflow id, or its parent. Raises InputError."""
+    """The run with this MLflow id, or its parent. Raises InputError where it is missing or not multiview's."""
     from mlflow.exceptions import MlflowException
 
     try:

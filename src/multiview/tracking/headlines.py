@@ -1,4 +1,4 @@
-"""What the MLflow run of a whole run is told of its steps' metrics: what one looks for in a table of runs."""
+"""The metrics of steps that the parent MLflow run shows as well: the ones to look for in a table of runs."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from multiview.steps.path import StepPath
 from multiview.steps.runs import Run, StepState
 
 HEADLINES = (*metric_names.SHORT, metric_names.ROUGE_L, metric_names.SELF_BLEU)
-"""How the metrics of an evaluation begin that are headlines; those of analyses would drown them."""
+"""Prefixes of the evaluation metrics that are headlines; metrics of analyses would drown them."""
 
 BY_ROUND = ("loss", "in_batch_accuracy", "fallback_share", "temperature")
 """Metrics of a training of which the last value of each round is a headline."""
 
 
 def headlines_of(run: Run, state: StepState, metrics: Sequence[Any]) -> list[Any]:
-    """Metrics of the parent by round, of a step that has ended: an evaluation's but for those of its analyses, where a
-    training ended, and of a comparison the costs, or all where it is one of other runs' evaluations.
+    """Returns the metrics of a step for its parent run, by round; none before the step has ended.
 
-    They end with the system's name where the run has several. `metrics` are MLflow's, in order.
+    An evaluation gives all of its metrics except those of its analyses, and a training its last values. A comparison
+    gives its costs, or all of its metrics where it compares evaluations of other runs. Names end with the system's
+    name where the run has several systems. `metrics` are MLflow's, in order.
     """
     from mlflow.entities import Metric
 
@@ -38,14 +39,14 @@ def headlines_of(run: Run, state: StepState, metrics: Sequence[Any]) -> list[Any
     else:
         return []
     step = round_of(path, steps)
-    named = [metric_names.of_group(system, metric.key) if system else metric.key for metric in found]
+    keys = [metric_names.of_group(system, metric.key) if system else metric.key for metric in found]
     return [
-        Metric(name, metric.value, metric.timestamp, step) for name, metric in zip(named, found, strict=True)
+        Metric(name, metric.value, metric.timestamp, step) for name, metric in zip(keys, found, strict=True)
     ]
 
 
 def round_of(path: StepPath, steps: Iterable[StepPath]) -> int:
-    """The round of a step that its system does in several: 2 for `camvr/round-2/train` where `steps` has a
+    """Returns the round of a step that its system does in several rounds: 2 for `camvr/round-2/train` where `steps` has a
     `camvr/round-1/train`. Else 0, for which MLflow draws a bar instead of a chart with one point."""
     rounds = sum(path.same_in_other_round(step) for step in steps)
     return path.round or 0 if rounds > 1 else 0

@@ -1,4 +1,4 @@
-"""Shipping to MLflow while a run goes on, so that MLflow's pages are live."""
+"""Shipping to MLflow while a run continues, so that MLflow's pages are live."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from multiview.artifacts.store import Store
 from multiview.tracking.shipping import link, ship
 
 SHIP_SECONDS = 20.0
-"""Seconds between two shipments of a run that goes on."""
+"""Seconds between two shipments of a run in progress."""
 
 END_SECONDS = 60.0
 """Seconds that the end of a run waits for a shipment that is under way."""
@@ -20,7 +20,7 @@ END_SECONDS = 60.0
 def ship_live(store: Store, run_id: str, uri: str, only: Collection[str] | None = None) -> Iterator[None]:
     """Ships a run, or `only` the steps of some paths, now and then while the block runs.
 
-    Results never wait for MLflow: whatever cannot be shipped now is left to a later shipment.
+    Results never wait for MLflow: a shipment that fails is left to a later one.
     """
     ended = threading.Event()
 
@@ -45,7 +45,7 @@ def ship_step_live(
     """Ships one step of a run while the block runs, and once more at its end.
 
     `plugin_run` is the run that Kubeflow's MLflow plugin made for the step, if it made one: it is tagged with the
-    step. Whatever cannot be shipped is left to the last step of the run, or to `multiview sync`.
+    step. A shipment that fails is left to the last step of the run, or to `multiview sync`.
     """
     if plugin_run:
         with contextlib.suppress(Exception):

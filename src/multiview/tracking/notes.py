@@ -1,4 +1,4 @@
-"""Descriptions of MLflow runs, as Markdown: what a run found, what a step read and made, what to do next."""
+"""Descriptions of MLflow runs as Markdown: a run's results, a step's inputs and outputs, and commands to continue."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from multiview.steps.path import StepPath, last_rounds
 from multiview.steps.runs import Run, StepState
 
 LONGEST = 5000
-"""Characters of a description; MLflow takes 8000 and cuts what is longer without a word."""
+"""Characters of a description; MLflow takes 8000 and silently cuts longer ones."""
 INPUTS = 12
 """Inputs of a step that are listed; the others are counted."""
 TABLE_FILE = "table.md"
@@ -22,21 +22,27 @@ VERDICT_FILE = "verdict.md"
 
 
 def of_run(store: Store, run: Run, states: Iterable[StepState], corpus: str | None) -> str:
-    """What a run is about, its table, and the commands that go on from it."""
+    """Returns the description of a run: its subject, its table, and the commands that continue from it."""
     states = list(states)
     systems = ", ".join(run.architectures)
-    about = f"{run.pipeline}{f' of {systems}' if systems else ''}{f' over {corpus}' if corpus else ''}"
-    words = [about, _failures(states), _verdict(store, states), _table(store, states), _next(run, states)]
-    return "\n\n".join(word for word in words if word)
+    subject = f"{run.pipeline}{f' of {systems}' if systems else ''}{f' over {corpus}' if corpus else ''}"
+    sections = [
+        subject,
+        _failures(states),
+        _verdict(store, states),
+        _table(store, states),
+        _next(run, states),
+    ]
+    return "\n\n".join(section for section in sections if section)
 
 
 def of_step(run: Run, state: StepState) -> str:
-    """What a step read and made."""
+    """Returns the description of a step: its inputs and outputs."""
     rows = state.config.get("comparison", {}).get("rows", [])
     read = [
-        (f"{name} of {rows[place]}" if name == "evaluations" and place < len(rows) else name, reference)
-        for name, of in state.inputs.items()
-        for place, reference in enumerate(of)
+        (f"{name} of {rows[number]}" if name == "evaluations" and number < len(rows) else name, reference)
+        for name, references in state.inputs.items()
+        for number, reference in enumerate(references)
     ]
     lines = [f"| reads {name} | {_address(reference)} |" for name, reference in read[:INPUTS]]
     if len(read) > INPUTS:
@@ -49,7 +55,7 @@ def of_step(run: Run, state: StepState) -> str:
 
 
 def of_model(run: Run, state: StepState, reference: Reference) -> str:
-    """What a logged model is."""
+    """Returns the description of a logged model: the step that made it, and its lineage."""
     command = _commands([f"multiview lineage {reference.address}"])
     return f"{state.path} of run {run.id}\n\n{command}"
 
@@ -64,7 +70,7 @@ def _failures(states: list[StepState]) -> str:
 
 
 def _verdict(store: Store, states: list[StepState]) -> str:
-    """What became of a refresh's challenger."""
+    """The verdict on a refresh's challenger; empty for other runs."""
     found = (_file(store, state, names.VERDICT, VERDICT_FILE) for state in states)
     text = next((text.decode() for text in found if text), "")
     return text if len(text) < LONGEST else text[:LONGEST].rpartition("\n")[0]
@@ -93,7 +99,7 @@ def _file(store: Store, state: StepState, kind: str, name: str) -> bytes | None:
 
 
 def _next(run: Run, states: list[StepState]) -> str:
-    """Commands: the last index of each system to ask, the lineage, a rerun."""
+    """Commands for the lineage, a search in the last index of each system, and a rerun."""
     made = [state for state in states if state.status in ("done", "found")]
     outputs = {state.path: state.outputs[names.INDEX] for state in made if names.INDEX in state.outputs}
     last = last_rounds(StepPath.parse(path) for path in sorted(outputs))

@@ -1,8 +1,8 @@
-"""The model registry: versions that stand for indexes, and the aliases by which they are asked.
+"""The model registry: versions that refer to indexes, and aliases of versions.
 
-A registered model is what answers questions over a corpus, each of its versions an index, named by the tags
-`multiview.index` (address) and `sha256` (digest). Aliases are a mirror of what is decided elsewhere: MLflow
-sets them one by one and keeps no history, so they are only ever repaired from a mapping.
+A registered model answers questions over a corpus. Each of its versions is an index, which the tags
+`multiview.index` (address) and `sha256` (digest) name. Aliases mirror decisions made elsewhere: MLflow sets
+them one by one and keeps no history, so they are only ever repaired from a mapping.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from multiview.steps.runs import read_state
 from multiview.tracking.client import connect, database, explained
 
 OURS = (names.CHAMPION, names.CHALLENGER, names.PREVIOUS)
-"""Other aliases of the same model are left alone."""
+"""Aliases that this module sets; other aliases of the same model are left alone."""
 DESCRIPTION = """Each version is an index. Ask one, or see where it comes from:
 
     multiview search QUESTION --index models:/{name}@champion
@@ -32,7 +32,7 @@ DESCRIPTION = """Each version is an index. Ask one, or see where it comes from:
 
 @dataclass(frozen=True)
 class RegisteredModel:
-    """One version of a registered model: by an alias that stands for it, or by its number."""
+    """One version of a registered model, named by an alias or by its number."""
 
     name: str
     alias: str | None = None
@@ -44,7 +44,7 @@ class RegisteredModel:
 
 
 def registered_index(uri: str, model: RegisteredModel) -> str:
-    """Returns the address of the index that a model's version stands for: its tag `multiview.index`, else its source.
+    """Returns the address of the index that a model's version refers to: its tag `multiview.index`, else its source.
 
     Raises InputError if MLflow at `uri` has no such version.
     """
@@ -66,28 +66,28 @@ def registered_index(uri: str, model: RegisteredModel) -> str:
 
 
 def model_name(index: Reference) -> str:
-    """What an index is registered as unless it is given a name: `multiview-` and the corpus that it answers from."""
+    """Returns the default name to register an index under: `multiview-` and the corpus that it answers from."""
     corpus = corpus_of(trace([index]))
     return _name_of(corpus_name(corpus) if corpus else "")
 
 
 def _name_of(corpus: str) -> str:
-    # MLflow takes no / and no : in a name, and other marks are a nuisance on a command line.
+    # MLflow allows neither / nor : in a name, and other punctuation is a nuisance on a command line.
     return "-".join(["multiview", *re.findall(r"[\w.]+", corpus)])
 
 
 def champions_name(store: Store) -> str:
-    """What the champions of a store are registered as: by the corpus of the first, so that the name stays."""
+    """Returns the registered name of a store's champions: by the corpus of the first, so that the name stays the same."""
     first = read_champion(store, numbers(store)[0])
     _, passages = load_reference(first.passages, "the first champion", store)
     return _name_of(corpus_name(passages))
 
 
 def mirror(store: Store, uri: str) -> dict[str, str]:
-    """Make the aliases in MLflow those of the store's champions; the version that each stands for, by alias.
+    """Sets the aliases in MLflow to the store's champions, and returns the version that each refers to, by alias.
 
-    `champion` is the index that answers, `previous` that of its predecessor, `challenger` the last one that it held its place against.
-    Nothing happens where there is no champion. Raises InputError as `repair` does.
+    `champion` is the current champion's index, `previous` its predecessor's, and `challenger` the last index that was
+    refused against it. Nothing happens where there is no champion. Raises InputError as `repair` does.
     """
     now = current(store)
     if now is None:
@@ -97,17 +97,17 @@ def mirror(store: Store, uri: str) -> dict[str, str]:
         indexes[names.PREVIOUS] = read_champion(store, now.predecessor).index
     if (refused := _refused(store, now)) is not None:
         indexes[names.CHALLENGER] = refused
-    # An index that was collected stands for nothing any more.
-    there = {
+    # An index that was collected cannot be registered any more.
+    existing = {
         alias: index
         for alias, index in indexes.items()
         if read_record(store, *split_address(index.address)[1:])
     }
-    return repair(uri, champions_name(store), there, store)
+    return repair(uri, champions_name(store), existing, store)
 
 
 def _refused(store: Store, now: Champion) -> Reference | None:
-    """The last challenger that was refused against the champion that stands."""
+    """The last challenger that was refused against the current champion."""
     found: list[tuple[float, Reference]] = []
     for run in store.folders(names.RUNS):
         state = read_state(store, run, "promote")
@@ -118,11 +118,11 @@ def _refused(store: Store, now: Champion) -> Reference | None:
             and (record.facts["decision"], record.facts["champion"]) == ("refuse", now.number)
         ):
             found.append((state.ended or 0.0, state.inputs[names.INDEX][0]))
-    return max(found, key=lambda one: one[0], default=(0.0, None))[1]
+    return max(found, key=lambda refusal: refusal[0], default=(0.0, None))[1]
 
 
 def aliased_indexes(uri: str) -> list[str]:
-    """Addresses of all indexes that an alias of any registered model stands for; none without an MLflow.
+    """Returns the addresses of all indexes that an alias of any registered model refers to; none without an MLflow.
 
     Raises InputError if MLflow cannot be reached.
     """
@@ -143,11 +143,11 @@ def aliased_indexes(uri: str) -> list[str]:
 def register(
     uri: str, index: Reference, name: str, aliases: Iterable[str] = (), near: Store | None = None
 ) -> str:
-    """The version of the registered model `name` that stands for an index, made if there is none; the aliases
-    then stand for it. Doing so again changes nothing.
+    """Returns the version of the registered model `name` that refers to an index, and sets the aliases to it.
 
-    Its source is the MLflow run of the step that built the index, where MLflow knows it. Raises InputError if
-    there is no such index, or MLflow refuses a name or cannot be reached.
+    The version is created if there is none; repeating the call changes nothing. Its source is the MLflow run of the
+    step that built the index, where MLflow knows that run. Raises InputError if there is no such index, or MLflow
+    refuses a name or cannot be reached.
     """
     store, record = load_reference(index, "register", near)
     if record.kind != names.INDEX:
@@ -166,9 +166,9 @@ def register(
 def repair(
     uri: str, name: str, indexes: Mapping[str, Reference], near: Store | None = None
 ) -> dict[str, str]:
-    """Make the aliases `champion`, `challenger` and `previous` of a registered model those of a mapping from
-    alias to index; one that the mapping leaves out goes. The version that each alias of the mapping stands for.
+    """Sets the aliases `champion`, `challenger` and `previous` of a registered model by a mapping from alias to index.
 
+    An alias that the mapping leaves out is deleted. Returns the version that each alias of the mapping refers to.
     Raises InputError as `register` does.
     """
     versions = {alias: register(uri, index, name, near=near) for alias, index in indexes.items()}
@@ -176,17 +176,17 @@ def repair(
         client = connect(uri)
         _set_aliases(client, name, versions)
         gone = [alias for alias in OURS if alias not in indexes]
-        there = _aliases(client, name) if gone else {}
+        existing = _aliases(client, name) if gone else {}
         for alias in gone:
-            if alias in there:
+            if alias in existing:
                 client.delete_registered_model_alias(name, alias)
     return versions
 
 
 def _version(client: Any, name: str, record: Record) -> Any:
-    """The oldest version of an index, so that of two that raced to make one both take the same; None without.
+    """The oldest version of an index, so that two processes that race to create one both take the same; else None.
 
-    By digest and key: two indexes of the same views may answer from passages that differ elsewhere.
+    Found by digest and key: two indexes of the same views may answer from passages that differ elsewhere.
     """
     found = client.search_model_versions(f"name = '{name}' and tags.{names.TAG_SHA256} = '{record.digest}'")
     same = [version for version in found if split_address(version.tags[names.TAG_INDEX])[2] == record.key]
@@ -205,7 +205,7 @@ def _new_version(client: Any, name: str, address: str, record: Record) -> Any:
     facts = record.facts
     made = client.create_model_version(
         name,
-        # A server refuses a folder as a source; the run it knows.
+        # A server refuses a folder as a source, but accepts a run.
         f"runs:/{run}/{names.INDEX}" if run else address,
         run_id=run,
         tags={names.TAG_INDEX: address, names.TAG_SHA256: record.digest},
@@ -219,8 +219,8 @@ def _run_of(client: Any, record: Record) -> str | None:
     experiment = client.get_experiment_by_name(names.EXPERIMENT)
     if experiment is None:
         return None
-    made = f"tags.`{names.OUTPUT_TAG}{names.INDEX}` LIKE '%/{record.folder}\"%{record.digest}%'"
-    found = client.search_runs([experiment.experiment_id], made, order_by=["attributes.start_time ASC"])
+    condition = f"tags.`{names.OUTPUT_TAG}{names.INDEX}` LIKE '%/{record.folder}\"%{record.digest}%'"
+    found = client.search_runs([experiment.experiment_id], condition, order_by=["attributes.start_time ASC"])
     return found[0].info.run_id if found else None
 
 

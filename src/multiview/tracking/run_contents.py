@@ -1,4 +1,4 @@
-"""What MLflow is told of one step: its settings, events, inputs and outputs."""
+"""The content of one step's MLflow run: its settings, events, inputs and outputs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from multiview.tracking import notes
 from multiview.tracking.headlines import headlines_of
 
 DIGEST_LENGTH = 32
-"""MLflow takes dataset digests of at most 36 characters; the whole one is in a tag."""
+"""MLflow takes dataset digests of at most 36 characters; a tag has the whole digest."""
 
 READ = (
     names.EVALUATION,
@@ -31,57 +31,57 @@ READ = (
     names.VERDICT,
     names.PROMOTION,
 )
-"""Kinds of artifacts with files that a person reads."""
+"""Kinds of artifacts with files for people to read."""
 
 
 class Contents:
-    """Fills a step's MLflow run. Every call may be the last before a kill, and none is repeated."""
+    """Fills a step's MLflow run. The process may be killed after any call to MLflow; no call is repeated."""
 
     def __init__(self, store: Store, run: Run, client: Any, experiment: str, corpus: str | None):
         self.store, self.run, self.client, self.experiment = store, run, client, experiment
         self.corpus = corpus
 
-    def tell_events(self, parent: str, child: Any, state: StepState) -> None:
-        """Parameters, metrics and tags; figures of an evaluation, and where a training ended, also stand in the
-        parent, by round.
+    def report_events(self, parent: str, child: Any, state: StepState) -> None:
+        """Logs a step's parameters, metrics and tags. An evaluation's figures and the last values of a training are
+        also logged in the parent, by round.
 
-        The tag that counts shipped events comes last; metrics that were shipped without it are
-        exact duplicates, which MLflow drops.
+        The tag that counts shipped events comes last. Metrics that an earlier call shipped without that tag are
+        shipped again as exact duplicates, which MLflow drops.
         """
         from mlflow.entities import Metric, Param, RunTag
         from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
 
         run, tags = child.info.run_id, child.data.tags
         events = list(read_events(self.store, state.attempt)) if state.attempt else []
-        wanted = {names.TAG_KEY: state.key, names.TAG_ERROR: state.error, **self._code(state)}
-        if state.inputs or names.PASSAGES in state.outputs:  # else the step is not about any corpus
-            wanted[names.TAG_CORPUS] = self.corpus
+        step_tags = {names.TAG_KEY: state.key, names.TAG_ERROR: state.error, **self._code(state)}
+        if state.inputs or names.PASSAGES in state.outputs:  # other steps are about no corpus
+            step_tags[names.TAG_CORPUS] = self.corpus
         if state.ended:
-            wanted[MLFLOW_RUN_NOTE] = notes.of_step(self.run, state)
+            step_tags[MLFLOW_RUN_NOTE] = notes.of_step(self.run, state)
         for name, references in state.inputs.items():
             for number, reference in enumerate(references):
-                wanted[f"{names.INPUT_TAG}{name}.{number:03d}"] = reference.model_dump_json()
+                step_tags[f"{names.INPUT_TAG}{name}.{number:03d}"] = reference.model_dump_json()
         for kind, reference in state.outputs.items():
-            wanted[f"{names.OUTPUT_TAG}{kind}"] = reference.model_dump_json()
-            wanted[f"{names.ADDRESS_TAG}{kind}"] = reference.address
+            step_tags[f"{names.OUTPUT_TAG}{kind}"] = reference.model_dump_json()
+            step_tags[f"{names.ADDRESS_TAG}{kind}"] = reference.address
         warnings = [event for event in events if isinstance(event, WarningEvent)]
-        wanted |= {f"{names.WARNING_TAG}{number}": event.text for number, event in enumerate(warnings)}
-        wanted[names.TAG_SHIPPED] = str(len(events))
+        step_tags |= {f"{names.WARNING_TAG}{number}": event.text for number, event in enumerate(warnings)}
+        step_tags[names.TAG_SHIPPED] = str(len(events))
         link = self._evaluated(run, state)
-        done = int(tags.get(names.TAG_SHIPPED, 0))
-        told = [
+        shipped = int(tags.get(names.TAG_SHIPPED, 0))
+        numbered = [
             (number, Metric(event.name, event.value, event.time, event.step or 0, **link))
             for number, event in enumerate(events)
             if isinstance(event, MetricEvent)
         ]
-        metrics = [metric for number, metric in told if number >= done]
+        metrics = [metric for number, metric in numbered if number >= shipped]
         parameters = {n: v for n, v in flatten(state.config) if n not in child.data.params}
-        new = {k: v[:8000] for k, v in wanted.items() if v and tags.get(k) != v[:8000]}
+        new = {k: v[:8000] for k, v in step_tags.items() if v and tags.get(k) != v[:8000]}
         for part in parts(list(parameters.items()), 100):
             self.client.log_batch(run, params=[Param(n, v[:6000]) for n, v in part])
         for part in parts(metrics, 1000):
             self.client.log_batch(run, metrics=part)
-        if headlines := headlines_of(self.run, state, [metric for _, metric in told]):
+        if headlines := headlines_of(self.run, state, [metric for _, metric in numbered]):
             self.client.log_batch(parent, metrics=headlines)
         for part in parts(list(new.items()), 100):
             self.client.log_batch(run, tags=[RunTag(k, v) for k, v in part])
@@ -89,7 +89,7 @@ class Contents:
             self.client.delete_tag(run, names.TAG_ERROR)
 
     def _code(self, state: StepState) -> dict[str, str | None]:
-        """The commit and the image that made what a step has; before it has anything, those that run it."""
+        """The commit and the image that made a step's outputs; before it has outputs, the ones that run it."""
         code = {names.TAG_GIT: state.git_sha, names.TAG_IMAGE: state.image}
         if record := self._record(state):
             made = {tag: record.environment.get(tag) for tag in code}
@@ -103,34 +103,37 @@ class Contents:
         return None
 
     def _evaluated(self, run: str, state: StepState) -> dict[str, str]:
-        """The model and the questions that an evaluation's metrics carry; not again where another run told of it."""
+        """The model and the questions that an evaluation's metrics are linked to.
+
+        Empty for other steps, and where another run has logged the same evaluation.
+        """
         models, questions = state.inputs.get("model"), state.inputs.get("questions")
         if state.step != "evaluate" or not models or not questions:
             return {}
         model, digest = self._model(models[0], None, state), questions[0].digest[:DIGEST_LENGTH]
-        told = self.client.get_logged_model(model).metrics or [] if state.status == "found" else []
-        if any(metric.run_id != run and metric.dataset_digest == digest for metric in told):
+        logged = self.client.get_logged_model(model).metrics or [] if state.status == "found" else []
+        if any(metric.run_id != run and metric.dataset_digest == digest for metric in logged):
             return {}
         return {"model_id": model, "dataset_name": _dataset_name(questions[0]), "dataset_digest": digest}
 
-    def tell_data(self, parent: str, states: list[StepState]) -> None:
-        """Passages and questions of a run, which its steps make or read, as the datasets of its parent: of a comparison
-        of finished evaluations, those of the first."""
+    def report_data(self, parent: str, states: list[StepState]) -> None:
+        """Logs the passages and questions that a run's steps make or read as the datasets of its parent. A comparison
+        of finished evaluations has those of the first evaluation."""
         kinds = (names.PASSAGES, names.TRAIN_QUESTIONS, names.DEV_QUESTIONS)
         used: dict[str, list[Reference]] = {}
-        told = [r for state in states for r in (*state.outputs.values(), *_read(state.inputs))]
-        evaluations = [reference for reference in told if _kind(reference) == names.EVALUATION]
-        if not any(_kind(reference) in kinds for reference in told) and evaluations:
-            with contextlib.suppress(InputError):  # it is gone
-                told = _read(load_reference(evaluations[0], "MLflow", self.store)[1].inputs)
-        for reference in told:
+        references = [r for state in states for r in (*state.outputs.values(), *_read(state.inputs))]
+        evaluations = [reference for reference in references if _kind(reference) == names.EVALUATION]
+        if not any(_kind(reference) in kinds for reference in references) and evaluations:
+            with contextlib.suppress(InputError):  # the evaluation is gone
+                references = _read(load_reference(evaluations[0], "MLflow", self.store)[1].inputs)
+        for reference in references:
             if (kind := _kind(reference)) in kinds:
                 used.setdefault(kind, [reference.model_copy(update={"file": None})])
         if used:
             self._log_datasets(self.client.get_run(parent), used)
 
-    def tell_links(self, child: Any, state: StepState) -> None:
-        """Datasets and models that the step read, models that it made; each once."""
+    def report_links(self, child: Any, state: StepState) -> None:
+        """Links the datasets and models that the step read, and the models that it made, each once."""
         from mlflow.entities import LoggedModelInput, LoggedModelOutput
 
         run, inputs, outputs = child.info.run_id, child.inputs, child.outputs
@@ -147,7 +150,7 @@ class Contents:
                 self.client.log_outputs(run, [LoggedModelOutput(model, 0)])
 
     def _model(self, reference: Reference, run: str | None, state: StepState) -> str:
-        """The logged model with an artifact's digest, made if there is none."""
+        """Id of the logged model with an artifact's digest, which is created if there is none."""
         from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
 
         found = self.client.search_logged_models(
@@ -175,7 +178,7 @@ class Contents:
         return model.model_id
 
     def _log_datasets(self, run: Any, used: Mapping[str, list[Reference]]) -> None:
-        """Those that the run does not have yet."""
+        """Logs the datasets of `used` that the run does not have yet."""
         known = {d.dataset.digest for d in run.inputs.dataset_inputs} if run.inputs else set()
         if datasets := [d for d in self._datasets(used) if d.dataset.digest not in known]:
             self.client.log_inputs(run.info.run_id, datasets=datasets)
@@ -190,7 +193,7 @@ class Contents:
             for reference in references[:100]:
                 if _kind(reference) == names.MODEL:
                     continue
-                with warnings.catch_warnings():  # it warns that a local path is a local path twice over
+                with warnings.catch_warnings():  # MLflow warns of an ambiguous source for every local path
                     warnings.simplefilter("ignore")
                     source = resolve_dataset_source(reference.address)
                 dataset = MetaDataset(
@@ -201,7 +204,10 @@ class Contents:
         return list(inputs.values())
 
     def tell_files(self, parent: str, child: Any, state: StepState) -> None:
-        """Records of all outputs, and the files that a person reads: metrics and tables; a report also in the parent."""
+        """Logs the records of all outputs, and the files for people to read: metrics, tables and reports.
+
+        A report is also logged in the parent.
+        """
         if not state.outputs or names.TAG_FILES in child.data.tags:
             return
         run = child.info.run_id
@@ -215,14 +221,14 @@ class Contents:
                 folder = stage(self.store, record).path
                 for file in record.files:
                     if file.path.endswith((".json", ".md", ".html", ".trec")):
-                        place = f"{kind}/{file.path}".rpartition("/")[0]
-                        for told in (run, parent) if kind == names.REPORT else (run,):
-                            self.client.log_artifact(told, str(folder / file.path), place)
+                        artifact_folder = f"{kind}/{file.path}".rpartition("/")[0]
+                        for target in (run, parent) if kind == names.REPORT else (run,):
+                            self.client.log_artifact(target, str(folder / file.path), artifact_folder)
         self.client.set_tag(run, names.TAG_FILES, len(state.outputs))
 
 
 def _read(inputs: Mapping[str, list[Reference]]) -> list[Reference]:
-    return [reference for of in inputs.values() for reference in of]
+    return [reference for references in inputs.values() for reference in references]
 
 
 def _kind(reference: Reference) -> str:

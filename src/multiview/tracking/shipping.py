@@ -28,7 +28,7 @@ from multiview.tracking.run_contents import Contents, flatten, parts
 NO_ATTEMPT = "none"
 
 PAGES = {
-    # So that lists of experiments know it for one of trainings; whoever clicks it still chooses "Model training".
+    # Lists of experiments show it as one of trainings; a person who opens it still chooses "Model training".
     "mlflow.experimentKind": "custom_model_development",
     "mlflow.note.content": """A run of a pipeline is a parent; its steps are its children.
 
@@ -40,19 +40,19 @@ PAGES = {
 | what was done with a corpus | `tags.corpus = 'passages.parquet@4c1fb96f'` |
 """,
 }
-"""Tags of the experiment."""
+"""Tags of the MLflow experiment."""
 
 
 def ship(
     store: Store, run_id: str, uri: str, only: Collection[str] | None = None, failed: bool = False
 ) -> bool:
-    """Bring MLflow up to date with one run of a store; False if there was nothing new.
+    """Brings MLflow up to date with one run of a store; returns False if there was nothing new.
 
-    `only` ships the steps of these paths, as a pod does with its own, and leaves the run's end open;
-    `failed` ends it as failed although no step says so, as after a pod that was killed.
-    Shippers of one machine take turns by a file lock, because MLflow's SQLite store must not be
-    opened by two processes while it is new; those of different machines claim each MLflow run by
-    an exclusively created file in the store. Raises InputError if MLflow cannot be reached.
+    `only` ships the steps of these paths, as a pod does with its step, and leaves the run's end open.
+    `failed` ends the run as failed although no step has failed, as after a pod that was killed.
+    Shippers on one machine take turns by a file lock, because two processes must not open MLflow's
+    SQLite store while it is new. Shippers on different machines claim each MLflow run by an
+    exclusively created file in the store. Raises InputError if MLflow cannot be reached.
     """
     name = _short_digest(f"{getpass.getuser()} {uri}")
     with explained(uri), FileLock(Path(tempfile.gettempdir()) / f"multiview-ship-{name}.lock"):
@@ -73,7 +73,7 @@ def ship(
 
 
 def link(uri: str, theirs: str, run_id: str, path: str) -> None:
-    """Tell a run that Kubeflow's MLflow plugin made for a step whose step it is; ours stands beside it.
+    """Tags the run `theirs`, which Kubeflow's MLflow plugin made for a step, with the step. Our run of the step is another.
 
     Raises InputError if MLflow cannot be reached or has no such run.
     """
@@ -84,7 +84,7 @@ def link(uri: str, theirs: str, run_id: str, path: str) -> None:
 
 
 def sync(store: Store, uri: str) -> tuple[list[str], dict[str, str]]:
-    """Ship every run of a store: ids of those that had something new, and what went wrong with others."""
+    """Ships every run of a store; returns the ids of runs with something new, and the error of each run that failed."""
     shipped, failed = [], {}
     runs = store.folders(names.RUNS)
     if not runs:
@@ -100,10 +100,10 @@ def sync(store: Store, uri: str) -> tuple[list[str], dict[str, str]]:
 
 
 class _Shipper:
-    """One run's way into MLflow. Every call may be the last before a kill, and none is repeated."""
+    """Ships one run to MLflow. The process may be killed after any call to MLflow; no call is repeated."""
 
     def __init__(self, store: Store, run: Run, uri: str, states: list[StepState]):
-        """`states` are those of all steps that have begun."""
+        """`states` are the states of all steps that have begun."""
         self.store, self.run, self.states = store, run, states
         self.client = connect(uri)
         experiment = self._experiment(uri)
@@ -114,32 +114,33 @@ class _Shipper:
         self.claims = f"{names.RUNS}/{run.id}/mlflow/{_short_digest(instance)}"
 
     def ship(self, states: list[StepState]) -> str:
-        """Tell MLflow of these steps; the id of the run's parent."""
+        """Ships these steps, and returns the id of the run's parent."""
         parent = self._parent()
         children = {child.info.run_id: child for child in children_of(self.client, self.experiment, parent)}
         for state in states:
             child = self._child(parent, state, children)
             if names.TAG_COMPLETE in child.data.tags:
                 continue
-            self.contents.tell_events(parent, child, state)
-            self.contents.tell_links(child, state)
+            self.contents.report_events(parent, child, state)
+            self.contents.report_links(child, state)
             self.contents.tell_files(parent, child, state)
-            self._tell_status(child, state)
-        self.contents.tell_data(parent, self.states)
+            self._report_status(child, state)
+        self.contents.report_data(parent, self.states)
         return parent
 
     def _experiment(self, uri: str) -> Any:
         if found := self.client.get_experiment_by_name(names.EXPERIMENT):
             return found
         local = uri.startswith("sqlite") and isinstance(self.store, LocalStore)
-        where = f"{self.store.url}/mlflow" if local else None
-        made = self.client.create_experiment(names.EXPERIMENT, artifact_location=where, tags=PAGES)
-        return self.client.get_experiment(made)
+        location = f"{self.store.url}/mlflow" if local else None
+        experiment = self.client.create_experiment(names.EXPERIMENT, artifact_location=location, tags=PAGES)
+        return self.client.get_experiment(experiment)
 
     def _claimed(self, name: str, run_name: str, tags: dict[str, str | None], started: float | None) -> str:
-        """The MLflow run of a name, made if there is none: the first shipper's, whoever races.
+        """Id of the MLflow run claimed under a name, which is created if there is none; of several shippers that race,
+        the first one's.
 
-        One that was made by a shipper who was killed before claiming it is found by its tags.
+        A run that a shipper created and was killed before claiming is found by its tags.
         """
         path = f"{self.claims}/{name}"
         if (claimed := self.store.read(path)) is not None:
@@ -197,7 +198,7 @@ class _Shipper:
         return parent
 
     def _origin(self) -> dict[str, str | None]:
-        """What MLflow's columns "Created by" and "Source" show."""
+        """Tags that fill MLflow's columns "Created by" and "Source"."""
         from mlflow.utils import mlflow_tags
 
         return {
@@ -208,7 +209,7 @@ class _Shipper:
         }
 
     def _child(self, parent: str, state: StepState, children: dict[str, Any]) -> Any:
-        """The child run of a step's attempt. Those of attempts that came to nothing are deleted."""
+        """The child run of a step's attempt. Child runs of the step's other attempts are deleted."""
         attempt = state.attempt.rsplit("/", 1)[-1] or NO_ATTEMPT
         system = StepPath.parse(state.path).system
         for run_id, child in list(children.items()):
@@ -231,16 +232,16 @@ class _Shipper:
             **self._origin(),
         }
         claimed = self._claimed(f"steps/{state.path}/{attempt}", state.path, tags, state.started)
-        return self.client.get_run(claimed)  # a search leaves out which models a run read and made
+        return self.client.get_run(claimed)  # a search omits the models that a run read and made
 
-    def _tell_status(self, child: Any, state: StepState) -> None:
+    def _report_status(self, child: Any, state: StepState) -> None:
         status = {"running": "RUNNING", "failed": "FAILED"}.get(state.status, "FINISHED")
         self._set_status(child.info.run_id, child.info.status, status, state.ended or state.started)
         if status == "FINISHED":
             self.client.set_tag(child.info.run_id, names.TAG_COMPLETE, "true")
 
     def end(self, parent: str, states: Iterable[StepState], failed: bool) -> None:
-        """Give the parent the status that its steps make."""
+        """Sets the parent's status from the statuses of its steps."""
         statuses = {state.path: state.status for state in states}
         if failed or "failed" in statuses.values():
             status = "FAILED"
@@ -252,38 +253,38 @@ class _Shipper:
         now = self.client.get_run(parent)
         if status != "RUNNING":
             self._describe(now)
-            self._tell_decision(now, states)
+            self._report_decision(now, states)
         self._set_status(parent, now.info.status, status, ended)
 
     def _describe(self, parent: Any) -> None:
-        """The run's description, unless a person has written another."""
+        """Sets the run's description, unless a person has written another."""
         from mlflow.entities import RunTag
         from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
 
         tags, note = parent.data.tags, notes.of_run(self.store, self.run, self.states, self.corpus)
-        there = tags.get(MLFLOW_RUN_NOTE, "")
-        if there != note and (not there or tags.get(names.TAG_NOTED) == _short_digest(there)):
+        current = tags.get(MLFLOW_RUN_NOTE, "")
+        if current != note and (not current or tags.get(names.TAG_NOTED) == _short_digest(current)):
             ours = {MLFLOW_RUN_NOTE: note, names.TAG_NOTED: _short_digest(note)}
             self.client.log_batch(parent.info.run_id, tags=[RunTag(tag, text) for tag, text in ours.items()])
 
-    def _tell_decision(self, parent: Any, states: Iterable[StepState]) -> None:
-        """A refresh's outcome, by which runs can be filtered."""
+    def _report_decision(self, parent: Any, states: Iterable[StepState]) -> None:
+        """Sets a tag with a refresh's decision, to filter runs by."""
         for state in states:
             record = read_record(self.store, names.VERDICT, state.key) if state.step == "gate" else None
             if record and parent.data.tags.get(names.TAG_DECISION) != record.facts["decision"]:
                 self.client.set_tag(parent.info.run_id, names.TAG_DECISION, record.facts["decision"])
 
-    def _set_status(self, run: str, now: str, wanted: str, ended: float) -> None:
-        if now == wanted:
+    def _set_status(self, run: str, current: str, status: str, ended: float) -> None:
+        if current == status:
             return
-        if wanted == "RUNNING":
-            self.client.update_run(run, status=wanted)
+        if status == "RUNNING":
+            self.client.update_run(run, status=status)
         else:
-            self.client.set_terminated(run, wanted, round(ended * 1000))
+            self.client.set_terminated(run, status, round(ended * 1000))
 
 
 def _mirror(store: Store, uri: str, states: Iterable[StepState]) -> None:
-    """After a refresh, make MLflow's aliases those of the champions."""
+    """After a refresh, sets MLflow's aliases to the store's champions."""
     if any(state.step == "promote" and names.PROMOTION in state.outputs for state in states):
         mirror(store, uri)
 
@@ -293,10 +294,10 @@ def _short_digest(text: str) -> str:
 
 
 def _identity(tags: dict[str, str | None]) -> str:
-    """MLflow's filter for the run with the tags that say which it is."""
-    which = (names.TAG_RUN, names.TAG_STORE, "mlflow.parentRunId", names.TAG_PATH, names.TAG_ATTEMPT)
+    """MLflow's filter for the run with the tags that identify it."""
+    identifying = (names.TAG_RUN, names.TAG_STORE, "mlflow.parentRunId", names.TAG_PATH, names.TAG_ATTEMPT)
     conditions = []
-    for tag in which:
+    for tag in identifying:
         if value := tags.get(tag):
             quote = '"' if "'" in value else "'"
             conditions.append(f"tags.`{tag}` = {quote}{value}{quote}")
@@ -304,10 +305,10 @@ def _identity(tags: dict[str, str | None]) -> str:
 
 
 def _fingerprint(store: Store, states: Iterable[StepState], uri: str) -> bytes:
-    """What MLflow should know of a run, and which database knows it."""
-    told = [uri, database(uri)]
+    """Digest of the state that MLflow should have of a run, and of the database that has it."""
+    lines = [uri, database(uri)]
     for state in sorted(states, key=lambda s: s.path):
         events = sum(1 for _ in read_events(store, state.attempt)) if state.attempt else 0
         status = "done" if state.status == "found" else state.status
-        told.append(f"{state.path} {state.key} {state.attempt} {status} {events}")
-    return hashlib.sha256("\n".join(told).encode()).hexdigest().encode()
+        lines.append(f"{state.path} {state.key} {state.attempt} {status} {events}")
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest().encode()
