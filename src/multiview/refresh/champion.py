@@ -51,17 +51,10 @@ def champion(context: StepContext) -> None:
     context.events.fact("champion", now.number if now else 0)
 
 
-<<<<<<< HEAD
 def read_champion_found(folder: Path) -> Champion | None:
-    """The champion that the step found; none where there was none."""
-    told = json.loads((folder / CHAMPION_FILE).read_text())
-    return told and Champion.model_validate(told)
-=======
-def read(folder: Path) -> Champion | None:
     """Returns the champion that the step found; None where the store had none."""
     content = json.loads((folder / CHAMPION_FILE).read_text())
     return content and Champion.model_validate(content)
->>>>>>> eng3
 
 
 def _model(address: str) -> tuple[Store, Record]:

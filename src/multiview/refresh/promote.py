@@ -11,11 +11,7 @@ from multiview.artifacts.staged import Recorded, Staged
 from multiview.artifacts.staging import stage
 from multiview.artifacts.store import Store
 from multiview.errors import one_line
-<<<<<<< HEAD
 from multiview.refresh.champion import read_champion_found
-=======
-from multiview.refresh.champion import read as read_current
->>>>>>> eng3
 from multiview.refresh.gate import TITLES, read_verdict
 from multiview.steps import webhook
 from multiview.steps.context import StepContext
@@ -32,11 +28,7 @@ def promote(context: StepContext) -> None:
     made the next champion meanwhile.
     """
     before, verdict = (
-<<<<<<< HEAD
         read_champion_found(context.input("champion").path),
-=======
-        read_current(context.input("champion").path),
->>>>>>> eng3
         read_verdict(context.input("verdict").path),
     )
     now = before
