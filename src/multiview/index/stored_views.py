@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from multiview.encoding.embeddings import map_views
+from multiview.encoding.embeddings import VIEW_DTYPE, map_views
 from multiview.index.faiss_index import FaissIndex
 
 REBUILD = "delete this artifact's folder and run `index` again"
@@ -115,7 +115,7 @@ def score_passages(
 def equal_blocks(sources: Sequence[ViewBlocks], rows: int) -> Iterator[np.ndarray]:
     """The views of all sources in order, `rows` at a time [rows, dim] float16, the last block shorter: the same
     blocks however the views are spread over sources and their own blocks."""
-    held = np.empty((0, sources[0].dim), "<f2")
+    held = np.empty((0, sources[0].dim), VIEW_DTYPE)
     for source in sources:
         for block in source.read_blocks():
             held = np.concatenate([held, block])
