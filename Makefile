@@ -12,25 +12,31 @@ setup: $(VENV)/tested
 # On a machine without a GPU, torch is the CPU build: where pip knows one, else from PyTorch's index.
 # Byte code is compiled on all cores at the end, which pip does on one, and only where it is used.
 UNUSED := /tests?/|/transformers/models/(?!auto|bert)|/torch/(_inductor|ao|onnx|testing)/|/sympy/physics/|$\
+	/moto/(?!core|events|moto_|s3/|utilities|\w+\.py)|$\
 	/(databricks|fontTools|matplotlib|networkx|pip|pyasn1_modules|sentence_transformers|setuptools|sklearn)/
 COMPILE := $(BIN)/python -m compileall -qq -j 0 -x '$(UNUSED)' $(VENV)/lib src || true
 
-# What the main job needs.
-$(VENV)/ready: pyproject.toml constraints.txt
+define INSTALL
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) --upgrade pip
 	command -v nvidia-smi >/dev/null || $(PIP) '$(TORCH)+cpu' 2>/dev/null \
 		|| $(PIP) '$(TORCH)' --index-url https://download.pytorch.org/whl/cpu
-	$(PIP) -e '.[cpu,pipelines,demo]' -c constraints.txt
+	$(PIP) -e '.[$(EXTRAS)]' -c constraints.txt
 	$(COMPILE)
 	$(BIN)/python images/sentence_data.py
+endef
+
+# What the main job needs.
+$(VENV)/ready: EXTRAS := cpu,pipelines,demo
+$(VENV)/ready: pyproject.toml constraints.txt
+	$(INSTALL)
 	touch $@
 
-# And what tests and checks need besides.
-$(VENV)/tested: $(VENV)/ready
-	$(PIP) -e '.[cpu,s3,pipelines,demo,dev]' -c constraints.txt
-	$(COMPILE)
-	touch $@
+# The same with what tests and checks need besides, at once: pip reads and resolves everything a single time.
+$(VENV)/tested: EXTRAS := cpu,s3,pipelines,demo,dev
+$(VENV)/tested: pyproject.toml constraints.txt
+	$(INSTALL)
+	touch $(VENV)/ready $@
 
 # The main job, here: see README.md. DEMO takes further options of `python -m pipelines run`.
 demo: $(VENV)/ready

@@ -112,7 +112,7 @@ def test_settings_are_shown_by_their_names():
 
     assert shown("mining.depth").splitlines() == [
         "mining.depth=200  int ≥ 1",
-        "    Retrieved passages a training question.",
+        "    Retrieved passages per training question.",
     ]
     assert [line.split("=")[0] for line in shown("train.temperature").splitlines() if "=" in line] == [
         f"train.temperature.{name}" for name in ("schedule", "value", "floor", "alpha", "clock")

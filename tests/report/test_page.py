@@ -81,7 +81,7 @@ def test_every_chart_has_a_name_a_description_and_its_numbers(page):
     charts = page.all("figure")
     titles = [chart.one("title").text for chart in charts]
     for kind in ("Which views win", "acc@2 of each view alone", "Attention divergence", "Cosine between views",
-                 "Views a passage", "Views that win in training", "Training loss", "Temperature", "Share of fallbacks"):  # fmt: skip
+                 "Views per passage", "Views that win in training", "Training loss", "Temperature", "Share of fallbacks"):  # fmt: skip
         assert [title for title in titles if title.startswith(kind)] == [f"{kind}, mvr", f"{kind}, camvr"]
     ids = [element.attributes["id"] for element in page.walk() if "id" in element.attributes]
     assert len(set(ids)) == len(ids)

@@ -1,4 +1,4 @@
-"""Writing artifacts: fill a folder, then publish its record; the first attempt wins."""
+"""Attempts at making an artifact: fill a folder, then publish its record; the first attempt wins."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from multiview.artifacts.store import LocalStore, Store
 
 
 class Attempt:
-    """One try at making one artifact.
+    """One attempt at making one artifact.
 
-    `path` is an empty local folder to fill. Nothing of it is an artifact until `publish`.
+    `path` is an empty local folder to fill. Its files are no artifact until `publish`.
     """
 
     def __init__(self, store: Store, kind: str, key: str, attempt: str | None = None):
@@ -41,9 +41,9 @@ class Attempt:
         crash: Callable[[str], None] = lambda point: None,
         **description: Any,
     ) -> tuple[Record, bool]:
-        """Create the artifact's record; return the record that counts and whether it is ours.
+        """Creates the artifact's record; returns the valid record and whether it is this attempt's.
 
-        If another attempt was first, its record is returned and this attempt's files are removed.
+        If another attempt was first, its record is valid and this attempt's files are removed.
         `description` is the rest of `Record`; `crash` is called before each write, for tests.
         """
         files = describe_files(self.path)
@@ -64,7 +64,7 @@ class Attempt:
         path = f"{self.folder}/{names.RECORD_FILE}"
         if not self.store.create(path, record.to_json()):
             data = self.store.read(path)
-            if data is None:  # removed by hand in this very moment
+            if data is None:  # removed by hand at this very moment
                 raise FileNotFoundError(f"{self.store.url}/{path}")
             record = parse_record(data, f"{self.store.url}/{self.folder}")
         ours = record.attempt == self.id
@@ -72,7 +72,7 @@ class Attempt:
         return record, ours
 
     def abandon(self) -> None:
-        """Remove what this attempt wrote, unless its record was written, or may have been."""
+        """Removes the files of this attempt, unless its record was written or may have been written."""
         self._clean(keep=self.in_doubt)
 
     def _clean(self, keep: bool) -> None:

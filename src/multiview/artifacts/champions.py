@@ -1,8 +1,8 @@
-"""The champion: which index answers, by files that are created exclusively and never changed.
+"""The champion, the index that answers queries: files that are created exclusively and never changed.
 
 `champions/000017.json` names an index with its model and passages, and its predecessor. The file with the highest
-number is the truth; whoever wants to follow it must create the next one, which only one can. To go back is to write
-the next number with an earlier one's index.
+number is the current champion. A successor must create the next file, which only one process can. A rollback writes
+the next file with an earlier champion's index.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ WHOLE = "restore it from a copy, or remove it if none of its successors is there
 
 
 class Champion(BaseModel):
-    """An index that answers, or once did."""
+    """An index that answers queries, or did so earlier."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     number: int
     predecessor: int | None
-    """The number of the champion that it was measured against; none: the first."""
+    """The number of the champion that it was compared with; None for the first champion."""
     why: Literal["first", "refresh", "rollback"]
     index: Reference
     model: Reference
     passages: Reference
     verdict: Reference | None = None
-    """Of the gate that let it pass; none after a rollback, whose champion has one of its own."""
+    """The verdict of the gate that let it pass; None after a rollback, because the restored champion has its verdict."""
     restores: int | None = None
     """After a rollback: the number of the champion whose index this is."""
     created: str = ""
@@ -49,7 +49,7 @@ class Champion(BaseModel):
         return {names.INDEX: self.index, names.MODEL: self.model, names.PASSAGES: self.passages}
 
     def load(self, store: Store) -> dict[str, tuple[Store, Record]]:
-        """The records of its artifacts by kind. Raises InputError that says how to go on where one is gone."""
+        """Returns the records of its artifacts by kind. Raises InputError with the way out if one is gone."""
         try:
             return {
                 kind: load_reference(reference, f"champion {self.number}", store)
@@ -63,18 +63,18 @@ class Champion(BaseModel):
 
 
 def champion_file(number: int) -> str:
-    """The path of a champion's file in its store."""
+    """Returns the path of a champion's file in its store."""
     return f"{names.CHAMPIONS}/{number:06d}.json"
 
 
 def numbers(store: Store) -> list[int]:
-    """The numbers of all champions of a store, rising."""
-    found = (path.rpartition("/")[2].removesuffix(".json") for path in store.files(names.CHAMPIONS))
-    return sorted(int(name) for name in found if name.isdigit())
+    """Returns the numbers of all champions of a store, in ascending order."""
+    stems = (path.rpartition("/")[2].removesuffix(".json") for path in store.files(names.CHAMPIONS))
+    return sorted(int(stem) for stem in stems if stem.isdigit())
 
 
 def read_champion(store: Store, number: int) -> Champion:
-    """Raises InputError where there is none of this number, or its file is damaged."""
+    """Returns a champion. Raises InputError if there is no champion of this number, or its file is damaged."""
     data = store.read(champion_file(number))
     if data is None:
         known = ", ".join(map(str, numbers(store))) or "none"
@@ -91,28 +91,28 @@ def read_champion(store: Store, number: int) -> Champion:
 
 
 def current(store: Store) -> Champion | None:
-    """The champion of a store; none where there is none yet."""
-    found = numbers(store)
-    return read_champion(store, found[-1]) if found else None
+    """Returns the current champion of a store; None if there is none yet."""
+    known = numbers(store)
+    return read_champion(store, known[-1]) if known else None
 
 
 def address_of(store: Store, champion: Champion) -> str:
-    """The address of a champion's index, in `store` where it is there. Raises InputError where it is gone."""
-    where, record = champion.load(store)[names.INDEX]
-    return f"{where.url}/{record.folder}"
+    """Returns the address of a champion's index, preferably in `store`. Raises InputError if the index is gone."""
+    index_store, record = champion.load(store)[names.INDEX]
+    return f"{index_store.url}/{record.folder}"
 
 
 def crown(store: Store, champion: Champion) -> Champion:
-    """Make a champion by creating its file. Doing so again changes nothing.
+    """Creates a champion's file. A repeated call changes nothing.
 
-    Raises InputError, and nothing has changed, where another has taken the number.
+    Raises InputError, without any change, if another champion has taken the number.
     """
     dated = champion.model_copy(update={"created": datetime.now(UTC).isoformat(timespec="seconds")})
     if store.create(champion.file, dated.model_dump_json(indent=1).encode() + b"\n"):
         return dated
-    there = read_champion(store, champion.number)
-    if there.model_copy(update={"created": champion.created}) == champion:
-        return there
+    existing = read_champion(store, champion.number)
+    if existing.model_copy(update={"created": champion.created}) == champion:
+        return existing
     raise InputError(
         f"champion {champion.number} was promoted meanwhile, by another refresh or a rollback: this one changed nothing; "
         "run it again, so that it is measured against that one"
@@ -120,9 +120,9 @@ def crown(store: Store, champion: Champion) -> Champion:
 
 
 def store_fingerprint(store: Store) -> dict[str, Any]:
-    """What the step `champion` reads beside its settings: which champion there is, for its key.
+    """Returns the current champion for the key of the step `champion`, which reads it besides its settings.
 
-    By content too: a number comes again where somebody removed its file.
+    Its content is included, because a number is used again after its file was removed by hand.
     """
     champion = current(store)
     if champion is None:
@@ -132,10 +132,10 @@ def store_fingerprint(store: Store) -> dict[str, Any]:
 
 
 def rollback(store: Store, to: int | None = None) -> Champion:
-    """The next champion, whose index is that of champion `to`; none: of the current one's predecessor.
+    """Creates and returns the next champion with the index of champion `to`; None: of the current one's predecessor.
 
-    Of champions that were rolled back the index counts, so that two rollbacks go back twice. Raises InputError
-    where there is nothing to go back to, or its artifacts are gone.
+    For a champion made by a rollback, the predecessor is that of the restored champion, so that two rollbacks go back
+    twice. Raises InputError if there is no champion to go back to, or its artifacts are gone.
     """
     now = current(store)
     if now is None:
@@ -159,9 +159,9 @@ def rollback(store: Store, to: int | None = None) -> Champion:
 
 
 def _before(store: Store, now: Champion) -> int:
-    """The champion that stood before the one whose index `now` has."""
-    told = read_champion(store, now.restores) if now.restores else now
-    if told.predecessor is None:
-        raise InputError(f"champion {told.number} is the first: there is none to go back to")
-    before = read_champion(store, told.predecessor)
+    """Returns the number of the champion before the one that first had the index of `now`."""
+    origin = read_champion(store, now.restores) if now.restores else now
+    if origin.predecessor is None:
+        raise InputError(f"champion {origin.number} is the first: there is none to go back to")
+    before = read_champion(store, origin.predecessor)
     return before.restores or before.number

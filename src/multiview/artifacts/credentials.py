@@ -1,4 +1,4 @@
-"""Buckets: the protocols that we know, and what to do when one refuses us."""
+"""Buckets: the known protocols, and clear errors for refused access."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from contextlib import contextmanager
 from multiview.errors import InputError
 
 PROTOCOLS = {"gs": "gs", "gcs": "gs", "s3": "s3", "s3a": "s3"}
-"""Protocols of buckets, and how we write them."""
+"""Protocols of buckets, with their canonical spelling."""
 
 CREDENTIALS = {
     "gs": "`gcloud auth application-default login`, a key file named by GOOGLE_APPLICATION_CREDENTIALS, or the "
     "pod's service account",
     "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or the pod's service account",
 }
-"""Where credentials come from."""
+"""Sources of credentials, by protocol."""
 
 REFUSED = (401, 403)
 
 
 @contextmanager
 def credentials_told(url: str) -> Iterator[None]:
-    """What a bucket says of credentials that are missing or do not suffice becomes an InputError naming `url`."""
+    """Turns a bucket's error about missing or insufficient credentials into an InputError that names `url`."""
     try:
         yield
     except Exception as error:
@@ -35,13 +35,13 @@ def credentials_told(url: str) -> Iterator[None]:
 
 
 def _is_refusal(error: Exception) -> bool:
-    """Whether a bucket's library lacks credentials, or its server refuses them; by name, as neither is imported here."""
+    """Whether a bucket's library lacks credentials, or its server refuses them. Compares names, to import no library."""
     library, _, _ = type(error).__module__.partition(".")
     return (
         isinstance(error, PermissionError)
         or (library == "botocore" and "Credential" in type(error).__name__)
         or (library == "google" and "Credentials" in type(error).__name__)
-        # gcsfs: a number of its own, and for 403 an OSError of nothing but words
+        # gcsfs: an attribute `code`, and for 403 an OSError with nothing but text
         or getattr(error, "code", None) in REFUSED
         or (isinstance(error, OSError) and str(error).startswith("Forbidden"))
     )

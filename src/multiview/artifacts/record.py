@@ -1,9 +1,9 @@
 """The artifact record: the one file whose existence makes an artifact exist.
 
-An artifact's data lie under `<store>/<kind>/<key>/attempts/<id>/`. Last, `artifact.json` is
-created exclusively beside them: a record that is there is complete, one that is not there never
-was, and of several attempts the first wins. It ends with its seal, a sha256 of all else that it
-says, so that a record with a changed byte is read as damaged and never as another record.
+An artifact's data are under `<store>/<kind>/<key>/attempts/<id>/`. `artifact.json` is created last
+and exclusively, in `<store>/<kind>/<key>/`: an existing record is complete, without a record there is
+no artifact, and the first of several attempts wins. The record ends with its seal, a sha256 of its
+other content, so that a record with a changed byte is read as damaged and never as another record.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class _Frozen(BaseModel):
 
 
 class File(_Frozen):
-    """One file of an artifact; `rows` where the format has them."""
+    """One file of an artifact; `rows` is set if the format has rows."""
 
     path: str
     bytes: int
@@ -49,12 +49,12 @@ class Reference(_Frozen):
 
     @classmethod
     def to(cls, store: Store, record: Record) -> Reference:
-        """The whole artifact of a record, in the store where it was found."""
+        """Returns a reference to the whole artifact of a record, in the store where it was found."""
         return cls(address=f"{store.url}/{record.folder}", digest=record.digest)
 
 
 class Record(_Frozen):
-    """What an artifact is, where its files are, and all that it was made from."""
+    """The description of an artifact: its kind, its files and everything that it was made from."""
 
     schema_version: int = SCHEMA_VERSION
     kind: str
@@ -83,20 +83,20 @@ class Record(_Frozen):
         return f"{self.folder}/attempts/{self.attempt}"
 
     def file(self, path: str) -> File:
-        """The entry of one file. Raises InputError if the artifact has no such file."""
+        """Returns the entry of one file. Raises InputError if the artifact has no such file."""
         for file in self.files:
             if file.path == path:
                 return file
         raise InputError(f"{self.folder} has no file {path}; it has {[f.path for f in self.files]}")
 
     def to_json(self) -> bytes:
-        """The record's file, with its seal."""
+        """Returns the bytes of the record's file, with its seal."""
         content = json.loads(self.model_dump_json())
         return json.dumps({**content, SEAL: _seal(content)}, indent=1, ensure_ascii=False).encode() + b"\n"
 
 
 def digest_of(files: Iterable[File]) -> str:
-    """sha256 over the sorted (path, sha256) of an artifact's files: its digest."""
+    """Returns an artifact's digest: the sha256 over the sorted (path, sha256) of its files."""
     lines = sorted(f"{file.path}\0{file.sha256}\n" for file in files)
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
@@ -107,7 +107,7 @@ def file_sha256(path: Path) -> str:
 
 
 def describe_files(folder: Path) -> list[File]:
-    """An entry for every file below a folder, sorted by path; Parquet files get their row count."""
+    """Returns an entry per file below a folder, sorted by path; entries of Parquet files have row counts."""
     files = []
     for path in sorted(p for p in folder.rglob("*") if p.is_file()):
         rows = None
@@ -127,13 +127,13 @@ def describe_files(folder: Path) -> list[File]:
 
 
 def read_record(store: Store, kind: str, key: str, file: str = names.RECORD_FILE) -> Record | None:
-    """The record of an artifact, None if there is none."""
+    """Returns the record of an artifact; None if there is none."""
     data = store.read(f"{kind}/{key}/{file}")
     return None if data is None else parse_record(data, f"{store.url}/{kind}/{key}")
 
 
 def read_collected(reference: Reference, near: Store | None) -> tuple[Store, Record] | None:
-    """Store and record of an artifact that was collected, looked for in the store `near` first; else None."""
+    """Returns store and record of an artifact that was collected, trying the store `near` first; None if there is none."""
     url, kind, key = split_address(reference.address)
     for store in (*((near,) if near else ()), open_store(url)):
         record = read_record(store, kind, key, names.COLLECTED_FILE)
@@ -143,7 +143,10 @@ def read_collected(reference: Reference, near: Store | None) -> tuple[Store, Rec
 
 
 def parse_record(data: bytes, address: str) -> Record:
-    """Raises InputError if `data` is no record, was altered, or is of a later schema than this version reads."""
+    """Returns the record in a file's bytes.
+
+    Raises InputError if `data` is no record, was altered, or has a later schema than this version reads.
+    """
     try:
         content = json.loads(data)
         version, seal = content["schema_version"], content.pop(SEAL, None)
@@ -163,7 +166,7 @@ def _seal(content: dict[str, Any]) -> str:
 
 
 def split_address(address: str) -> tuple[str, str, str]:
-    """Store URL, kind and key of an address `<store>/<kind>/<key>`. Raises InputError."""
+    """Returns store URL, kind and key of an address `<store>/<kind>/<key>`. Raises InputError."""
     parts = address.rstrip("/").rsplit("/", 2)
     if len(parts) != 3 or not all(parts):
         raise InputError(f"{address!r} is no artifact address: expected STORE/KIND/KEY")
@@ -171,7 +174,7 @@ def split_address(address: str) -> tuple[str, str, str]:
 
 
 def load_record(address: str) -> tuple[Store, Record]:
-    """Store and record of an address. Raises InputError if there is no such artifact."""
+    """Returns store and record of an address. Raises InputError if there is no such artifact."""
     url, kind, key = split_address(address)
     store = open_store(url)
     record = read_record(store, kind, key)
@@ -181,10 +184,10 @@ def load_record(address: str) -> tuple[Store, Record]:
 
 
 def load_reference(reference: Reference, reader: str, near: Store | None = None) -> tuple[Store, Record]:
-    """Store and record of what `reader` was told to read.
+    """Returns store and record of an artifact that `reader` refers to.
 
-    It is looked for in the store `near` first, where equal digests are equal content: a store that was
-    moved or copied still holds together. Raises InputError if it is gone, or was rebuilt with other bytes.
+    The store `near` is tried first, because equal digests are equal content: the references of a store that was
+    moved or copied stay valid. Raises InputError if the artifact is gone, or was rebuilt with other bytes.
     """
     url, kind, key = split_address(reference.address)
     if near is not None:

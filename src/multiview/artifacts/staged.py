@@ -1,4 +1,4 @@
-"""What a step sees of its inputs: a local folder and the digest of what should lie in it, or the digest alone."""
+"""A step's inputs: a local folder with the digest of its content, or the digest alone."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,15 +6,15 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Staged:
-    """An artifact, or the part of it that a step asked for, on local disk.
+    """An artifact, or the requested file of it, on local disk.
 
-    `digest` is the whole artifact's digest, or the sha256 of the one file asked for.
+    `digest` is the whole artifact's digest, or the sha256 of the requested file.
     """
 
     path: Path
     digest: str
     address: str = ""
-    """Where its record is, for steps that look at what it was made from."""
+    """The artifact's address, for steps that read its record."""
 
 
 @dataclass(frozen=True)

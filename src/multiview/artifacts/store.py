@@ -1,7 +1,7 @@
-"""A store: the local folder or bucket prefix under which all artifacts live.
+"""A store: the local folder or bucket prefix of all artifacts.
 
-Two operations carry everything else: `create`, which makes a file exclusively and whole, and
-`replace`, which overwrites one atomically. A file system that has no exclusive create is refused.
+Two operations are the base of everything else: `create`, which creates a file exclusively and whole, and
+`replace`, which overwrites a file atomically. A file system without exclusive creation is refused.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ NO_HARD_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.EXDEV, errno
 
 
 PART, PARTS = 8 << 20, 10_000
-"""Bytes of a large file that go to or come from a bucket in one request, and the most requests that S3 allows."""
+"""Bytes per request of a large file to or from a bucket, and the largest number of requests that S3 allows."""
 OPTIONS = {"gs": {}, "s3": {"default_block_size": PART, "max_concurrency": 4}}
-"""What s3fs does by itself, ten times 50 MB at once and their copies, is more than small pods have."""
+"""Options of the file systems. The defaults of s3fs, ten parts of 50 MB at once and their copies, need more memory than
+small pods have."""
 
 
 @dataclass(frozen=True)
@@ -39,69 +40,69 @@ class Entry:
     path: str
     bytes: int
     modified: float
-    """When it was written last, in seconds since 1970."""
+    """Time of the last write, in seconds since 1970."""
 
 
 class Store(ABC):
-    """Files by path relative to `url`, all with `/`."""
+    """Files by path relative to `url`, with `/` as separator."""
 
     url: str
 
     @abstractmethod
     def create(self, path: str, data: bytes) -> bool:
-        """Create a file exclusively and whole; False if another's is there already.
+        """Creates a file exclusively and whole; returns False if another writer's file already exists.
 
-        Those who race must write different bytes, as records do, which name their attempt.
+        Racing writers must write different bytes, as records do by naming their attempt.
         """
 
     @abstractmethod
     def replace(self, path: str, data: bytes) -> None:
-        """Write a file, or replace it, atomically."""
+        """Writes a file, or replaces it, atomically."""
 
     @abstractmethod
     def read(self, path: str) -> bytes | None:
-        """The bytes of a file; None if there is none."""
+        """Returns the bytes of a file; None if there is none."""
 
     @abstractmethod
     def files(self, path: str) -> list[str]:
-        """Paths of all files below a folder, sorted; empty if there is no such folder."""
+        """Returns the paths of all files below a folder, sorted; empty if there is no such folder."""
 
     @abstractmethod
     def entries(self, path: str) -> list[Entry]:
-        """All files below a folder with their sizes and times, sorted by path."""
+        """Returns all files below a folder with their sizes and times, sorted by path."""
 
     @abstractmethod
     def folders(self, path: str) -> list[str]:
-        """Names of the folders in a folder, sorted; empty if there is no such folder."""
+        """Returns the names of the folders in a folder, sorted; empty if there is no such folder."""
 
     @abstractmethod
     def remove(self, path: str) -> None:
-        """Remove a file or a folder with all it holds; nothing happens if it is gone."""
+        """Removes a file, or a folder with its content; nothing happens if it is gone."""
 
     @abstractmethod
     def workspace(self, path: str) -> Path:
-        """A new local folder whose files `save` will leave under `path`."""
+        """Creates a local folder whose files `save` writes under `path`."""
 
     @abstractmethod
     def save(self, workspace: Path, path: str) -> None:
-        """Make the files of a workspace durable under `path`."""
+        """Makes the files of a workspace durable under `path`."""
 
     @abstractmethod
     def fetch(self, path: str, target: Path) -> Path:
-        """A local copy of one file: the file itself where the store is local.
+        """Returns a local copy of one file, or the file itself if the store is local.
 
         Raises FileNotFoundError.
         """
 
     @abstractmethod
     def open(self, path: str) -> BinaryIO:
-        """One file, to be read from its beginning in pieces, without a copy of it here.
+        """Opens one file for reading in pieces from its beginning, without a local copy.
 
-        Raises FileNotFoundError, here or at the first read.
+        Raises FileNotFoundError, at once or at the first read.
         """
 
     def check_writable(self) -> None:
-        """Raise InputError unless files can be created exclusively here."""
+        """Raises InputError unless the store can create files exclusively."""
         probe = f"probe-{uuid.uuid4().hex}"
         try:
             first, second = self.create(probe, b"1"), self.create(probe, b"2")
@@ -118,7 +119,7 @@ class Store(ABC):
 
 
 class LocalStore(Store):
-    """A store in a local folder. Exclusive creation is by `os.link`, which is atomic."""
+    """A store in a local folder. Exclusive creation uses `os.link`, which is atomic."""
 
     def __init__(self, root: Path):
         self.root = root.absolute()
@@ -130,7 +131,7 @@ class LocalStore(Store):
         try:
             os.link(temporary, target)
         except FileExistsError:
-            # A network file system may repeat a link whose answer was lost: then it is ours.
+            # A network file system may repeat a link after a lost answer: then the existing link is ours.
             return temporary.stat().st_nlink == 2
         except OSError as error:
             if error.errno not in NO_HARD_LINKS:
@@ -155,16 +156,16 @@ class LocalStore(Store):
             return None
 
     def files(self, path: str) -> list[str]:
-        found = (p for p in (self.root / path).rglob("*") if p.is_file())
-        return sorted(p.relative_to(self.root).as_posix() for p in found)
+        files = (p for p in (self.root / path).rglob("*") if p.is_file())
+        return sorted(p.relative_to(self.root).as_posix() for p in files)
 
     def entries(self, path: str) -> list[Entry]:
-        found = []
+        entries = []
         for file in self.files(path):
             with contextlib.suppress(FileNotFoundError):  # removed meanwhile
-                told = (self.root / file).stat()
-                found.append(Entry(file, told.st_size, told.st_mtime))
-        return found
+                status = (self.root / file).stat()
+                entries.append(Entry(file, status.st_size, status.st_mtime))
+        return entries
 
     def folders(self, path: str) -> list[str]:
         folder = self.root / path
@@ -225,12 +226,12 @@ class BucketStore(Store):
         try:
             self._ask("pipe_file", path, data, mode="create")
         except OSError:
-            # What lies there decides, because a request whose answer was lost is sent again and then
-            # refused, and because servers of S3 name a refusal differently: s3fs knows AWS's name alone.
-            there = self.read(path)
-            if there is None:
+            # The existing file decides. A request is repeated after a lost answer and then refused, and
+            # servers of S3 name a refusal differently: s3fs knows only AWS's name.
+            existing = self.read(path)
+            if existing is None:
                 raise
-            return there == data
+            return existing == data
         return True
 
     def replace(self, path: str, data: bytes) -> None:
@@ -244,24 +245,24 @@ class BucketStore(Store):
 
     def files(self, path: str) -> list[str]:
         try:
-            found = self._ask("find", path)
+            objects = self._ask("find", path)
         except FileNotFoundError:
             return []
-        return sorted(name[len(self.root) + 1 :] for name in found)
+        return sorted(name[len(self.root) + 1 :] for name in objects)
 
     def entries(self, path: str) -> list[Entry]:
         try:
-            found = self._ask("find", path, detail=True)
+            objects = self._ask("find", path, detail=True)
         except FileNotFoundError:
             return []
         return [
-            # gcsfs says mtime, s3fs LastModified.
+            # The time is `mtime` in gcsfs and `LastModified` in s3fs.
             Entry(
                 name[len(self.root) + 1 :],
-                told["size"],
-                (told.get("mtime") or told["LastModified"]).timestamp(),
+                details["size"],
+                (details.get("mtime") or details["LastModified"]).timestamp(),
             )
-            for name, told in sorted(found.items())
+            for name, details in sorted(objects.items())
         ]
 
     def folders(self, path: str) -> list[str]:
@@ -297,16 +298,16 @@ class BucketStore(Store):
     def open(self, path: str) -> BinaryIO:
         return self._ask("open", path, "rb", block_size=PART, cache_type="readahead")
 
-    def _ask(self, operation: str, path: str, *given: Any, **options: Any) -> Any:
-        """What fsspec's `operation` makes of a path; InputError where credentials are missing or do not suffice."""
+    def _ask(self, operation: str, path: str, *arguments: Any, **options: Any) -> Any:
+        """Returns the result of fsspec's `operation` on a path. Raises InputError for missing or insufficient credentials."""
         with credentials_told(self.url):
-            return getattr(self.fs, operation)(f"{self.root}/{path}", *given, **options)
+            return getattr(self.fs, operation)(f"{self.root}/{path}", *arguments, **options)
 
 
 def open_store(url: str) -> Store:
-    """The store at a local folder or a `gs://` or `s3://` URL.
+    """Returns the store at a local folder or a `gs://` or `s3://` URL.
 
-    Raises InputError for any other file system: none of them is known to create exclusively.
+    Raises InputError for any other file system, because none is known to create files exclusively.
     """
     protocol, separator, _ = url.partition("://")
     if not separator or protocol in ("file", "local"):

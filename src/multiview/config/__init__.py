@@ -1,10 +1,10 @@
 """Every setting, declared and documented once.
 
 A setting's default is the papers' (SQuAD and NQ experiments of MVR and CAMVR) unless its
-docstring says *ours*. Presets and ``--set`` are overrides of these classes. Steps receive
-the sections that they read as one canonical JSON string. Settings marked with ``HOW`` change
-how a step runs and never what it writes, or name what the key holds by content (sources): they
-stay out of artifact keys.
+docstring says *ours*. Presets and ``--set`` are overrides of these classes. A step receives
+its sections as one canonical JSON string. Settings marked with ``HOW`` are not part of artifact
+keys: they change how a step runs and never its output, or they name sources, which the key
+holds by content.
 """
 
 from __future__ import annotations

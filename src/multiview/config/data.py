@@ -17,61 +17,61 @@ DataFormat = Literal["auto", "squad", "dpr", "qa", "marco", "parquet", "jsonl", 
 
 
 class Corpus(Section):
-    """Where the passages come from and how they are cut into shards."""
+    """Sources of the passages, and how they are cut and sharded."""
 
     source: Annotated[Sources, HOW] = ()
     """Files, folders, patterns or URLs of passages (docs/data.md). Empty: the questions' own passages."""
     format: DataFormat = "auto"
-    """Format of `source`; `auto` goes by the file's name and first lines."""
+    """Format of `source`; `auto` detects it from the file's name and first lines."""
     columns: dict[str, str] = {}
     """Names of the columns in a Parquet, JSONL, CSV or TSV file: our name to yours, as in {id: pid}."""
     cut: Literal["auto", "none", "words", "sentences"] = "auto"
-    """Cut long texts into passages of at most `cut_length` words, by words alone (DPR) or at the ends of sentences; `auto`: text files by words, the rest not."""
+    """How long texts are cut into passages of at most `cut_length` words: not at all, after any word (DPR), or at the ends of sentences. `auto` cuts text files by words and leaves other formats uncut."""
     cut_length: Annotated[int, Field(ge=1)] = 100
-    """Words of a passage that is cut from an article (DPR)."""
+    """Words per passage that is cut from an article (DPR)."""
     empty_text: Literal["refuse", "title", "drop"] = "refuse"
-    """A passage without text stops the run, has its title for a text (some of BEIR's have nothing else), or is left out and counted. *Ours.*"""
+    """Handling of a passage without text: stop the run, use its title as its text (some BEIR passages have only a title), or leave it out and count it. *Ours.*"""
     keep: Literal["all", "gold"] = "all"
-    """`gold` keeps the passages of the chosen training questions and of all dev questions. *Ours.*"""
+    """`gold` keeps only the passages of the chosen training questions and of all dev questions. *Ours.*"""
     shards: Annotated[int, Field(ge=1, le=100)] = 2
-    """Number of shards: the unit of work of encoding, tens and never thousands. *Ours.*"""
+    """Number of shards, the units of work of encoding: tens, never thousands. *Ours.*"""
     language: str = "english"
-    """Language of NLTK's sentence splitter, here and everywhere."""
+    """Language of NLTK's sentence splitter, in every step."""
 
 
 class Questions(Section):
-    """Where the questions come from and which of them are used."""
+    """Sources of the questions, and which questions are used."""
 
     source: Annotated[Sources, HOW] = ()
     """Files, folders, patterns or URLs of training questions (docs/data.md)."""
     dev_source: Annotated[Sources, HOW] = ()
-    """The same, of the questions to evaluate on. Empty: `dev_share` of `source` is held out."""
+    """Files, folders, patterns or URLs of the questions for evaluation. Empty: `dev_share` of `source` is held out."""
     dev_share: Annotated[float, Field(gt=0, lt=1)] = 0.1
     """Share of gold passages whose questions are held out when there is no `dev_source`. *Ours.*"""
     format: DataFormat = "auto"
-    """Format of `source` and `dev_source`; `auto` goes by the file's name and first lines."""
+    """Format of `source` and `dev_source`; `auto` detects it from the file's name and first lines."""
     columns: dict[str, str] = {}
     """Names of the columns in a Parquet, JSONL, CSV or TSV file: our name to yours, as in {qid: query_id}."""
     limit: Annotated[int, Field(ge=1)] | None = None
-    """Use this many training questions, drawn by `seed`; none: all."""
+    """Number of training questions, drawn by `seed`; none: all."""
     dev_limit: Annotated[int, Field(ge=1)] | None = None
-    """Use this many dev questions, drawn by `seed`; none: all."""
+    """Number of dev questions, drawn by `seed`; none: all."""
     one_per_passage: bool = False
-    """AVQ = 1: keep one training question a passage (CAMVR 4.4)."""
+    """Keep one training question per passage: AVQ = 1 (CAMVR 4.4)."""
     max_missing_gold: Annotated[float, Field(ge=0, le=1)] = 0.1
     """Largest share of questions whose gold passage may be missing from the corpus. *Ours.*"""
     answer_matching: Literal["string", "regex"] = "string"
-    """How answers are found in text: DPR's token match, or as patterns (CuratedTREC)."""
+    """How answers are found in text: by DPR's token match, or as regular expressions (CuratedTREC)."""
     seed: int = 0
     """Seed of the draws above."""
 
 
 class Bm25(Section):
-    """BM25 negatives, after DPR's maintainers. *Ours.*"""
+    """BM25 negatives, with the values of DPR's maintainers. *Ours.*"""
 
     k1: float = 0.9
     """Term saturation."""
     b: float = 0.4
     """Length normalisation."""
     depth: Annotated[int, Field(ge=1)] = 50
-    """Hits a question, before answer-holding passages and positives are left out."""
+    """Hits per question, before answer-holding passages and positives are left out."""

@@ -1,6 +1,6 @@
-"""YAML documents that a person writes, or that come with this package: presets, studies, profiles, schedules.
+"""YAML documents, written by a person or shipped with this package: presets, studies, profiles, schedules.
 
-Every error is one line that begins with the document and names the place in it.
+Every error is one line that begins with the document and names the setting.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from multiview.config.section import Section
 from multiview.errors import InputError, nearest
 
 FOLDERS = {"preset": "presets", "study": "studies"}
-"""The folders of the documents that come with this package, by kind."""
+"""The folders of the documents shipped with this package, by kind."""
 
 Checked = TypeVar("Checked", bound=Section)
 
@@ -40,12 +40,12 @@ class Document:
 
 
 def document_names(kind: str) -> list[str]:
-    """Returns the names of the documents of a kind that come with this package."""
+    """Returns the names of the documents of a kind that are shipped with this package."""
     return sorted(file.name.removesuffix(".yaml") for file in _folder(kind).iterdir() if _is_yaml(file.name))
 
 
 def read_document(file: Path | Traversable, kind: str, name: str | None = None) -> Document:
-    """Reads a YAML file. Raises InputError for a file that cannot be read, or holds no mapping."""
+    """Reads a YAML file. Raises InputError if the file cannot be read or holds no mapping."""
     where = f"{kind} {name or file}"
     try:
         content = yaml.safe_load(file.read_text(encoding="utf-8"))
@@ -70,7 +70,7 @@ def find_document(name: str, kind: str) -> Document:
 
 
 def checked(section: type[Checked], content: Mapping[str, Any], where: str = "") -> Checked:
-    """Returns settings as a section. Raises InputError that begins with `where` and names the first wrong setting."""
+    """Returns settings as a section. Raises InputError for the first wrong setting; the message begins with `where`."""
     try:
         return section.model_validate(content)
     except ValidationError as error:
@@ -79,45 +79,45 @@ def checked(section: type[Checked], content: Mapping[str, Any], where: str = "")
 
 
 def _explain(error: ErrorDetails, section: type[BaseModel]) -> str:
-    """The line for one wrong setting: its dotted name, what is wrong with it, and its value."""
-    place = [str(part) for part in error["loc"]]
-    name, value = ".".join(place), error["input"]
+    """Returns the line for one wrong setting: its dotted name, the problem and its value."""
+    location = [str(part) for part in error["loc"]]
+    name, value = ".".join(location), error["input"]
     if error["type"] == "extra_forbidden":
-        siblings = _settings_beside(place, section)
-        return f"there is no setting {name}{nearest(place[-1], siblings) if siblings else ''}"
+        siblings = _settings_beside(location, section)
+        return f"there is no setting {name}{nearest(location[-1], siblings) if siblings else ''}"
     if error["type"] == "missing":
         return f"{name} is missing"
     message = error["msg"].removeprefix("Value error, ")
     message = f"{name}: {message[:1].lower()}{message[1:]}" if name else message
-    # Our own validators may have said the value already, or be about a whole table of values.
-    ours = error["type"] == "value_error"
-    said = ours and (_names(message, value) or isinstance(value, (Mapping, list, tuple)))
-    return message if said else f"{message}, not {value!r}"
+    # Our own validators may name the value themselves, or check a whole table of values.
+    own_validator = error["type"] == "value_error"
+    has_value = own_validator and (_names(message, value) or isinstance(value, (Mapping, list, tuple)))
+    return message if has_value else f"{message}, not {value!r}"
 
 
 def _names(message: str, value: object) -> bool:
-    """Whether a message has a value as a word of its own, and not only behind another setting's `=`."""
+    """Whether a message contains a value as a separate word, other than after another setting's `=`."""
     return re.search(rf"(?<![\w=.]){re.escape(repr(value))}(?!\w)", message) is not None
 
 
-def _settings_beside(place: list[str], section: type[BaseModel]) -> list[str]:
-    """The settings of the section in which a place lies; empty where it lies in no section."""
+def _settings_beside(location: list[str], section: type[BaseModel]) -> list[str]:
+    """Returns the settings of the section that contains a location; empty if no section does."""
     inner: type[BaseModel] | None = section
-    for part in place[:-1]:
+    for part in location[:-1]:
         if inner is None:
             return []
         if part in inner.model_fields:
             inner = _section_in(inner.model_fields[part].annotation)
-        elif not part.isdigit():  # of a list
+        elif not part.isdigit():  # not an offset in a list
             return []
     return list(inner.model_fields) if inner else []
 
 
 def _section_in(annotation: Any) -> type[BaseModel] | None:
-    """The section that a setting is, or is a list of."""
+    """Returns the section class in a setting's annotation, alone or as the item of a list."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
-    return next((found for part in get_args(annotation) if (found := _section_in(part))), None)
+    return next((section for part in get_args(annotation) if (section := _section_in(part))), None)
 
 
 def _folder(kind: str) -> Traversable:

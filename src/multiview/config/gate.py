@@ -1,4 +1,4 @@
-"""Settings of what a refreshed index must fulfil to become the champion."""
+"""Settings of the gate that a refreshed index must pass to become the champion."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from multiview.config.section import Section
 
 
 class Gate(Section):
-    """What a challenger must fulfil to become the champion (docs/refresh.md). *Ours.*"""
+    """Conditions that a challenger must fulfil to become the champion (docs/refresh.md). *Ours.*"""
 
     drops: dict[str, Annotated[float, Field(ge=0)]] = {
         "accuracy_at_1": 0.01,
@@ -18,16 +18,16 @@ class Gate(Section):
         "accuracy_at_20": 0.01,
         "mrr_at_10": 0.01,
     }
-    """Metric to the drop that is allowed: so far may the lower end of the 95 % interval of the paired difference lie below zero."""
+    """Allowed drop per metric: how far below zero the lower end of the 95 % interval of the paired difference may be."""
     least: dict[str, Annotated[float, Field(ge=0, le=1)]] = {}
-    """Metric to the value that it must have, whatever the champion has; it holds for the first champion too."""
+    """Least value per metric, independent of the champion's; also a condition for the first champion."""
     smallest_corpus: Annotated[int, Field(ge=1)] = 1
-    """Passages that the corpus must have: fewer are an accident upstream."""
+    """Least number of passages in the corpus; fewer suggest an accident upstream."""
     largest_shrinkage: Annotated[float, Field(ge=0, le=1)] = 0.2
-    """Share of the champion's passages that the corpus may have lost in number; 1: any."""
+    """Largest allowed drop in the number of passages, as a share of the champion's; 1: any."""
     seconds_per_question: Annotated[float, Field(gt=0)] | None = None
-    """Longest mean time of a search, as `evaluate` measures it; none: any."""
+    """Longest mean search time per question in seconds, as `evaluate` measures it; none: any."""
     index_bytes: Annotated[int, Field(ge=1)] | None = None
-    """Largest size of the index's files; none: any."""
+    """Largest size of the index's files in bytes; none: any."""
     must_find: dict[str, Annotated[int, Field(ge=1)]] = {}
-    """Ids of dev questions, each with the rank by which a passage with an answer, or a gold one, must come."""
+    """Largest allowed rank per dev question id: a gold or answer-holding passage must be retrieved at this rank or better."""

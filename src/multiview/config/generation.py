@@ -10,14 +10,14 @@ from multiview.config.section import HOW, Section
 
 
 class GeneratorTraining(Section):
-    """Fine-tuning of the query generator on the training questions; the authors' code leaves most to transformers."""
+    """Fine-tuning of the query generator on the training questions; the authors' code uses transformers' defaults for most settings."""
 
     epochs: Annotated[float, Field(gt=0)] = 3
     """Passes over the pairs of gold passage and question (the authors' code: transformers' default)."""
     max_steps: Annotated[int, Field(ge=1)] | None = None
-    """Stop after this many steps, whatever `epochs` says."""
+    """Stop after this many steps, even before `epochs` is reached; none: no limit."""
     batch_size: Annotated[int, Field(ge=1)] = 64
-    """Pairs a step (the authors' code: 8 a GPU)."""
+    """Pairs per step (the authors' code: 8 per GPU)."""
     learning_rate: Annotated[float, Field(gt=0)] = 5e-5
     """Peak learning rate, with linear decay to zero (the authors' code: transformers' default)."""
     warmup_ratio: Annotated[float, Field(ge=0, lt=1)] = 0.0
@@ -25,9 +25,9 @@ class GeneratorTraining(Section):
     max_grad_norm: Annotated[float, Field(gt=0)] = 1.0
     """Gradients are clipped to this norm."""
     precision: Literal["float32", "bfloat16"] = "float32"
-    """Compute. Not float16: T5's activations overflow it."""
+    """Precision of the computation. Not float16: T5's activations overflow it."""
     checkpoint_steps: Annotated[int, Field(ge=1, json_schema_extra={"how": True})] = 500
-    """Steps between checkpoints: what a killed run may have to redo. *Ours.*"""
+    """Steps between checkpoints: the most that a killed run has to repeat. *Ours.*"""
     log_steps: Annotated[int, Field(ge=1, json_schema_extra={"how": True})] = 10
     """Steps between logged losses. *Ours.*"""
     seed: int = 0
@@ -35,30 +35,30 @@ class GeneratorTraining(Section):
 
 
 class Generation(Section):
-    """Queries generated from passages, for the Dual Cross Encoder (its 3.4). What the paper leaves open is the authors' code's."""
+    """Queries generated from passages, for the Dual Cross Encoder (its 3.4). Settings that the paper leaves open follow the authors' code."""
 
     model: Annotated[str, HOW] = "macavaney/doc2query-t5-base-msmarco"
     """A sequence-to-sequence model: hub name, folder, bucket folder, `package:NAME`, or the address of a `generator` in a store. The default is docTTTTTquery's T5-base, which the authors use, with its weights as safetensors."""
     fine_tune: Annotated[bool, HOW] = False
-    """Fine-tune it on the training questions before it generates. Shapes the DAG."""
+    """Fine-tune the generator on the training questions first. Shapes the DAG."""
     queries: Annotated[int, Field(ge=1)] = 10
-    """Queries drawn for a passage."""
+    """Queries drawn per passage."""
     top_k: Annotated[int, Field(ge=1)] = 25
-    """Each token is drawn from this many most probable ones (the authors' code)."""
+    """Each token is drawn from this many most probable tokens (the authors' code)."""
     top_p: Annotated[float, Field(gt=0, le=1)] = 0.95
-    """And of these from the fewest whose probability is at least this (the authors' code); 1: all of them."""
+    """Nucleus sampling: of the `top_k` tokens, only the fewest whose total probability is at least this are drawn from (the authors' code); 1: all `top_k`."""
     max_length: Annotated[int, Field(ge=1)] = 64
     """Longest query in tokens (the authors' code)."""
     input: Literal["text", "title_text"] = "title_text"
-    """What the model reads: the passage's text, or its title and its text (the authors' code)."""
+    """The model's input: the passage's text, or its title and its text (the authors' code)."""
     input_length: Annotated[int, Field(ge=8)] = 512
-    """Longest input in tokens; what is longer loses its end (the authors' code)."""
+    """Longest input in tokens; longer inputs are truncated at the end (the authors' code)."""
     batch_size: Annotated[int, Field(ge=1)] = 32
-    """Passages a batch, always that many: their logits depend on it in the last bits, so it is part of the key."""
+    """Passages per batch; every batch has exactly this many. The last bits of the logits depend on it, so it is part of the key."""
     bucket: Annotated[int, Field(ge=8)] = 64
     """Inputs are padded to multiples of this many tokens. *Ours.*"""
     seed: int = 0
-    """Seed of the draws, for each passage and query: neither order nor sharding matters."""
+    """Seed of the draws, per passage and query: order and sharding do not matter."""
     device: Annotated[str, HOW] = "auto"
     """cpu, cuda, or auto."""
     train: GeneratorTraining = GeneratorTraining()

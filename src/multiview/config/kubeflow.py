@@ -1,4 +1,4 @@
-"""Settings of Kubeflow: what each step's pod asks for, and whom to tell. None changes what a step writes."""
+"""Settings of Kubeflow: the resources of each step's pod, and notifications. None changes a step's output."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ def _check_address(value: str) -> str:
 
 
 Address = Annotated[str, AfterValidator(_check_address)]
-"""Where something answers over HTTP."""
+"""Address of an HTTP service."""
 
 
 class Toleration(Section):
-    """A taint of nodes that a pod may run on in spite of it."""
+    """A node taint that a pod tolerates."""
 
     key: str
     """The taint's key, such as nvidia.com/gpu."""
     operator: Literal["Equal", "Exists"] = "Exists"
-    """Whether the taint's value counts."""
+    """`Equal` compares the taint's value; `Exists` ignores it."""
     value: str = ""
     """The taint's value, with operator Equal."""
     effect: Literal["", "NoSchedule", "PreferNoSchedule", "NoExecute"] = ""
@@ -38,39 +38,39 @@ class Toleration(Section):
 
 
 class Pod(Section):
-    """What a pod asks for. Memory is its request and its limit; processor time has no limit."""
+    """Resources of a pod. Memory is both request and limit; processor time has no limit."""
 
     cpu: Quantity = "2"
-    """Processors asked for."""
+    """Processors requested."""
     memory: Quantity = "8Gi"
-    """Memory asked for, and its limit."""
+    """Memory requested, which is also the limit."""
     gpus: Annotated[int, Field(ge=0)] = 0
-    """Accelerators; with none the step runs in the CPU image."""
+    """Number of accelerators; with 0 the step runs in the CPU image."""
     gpu_type: str = "nvidia.com/gpu"
     """The accelerators' resource name."""
     nodes: Annotated[int, Field(ge=1)] = 1
-    """Pods of this size that train together, for the steps `train` and `warm-up` alone: more than one run as a TrainJob of Kubeflow Trainer, which the step's own pod starts and follows (docs/kubeflow.md)."""
+    """Number of pods of this size that train together, only for the steps `train` and `warm-up`. Several pods run as a TrainJob of Kubeflow Trainer, which the step's own pod starts and follows (docs/kubeflow.md)."""
     shared_memory: Quantity | None = None
     """Size of /dev/shm, which processes that train together need; none: the node's default of 64 MB."""
     node_selector: dict[str, str] = {}
     """Labels of the nodes to run on, as in {cloud.google.com/gke-nodepool: gpu-spot}."""
     tolerations: tuple[Toleration, ...] = ()
-    """Taints to run in spite of, as in [{key: nvidia.com/gpu}]."""
+    """Node taints that the pod tolerates, as in [{key: nvidia.com/gpu}]."""
     timeout_hours: Annotated[float, Field(gt=0)] = 24.0
-    """A pod that runs longer is ended."""
+    """Longest running time of a pod in hours; Kubeflow ends a pod that runs longer."""
     retries: Annotated[int, Field(ge=0)] = 2
-    """Times that a failed step is tried again. Each goes on where the last one was."""
+    """Retries of a failed step. Each retry continues where the last attempt stopped."""
     backoff_seconds: Annotated[int, Field(ge=0)] = 60
-    """Wait before the first retry; it doubles with each."""
+    """Seconds before the first retry; the wait doubles with each further retry."""
 
 
 class GpuPod(Pod):
-    """A pod with a GPU, unless told otherwise."""
+    """A pod that has a GPU by default."""
 
     @model_validator(mode="before")
     @classmethod
-    def _defaults(cls, given: Any) -> Any:
-        return {**GPU_DEFAULTS, **given} if isinstance(given, dict) else given
+    def _defaults(cls, values: Any) -> Any:
+        return {**GPU_DEFAULTS, **values} if isinstance(values, dict) else values
 
 
 GPU_DEFAULTS = {
@@ -83,34 +83,34 @@ GPU_DEFAULTS = {
 
 
 TOGETHER = ("train", "warm-up")
-"""Steps that several pods can do together; `steps` says the same, and a test compares them."""
+"""Steps that several pods can run together; a test compares them with the table of steps."""
 
 
 def check_nodes(step: str, nodes: int) -> None:
-    """ValueError for more than one node where a step cannot use them."""
+    """Raises ValueError for more than one node if the step cannot use them."""
     if nodes != 1 and step not in TOGETHER:
         raise ValueError(f"nodes={nodes} is for {' and '.join(TOGETHER)} alone, not for {step}")
 
 
 class Kubeflow(Section):
-    """Where steps run on Kubeflow. Nothing of it changes what a step writes, or is used elsewhere. *Ours.*"""
+    """How steps run on Kubeflow. These settings have no effect elsewhere and change no step's output. *Ours.*"""
 
     cpu: Pod = Pod()
     """Pods of steps that need no GPU."""
     gpu: GpuPod = GpuPod()
     """Pods of steps that use a GPU: training, encoding, generation, mining and evaluation."""
     steps: dict[str, dict[str, Any]] = {}
-    """What differs for single steps, by their names, as in {split: {memory: 64Gi}, train: {gpus: 4}}."""
+    """Changed settings per step name, as in {split: {memory: 64Gi}, train: {gpus: 4}}."""
     service_account: str | None = None
-    """Kubernetes service account of the pods; none: the pipeline's own."""
+    """Kubernetes service account of the pods; none: the pipeline's default account."""
     mlflow_uri: Address | None = None
-    """MLflow's address as pods reach it; none: what Kubeflow's MLflow plugin gives, else nothing is told to MLflow until `multiview sync`."""
+    """MLflow's address as pods reach it; none: the address from Kubeflow's MLflow plugin, and without the plugin nothing reaches MLflow until `multiview sync`."""
     mlflow_secret: str | None = None
     """Secret with the keys MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD."""
     hub_secret: str | None = None
-    """Secret with the key HF_TOKEN, for models of the Hugging Face hub that ask for it."""
+    """Secret with the key HF_TOKEN, for models of the Hugging Face hub that require it."""
     bucket_secret: str | None = None
-    """Secret with the keys AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, for a store on s3:// that takes no workload's identity."""
+    """Secret with the keys AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, for a store on s3:// that does not accept a workload identity."""
     environment: dict[str, str] = {}
     """Further environment variables of every pod, such as a bucket's endpoint."""
 
@@ -123,7 +123,7 @@ class Kubeflow(Section):
 
 
 class Notify(Section):
-    """Whom to tell when a run on Kubeflow fails, and how a refresh ends. *Ours.*"""
+    """Notifications of failed runs on Kubeflow and of the verdicts of refreshes. *Ours.*"""
 
     url: Annotated[Address | None, HOW] = None
-    """An address that takes JSON by POST: of a run that failed on Kubeflow its steps with their lines, of every refresh the verdict."""
+    """Address that receives JSON by POST: the failed steps and their error lines when a run on Kubeflow fails, and the verdict of every refresh."""

@@ -15,7 +15,7 @@ Overrides = dict[str, Any]
 
 
 def gather(preset: str | None, settings: Iterable[str]) -> Overrides:
-    """The overrides of a preset (a name, or a YAML file) and of `section.name=value` settings, in
+    """Returns the overrides of a preset (a name, or a YAML file) and of `section.name=value` settings, in
     that order; values are YAML. Raises InputError."""
     overrides = read_preset(preset) if preset else {}
     for setting in settings:
@@ -24,7 +24,7 @@ def gather(preset: str | None, settings: Iterable[str]) -> Overrides:
 
 
 def parse_setting(setting: str) -> Overrides:
-    """`encode.compute=float32` as a nested dict. Raises InputError."""
+    """Returns a setting such as `encode.compute=float32` as a nested dict. Raises InputError."""
     name, equals, text = setting.partition("=")
     if not equals or not name:
         raise InputError(f"--set {setting}: expected SECTION.NAME=VALUE, as in encode.compute=float32")
@@ -42,12 +42,12 @@ def preset_names() -> list[str]:
 
 
 def read_preset(name: str) -> Overrides:
-    """Reads a preset by its name, or from a YAML file. Raises InputError for what is no preset."""
+    """Reads a preset by its name, or from a YAML file. Raises InputError if there is no such preset."""
     return find_document(name, "preset").content
 
 
 def merge(*layers: Mapping[str, Any], depth: int = 0) -> Overrides:
-    """Nested dicts merged; later layers win. Below a section an empty dict empties what is below it, as in
+    """Merges nested dicts; later layers win. Inside a section an empty dict replaces the value below it, as in
     `train.warm_up={}`."""
     merged: Overrides = {}
     for layer in layers:
@@ -60,29 +60,29 @@ def merge(*layers: Mapping[str, Any], depth: int = 0) -> Overrides:
 
 
 PLACES = {"kubeflow", "notify"}
-"""Sections that say where steps run and whom to tell, and nothing of what they do."""
+"""Sections of where steps run and whom to notify; they change no step's output."""
 
 
 def outcome(overrides: Overrides) -> Overrides:
-    """The overrides that decide what a run does: the same wherever it runs."""
+    """Returns the overrides that decide a run's results, which do not depend on where it runs."""
     return {name: value for name, value in overrides.items() if name not in PLACES}
 
 
 def validate(overrides: Overrides) -> Config:
-    """Raises InputError with the first wrong setting, and the nearest name for an unknown one."""
+    """Returns the validated Config. Raises InputError with the first wrong setting, and the nearest name for an unknown one."""
     return checked(Config, overrides)
 
 
 def leaves(overrides: Overrides, prefix: str = "") -> list[str]:
-    """Dotted names of all settings in nested overrides; those of a comparison's system by their own
-    names, as in train.epochs."""
-    found = []
+    """Returns the dotted names of all settings in nested overrides. Settings of a comparison's system have
+    their names without the system, as in train.epochs."""
+    names = []
     for name, value in overrides.items():
         if isinstance(value, Mapping) and value:
-            found += leaves(dict(value), f"{prefix}{name}.")
+            names += leaves(dict(value), f"{prefix}{name}.")
         else:
-            found.append(f"{prefix}{name}")
+            names.append(f"{prefix}{name}")
     systems = "comparison.systems."
     return [
-        leaf.removeprefix(systems).partition(".")[2] if leaf.startswith(systems) else leaf for leaf in found
+        leaf.removeprefix(systems).partition(".")[2] if leaf.startswith(systems) else leaf for leaf in names
     ]

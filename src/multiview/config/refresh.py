@@ -15,8 +15,8 @@ class Refresh(Section):
     model: str | None = None
     """Address of the model to encode with; none: the champion's. The first refresh needs one."""
     full: bool = False
-    """Encode every passage and build the index from nothing, whatever could be kept."""
+    """Encode every passage and build the index from nothing, even if parts could be kept."""
     retrain_added: Annotated[float, Field(ge=0, le=1)] = 0.3
-    """Train an index anew when more than this share of its views was added since it was trained."""
+    """Train an index again when more than this share of its views was added since its training."""
     retrain_error: Annotated[float, Field(ge=0)] = 2.0
-    """Train it anew when it stores the views added since with more than this many times the squared error of those before, beyond chance."""
+    """Train an index again when the mean squared error of the views added since its training exceeds that of the earlier views by more than this factor, beyond chance."""

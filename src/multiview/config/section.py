@@ -1,4 +1,4 @@
-"""What a group of settings is, and how settings become text and keys."""
+"""The base class of groups of settings, and how settings become text and keys."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from multiview.errors import Undeclared
 
 HOW: Any = Field(json_schema_extra={"how": True})
-"""Marks a setting that changes how a step runs and never what it writes, or that the key holds by content."""
+"""Marks a setting that is no part of the key: it never changes the output, or the key holds it by content."""
 
 
 class Section(BaseModel):
@@ -21,7 +21,7 @@ class Section(BaseModel):
 
     @classmethod
     def partial(cls, values: Mapping[str, Any]) -> Self:
-        """A section in which only the settings named in `values` can be read; any other raises Undeclared."""
+        """Returns a section of which only the settings in `values` can be read; any other raises Undeclared."""
         section = cls.model_validate(values)
         for name in cls.model_fields.keys() - values.keys():
             del vars(section)[name]
@@ -38,7 +38,7 @@ class Section(BaseModel):
             return super().__getattr__(name)
 
     def key_settings(self) -> dict[str, Any]:
-        """The settings that change an output and differ from their defaults, JSON-ready.
+        """Returns the settings that change an output and differ from their defaults, JSON-ready.
 
         Leaving defaults out lets a new setting appear without invalidating every artifact. A
         default that *changes* must come with a new step version (a test holds the defaults).
@@ -58,12 +58,12 @@ class Section(BaseModel):
 
 
 def canonical_json(value: Any) -> str:
-    """The one JSON text of a value: sorted keys, no spaces, ASCII, no NaN."""
+    """Returns the canonical JSON text of a value: sorted keys, no spaces, ASCII, no NaN."""
     return json.dumps(
         value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False, default=plain
     )
 
 
 def plain(value: BaseModel) -> dict[str, Any]:
-    """A section, wherever in a value, as JSON has it."""
+    """Returns a section as JSON-ready values, for sections anywhere in a value."""
     return value.model_dump(mode="json")

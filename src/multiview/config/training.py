@@ -19,19 +19,19 @@ class Model(Section):
     architecture: str = "camvr"
     """Layout of passages and questions: dpr, me-bert, mvr, camvr, dual-cross, sentence or equal-splits."""
     views: Annotated[int, Field(ge=1)] = 8
-    """n: the viewer tokens of a passage (CAMVR 4.2, MVR 4.2), me-bert's tokens, the runs of equal-splits."""
+    """n, the views per passage: its viewer tokens (CAMVR 4.2, MVR 4.2), me-bert's tokens, or the runs of equal-splits."""
     pooling: Pooling = "viewer"
     """A view's vector: its viewer token (the papers), the mean of its snippet's tokens, or the sum of both. *Ours.*"""
     normalise: bool = False
     """Scale every vector to length one. *Ours.*"""
     scale: float | None = None
-    """Scores are inner products times this; none: 20 when normalised, else 1. *Ours.*"""
+    """Factor of the inner products that are the scores; none: 20 when normalised, else 1. *Ours.*"""
     tied: bool = False
     """One encoder for questions and passages (Dual Cross Encoder) or two (DPR)."""
     init: Literal["random", "cls"] = "random"
-    """New viewer tokens: N(0, 0.02) (MVR 3.2), or [CLS] plus that noise. *Ours.*"""
+    """Initial embeddings of new viewer tokens: N(0, 0.02) (MVR 3.2), or the embedding of [CLS] plus that noise. *Ours.*"""
     merge_title: bool = True
-    """Algorithm 1 may merge the title like any sentence; false keeps it apart while n > 1. *Ours.*"""
+    """Let Algorithm 1 merge the title like any sentence; false keeps it separate while n > 1. *Ours.*"""
     question_length: Annotated[int, Field(ge=8)] = 128
     """Longest question in tokens (CAMVR 4.2)."""
     passage_length: Annotated[int, Field(ge=16)] = 256
@@ -52,49 +52,49 @@ class Temperature(Section):
     alpha: Annotated[float, Field(ge=0)] = 0.1
     """Annealing speed."""
     clock: Literal["epoch", "progress"] = "epoch"
-    """t is the epoch, from 0; or 40 times the share of steps done, for short runs (*ours*)."""
+    """t is the epoch, from 0; or 40 times the share of finished steps, for short runs (*ours*)."""
 
 
 class Train(Section):
-    """Training, and the shape of its rounds."""
+    """Training and its rounds."""
 
     rounds: Annotated[int, Field(ge=0, le=2, json_schema_extra={"how": True})] = 2
-    """0: the model untrained; 1: on BM25 negatives; 2: again with mined negatives (CAMVR Appendix C). Shapes the DAG."""
+    """Number of rounds. 0: the untrained model; 1: training on BM25 negatives; 2: a second training with mined negatives (CAMVR Appendix C). Shapes the DAG."""
     model: Annotated[str | None, HOW] = None
     """Address of a model to start from instead of `model.base`. Shapes the DAG."""
     start_from: Annotated[Literal["pretrained", "round_one"], HOW] = "pretrained"
-    """What round two starts from (DPR, tevatron: the pretrained checkpoint). Shapes the DAG."""
+    """Model that round two starts from (DPR, tevatron: the pretrained checkpoint). Shapes the DAG."""
     round_two: Annotated[dict[str, Any], HOW] = {}
     """Settings of this section that differ in round two, as in {epochs: 20}."""
     warm_up: Annotated[dict[str, Any], HOW] = {}
     """Settings of this section for a stage on generated queries before round one, as in {epochs: 10}; empty: no such stage (Dual Cross Encoder 3.6). Shapes the DAG."""
     warmup_passage: Literal["with_query", "plain"] = "with_query"
-    """In that stage a passage is read with its query, or alone as the authors' code does. *Ours.*"""
+    """Input of a passage in the warm-up stage: with its query, or alone as in the authors' code. *Ours.*"""
     positive: Literal["max", "answer", "each"] = "max"
-    """s+: the max over views (MVR Eq. 6), the view of the answer's snippet (CAMVR Eq. 13), or each view that holds an answer, against every view of the negatives (MVR 5.1)."""
+    """The positive score s+: the max over views (MVR Eq. 6), the view of the answer's snippet (CAMVR Eq. 13), or each view that holds an answer, against every view of the negatives (MVR 5.1)."""
     answer_view: Literal["first", "best"] = "first"
-    """Without an offset, several snippets hold the answer: the first, or the best-scoring. *Ours.*"""
+    """Choice among several snippets that hold an answer without an offset: the first, or the best-scoring. *Ours.*"""
     positive_passage: Literal["first", "drawn"] = "first"
-    """The passage that a question trains on: its first positive (DPR), or one drawn by seed, epoch and question from all of them, found ones included. *Ours.*"""
+    """The passage that a question trains on: its first positive (DPR), or a positive drawn by seed, epoch and question from all, including those found by mining. *Ours.*"""
     local_weight: Annotated[float, Field(ge=0)] = 0.0
     """λ, the weight of the local uniformity loss (MVR Eq. 5, 7)."""
     temperature: Temperature = Temperature()
     batch_size: Annotated[int, Field(ge=1)] = 128
-    """Questions a step, over all processes."""
+    """Questions per step, over all processes."""
     processes: Annotated[Annotated[int, Field(ge=1)] | None, HOW] = None
-    """Processes that train together on each node, with in-batch negatives from all of them; none: one for each GPU, else one. With dropout the last digits depend on their number, because each draws its own. *Ours.*"""
+    """Processes that train together on each node, with in-batch negatives from all of them; none: one per GPU, or one without a GPU. With dropout the last digits depend on the number of processes, because each process draws its own. *Ours.*"""
     negatives: Annotated[int, Field(ge=0)] = 1
-    """Hard negatives a question a step."""
+    """Hard negatives per question and step."""
     negative_group: Annotated[int, Field(ge=1)] | None = None
-    """The batch's questions in groups of this many, as on that many GPUs without negatives across them (Dual Cross Encoder): only passages of its own group are negatives of a question; none: all of the batch (DPR)."""
+    """Questions per group of the batch: only passages of the same group are negatives of a question, as on GPUs that do not share negatives (Dual Cross Encoder); none: the whole batch is one group (DPR)."""
     epochs: Annotated[float, Field(gt=0)] = 40.0
-    """Passes over the training questions; each leaves out what does not fill a batch."""
+    """Passes over the training questions; each pass leaves out an incomplete last batch."""
     max_steps: Annotated[int, Field(ge=1)] | None = None
-    """Stop after this many steps, whatever `epochs` says."""
+    """Stop after this many steps, even before `epochs` is reached; none: no limit."""
     learning_rate: Annotated[float, Field(gt=0)] = 2e-5
     """Peak learning rate; linear warm-up, then linear decay to zero."""
     warmup_steps: Annotated[int, Field(ge=0)] | None = 1237
-    """Warm-up in steps (DPR); none: by `warmup_ratio`."""
+    """Warm-up in steps (DPR); none: from `warmup_ratio`."""
     warmup_ratio: Annotated[float, Field(ge=0, le=1)] = 0.1
     """Warm-up as a share of all steps, when `warmup_steps` is none."""
     weight_decay: Annotated[float, Field(ge=0)] = 0.0
@@ -106,11 +106,11 @@ class Train(Section):
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1
     """Dropout of hidden states and attention."""
     precision: Literal["float32", "bfloat16", "float16"] = "float32"
-    """Compute of the encoder; scores and loss are always float32."""
+    """Precision of the encoder; scores and loss are always float32."""
     gradient_checkpointing: bool = False
     """Recompute activations in the backward pass (CAMVR 4.2)."""
     checkpoint_steps: Annotated[int, Field(ge=1, json_schema_extra={"how": True})] = 500
-    """Steps between checkpoints: what a killed run may have to redo. *Ours.*"""
+    """Steps between checkpoints: the most that a killed run has to repeat. *Ours.*"""
     log_steps: Annotated[int, Field(ge=1, json_schema_extra={"how": True})] = 10
     """Steps between logged losses. *Ours.*"""
     seed: int = 0
@@ -120,30 +120,30 @@ class Train(Section):
 class Mining(Section):
     """Mined hard negatives; depth, number and filters are *ours*, after tevatron's recipes.
 
-    Of the ranks from `range_start` to `depth`, positives are always left out; what the filters below
-    leave is drawn from, and is never filled up.
+    Candidates are the ranks from `range_start` to `depth`, always without positives. Negatives are drawn from
+    the candidates that pass the filters below; too few candidates are never filled up.
     """
 
     depth: Annotated[int, Field(ge=1)] = 200
-    """Retrieved passages a training question."""
+    """Retrieved passages per training question."""
     range_start: Annotated[int, Field(ge=0)] = 0
-    """Best ranks of a question that are passed over, before any filter: they are often positives that nobody marked."""
+    """Number of best ranks per question that are skipped before any filter: they are often unmarked positives."""
     number: Annotated[int, Field(ge=1)] = 30
-    """Negatives drawn from what is left of them."""
+    """Negatives drawn per question from the hits that pass the filters."""
     answer_hits: Literal["exclude", "keep", "positives"] = "exclude"
-    """Hits that hold an answer: left out, kept like any other, or left out and made positives of the question (at any rank; see `train.positive_passage`)."""
+    """Handling of hits that hold an answer: leave them out, keep them like any other hit, or make them positives of the question instead (at any rank; see `train.positive_passage`)."""
     margin: Annotated[float, Field(ge=0)] | None = None
-    """Keep hits that score s+ - margin at most, s+ being the question's best positive in the same index; none: any score."""
+    """Keep hits with a score of at most s+ - margin, where s+ is the score of the question's best positive in the same index; none: any score."""
     relative_margin: Annotated[float, Field(ge=0)] | None = None
-    """Keep hits that score s+ - relative_margin * |s+| at most: 0.05 is NV-Retriever's 95 %, right for negative scores too."""
+    """Keep hits with a score of at most s+ - relative_margin * |s+|: 0.05 is NV-Retriever's 95 %, and also correct for negative scores."""
     cross_encoder: Annotated[str | None, HOW] = None
-    """Also leave out what this one-logit sequence classifier takes for a positive; named as `model.base` is. Costs a pass over every hit that is left."""
+    """One-logit sequence classifier, named as in `model.base`; hits that it classifies as positives are left out too. It reads every hit that passes the other filters."""
     cross_encoder_above: Annotated[float, Field(ge=0, le=1)] = 0.1
-    """Leave out hits whose logit after a sigmoid is above this; a negative is one that the classifier is sure of (RocketQA's 0.1)."""
+    """Leave out hits whose logit after a sigmoid is above this value: only hits that the classifier confidently rejects are negatives (RocketQA's 0.1)."""
     with_bm25: bool = True
-    """Round two trains on BM25 and mined negatives (CAMVR Appendix C), or on mined ones alone."""
+    """Train round two on BM25 and mined negatives (CAMVR Appendix C); false: on mined negatives only."""
     seed: int = 0
-    """Seed of the draw, per question: neither order nor sharding matters."""
+    """Seed of the draw, per question: order and sharding do not matter."""
 
     @field_validator("range_start")
     @classmethod

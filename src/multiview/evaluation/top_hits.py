@@ -104,7 +104,7 @@ def write_top_hits(
             records: list[dict[str, Any]] = []
             for question in rows:
                 hits = top.hits(question)[:HITS_PER_QUESTION]
-                hit_views = views[question - start] if views else None
+                hit_views = views[question - start] if views else []
                 for column, (passage, score, winner) in enumerate(hits):
                     record = {
                         "qid": questions[question].qid,
@@ -114,7 +114,9 @@ def write_top_hits(
                         "answer": bool(holds[question, column]),
                         "gold": bool(gold[question, column]),
                     }
-                    records.append(record | (_view_columns(winner, hit_views[column]) if hit_views else {}))
+                    if hit_views:
+                        record |= _view_columns(winner, hit_views[column])
+                    records.append(record)
                 first_spans.append(hit_views[0].spans[hits[0][2]] if hit_views else None)
             writer.write_table(pa.Table.from_pylist(records, SCHEMA))
     return first_spans

@@ -51,7 +51,7 @@ def champion(context: StepContext) -> None:
     context.events.fact("champion", now.number if now else 0)
 
 
-def read(folder: Path) -> Champion | None:
+def read_champion_found(folder: Path) -> Champion | None:
     """Returns the champion that the step found; None where the store had none."""
     content = json.loads((folder / CHAMPION_FILE).read_text())
     return content and Champion.model_validate(content)

@@ -13,8 +13,8 @@ from multiview.artifacts.record import Record, load_record
 from multiview.artifacts.staged import Staged
 from multiview.errors import InputError
 from multiview.evaluation.evaluate import METRICS_FILE, QUESTIONS_FILE, ranks_of, values_of
-from multiview.refresh.champion import read as read_current
-from multiview.refresh.policy import Check, Difference, Measured, Verdict, decide
+from multiview.refresh.champion import read_champion_found
+from multiview.refresh.gate_rules import Check, Difference, Measured, Verdict, decide
 from multiview.steps.context import StepContext
 
 VERDICT_FILE = "verdict.json"
@@ -24,13 +24,13 @@ TITLES = {"promote": "promoted", "refuse": "refused", "keep": "kept"}
 
 
 def gate(context: StepContext) -> None:
-    """Step: decide whether `index` becomes the champion (`policy.decide`).
+    """Step: decide whether `index` becomes the champion (`gate_rules.decide`).
 
     Inputs: `champion` (as the step `champion` found it), `index` (the challenger), and the evaluations of both on the
     same questions. Writes `verdict.json`, and `verdict.md` for people to read. Raises InputError where the two
     evaluations are of different questions.
     """
-    champion = read_current(context.input("champion").path)
+    champion = read_champion_found(context.input("champion").path)
     champion_evaluation = context.input("champion_evaluation")
     challenger_evaluation = context.input("challenger_evaluation")
     qids = _qids(challenger_evaluation)

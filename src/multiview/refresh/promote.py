@@ -11,7 +11,7 @@ from multiview.artifacts.staged import Recorded, Staged
 from multiview.artifacts.staging import stage
 from multiview.artifacts.store import Store
 from multiview.errors import one_line
-from multiview.refresh.champion import read as read_current
+from multiview.refresh.champion import read_champion_found
 from multiview.refresh.gate import TITLES, read_verdict
 from multiview.steps import webhook
 from multiview.steps.context import StepContext
@@ -28,7 +28,7 @@ def promote(context: StepContext) -> None:
     made the next champion meanwhile.
     """
     before, verdict = (
-        read_current(context.input("champion").path),
+        read_champion_found(context.input("champion").path),
         read_verdict(context.input("verdict").path),
     )
     now = before

@@ -167,7 +167,7 @@ def heat_map(contents: Contents, system: System, kind: Literal["attention", "cos
     )
 
 
-def views_a_passage(contents: Contents, system: System) -> Chart | None:
+def views_per_passage(contents: Contents, system: System) -> Chart | None:
     """Returns the chart of the number of passages per number of views; None where all have one view."""
     counts = system.views
     if not counts or set(counts) <= {1}:
@@ -186,7 +186,7 @@ def views_a_passage(contents: Contents, system: System) -> Chart | None:
 
     return draw(
         f"views-{system.place}",
-        f"Views a passage, {system.name}",
+        f"Views per passage, {system.name}",
         f"A bar a number of views, in per cent of {total:,} passages; {mean:.1f} on average.",
         paint,
         ["views", "passages", "share"],

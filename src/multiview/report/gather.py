@@ -70,7 +70,7 @@ def gather(
                 metrics=metrics[row],
                 architecture=kept(f"{row}'s architecture", lambda m=model: _architecture(m), None),
                 analyses=analyses.get(row, {}),
-                views=kept(f"{row}'s views a passage", lambda i=index: _views(i), {}),
+                views=kept(f"{row}'s views per passage", lambda i=index: _views(i), {}),
                 trainings=kept(f"{row}'s training", lambda m=model: trainings(m) if m else [], []),
                 **_tables(staged.path / names.ANALYSES),
             )

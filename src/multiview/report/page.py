@@ -152,7 +152,7 @@ def groups(contents: Contents) -> list[Group]:
             "Mean over the passages; near 1 two views are one.",
             lambda system: charts.heat_map(contents, system, "cosine"),
         ),
-        ("Views a passage", "", lambda system: charts.views_a_passage(contents, system)),
+        ("Views per passage", "", lambda system: charts.views_per_passage(contents, system)),
         (
             "Views that win in training",
             "Share of the training questions whose positive passage scores by that view.",

@@ -12,7 +12,7 @@ from multiview.artifacts.record import Record, load_record
 from multiview.evaluation.significance import CONFIDENCE
 from multiview.evaluation.tables import metric_columns
 from multiview.refresh.gate import TITLES, read_verdict
-from multiview.refresh.policy import Verdict
+from multiview.refresh.gate_rules import Verdict
 from multiview.refresh.promote import PROMOTION_FILE
 from multiview.report.page import environment_of_pages, own
 from multiview.report.summary import size

@@ -1,4 +1,4 @@
-"""Checkpoints of a step: artifacts of their own, so that two processes that make the same output share them
+"""Checkpoints of a step: separate artifacts, so that two processes that make the same output share them
 and cannot harm each other."""
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ EVENTS = "events.jsonl"
 
 
 class Checkpoints(Protocol):
-    """Where a step keeps checkpoints, and finds those of an interrupted attempt."""
+    """The store of a step's checkpoints, including the checkpoints of an interrupted attempt."""
 
     def latest(self) -> Path | None:
-        """A private copy of the newest complete checkpoint; None if there is none."""
+        """Returns a private copy of the newest complete checkpoint; None if there is none."""
         ...
 
     def publish(self, step: int, folder: Path) -> None:
-        """Keep a folder as the checkpoint after `step` steps."""
+        """Keeps a folder as the checkpoint after `step` steps."""
         ...
 
 
@@ -43,7 +43,7 @@ class StoredCheckpoints:
         self.store, self.key, self.scratch, self.log = store, key, scratch, log
 
     def latest(self) -> Path | None:
-        """A private local copy of the newest complete checkpoint, None if there is none."""
+        """Returns a private local copy of the newest complete checkpoint; None if there is none."""
         for step in reversed(self._steps()):
             record = read_record(self.store, names.CHECKPOINT, self._key(step))
             if record is None:
@@ -64,16 +64,16 @@ class StoredCheckpoints:
         return None
 
     def publish(self, step: int, folder: Path) -> None:
-        """Keep a checkpoint folder as the one after `step` steps; older ones but one are dropped."""
+        """Keeps a folder as the checkpoint after `step` steps; removes all older checkpoints except the newest of them."""
         if read_record(self.store, names.CHECKPOINT, self._key(step)) is None:
-            # Where the other trainer has finished and cleared, there is nothing left to keep.
+            # The other trainer may have finished and cleared the checkpoints: then there is nothing to keep.
             with contextlib.suppress(FileNotFoundError):
                 self._keep(step, folder)
         for older in [s for s in self._steps() if s < step][:-1]:
             self._remove(older)
 
     def clear(self) -> None:
-        """Drop all checkpoints: the model is published. What cannot be dropped is only garbage."""
+        """Removes all checkpoints once the model is published. A checkpoint that cannot be removed is only garbage."""
         with contextlib.suppress(Exception):
             for step in self._steps():
                 self._remove(step)
@@ -96,8 +96,8 @@ class StoredCheckpoints:
         return f"{self.key}-{step:08d}"
 
     def _remove(self, step: int) -> None:
-        # The record goes first: what is half removed must not look complete. The other trainer's
-        # attempt at the same checkpoint is left alone.
+        # The record is removed first: a half-removed checkpoint must not look complete. The other
+        # trainer's attempt at the same checkpoint is left alone.
         folder = f"{names.CHECKPOINT}/{self._key(step)}"
         record = read_record(self.store, names.CHECKPOINT, self._key(step))
         if record is not None:

@@ -1,4 +1,4 @@
-"""What a step's function is given: its settings, inputs, outputs, and where its events go."""
+"""The argument of a step's function: its settings, inputs, outputs and events."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Input = Staged | Recorded | list[Staged]
 
 @dataclass(frozen=True)
 class StepContext:
-    """All that the function of a step may use. What the step does not declare raises Undeclared.
+    """Everything that the function of a step may use. Anything that the step does not declare raises Undeclared.
 
     Example, the function of a step with an input `queries` and an output `counts`, and a call of it as in a test:
 
@@ -44,40 +44,40 @@ class StepContext:
     """An empty folder to fill for each kind of output."""
     events: Events = field(default_factory=NoEvents)
     checkpoints: Checkpoints | None = None
-    """From which an interrupted step continues; None for steps that keep none."""
+    """Checkpoints from which an interrupted step continues; None for steps without checkpoints."""
     opened: Store | None = None
     """The store, for steps that declare it: see `store`."""
 
     def input(self, name: str) -> Staged:
-        """The input `name` on local disk."""
-        found = self.optional_input(name)
-        if found is None:
+        """Returns the input `name` on local disk."""
+        staged = self.optional_input(name)
+        if staged is None:
             raise Undeclared(f"input {name} is read by a step that does not declare it")
-        return found
+        return staged
 
     def optional_input(self, name: str) -> Staged | None:
-        """The input `name` on local disk; None for steps that share a function and do not have it."""
-        found = self.inputs.get(name)
-        if not isinstance(found, Staged | None):
+        """Returns the input `name` on local disk; None for a step that shares its function with others and lacks the input."""
+        staged = self.inputs.get(name)
+        if not isinstance(staged, Staged | None):
             raise TypeError(f"input {name} is not one artifact on local disk")
-        return found
+        return staged
 
     def list_input(self, name: str) -> list[Staged]:
-        """The artifacts of the list input `name` on local disk, in the order of the plan."""
-        found = self.inputs.get(name)
-        if not isinstance(found, list):
+        """Returns the artifacts of the list input `name` on local disk, in the order of the plan."""
+        staged = self.inputs.get(name)
+        if not isinstance(staged, list):
             raise Undeclared(f"input {name} is read as a list by a step that does not declare it as one")
-        return found
+        return staged
 
     def recorded_input(self, name: str) -> Recorded:
-        """The digest and address of the input `name`, which is only recorded."""
-        found = self.inputs.get(name)
-        if not isinstance(found, Recorded):
+        """Returns the digest and address of the input `name`, which is only recorded."""
+        recorded = self.inputs.get(name)
+        if not isinstance(recorded, Recorded):
             raise Undeclared(f"input {name} is not one that the step only records")
-        return found
+        return recorded
 
     def output(self, kind: str) -> Path:
-        """The folder to fill for the output of this kind."""
+        """Returns the folder to fill for the output of this kind."""
         if kind not in self.outputs:
             raise Undeclared(f"output {kind} is written by a step that does not declare it")
         return self.outputs[kind]

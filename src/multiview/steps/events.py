@@ -1,7 +1,6 @@
 """The events of a step while it works: metrics, facts, warnings and progress, in a file beside its output.
 
-`tracking` turns event files into MLflow runs; the driver reads progress from them. A step never
-waits for either.
+`tracking` turns event files into MLflow runs; the driver reads progress from them. A step waits for neither of them.
 """
 
 from __future__ import annotations
@@ -20,22 +19,22 @@ PROGRESS_SECONDS = 0.5
 
 
 class Events(Protocol):
-    """Where a step reports what happens while it works."""
+    """Receiver of a step's events while it works."""
 
     def metric(self, name: str, value: float, step: int | None = None) -> None:
-        """A number, with the training step it belongs to."""
+        """Records a number, with its training step if there is one."""
         ...
 
     def warning(self, text: str) -> None:
-        """One line that a person should see; the step continues."""
+        """Records one line that a person should see; the step continues."""
         ...
 
     def fact(self, name: str, value: Any) -> None:
-        """A small JSON value, kept in the artifact's record."""
+        """Records a small JSON value that the artifact's record keeps."""
         ...
 
     def progress(self, done: int, total: int, unit: str) -> None:
-        """How far the step is, such as 300 of 2,000 passages."""
+        """Records the progress of the step, such as 300 of 2,000 passages."""
         ...
 
 
@@ -65,7 +64,7 @@ class EventLog:
         self._append({"event": "fact", "name": name, "value": value})
 
     def progress(self, done: int, total: int, unit: str) -> None:
-        """At most two states per second are written."""
+        """Writes the progress, locally at most twice per second, in a bucket at most every ten seconds."""
         now = time.monotonic()
         if now - self._progressed >= (PROGRESS_SECONDS if self._local else FLUSH_SECONDS):
             self._progressed = now
@@ -74,24 +73,24 @@ class EventLog:
                 self.store.replace(progress_path(self.attempt), state.encode())
 
     def text(self) -> str:
-        """All events so far, as lines of JSON."""
+        """Returns all events so far, as lines of JSON."""
         return "".join(self._lines)
 
     def resume(self, text: str) -> None:
-        """Put the events of an interrupted attempt before those of this one."""
+        """Puts the events of an interrupted attempt before the events of this attempt."""
         self._lines = text.splitlines(keepends=True) + self._lines
         self.store.replace(events_path(self.attempt), self.text().encode())
         self._written = len(self._lines)
 
     def close(self) -> None:
-        """Write the events that are left. Failure to do so loses them, never the step's output."""
+        """Writes the remaining events. A failure loses the events, never the step's output."""
         with contextlib.suppress(Exception):
             self._flush()
 
     def _append(self, event: dict[str, Any]) -> None:
         self._lines.append(json.dumps({"time": round(time.time() * 1000), **event}) + "\n")
         if self._local or time.monotonic() - self._flushed >= FLUSH_SECONDS:
-            with contextlib.suppress(Exception):  # written with the next one
+            with contextlib.suppress(Exception):  # written with the next event
                 self._flush()
 
     def _flush(self) -> None:
@@ -108,7 +107,7 @@ class EventLog:
 
 
 class NoEvents:
-    """Events that go nowhere, for the processes that are not the first of their step."""
+    """Events that are discarded, for all processes of a step except the first."""
 
     def metric(self, name: str, value: float, step: int | None = None) -> None: ...
 
@@ -129,7 +128,7 @@ def progress_path(attempt: str) -> str:
 
 @dataclass(frozen=True)
 class MetricEvent:
-    """A number, with the training step it belongs to."""
+    """A number, with its training step if there is one."""
 
     time: int
     """Milliseconds since 1970."""
@@ -161,7 +160,7 @@ _EVENTS: dict[str, type[Event]] = {"metric": MetricEvent, "warning": WarningEven
 
 
 def read_events(store: Store, attempt: str) -> Iterator[Event]:
-    """The events of an attempt so far; a line cut short by a kill is left out."""
+    """Yields the events of an attempt so far; a line cut short by a kill is left out."""
     for line in (store.read(events_path(attempt)) or b"").splitlines():
         try:
             fields = json.loads(line)
@@ -171,5 +170,5 @@ def read_events(store: Store, attempt: str) -> Iterator[Event]:
 
 
 def read_metrics(store: Store, attempt: str) -> Iterator[MetricEvent]:
-    """The metrics of an attempt so far."""
+    """Returns the metrics of an attempt so far."""
     return (event for event in read_events(store, attempt) if isinstance(event, MetricEvent))

@@ -20,7 +20,7 @@ from multiview.steps.work import Inputs, Work
 
 
 def _read(store: Store, record: Record, file: str) -> bytes:
-    """A file of an output. Raises InputError where it is gone."""
+    """Returns the bytes of an output's file. Raises InputError if it is gone."""
     data = store.read(f"{record.data}/{file}")
     if data is None:
         raise InputError(
@@ -31,7 +31,7 @@ def _read(store: Store, record: Record, file: str) -> bytes:
 
 
 def run_step(step: Step, reporter: StepReporter, config: str, inputs: Inputs) -> dict[str, Record]:
-    """Records of a step's outputs by kind, found or made. Raises whatever the step raises."""
+    """Returns the records of a step's outputs by kind, found or made. Raises every exception of the step."""
     store = reporter.store
     work = Work.resolve(step, config, inputs, store)
     reporter.describe(work)
@@ -54,17 +54,17 @@ def _still_holds(store: Store, step: Step, outputs: Mapping[str, Record]) -> boo
 
 
 def _forwarded(store: Store, step: Step, record: Record) -> dict[str, Reference]:
-    """What a step forwards, by output. Raises InputError where its file is gone."""
-    named = json.loads(_read(store, record, FORWARDED_FILE))
-    found = {
-        output: load_reference(Reference.model_validate(named[output]), f"{step.name} {output}", store)
+    """Returns the artifacts that a step forwards, by output. Raises InputError if its file of references is gone."""
+    references = json.loads(_read(store, record, FORWARDED_FILE))
+    artifacts = {
+        output: load_reference(Reference.model_validate(references[output]), f"{step.name} {output}", store)
         for output in step.forwards
     }
-    return {output: Reference.to(*pair) for output, pair in found.items()}
+    return {output: Reference.to(*pair) for output, pair in artifacts.items()}
 
 
 def watch_driver() -> None:
-    """End this process when its driver is gone: when the lock that the driver holds is free."""
+    """Ends this process when its driver is gone, which is when the driver's lock becomes free."""
     path = os.environ.get(environment.DRIVER_LOCK)
     if not path:
         return

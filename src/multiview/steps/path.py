@@ -1,4 +1,4 @@
-"""Where a step stands in its run, as in `split`, `camvr/initial-model` and `camvr/round-2/encode/shard-03`."""
+"""The position of a step in its run, as in `split`, `camvr/initial-model` and `camvr/round-2/encode/shard-03`."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class StepPath:
 
     step: str
     system: str = ""
-    """The system that the step belongs to; empty for a step that all systems share."""
+    """The system of the step; empty for a step that all systems share."""
     stage: str = ""
     """The stage of the system's training, such as `round-2` or `warm-up`; empty outside of stages."""
     shard: str = ""
     """The shard that the step works on; empty for a whole step."""
 
     def __post_init__(self) -> None:
-        """Raises ValueError for parts that `parse` would not read back."""
+        """Raises ValueError for parts that `parse` could not read back."""
         parts = (self.step, self.system, self.stage, self.shard)
         if not self.step or any("/" in part for part in parts) or (self.stage and not self.system):
             raise ValueError(f"{parts} are no step, system, stage and shard")
@@ -42,12 +42,12 @@ class StepPath:
 
     @classmethod
     def of_round(cls, system: str, number: int, step: str) -> StepPath:
-        """The path of a step in a round of a system's training; round 0 is the model without any training."""
+        """Returns the path of a step in a round of a system's training; round 0 is the untrained model."""
         return cls(step, system, f"round-{number}")
 
     @classmethod
     def parse(cls, text: str) -> StepPath:
-        """The inverse of `str`. Raises ValueError for a text that is no path."""
+        """Returns the path of a text; the inverse of `str`. Raises ValueError for a text that is no path."""
         *parents, last = text.split("/")
         shard = ""
         if parents and _SHARD.fullmatch(last):
@@ -65,12 +65,12 @@ class StepPath:
     @property
     def round(self) -> int | None:
         """The number of the round; None outside of rounds."""
-        found = _ROUND.fullmatch(self.stage)
-        return int(found[1]) if found else None
+        match = _ROUND.fullmatch(self.stage)
+        return int(match[1]) if match else None
 
     @property
     def row(self) -> str:
-        """The name that a step's results are listed under: its system's, or its own where it has no system."""
+        """The row of a step's results: the name of its system, or of the step if it has no system."""
         return self.system or self.step
 
     @property
@@ -80,7 +80,7 @@ class StepPath:
 
     @property
     def whole(self) -> StepPath:
-        """The path of the whole step that a shard belongs to."""
+        """The path of the whole step, without the shard."""
         return replace(self, shard="")
 
     @property
@@ -99,12 +99,12 @@ class StepPath:
 
 
 def shard_name(number: int) -> str:
-    """Returns the name of a shard, counted from 0: the name of its file without the suffix."""
+    """Returns the name of a shard, counted from 0; it is the name of the shard's file without the suffix."""
     return f"shard-{number:02d}"
 
 
 def last_rounds(paths: Iterable[StepPath]) -> dict[str, StepPath]:
-    """The path with the highest round per row, of equal ones the last; rows in the order of `paths`."""
+    """Returns the path with the highest round per row, the last one among equals; rows in the order of `paths`."""
     last: dict[str, StepPath] = {}
     for path in paths:
         known = last.get(path.row)

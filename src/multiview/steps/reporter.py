@@ -1,4 +1,4 @@
-"""The state of one step of one run, written as the step goes."""
+"""The state of one step of one run, written while the step runs."""
 
 from __future__ import annotations
 
@@ -23,36 +23,36 @@ class StepReporter:
 
     def __init__(self, store: Store, run: str, path: str, step: str):
         self.store, self.run = store, run
-        begun = StepState(path=path, step=step, status="running", started=time.time())
-        self.state = begun.model_copy(update=code_version())
+        state = StepState(path=path, step=step, status="running", started=time.time())
+        self.state = state.model_copy(update=code_version())
 
     @classmethod
     def of_state(cls, store: Store, run: str, state: StepState) -> StepReporter:
-        """The reporter of a step that another process has begun."""
+        """Returns the reporter of a step that another process has begun."""
         reporter = cls(store, run, state.path, state.step)
         reporter.state = state
         return reporter
 
     def describe(self, work: Work) -> None:
-        """Take in what the step works on, to be written with what comes next."""
+        """Sets the step's key, settings and inputs, which the next write includes."""
         self._change(key=work.key, config=json.loads(work.config), inputs=work.references)
 
     def attempted(self, folder: str) -> None:
-        """Take in the attempt's folder, relative to the store, to be written with what comes next."""
+        """Sets the attempt's folder, relative to the store, which the next write includes."""
         self._change(attempt=folder)
 
     def begin_attempt(self, folder: str) -> None:
-        """Write that an attempt is under way in `folder`, relative to the store."""
+        """Writes that an attempt has begun in `folder`, relative to the store."""
         self.attempted(folder)
         self.write()
 
     def finish(self, status: Status, attempt: str, outputs: Mapping[str, Reference]) -> None:
-        """Write that the outputs are there: `done`, or `found`."""
+        """Writes that the outputs are complete: `done`, or `found`."""
         self._change(status=status, attempt=attempt, ended=time.time(), outputs=dict(outputs))
         self.write()
 
     def fail(self, error: BaseException) -> None:
-        """Write the failure as one line."""
+        """Writes the failure as one line."""
         bad_input = isinstance(error, InputError)
         line = str(error) if bad_input else one_line(error)
         self._change(status="failed", ended=time.time(), error=line, bad_input=bad_input)
@@ -60,7 +60,7 @@ class StepReporter:
 
     @contextlib.contextmanager
     def failures(self) -> Iterator[None]:
-        """Write whatever is raised in the block as the step's failure, and raise it on."""
+        """Writes an exception of the block as the step's failure, and raises it again."""
         try:
             yield
         except BaseException as error:
@@ -68,7 +68,7 @@ class StepReporter:
             raise
 
     def write(self) -> None:
-        """Write the state as it is."""
+        """Writes the current state."""
         write_state(self.store, self.run, self.state)
 
     def _change(self, **fields: Any) -> None:

@@ -1,7 +1,7 @@
 """A run: one pipeline with one config over one store, and the state of each of its steps.
 
 The same pipeline with the same config is the same run, so the same command continues it. State
-files are overwritten as steps go; they say what happened, never whether an artifact is complete.
+files are overwritten while steps run; they describe events and never decide whether an artifact is complete.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Status = Literal["running", "done", "found", "failed"]
 
 
 class Context(BaseModel, frozen=True):
-    """What every step is told about its run: one small JSON string."""
+    """The argument of every step that identifies its run, passed as one small JSON string."""
 
     store: str
     run: str
@@ -36,21 +36,21 @@ class Run(BaseModel, frozen=True):
     id: str
     pipeline: str
     config: dict[str, Any]
-    """The settings that were given, as nested overrides of the defaults."""
+    """The changed settings, as nested overrides of the defaults."""
     preset: str | None = None
     git_sha: str | None = None
     rerun_of: str | None = None
     study: str | None = None
-    """The study that this is a row of."""
+    """The study of which this run is a row."""
     compares: list[str] = []
-    """The earlier runs that this one compares."""
+    """The ids of the earlier runs that this run compares."""
     steps: list[str] = []
     """Paths of all steps, in order."""
     architectures: dict[str, str] = {}
     """Each system's architecture."""
     created: str = ""
     each_time: bool = False
-    """Whether every start on Kubeflow is a run of its own, as a schedule's are; else it continues this one."""
+    """Whether every start on Kubeflow is a separate run, as for schedules; otherwise it continues this run."""
 
 
 class StepState(BaseModel, frozen=True):
@@ -61,7 +61,7 @@ class StepState(BaseModel, frozen=True):
     status: Status
     key: str = ""
     attempt: str = ""
-    """Folder of the attempt that made the first output; its events lie beside it."""
+    """Folder of the attempt that made the first output; its events are beside it."""
     config: dict[str, Any] = {}
     inputs: dict[str, list[Reference]] = {}
     outputs: dict[str, Reference] = {}
@@ -72,16 +72,16 @@ class StepState(BaseModel, frozen=True):
     log: str | None = None
     git_sha: str | None = None
     image: str | None = None
-    """Of the code that did the step, or found its outputs."""
+    """The image of the code that did the step, or found its outputs."""
 
     @property
     def finished(self) -> bool:
-        """Whether the step has its outputs: this run made them, or found them in the store."""
+        """Whether the step has its outputs, either made by this run or found in the store."""
         return self.status in ("done", "found")
 
 
 def run_id(pipeline: str, config: dict[str, Any], versions: dict[str, int], **more: Any) -> str:
-    """The identity of a run: its pipeline, its settings and the versions of its steps."""
+    """Returns the identity of a run, made of its pipeline, its settings and the versions of its steps."""
     identity = canonical_json({"pipeline": pipeline, "config": config, "versions": versions, **more})
     return f"{pipeline}-{hashlib.sha256(identity.encode()).hexdigest()[:10]}"
 
@@ -93,7 +93,7 @@ def write_run(store: Store, run: Run) -> None:
 
 
 def read_run(store: Store, run: str) -> Run:
-    """Raises InputError if the store has no such run."""
+    """Returns the description of a run. Raises InputError if the store has no such run."""
     data = store.read(f"{names.RUNS}/{run}/run.json")
     if data is None:
         known = ", ".join(store.folders(names.RUNS)) or "none"
@@ -107,13 +107,13 @@ def write_state(store: Store, run: str, state: StepState) -> None:
 
 
 def read_state(store: Store, run: str, path: str) -> StepState | None:
-    """The state of one step of a run; none where it has not begun."""
+    """Returns the state of one step of a run; None if it has not begun."""
     data = store.read(f"{names.RUNS}/{run}/steps/{path}.json")
     return StepState.model_validate(json.loads(data)) if data else None
 
 
 def read_states(store: Store, run: str, but: Container[str] = ()) -> Iterator[StepState]:
-    """States of all steps of a run that have begun, in order of their paths; not of the paths `but`."""
+    """Yields the states of all steps of a run that have begun, except the paths `but`, in order of their paths."""
     folder = f"{names.RUNS}/{run}/steps/"
     for file in store.files(folder.rstrip("/")):
         path = file.removeprefix(folder).removesuffix(".json")
@@ -124,7 +124,7 @@ def read_states(store: Store, run: str, but: Container[str] = ()) -> Iterator[St
 
 
 def finished_outputs(states: Iterable[StepState], output: str) -> dict[str, Reference]:
-    """The artifact that each finished step has under the name `output`, such as `index`, by the step's path."""
+    """Returns the output named `output`, such as `index`, of each finished step that has it, by the step's path."""
     return {
         state.path: state.outputs[output] for state in states if state.finished and output in state.outputs
     }

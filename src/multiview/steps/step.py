@@ -1,4 +1,4 @@
-"""What a step is: what it reads, writes and runs, and the key of what it makes."""
+"""The declaration of a step: its inputs, outputs and function, and the key of its outputs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FORWARDED_FILE = "handed_on.json"
 
 @dataclass(frozen=True)
 class Step:
-    """A kind of step. `version` rises whenever the same inputs would give another output."""
+    """A kind of step. `version` rises whenever the same inputs would give a different output."""
 
     name: str
     version: int
@@ -32,43 +32,43 @@ class Step:
     outputs: tuple[str, ...]
     """Kinds of its artifacts."""
     source_fingerprint: str | None = None
-    """A function (settings) -> JSON that fingerprints what is read from outside the store."""
+    """A function (settings) -> JSON that fingerprints the sources outside the store."""
     list_inputs: tuple[str, ...] = ()
     """Inputs that are lists of artifacts."""
     sharded: bool = False
     """Whether it works on one shard of its passages."""
     checkpoints: bool = False
-    """Whether an interrupted one continues from checkpoints."""
+    """Whether an interrupted step continues from checkpoints."""
     multi_node: bool = False
-    """Whether several nodes can do it together."""
+    """Whether several nodes can run it together."""
     torch: bool = False
     """Whether it imports torch, which takes seconds."""
     gpu: bool = False
-    """Whether it uses a GPU: on Kubeflow it gets the image and the pod that have one."""
+    """Whether it uses a GPU: on Kubeflow it runs in the GPU image and a pod with GPUs."""
     unkeyed_inputs: tuple[str, ...] = ()
-    """Inputs that save work and change no byte of its outputs: no part of its key."""
+    """Inputs that are no part of its key: they save work and change no byte of its outputs."""
     recorded_inputs: tuple[str, ...] = ()
     """Inputs that its record names and that are not staged."""
     store_fingerprint: str | None = None
-    """A function (store) -> JSON that fingerprints what it reads of the store beside its inputs, for its key."""
+    """A function (store) -> JSON for its key that fingerprints everything in the store that it reads besides its inputs."""
     reads_store: bool = False
-    """Whether its function reads the store, or writes into it beside its outputs."""
+    """Whether its function reads the store, or writes into the store besides its outputs."""
     still_holds: str | None = None
-    """A function (store, record of its first output) -> bool: whether what it did beside its outputs still holds."""
+    """A function (store, record of its first output) -> bool: whether its effects besides its outputs still hold."""
     forwards: tuple[str, ...] = ()
     """Further outputs: artifacts that exist already, which the first output names in `FORWARDED_FILE`."""
     supersedes: str | None = None
-    """The input that its output is a newer form of; lineages end there, or they would grow every day."""
+    """The input of which its output is a newer form; lineages end there, otherwise they would grow every day."""
     page: str | None = None
-    """A file of its first output, which Kubeflow's pages show in the record's place."""
+    """A file of its first output, which Kubeflow's pages show instead of the record."""
 
     @property
     def sharded_inputs(self) -> tuple[str, ...]:
-        """Inputs of which a step on one shard reads that shard's file alone."""
+        """Inputs of which a step on one shard reads only that shard's file."""
         return tuple(name for name in ("passages", "queries") if self.sharded and name in self.inputs)
 
     def configure(self, config: Config) -> str:
-        """The canonical JSON of the settings that this step reads."""
+        """Returns the canonical JSON of the settings that this step reads."""
         settings: dict[str, dict[str, Any]] = {}
         for setting in self.settings:
             section, _, name = setting.partition(".")
@@ -77,32 +77,32 @@ class Step:
         return canonical_json(settings)
 
     def parse(self, config: str) -> Config:
-        """The settings of `configure`'s JSON: a Config in which reading any other setting raises Undeclared."""
+        """Returns the settings of `configure`'s JSON, as a Config in which reading any other setting raises Undeclared."""
         return Config.partial(
             {name: _section(name).partial(values) for name, values in loads(config).items()}
         )
 
     def key(self, settings: Config, digests: Mapping[str, Any], sources: Any) -> str:
-        """The key of the step's outputs: a digest of all that decides their bytes."""
+        """Returns the key of the step's outputs: a digest of everything that decides their bytes."""
         return _key_of(self.name, self.version, key_settings(settings), digests, sources)
 
     def key_of_record(self, record: Record, records: Mapping[str, Sequence[Record]]) -> str:
-        """The key that an artifact of this step should have, by its record and those of its inputs."""
+        """Returns the key that an artifact of this step should have, by its record and the records of its inputs."""
         digests = self.input_digests(record.inputs, records)
         return _key_of(record.step, record.step_version, record.config, digests, record.sources)
 
     def input_digests(
         self, references: Mapping[str, Sequence[Reference]], records: Mapping[str, Sequence[Record]]
     ) -> dict[str, Any]:
-        """The digest of each input that is part of the key, a list of them for each list input: the artifact's, or the
-        sha256 of the one file that is read of it."""
+        """Returns the digest of each input that is part of the key, as a list for each list input. It is the digest of
+        the artifact, or the sha256 of the only file that is read from it."""
         digests: dict[str, Any] = {}
-        for name, read in references.items():
+        for name, input_references in references.items():
             if name in self.unkeyed_inputs:
                 continue
             parts = [
                 record.file(reference.file).sha256 if reference.file else record.digest
-                for reference, record in zip(read, records[name], strict=True)
+                for reference, record in zip(input_references, records[name], strict=True)
             ]
             digests[name] = parts if name in self.list_inputs else parts[0]
         return digests
@@ -111,20 +111,20 @@ class Step:
         return load_function(self.run)
 
     def fingerprint(self, settings: Config, store: Store | None) -> Any:
-        """What decides its outputs beside settings and inputs: sources by content, and what it reads of the store,
-        if one is given."""
+        """Returns what decides its outputs besides settings and inputs: sources by content, and everything else that
+        it reads from the store, if a store is given."""
         if self.store_fingerprint:
             return load_function(self.store_fingerprint)(store) if store else {}
         return load_function(self.source_fingerprint)(settings) if self.source_fingerprint else {}
 
 
 def key_settings(settings: Config) -> dict[str, Any]:
-    """The settings that change an output, by section, as the key and the record have them."""
+    """Returns the settings that change an output by section, in the form of the key and the record."""
     return {name: section.key_settings() for name, section in vars(settings).items()}
 
 
 def load_function(path: str) -> Callable[..., Any]:
-    """The function at `module:function`."""
+    """Returns the function at `module:function`."""
     module, _, name = path.partition(":")
     return getattr(import_module(module), name)
 

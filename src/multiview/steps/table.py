@@ -1,4 +1,4 @@
-"""All steps: what each reads, writes and runs."""
+"""All steps with their inputs, outputs and functions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from multiview.errors import InputError
 from multiview.steps.step import Step
 
 _PAIRS = ("generation.input", "generation.input_length", "generation.max_length")
-"""What the query generator reads, and how long its queries are."""
+"""Settings of the query generator's input, and of the length of its queries."""
 
 _SAMPLING = tuple(
     f"generation.{name}" for name in ("queries", "top_k", "top_p", "batch_size", "bucket", "seed", "device")
@@ -163,7 +163,7 @@ STEPS: dict[str, Step] = {
             version=2,
             run="multiview.index.build:build_index",
             settings=("index", "encode"),
-            # What it answers with, said by its own record: embeddings are not kept for ever.
+            # The record names the model and passages itself, because embeddings are not kept for ever.
             inputs=("model", "passages", "embeddings"),
             recorded_inputs=("model", "passages"),
             list_inputs=("embeddings",),
@@ -302,7 +302,7 @@ GPU_STEPS = {step.name for step in STEPS.values() if step.gpu}
 
 
 def step(name: str) -> Step:
-    """Raises InputError for an unknown step."""
+    """Returns the step of a name. Raises InputError for an unknown step."""
     try:
         return STEPS[name]
     except KeyError:

@@ -1,4 +1,4 @@
-"""Telling an address of what happened, as JSON."""
+"""Notifications, posted as JSON to an address."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from urllib3.util import Retry
 RETRY = Retry(total=5, backoff_factor=1, status_forcelist=(429, 500, 502, 503, 504), allowed_methods=None)
 
 
-def post(url: str, told: dict[str, Any]) -> None:
-    """Send `told`, again where the address is busy. Raises requests.RequestException if it does not take it."""
+def post(url: str, message: dict[str, Any]) -> None:
+    """Posts `message`, and again while the address is busy. Raises requests.RequestException if the address refuses."""
     with requests.Session() as session:
         for scheme in ("http://", "https://"):
             session.mount(scheme, HTTPAdapter(max_retries=RETRY))
-        session.post(url, json=told, timeout=30).raise_for_status()
+        session.post(url, json=message, timeout=30).raise_for_status()

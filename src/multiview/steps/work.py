@@ -1,4 +1,4 @@
-"""The work of one step: all that decides its outputs."""
+"""The work of one step: everything that decides its outputs."""
 
 from __future__ import annotations
 
@@ -24,41 +24,43 @@ Inputs = Mapping[str, Reference | list[Reference]]
 
 @dataclass(frozen=True)
 class Work:
-    """A step with all that decides its outputs."""
+    """A step with everything that decides its outputs."""
 
     step: Step
     config: str
-    """The canonical JSON of its settings, as its component received them."""
+    """The canonical JSON of its settings, as its component received it."""
     settings: Config
     references: dict[str, list[Reference]]
     records: dict[str, list[tuple[Store, Record]]]
     """The records of its inputs, each in the store where it was found."""
     sources: Any
-    """Fingerprints of what is read beside settings and inputs."""
+    """Fingerprints of everything that is read besides settings and inputs."""
     key: str
 
     @classmethod
     def resolve(cls, step: Step, config: str, inputs: Inputs, store: Store) -> Work:
-        """Read the inputs' records and compute the key. InputError for an input that is gone or another one."""
+        """Reads the inputs' records and computes the key. Raises InputError if an input is gone or was replaced."""
         settings = step.parse(config)
-        references = {name: v if isinstance(v, list) else [v] for name, v in inputs.items()}
+        references = {name: value if isinstance(value, list) else [value] for name, value in inputs.items()}
         records = _load(references)
-        digests = step.input_digests(references, {name: _records(of) for name, of in records.items()})
+        digests = step.input_digests(
+            references, {name: _without_stores(pairs) for name, pairs in records.items()}
+        )
         sources = step.fingerprint(settings, store)
         key = step.key(settings, digests, sources)
         return cls(step, config, settings, references, records, sources, key)
 
     @classmethod
     def from_state(cls, state: StepState, sources: Any) -> Work:
-        """The work that a step's state describes. InputError for an input that is gone."""
+        """Returns the work that a step's state describes. Raises InputError if an input is gone."""
         step, config = step_named(state.step), canonical_json(state.config)
         references = dict(state.inputs)
         return cls(step, config, step.parse(config), references, _load(references), sources, state.key)
 
     def find(self, store: Store) -> dict[str, Record]:
-        """The records of the step's outputs by kind, as far as they are in the store."""
-        found = {kind: read_record(store, kind, self.key) for kind in self.step.outputs}
-        return {kind: record for kind, record in found.items() if record}
+        """Returns the records of the step's outputs by kind, as far as they are in the store."""
+        records = {kind: read_record(store, kind, self.key) for kind in self.step.outputs}
+        return {kind: record for kind, record in records.items() if record}
 
     def context(
         self,
@@ -67,7 +69,7 @@ class Work:
         events: Events,
         checkpoints: Checkpoints | None = None,
     ) -> StepContext:
-        """What the step's function is given, with all inputs staged on local disk."""
+        """Returns the argument of the step's function, with all inputs staged on local disk."""
         return StepContext(
             settings=self.settings,
             inputs={name: self._input(name) for name in self.references},
@@ -82,13 +84,15 @@ class Work:
         if name in self.step.recorded_inputs:
             store, record = self.records[name][0]
             return Recorded(record.digest, f"{store.url}/{record.folder}")
-        parts: list[Staged] = [stage(store, record, read.file) for (store, record), read in pairs]
+        parts: list[Staged] = [stage(store, record, reference.file) for (store, record), reference in pairs]
         return parts if name in self.step.list_inputs else parts[0]
 
 
 def _load(references: Mapping[str, Sequence[Reference]]) -> dict[str, list[tuple[Store, Record]]]:
-    return {name: [load_reference(each, name) for each in read] for name, read in references.items()}
+    return {
+        name: [load_reference(reference, name) for reference in inputs] for name, inputs in references.items()
+    }
 
 
-def _records(found: Sequence[tuple[Store, Record]]) -> list[Record]:
-    return [record for _, record in found]
+def _without_stores(pairs: Sequence[tuple[Store, Record]]) -> list[Record]:
+    return [record for _, record in pairs]

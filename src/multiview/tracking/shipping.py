@@ -21,9 +21,9 @@ from multiview.steps.path import StepPath
 from multiview.steps.runs import Run, StepState, read_run, read_states
 from multiview.tracking import notes
 from multiview.tracking.client import RUN_FILE, children_of, connect, database, explained
-from multiview.tracking.contents import Contents, flatten, parts
 from multiview.tracking.corpus import corpus_tag
 from multiview.tracking.registry import mirror
+from multiview.tracking.run_contents import Contents, flatten, parts
 
 NO_ATTEMPT = "none"
 

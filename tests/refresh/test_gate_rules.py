@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from multiview.config import Gate
-from multiview.refresh.policy import Measured, Verdict, decide
+from multiview.refresh.gate_rules import Measured, Verdict, decide
 
 QUESTIONS = 40
 QIDS = [f"q{number}" for number in range(QUESTIONS)]

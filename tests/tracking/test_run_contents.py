@@ -11,7 +11,7 @@ from multiview import tracking
 from multiview.artifacts.attempt import Attempt
 from multiview.cli.lookup import Lookup
 from multiview.errors import InputError
-from multiview.tracking import contents
+from multiview.tracking import run_contents as contents
 from tests.fixtures.reported_run import World
 from tests.fixtures.servers import new_database
 
