@@ -1,1 +1,1 @@
-"""The report: one page about a comparison, which needs nothing but itself."""
+"""The report: one self-contained page about a comparison, and one about a refresh."""

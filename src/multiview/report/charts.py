@@ -14,11 +14,11 @@ from multiview.report.contents import Contents, System
 from multiview.report.drawing import INK, MUTED, PAPER, WIDTH, Chart, Look, draw
 
 HEAT = (47, 111, 196)
-"""Of heat maps, in sRGB: over light and dark alike, the more of it, the higher the value."""
+"""Colour of heat maps, in sRGB, on light and dark pages alike: the more opaque, the higher the value."""
 DEEPEST = 0.62
-"""How much of it the highest value has, so that figures stay legible on it."""
+"""Opacity of the highest value's colour, which leaves figures legible."""
 WRITTEN = 8
-"""Up to so many views a heat map's figures are written on it."""
+"""Most views of a heat map with figures written on it."""
 WIDE = (360, 250)
 TALL = (WIDTH, 318)
 
@@ -28,7 +28,7 @@ def percent(value: float | None, digits: int = 1) -> str:
 
 
 def metric_curves(contents: Contents, stem: str, title: str) -> Chart | None:
-    """Metrics `<stem>_at_k` of all systems over k; nothing with fewer than two k."""
+    """Returns the chart of metrics `<stem>_at_k` of all systems over k; None with fewer than two k."""
     found = {name for system in contents.systems for name in system.metrics}
     at = sorted(int(name.rpartition("_at_")[2]) for name in found if name.startswith(f"{stem}_at_"))
     drawn = [s for s in contents.systems if any(f"{stem}_at_{k}" in s.metrics for k in at)]
@@ -55,7 +55,10 @@ def metric_curves(contents: Contents, stem: str, title: str) -> Chart | None:
 
 
 def view_shares(contents: Contents, system: System, top: float) -> Chart | None:
-    """Share of questions whose best passage, and gold passage, each view wins; `top` is the axis's end."""
+    """Returns the chart of the shares of questions whose best passage, and gold passage, each view wins.
+
+    `top` is the end of the axis. None for a system without shares of wins.
+    """
     if not system.usage:
         return None
     look, views = Look.of(system.place, contents.base), len(next(iter(system.usage.values())))
@@ -63,12 +66,12 @@ def view_shares(contents: Contents, system: System, top: float) -> Chart | None:
         ("of the first passages", system.usage.get(metric_names.SHARE_OF_TOP_1), 1.0),
         ("of the gold passages", system.usage.get(metric_names.SHARE_OF_GOLD), 0.4),
     ]
-    there = [(label, shares, alpha) for label, shares, alpha in series if shares is not None]
+    present = [(label, shares, alpha) for label, shares, alpha in series if shares is not None]
 
     def paint(axes: Axes) -> None:
-        width = 0.76 / len(there)
-        for number, (label, shares, alpha) in enumerate(there):
-            place = np.arange(views) + (number - (len(there) - 1) / 2) * width
+        width = 0.76 / len(present)
+        for number, (label, shares, alpha) in enumerate(present):
+            place = np.arange(views) + (number - (len(present) - 1) / 2) * width
             axes.bar(place, shares, width, color=look.stand_in, alpha=alpha, label=label)
         axes.axhline(1 / views, color=MUTED, linewidth=1, linestyle=(0, (4, 3)))
         _views_below(axes, views)
@@ -77,20 +80,20 @@ def view_shares(contents: Contents, system: System, top: float) -> Chart | None:
         axes.legend(frameon=False, fontsize=10, ncols=2, loc="lower left", bbox_to_anchor=(-0.03, 1.0),
                     borderpad=0, handlelength=1, handletextpad=0.5, columnspacing=1.2)  # fmt: skip
 
-    most, share = most_of(there[0][1])
+    most, share = most_of(present[0][1])
     return draw(
         f"shares-{system.place}",
         f"Which views win, {system.name}",
-        f"Bars, two a view. View {most} wins {percent(share)} {there[0][0]}; the dashed line is an even share, "
+        f"Bars, two a view. View {most} wins {percent(share)} {present[0][0]}; the dashed line is an even share, "
         f"{percent(1 / views)}.",
         paint,
-        ["view", *(label for label, _, _ in there)],
-        [[str(v + 1), *(percent(shares[v]) for _, shares, _ in there)] for v in range(views)],
+        ["view", *(label for label, _, _ in present)],
+        [[str(v + 1), *(percent(shares[v]) for _, shares, _ in present)] for v in range(views)],
     )
 
 
 def alone(contents: Contents, system: System) -> Chart | None:
-    """Accuracy of each view alone beside that of all together, at the smallest k above 1."""
+    """Returns the chart of each view's accuracy alone and of all views together, at the smallest k above 1."""
     if not system.alone:
         return None
     metric = next((name for name in system.alone if not name.endswith("_at_1")), next(iter(system.alone)))
@@ -113,12 +116,15 @@ def alone(contents: Contents, system: System) -> Chart | None:
         f"A bar a view. View {best} is the best with {percent(value)}{whole}.",
         paint,
         ["view", *(metric_names.short(name) for name in system.alone)],
-        [[str(v + 1), *(percent(of[v]) for of in system.alone.values())] for v in range(len(values))],
+        [
+            [str(v + 1), *(percent(accuracies[v]) for accuracies in system.alone.values())]
+            for v in range(len(values))
+        ],
     )
 
 
 def heat_map(contents: Contents, system: System, kind: Literal["attention", "cosine"]) -> Chart | None:
-    """Means between views i (down) and j (across), in the same colours for all systems."""
+    """Returns the heat map of means between views i (down) and j (across), on one colour scale for all systems."""
     values: np.ndarray | None = getattr(system, kind)
     if values is None:
         return None
@@ -144,10 +150,10 @@ def heat_map(contents: Contents, system: System, kind: Literal["attention", "cos
 
     shown = min(views, 16)
     pairs = values[~np.eye(views, dtype=bool)]
-    there = pairs[~np.isnan(pairs)]
+    present = pairs[~np.isnan(pairs)]
     said = (
-        f"Between two views they are {there.min():.2f} to {there.max():.2f}."
-        if len(there)
+        f"Between two views they are {present.min():.2f} to {present.max():.2f}."
+        if len(present)
         else "No two views."
     )
     return draw(
@@ -162,7 +168,7 @@ def heat_map(contents: Contents, system: System, kind: Literal["attention", "cos
 
 
 def views_per_passage(contents: Contents, system: System) -> Chart | None:
-    """How many passages have how many views; nothing where all have one."""
+    """Returns the chart of the number of passages per number of views; None where all have one view."""
     counts = system.views
     if not counts or set(counts) <= {1}:
         return None
@@ -189,7 +195,7 @@ def views_per_passage(contents: Contents, system: System) -> Chart | None:
 
 
 def most_of(values: Sequence[float]) -> tuple[int, float]:
-    """Which view, from 1, has the highest of these values, and that."""
+    """Returns the view with the highest of these values, counted from 1, and that value."""
     most = int(np.argmax(values))
     return most + 1, values[most]
 
@@ -206,13 +212,15 @@ def percent_axis(axes: Axes) -> None:
 
 
 def widest(systems: Sequence[System]) -> float:
-    """The end of an axis on which all systems' shares of wins fit."""
+    """Returns the end of an axis that all systems' shares of wins fit on."""
     shares: list[Mapping[str, list[float]]] = [system.usage for system in systems]
-    return 1.08 * max((share for of in shares for values in of.values() for share in values), default=1.0)
+    return 1.08 * max(
+        (share for usage in shares for values in usage.values() for share in values), default=1.0
+    )
 
 
 def _scale(systems: Sequence[System], kind: str) -> tuple[float, float]:
-    """What the palest and the deepest colour of all systems' heat maps stand for."""
+    """The values of the palest and the deepest colour, over all systems' heat maps."""
     every = [values for system in systems if (values := getattr(system, kind)) is not None]
     between = np.concatenate([values[~np.eye(len(values), dtype=bool)] for values in every])
     between = between[~np.isnan(between)]

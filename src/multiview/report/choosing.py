@@ -1,4 +1,4 @@
-"""Which questions the report shows, and what every system found for them."""
+"""Chooses the questions that the report shows, and reads the passages that every system found for them."""
 
 from __future__ import annotations
 
@@ -18,68 +18,73 @@ from multiview.lineage.ancestry import Ancestor
 from multiview.report.contents import Asked, Hit, View
 
 MOST = 240
-"""Questions that are read; the page may have room for fewer."""
+"""Most questions to read; the page may have room for fewer."""
 
 HITS, FEW_HITS = 3, 2
-"""Passages of each system; the fewer where there are more than `MANY` systems."""
+"""Passages per system and question; `FEW_HITS` where there are more than `MANY` systems."""
 MANY = 4
 
 GOLD = 3
-"""Gold passages that are named."""
+"""Most gold passages to name per question."""
 
 Outcome = Literal["won", "lost", "tied"]
 
 
 def outcome(rank: int | None, base: int | None) -> Outcome:
-    """Whether a system's first right passage stands above the baseline's (none: below all)."""
+    """Returns whether a system's first right passage ranks above the baseline's; None ranks below all."""
     mine, other = (float("inf") if r is None else r for r in (rank, base))
     return "won" if mine < other else "lost" if mine > other else "tied"
 
 
 def all_wrong(ranks: Iterable[int | None]) -> bool:
-    """Whether no system has a right passage first."""
+    """Returns whether no system has a right passage at rank 1."""
     return all(rank != 1 for rank in ranks)
 
 
 def chosen_questions(
     folders: Sequence[Path], base: int, passages: Ancestor | None, questions: Ancestor | None
 ) -> tuple[int, list[Asked], dict[str, tuple[str, str]]]:
-    """How many questions there are, at most `MOST` of them, and the passages that these name.
+    """Returns the number of all questions, at most `MOST` chosen ones, and the passages that the chosen ones name.
 
     `folders` are the systems' evaluations of the same questions, `base` the place of the baseline. The questions
-    come in turns from those that some system wins, loses, that all get wrong, and the others, so that a page may end
-    after any of them. The memory that it takes does not grow with the corpus. Raises InputError for a passage that
-    is not in the corpus.
+    come in turns from four kinds, so that a page may end after any of them: some system wins, some system loses, all
+    systems are wrong, and the others. Memory does not grow with the corpus. Raises InputError for a passage that is
+    not in the corpus.
     """
     qids = pq.read_table(folders[0] / QUESTIONS_FILE, columns=["qid"])["qid"].to_pylist()
-    found_at = np.stack([ranks_of(folder) for folder in folders], axis=1)
-    ranks = np.where(np.isinf(found_at), 0, found_at).astype(np.int64)
+    first_right = np.stack([ranks_of(folder) for folder in folders], axis=1)
+    ranks = np.where(np.isinf(first_right), 0, first_right).astype(np.int64)
     if passages is None or questions is None:
         return len(qids), [], {}
     rows = _in_turns(qids, ranks, base)[:MOST]
     chosen = {qids[row]: row for row in rows}
-    each = HITS if len(folders) <= MANY else FEW_HITS
-    hits = [_hits(folder, list(chosen), each) for folder in folders]
-    found = {q.qid: q for q in iterate_questions(questions.folder()) if q.qid in chosen}
+    depth = HITS if len(folders) <= MANY else FEW_HITS
+    hits = [_hits(folder, list(chosen), depth) for folder in folders]
+    texts_of = {q.qid: q for q in iterate_questions(questions.folder()) if q.qid in chosen}
     asked = [
         Asked(
             qid=qid,
-            question=found[qid].question,
-            answers=found[qid].answers,
-            gold=found[qid].positive_ids[:GOLD],
+            question=texts_of[qid].question,
+            answers=texts_of[qid].answers,
+            gold=texts_of[qid].positive_ids[:GOLD],
             ranks=tuple(int(rank) or None for rank in ranks[row]),
-            hits=tuple(of.get(qid, ()) for of in hits),
+            hits=tuple(system_hits.get(qid, ()) for system_hits in hits),
         )
         for qid, row in chosen.items()
     ]
-    wanted = {hit.passage for of in hits for found in of.values() for hit in found}
-    wanted |= {id_ for question in asked for id_ in question.gold}
-    texts = PassageLookup(passages.folder()).texts(wanted) if wanted else {}
+    passage_ids = {
+        hit.passage for system_hits in hits for question_hits in system_hits.values() for hit in question_hits
+    }
+    passage_ids |= {id_ for question in asked for id_ in question.gold}
+    texts = PassageLookup(passages.folder()).texts(passage_ids) if passage_ids else {}
     return len(qids), asked, texts
 
 
 def _in_turns(qids: Sequence[str], ranks: np.ndarray, base: int) -> list[int]:
-    """Rows of the questions by their ranks [q, systems], 0 where nothing right was found: by turns from their kinds, within a kind in a random order that does not change."""
+    """Rows of the questions, in turns from their kinds; within a kind in a random order that is always the same.
+
+    `ranks` [q, systems] are 0 where no right passage was found.
+    """
     kinds: dict[Any, list[int]] = defaultdict(list)
     for row in sorted(range(len(qids)), key=lambda row: draw(0, qids[row])):
         kinds[_kind(ranks[row].tolist(), base)].append(row)
@@ -93,17 +98,17 @@ def _kind(ranks: list[int], base: int) -> str:
     if all_wrong(known):
         return "wrong"
     outcomes = [outcome(rank, known[base]) for rank in known]
-    # Most questions are lost where a weak system is among the rows: what is won is rarer, and comes first.
+    # Where a weak system is among the rows it loses most questions: won ones are rarer, and come first.
     return "won" if "won" in outcomes else "lost" if "lost" in outcomes else "right"
 
 
-def _hits(folder: Path, qids: Sequence[str], each: int) -> dict[str, tuple[Hit, ...]]:
-    """The best passages of these questions, by question: the first one alone where the evaluation wrote no more."""
+def _hits(folder: Path, qids: Sequence[str], depth: int) -> dict[str, tuple[Hit, ...]]:
+    """The best `depth` passages per question, by question id; only the first where the evaluation wrote no more."""
     file = folder / TOP_HITS_FILE
     if not file.exists():
         rows = pq.read_table(folder / QUESTIONS_FILE, filters=[("qid", "in", list(qids))]).to_pylist()
         return {row["qid"]: (_first_hit(row),) for row in rows if row["top_passage_id"] is not None}
-    rows = pq.read_table(file, filters=[("qid", "in", list(qids)), ("rank", "<=", each)]).to_pylist()
+    rows = pq.read_table(file, filters=[("qid", "in", list(qids)), ("rank", "<=", depth)]).to_pylist()
     found: dict[str, list[Hit]] = defaultdict(list)
     for row in sorted(rows, key=lambda row: row["rank"]):
         found[row["qid"]].append(_hit(row))
@@ -121,7 +126,8 @@ def _hit(row: Mapping[str, Any]) -> Hit:
         gold=bool(row["gold"]),
         view=None if row["view"] is None else row["view"] + 1,
         views=tuple(
-            View(number, *of) for number, of in enumerate(zip(scores, starts, stops, strict=True), start=1)
+            View(number, *span)
+            for number, span in enumerate(zip(scores, starts, stops, strict=True), start=1)
         ),
     )
 

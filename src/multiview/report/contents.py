@@ -1,4 +1,4 @@
-"""What the report shows, as plain data."""
+"""The contents of the report, as plain data."""
 
 from __future__ import annotations
 
@@ -15,44 +15,44 @@ class Training:
 
     name: str
     curves: dict[str, dict[int, float]]
-    """Metric as training tells it (`loss`, `temperature`, `fallback_share`, `view_1_wins`, …) to training step
+    """Metric as training reports it (`loss`, `temperature`, `fallback_share`, `view_1_wins`, …) to training step
     to value."""
 
     @property
     def wins(self) -> list[dict[int, float]]:
-        """Of each view the share of questions that it won, by step."""
-        found = []
-        while curve := self.curves.get(f"view_{len(found) + 1}_wins"):
-            found.append(curve)
-        return found
+        """Per view, the share of questions that it won, by step."""
+        wins = []
+        while curve := self.curves.get(f"view_{len(wins) + 1}_wins"):
+            wins.append(curve)
+        return wins
 
 
 @dataclass(frozen=True)
 class System:
-    """A row of the comparison, and what is known of its model."""
+    """A row of the comparison, with the analyses and trainings of its model."""
 
     name: str
     place: int
-    """From 0 in the comparison's order; its colour everywhere."""
+    """Position in the comparison's order, from 0; it determines the system's colour."""
     metrics: Mapping[str, float]
     architecture: str | None = None
     analyses: Mapping[str, float] = field(default_factory=dict)
     usage: Mapping[str, list[float]] = field(default_factory=dict)
     """`share_of_top_1` and `share_of_gold` to each view's share."""
     alone: Mapping[str, list[float]] = field(default_factory=dict)
-    """Metric to what each view alone reaches."""
+    """Metric to its value per view, with that view alone."""
     attention: np.ndarray | None = None
     """Divergence between views i and j [views, views], nan where no sequence has both."""
     cosine: np.ndarray | None = None
-    """The same of cosines."""
+    """Cosine between views i and j [views, views], nan likewise."""
     views: Mapping[int, int] = field(default_factory=dict)
-    """How many passages of the index have so many views."""
+    """Number of views to the number of passages with so many."""
     trainings: list[Training] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class View:
-    """One view of a passage that was found: its score, and the part of the text that it stands for."""
+    """One view of a retrieved passage: its score, and the part of the text that it represents."""
 
     number: int
     """From 1."""
@@ -83,29 +83,29 @@ class Asked:
     question: str
     answers: tuple[str, ...]
     gold: tuple[str, ...]
-    """Ids of its gold passages."""
+    """Ids of the question's gold passages."""
     ranks: tuple[int | None, ...]
-    """Of each system the rank of its first right passage."""
+    """Rank of the first right passage, per system."""
     hits: tuple[tuple[Hit, ...], ...]
-    """Of each system, best first; empty where it found nothing or nothing was written down."""
+    """Passages found per system, best first; empty where none was found or recorded."""
 
 
 @dataclass(frozen=True)
 class Contents:
-    """All of the page."""
+    """Everything that the page shows."""
 
     systems: list[System]
     baseline: str
     significance: Mapping[str, Any]
-    """As the comparison wrote it."""
+    """Content of the comparison's significance.json."""
     passages: int
     questions: int
     asked: list[Asked]
-    """Some of the questions."""
+    """The chosen questions."""
     texts: Mapping[str, tuple[str, str]]
     """Title and text of every passage that `asked` names, by id."""
     digest: str
-    """The comparison's."""
+    """The comparison's digest."""
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     cost: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     won: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
@@ -114,10 +114,10 @@ class Contents:
 
     @property
     def base(self) -> int:
-        """The place of the system that the others are held against: the baseline, or the first row where that
-        is a mean over seeds."""
+        """The place of the system that the others are compared with: the baseline, or the first row where the
+        baseline is a mean over seeds."""
         return next((system.place for system in self.systems if system.name == self.baseline), 0)
 
     def figure(self, system: str, metric: str) -> Mapping[str, Any]:
-        """What significance.json says of one value; empty where it was not tested."""
+        """Returns the entry of significance.json for one value; empty where it was not tested."""
         return self.significance["systems"].get(system, {}).get(metric, {})

@@ -14,19 +14,23 @@ from multiview.report.trainings import CURVES
 
 SHARES = ("fallback_share",)
 NAMED_BAND = 0.07
-"""A band of the views' wins is named where it is as wide as this at the end."""
+"""Least share at the end of training for which a view's band is labelled."""
 
 
 def training_curve(contents: Contents, system: System, name: str) -> Chart | None:
-    """One of `CURVES` over the steps of all rounds, a line a round."""
-    rounds = [(at, of, of.curves[name]) for at, of in _laid(system.trainings) if name in of.curves]
+    """Returns the chart of one of `CURVES` over the steps of all rounds, one line per round."""
+    rounds = [
+        (offset, training, training.curves[name])
+        for offset, training in _with_offsets(system.trainings)
+        if name in training.curves
+    ]
     if not rounds:
         return None
     look, share = Look.of(system.place, contents.base), name in SHARES
 
     def paint(axes: Axes) -> None:
-        for at, _, curve in rounds:
-            axes.plot([at + step for step in curve], list(curve.values()), color=look.stand_in,
+        for offset, _, curve in rounds:
+            axes.plot([offset + step for step in curve], list(curve.values()), color=look.stand_in,
                       marker="o" if len(curve) < 12 else "", markersize=4)  # fmt: skip
         _rounds(axes, system.trainings)
         if share:
@@ -47,29 +51,31 @@ def training_curve(contents: Contents, system: System, name: str) -> Chart | Non
         paint,
         ["round", "step", "value"],
         [
-            [of.name, str(step), percent(v) if share else f"{v:.4g}"]
-            for _, of, curve in rounds
+            [training.name, str(step), percent(v) if share else f"{v:.4g}"]
+            for _, training, curve in rounds
             for step, v in curve.items()
         ],
     )
 
 
 def view_wins(contents: Contents, system: System) -> Chart | None:
-    """The share of training questions that each view wins, stacked, over the steps of all rounds."""
-    rounds = [(at, of) for at, of in _laid(system.trainings) if len(of.wins) > 1]
+    """Returns the chart of the share of training questions that each view wins, stacked, over the steps of all rounds."""
+    rounds = [
+        (offset, training) for offset, training in _with_offsets(system.trainings) if len(training.wins) > 1
+    ]
     if not rounds:
         return None
     look = Look.of(system.place, contents.base)
 
     def paint(axes: Axes) -> None:
         axes.grid(False)
-        for at, of in rounds:
-            steps = list(of.wins[0])
-            shares = [[curve.get(step, 0.0) for step in steps] for curve in of.wins]
-            # Each value is the mean of the steps up to its own.
-            steps, shares = [0, *steps], [[of[0], *of] for of in shares]
+        for offset, training in rounds:
+            steps = list(training.wins[0])
+            shares = [[curve.get(step, 0.0) for step in steps] for curve in training.wins]
+            # Each value is the mean of the steps up to it.
+            steps, shares = [0, *steps], [[values[0], *values] for values in shares]
             bands = axes.stackplot(
-                [at + step for step in steps], shares, step="pre", linewidth=0.8, edgecolor=PAPER
+                [offset + step for step in steps], shares, step="pre", linewidth=0.8, edgecolor=PAPER
             )
             for view, band in enumerate(bands):
                 band.set_facecolor(look.stand_in)
@@ -81,7 +87,7 @@ def view_wins(contents: Contents, system: System) -> Chart | None:
 
     _, last = rounds[-1]
     most, share = most_of([list(curve.values())[-1] for curve in last.wins])
-    views = max(len(of.wins) for _, of in rounds)
+    views = max(len(training.wins) for _, training in rounds)
     return draw(
         f"wins-{system.place}",
         f"Views that win in training, {system.name}",
@@ -89,44 +95,49 @@ def view_wins(contents: Contents, system: System) -> Chart | None:
         paint,
         ["round", "step", *(f"view {view + 1}" for view in range(views))],
         [
-            [of.name, str(step), *(percent(curve.get(step), 0) for curve in of.wins)]
-            for _, of in rounds
-            for step in of.wins[0]
+            [training.name, str(step), *(percent(curve.get(step), 0) for curve in training.wins)]
+            for _, training in rounds
+            for step in training.wins[0]
         ],
     )
 
 
-def _name_bands(axes: Axes, at: int, training: Training) -> None:
-    """Write beside the end of each wide band which view's it is."""
+def _name_bands(axes: Axes, offset: int, training: Training) -> None:
+    """Writes the name of the view beside the end of each wide band."""
     last = list(training.wins[0])[-1]
     low = 0.0
     for view, curve in enumerate(training.wins, start=1):
         share = curve.get(last, 0.0)
         if share >= NAMED_BAND:
-            axes.annotate(f"view {view}", (at + last, low + share / 2), xytext=(5, 0), fontsize=9, color=MUTED,
+            axes.annotate(f"view {view}", (offset + last, low + share / 2), xytext=(5, 0), fontsize=9, color=MUTED,
                           textcoords="offset points", va="center_baseline", annotation_clip=False)  # fmt: skip
         low += share
 
 
-def _laid(trainings: Sequence[Training]) -> list[tuple[int, Training]]:
-    """Each training with the steps of those before it."""
-    laid, at = [], 0
+def _with_offsets(trainings: Sequence[Training]) -> list[tuple[int, Training]]:
+    """Each training, after the number of steps of the trainings before it."""
+    shifted, offset = [], 0
     for training in trainings:
-        laid.append((at, training))
-        at += max((step for curve in training.curves.values() for step in curve), default=0)
-    return laid
+        shifted.append((offset, training))
+        offset += max((step for curve in training.curves.values() for step in curve), default=0)
+    return shifted
 
 
 def _rounds(axes: Axes, trainings: Sequence[Training]) -> None:
-    """Name the rounds above the axes, with a line between two."""
-    laid = _laid(trainings)
-    for at, training in laid:
-        if len(laid) > 1:
+    """Names the rounds above the axes, with a line between two rounds."""
+    shifted = _with_offsets(trainings)
+    for offset, training in shifted:
+        if len(shifted) > 1:
             axes.text(
-                at, 1.03, f" {training.name}", transform=axes.get_xaxis_transform(), fontsize=10, color=MUTED
+                offset,
+                1.03,
+                f" {training.name}",
+                transform=axes.get_xaxis_transform(),
+                fontsize=10,
+                color=MUTED,
             )
-        if at:
-            axes.axvline(at, color=MUTED, linewidth=1, linestyle=(0, (1, 2)))
+        if offset:
+            axes.axvline(offset, color=MUTED, linewidth=1, linestyle=(0, (1, 2)))
     axes.set_xlabel("step")
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
 

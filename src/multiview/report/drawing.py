@@ -16,23 +16,23 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 WIDTH, HEIGHT = 340, 220
-"""Of a chart in CSS pixels: what a phone shows without shrinking it."""
+"""Size of a chart in CSS pixels, which a phone shows without shrinking it."""
 
 MARGINS = (44, 40, 24, 38)
-"""Around the axes: left, right, top, bottom."""
+"""Margins around the axes in CSS pixels: left, right, top, bottom."""
 
 POINTS_PER_INCH = 72
-"""matplotlib's SVG counts so many units an inch."""
+"""Units per inch of matplotlib's SVG."""
 
 INK, MUTED, LINE, PAPER = "#010101", "#010102", "#010103", "#010104"
-"""Stand-ins, as matplotlib knows no CSS variables."""
+"""Stand-ins for CSS variables, which matplotlib does not know."""
 VARIABLES = {INK: "var(--ink)", MUTED: "var(--muted)", LINE: "var(--line)", PAPER: "var(--paper)"}
 
 COLOURS = 6
-"""Of systems; the first is the baseline's."""
+"""Number of systems' colours; the first is the baseline's."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "p")
 SYMBOLS = ("●", "■", "▲", "◆", "▼", "✚", "✖", "★", "◀", "▶", "⬟")
-"""The same in the page's text."""
+"""The markers as characters, for the page's text."""
 
 STYLE = {
     "svg.fonttype": "none",
@@ -66,7 +66,7 @@ LINK = "{http://www.w3.org/1999/xlink}href"
 
 @dataclass(frozen=True)
 class Look:
-    """How a system is drawn, everywhere alike."""
+    """The look of a system, the same in every chart and table."""
 
     colour: int
     """Number of a CSS variable `--system-…`."""
@@ -76,7 +76,10 @@ class Look:
 
     @classmethod
     def of(cls, place: int, base: int) -> Look:
-        """The baseline, at `base`, is grey. Colours come again, dashed; markers after eleven systems."""
+        """Returns the look of the system at `place`; the baseline, at `base`, is grey.
+
+        Colours repeat with dashed lines, markers after eleven systems.
+        """
         order = 0 if place == base else place + 1 if place < base else place
         colour = 0 if order == 0 else (order - 1) % (COLOURS - 1) + 1
         return cls(colour, order >= COLOURS, MARKERS[order % len(MARKERS)], SYMBOLS[order % len(SYMBOLS)])
@@ -96,7 +99,7 @@ def _variable(stand_in: str) -> str:
 
 @dataclass(frozen=True)
 class Chart:
-    """A drawing, what it says, and the same as a table."""
+    """A drawing with its title, and its data as a table."""
 
     title: str
     svg: Markup
@@ -105,7 +108,7 @@ class Chart:
 
     @property
     def bytes(self) -> int:
-        """About what it takes on a page."""
+        """Approximate size on a page."""
         return len(self.svg) + sum(len(cell) + len("<td></td>") for row in self.rows for cell in row)
 
 
@@ -118,7 +121,7 @@ def draw(
     rows: Sequence[Sequence[str]],
     size: tuple[int, int] = (WIDTH, HEIGHT),
 ) -> Chart:
-    """A chart that `paint` fills, with the text that a screen reader says. `name` is its own on the page.
+    """Returns a chart that `paint` fills, with a description for screen readers. `name` is unique on the page.
 
     Equal data give equal bytes. What `paint` writes should be the page's own words: a user's `$` is mathematics
     to matplotlib.
@@ -126,7 +129,7 @@ def draw(
     with matplotlib.rc_context(cast(Any, {**STYLE, "svg.hashsalt": name})):
         figure = Figure((size[0] / POINTS_PER_INCH, size[1] / POINTS_PER_INCH))
         FigureCanvasSVG(figure)
-        # Not matplotlib's own layout: it takes as long as the drawing, and the texts are of one kind.
+        # Fixed margins: matplotlib's layout takes as long as the drawing, and all charts have similar texts.
         (width, height), (left, right, top, bottom) = size, MARGINS
         paint(
             figure.add_axes(
@@ -140,7 +143,7 @@ def draw(
 
 
 def _themed(svg: bytes, name: str, title: str, description: str) -> Markup:
-    """The drawing as an element of the page: its colours are variables, its ids its own, its style sheet gone."""
+    """The drawing as an element of the page, with CSS variables as colours, unique ids, and no style sheet."""
     root = ElementTree.fromstring(svg)
     for child in list(root):
         if child.tag == f"{{{SVG}}}metadata" or child.find(f"{{{SVG}}}style") is not None:
@@ -157,10 +160,10 @@ def _themed(svg: bytes, name: str, title: str, description: str) -> Markup:
         root.attrib.pop(attribute, None)
     root.set("role", "img")
     root.set("aria-labelledby", f"{name}-title {name}-description")
-    for place, (tag, text) in enumerate((("title", title), ("desc", description))):
+    for position, (tag, text) in enumerate((("title", title), ("desc", description))):
         label = ElementTree.Element(tag, id=f"{name}-{'title' if tag == 'title' else 'description'}")
         label.text = text
-        root.insert(place, label)
+        root.insert(position, label)
     return Markup(ElementTree.tostring(root, encoding="unicode"))
 
 

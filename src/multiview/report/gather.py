@@ -1,4 +1,4 @@
-"""Gathers what the report shows, from a comparison, its evaluations and what these were made of."""
+"""Gathers the contents of the report from a comparison, its evaluations, and the artifacts behind them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from multiview.report.trainings import trainings
 from multiview.steps.events import Events, read_metrics
 
 COSTS = tuple(field.name for field in fields(Cost))
-"""Metrics of a comparison, `NAME/SYSTEM`: what differs from run to run is in no file."""
+"""Costs that a comparison reports as metrics, `NAME/SYSTEM`; no file has them, as they differ from run to run."""
 
 Found = TypeVar("Found")
 
@@ -42,9 +42,9 @@ Found = TypeVar("Found")
 def gather(
     rows: Sequence[str], comparison: Staged, evaluations: Sequence[Staged], events: Events
 ) -> Contents:
-    """All of the page. `evaluations` are those of `rows`, the comparison's systems in order.
+    """Returns the contents of the page. `evaluations` are those of `rows`, the comparison's systems in order.
 
-    What is behind an evaluation and gone from the store is left out, with a warning.
+    Artifacts behind an evaluation that are gone from the store are left out, with a warning.
     """
     found = {row: Ancestor.of(staged) for row, staged in zip(rows, evaluations, strict=True)}
     metrics = _read(comparison.path, METRICS_FILE)
@@ -105,16 +105,18 @@ def _read(folder: Path, name: str) -> Any:
 
 
 def _costs(rows: Sequence[str], comparison: Ancestor | None) -> dict[str, dict[str, float]]:
-    """What the comparison told of the costs of its systems."""
-    told: dict[str, float] = {}
+    """Costs by system and name, from the comparison's metrics."""
+    values: dict[str, float] = {}
     if comparison is not None:
         metrics = read_metrics(comparison.store, comparison.record.data)
-        told = {metric.name: metric.value for metric in metrics}
+        values = {metric.name: metric.value for metric in metrics}
     costs = {
-        row: {n: told[metric_names.of_group(row, n)] for n in COSTS if metric_names.of_group(row, n) in told}
+        row: {
+            n: values[metric_names.of_group(row, n)] for n in COSTS if metric_names.of_group(row, n) in values
+        }
         for row in rows
     }
-    return {row: of for row, of in costs.items() if of}
+    return {row: row_costs for row, row_costs in costs.items() if row_costs}
 
 
 def _input(ancestor: Ancestor | None, name: str) -> Ancestor | None:
@@ -128,7 +130,7 @@ def _architecture(model: Ancestor | None) -> str | None:
 
 
 def _views(index: Ancestor | None) -> dict[int, int]:
-    """How many passages have so many views, by the index's own table."""
+    """Number of views to the number of passages with so many, from the index's table of passages."""
     if index is None:
         return {}
     views = pq.read_table(index.file("passages.parquet"), columns=["views"])["views"].to_pylist()
@@ -137,18 +139,18 @@ def _views(index: Ancestor | None) -> dict[int, int]:
 
 def _tables(folder: Path) -> dict[str, Any]:
     """Fields of a `System` that an evaluation's analyses fill."""
-    found: dict[str, Any] = {}
+    tables: dict[str, Any] = {}
     if (file := folder / "usage.parquet").exists():
         usage = pq.read_table(file).to_pydict()
         shares = (metric_names.SHARE_OF_TOP_1, metric_names.SHARE_OF_GOLD)
-        found["usage"] = {name: usage[name] for name in shares if name in usage}
+        tables["usage"] = {name: usage[name] for name in shares if name in usage}
     if (file := folder / "each_view.parquet").exists():
-        found["alone"] = _alone(pq.read_table(file).to_pylist())
+        tables["alone"] = _alone(pq.read_table(file).to_pylist())
     for name in ("attention", "cosine"):
         if (file := folder / f"{name}.parquet").exists():
             columns = pq.read_table(file).drop_columns("view").columns
-            found[name] = np.array([column.to_pylist() for column in columns], np.float64).T
-    return found
+            tables[name] = np.array([column.to_pylist() for column in columns], np.float64).T
+    return tables
 
 
 def _alone(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:

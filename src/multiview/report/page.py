@@ -1,4 +1,4 @@
-"""The step that makes the page: gathers, draws, and fills the templates."""
+"""The step `report`: gathers the contents of the page, draws its charts, and fills the templates."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ from multiview.report.trainings import CURVES
 from multiview.steps.context import StepContext
 
 LIMIT = 2_000_000
-"""Bytes of a page."""
+"""Most bytes of a page."""
 QUESTIONS_LIMIT = 1_100_000
-"""Bytes of its questions."""
+"""Most bytes of a page's questions."""
 CHARTS_LIMIT = 1_000_000
-"""Bytes of what is drawn of the models."""
+"""Most bytes of the charts of models."""
 SPARE = 20_000
 
 MODELS = 12
-"""Systems whose models are drawn."""
+"""Most systems with charts of their models."""
 SETTINGS = 600
-"""Values of settings that are listed."""
+"""Most values of settings to list."""
 LONGEST = {"title": 200, "question": 600, "answer": 200, "id": 120, "setting": 80}
-"""Characters of what users wrote."""
+"""Most characters to show of texts that users wrote."""
 ANSWERS = 8
 
 
@@ -54,7 +54,7 @@ def report(context: StepContext) -> None:
     """Step: one self-contained HTML page about a comparison, of less than two megabytes.
 
     Inputs `comparison` and `evaluations`, in the order of `settings.comparison.rows`; output `report`: `report.html`.
-    It also shows what is in the records and the events behind them, such as training curves and costs.
+    The page also shows data from the records and events behind them, such as training curves and costs.
     """
     contents = gather(
         context.settings.comparison.rows,
@@ -68,7 +68,7 @@ def report(context: StepContext) -> None:
 
 
 def render(contents: Contents) -> str:
-    """The page, with as many of the questions as there is room for."""
+    """Returns the page as HTML, with as many questions as fit."""
     template = _environment(contents).get_template("report.html")
     script, style = (own(f"report.{kind}") for kind in ("js", "css"))
     values = {system.name: system.metrics for system in contents.systems}
@@ -85,7 +85,7 @@ def render(contents: Contents) -> str:
         "metrics": metric_columns(values),
         "best": best_values(values),
         "equal": {
-            name: len({of[name] for of in values.values() if name in of}) == 1
+            name: len({metrics[name] for metrics in values.values() if name in metrics}) == 1
             for name in metric_columns(values)
         },
         "marked": marked_of(contents.significance),
@@ -119,7 +119,7 @@ def metric_charts(contents: Contents) -> list[Chart]:
 
 @dataclass(frozen=True)
 class Group:
-    """The same chart of several systems, side by side."""
+    """One kind of chart for several systems, side by side."""
 
     title: str
     note: str
@@ -127,7 +127,7 @@ class Group:
 
 
 def groups(contents: Contents) -> list[Group]:
-    """What is known of the models: a chart a system, on the same scale where they can be compared."""
+    """Returns the charts of the models: one per system, on the same scale where they can be compared."""
     systems = contents.systems[:MODELS]
     top = charts.widest(systems)
     painted: list[tuple[str, str, Callable[[System], Chart | None]]] = [
@@ -171,7 +171,7 @@ def groups(contents: Contents) -> list[Group]:
 
 
 def fitting(groups: list[Group], room: int) -> tuple[list[Group], list[str]]:
-    """Those that there is room for, the first ones first, and the titles of the others."""
+    """Returns the groups that fit into `room` bytes, in order, and the titles of the others."""
     shown, left = [], []
     for group in groups:
         room -= (size := sum(chart.bytes for _, chart in group.charts))
@@ -184,7 +184,7 @@ def fitting(groups: list[Group], room: int) -> tuple[list[Group], list[str]]:
 
 
 def _shown(contents: Contents, room: int) -> list[Markup]:
-    """Questions as HTML, by turns from all kinds, until there is no room; those on which systems differ first."""
+    """Questions as HTML, as many as fit into `room` bytes; questions on which systems differ come first."""
     template = _environment(contents).get_template("question.html")
     rendered: list[tuple[int, Markup]] = []
     for asked in contents.asked:
@@ -196,14 +196,15 @@ def _shown(contents: Contents, room: int) -> list[Markup]:
             break
         kind = 0 if {"won", "lost"} & set(outcomes) else 1 if all_wrong(ranks) else 2
         rendered.append((kind, Markup(text)))
-    return [text for _, text in sorted(rendered, key=lambda one: one[0])]
+    return [text for _, text in sorted(rendered, key=lambda pair: pair[0])]
 
 
 def _settings(settings: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, dict[str, str]]]:
-    """Setting to each system's value, as text."""
-    found = sorted({name for of in settings.values() for name in of})
+    """Names of settings, each with its value per system as text."""
+    setting_names = sorted({name for values in settings.values() for name in values})
     return [
-        (name, {system: _text(of[name]) for system, of in settings.items() if name in of}) for name in found
+        (name, {system: _text(values[name]) for system, values in settings.items() if name in values})
+        for name in setting_names
     ]
 
 
@@ -220,7 +221,7 @@ def cost_text(value: float, name: str) -> str:
 
 
 def environment_of_pages() -> jinja2.Environment:
-    """What fills the templates: everything is escaped, and a name that is not given is an error."""
+    """Returns the environment of the templates: all values are escaped, and an undefined name is an error."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("multiview.report"),
         autoescape=True,
@@ -245,5 +246,5 @@ def _environment(contents: Contents) -> jinja2.Environment:
 
 
 def own(name: str) -> str:
-    """The text of a file beside the templates."""
+    """Returns the text of a file beside the templates."""
     return (files("multiview.report") / "templates" / name).read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""A found passage as the page shows it: the text that matched marked, and a bar a view."""
+"""A retrieved passage as the page shows it: the text with its matching part marked, and one bar per view."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from dataclasses import dataclass
 from multiview.report.contents import Hit, View
 
 LONGEST = 700
-"""Characters of a text that are shown."""
+"""Most characters to show of a text."""
 BEFORE = 200
-"""Of them before the snippet that matched, where the text is longer."""
+"""Characters to show before the matching snippet, where the text is longer than `LONGEST`."""
 MOST_BARS = 16
-"""Views with a bar; the others are counted."""
+"""Most views with a bar; the others are counted."""
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A run of a passage's text."""
+    """A piece of a passage's text."""
 
     text: str
     view: int | None = None
-    """The view that stands for it, where one begins here."""
+    """The view that represents the piece, if one does."""
     won: bool = False
 
 
 @dataclass(frozen=True)
 class Bar:
-    """A view's score: `width` in per cent of the widest."""
+    """A bar for a view's score; `width` is in per cent of the widest bar."""
 
     view: int
     score: str
@@ -41,19 +41,21 @@ def shortened(text: str, longest: int) -> str:
 
 
 def figure(score: float) -> str:
-    """A score to two decimals, one below 1, as those of fused rankings are, to four."""
+    """Returns a score with two decimals, or with four below 1, as scores of fused rankings are."""
     return f"{score:.2f}" if abs(score) >= 1 or score == 0 else f"{score:.4f}"
 
 
 def pieces(text: str, hit: Hit) -> list[Piece]:
-    """The text cut at its views' borders, shortened around the view that won; whole where views overlap but for
-    that one. A view of the whole text is not worth a mark."""
+    """Returns the text cut at its views' borders and shortened around the view that won.
+
+    Where views overlap, only the view that won is cut out. A view of the whole text is not marked.
+    """
     spans = [view for view in _spanned(hit.views, len(text)) if (view.start, view.stop) != (0, len(text))]
     won = next((view for view in spans if view.number == hit.view), None)
-    if any(one.stop > other.start for one, other in itertools.pairwise(spans)):  # type: ignore[operator]
+    if any(view.stop > following.start for view, following in itertools.pairwise(spans)):  # type: ignore[operator]
         spans = [won] if won else []
-    at = won.start if won and won.start is not None else 0
-    low = max(0, min(at - BEFORE, len(text) - LONGEST)) if len(text) > LONGEST else 0
+    won_start = won.start if won and won.start is not None else 0
+    low = max(0, min(won_start - BEFORE, len(text) - LONGEST)) if len(text) > LONGEST else 0
     high = min(len(text), low + LONGEST)
     found, end = [Piece("…")] if low else [], low
     for view in spans:
@@ -68,15 +70,15 @@ def pieces(text: str, hit: Hit) -> list[Piece]:
 
 
 def _spanned(views: Sequence[View], length: int) -> list[View]:
-    """Those that stand for a part of the text, in its order."""
-    there = [
+    """The views that represent a part of the text, in the text's order."""
+    spanned = [
         v for v in views if v.start is not None and v.stop is not None and 0 <= v.start < v.stop <= length
     ]
-    return sorted(there, key=lambda view: (view.start, view.stop))
+    return sorted(spanned, key=lambda view: (view.start, view.stop))
 
 
 def bars(hit: Hit, hits: Sequence[Hit]) -> list[Bar]:
-    """A bar a view of one of `hits`, all on the same scale; none for a passage of one view."""
+    """Returns one bar per view of `hit`, on a scale shared by all `hits`; none for a passage with one view."""
     if len(hit.views) < 2:
         return []
     scores = [view.score for other in hits for view in other.views]

@@ -1,4 +1,4 @@
-"""The step that makes the page about a refresh."""
+"""The step `refresh-report`: makes the page about a refresh."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ COUNTS = {
     "to_encode": "encoded",
     "passages": "passages now",
 }
-"""What is known of the changes to a corpus, and what to call it."""
+"""Facts about the changes of a corpus, and their names on the page."""
 
 
 def refresh_report(context: StepContext) -> None:
     """Step: one self-contained HTML page about a refresh: what changed, how the index was made, and the verdict.
 
-    Inputs `promotion`, `verdict`, `changes` and `index`; output `report`: `report.html`.
+    Inputs: `promotion`, `verdict`, `changes` and `index`; output `report`: `report.html`.
     """
     promotion = json.loads((context.input("promotion").path / PROMOTION_FILE).read_text())
     changes, index = (load_record(context.recorded_input(name).address)[1] for name in ("changes", "index"))
@@ -42,8 +42,8 @@ def refresh_report(context: StepContext) -> None:
 
 
 def render(promotion: dict[str, Any], verdict: Verdict, changes: Record, index: Record) -> str:
-    """The page. What a record does not tell is left out."""
-    metrics = {"challenger": {name: found.challenger for name, found in verdict.metrics.items()}}
+    """Returns the page as HTML. Facts that a record lacks are left out."""
+    metrics = {"challenger": {name: metric.challenger for name, metric in verdict.metrics.items()}}
     return (
         environment_of_pages()
         .get_template("refresh.html")

@@ -1,4 +1,4 @@
-"""What the numbers say, in words."""
+"""The report's summary of results, in sentences."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from multiview.evaluation.tables import LEVEL, metric_columns
 from multiview.report.contents import Contents, System
 
 HEADLINES = ("accuracy_at_1", "accuracy_at_5", "accuracy_at_20", "mrr_at_10", "ndcg_at_10", "recall_at_5")
-"""Metrics that the summary speaks of, as many as `MOST`, in this order."""
+"""Metrics that the summary may name, at most `MOST` of them, in this order."""
 MOST = 4
 
 ALIKE = 0.99
-"""Views whose mean cosine is higher have collapsed into one."""
+"""Mean cosine between views above which they have collapsed into one."""
 ALL_WINS = 0.9
-"""So has a system one of whose views wins so many questions."""
+"""Share of questions won by one view above which a system's views have collapsed."""
 
 
 @dataclass(frozen=True)
 class Said:
-    """A sentence or two, and what they are about."""
+    """One or two sentences, and their subject."""
 
     about: str
     text: str
 
 
 def summary(contents: Contents) -> list[Said]:
-    """What was asked, who is best and by how much, who differs, what it costs, whose views collapsed."""
+    """Returns sentences on the questions, the best systems, the significant differences, the costs and the views."""
     said = [
         ("Asked", " ".join(_asked(contents))),
         *_best(contents),
@@ -40,12 +40,12 @@ def summary(contents: Contents) -> list[Said]:
 
 
 def points(difference: float) -> str:
-    """A difference of two shares in percentage points."""
+    """Returns the difference of two shares in percentage points."""
     return f"{100 * abs(difference):.1f} points"
 
 
 def duration(seconds: float) -> str:
-    """As `48 s`, `7 min 5 s`, `3 h 12 min`."""
+    """Returns a duration as text, such as `48 s`, `7 min 5 s`, `3 h 12 min`."""
     if seconds < 60:
         return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
     minutes, rest = divmod(round(seconds), 60)
@@ -54,7 +54,7 @@ def duration(seconds: float) -> str:
 
 
 def size(number: float) -> str:
-    """Bytes, as `2.4 MB`."""
+    """Returns a number of bytes as text, such as `2.4 MB`."""
     for unit in ("B", "kB", "MB", "GB"):
         if number < 1000:
             return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
@@ -67,18 +67,18 @@ def counted(number: int, noun: str) -> str:
 
 
 def _asked(contents: Contents) -> Iterator[str]:
-    one = len(contents.systems) == 1
-    systems = contents.systems[0].name if one else f"{len(contents.systems)} systems"
-    same = "" if one or contents.questions == 1 else "the same "
+    single = len(contents.systems) == 1
+    systems = contents.systems[0].name if single else f"{len(contents.systems)} systems"
+    same = "" if single or contents.questions == 1 else "the same "
     over = f" over {counted(contents.passages, 'passage')}" if contents.passages else ""
     yield f"{systems} answered {same}{counted(contents.questions, 'question')}{over}."
-    if 0 < contents.questions < 30 and not one:
+    if 0 < contents.questions < 30 and not single:
         yield "So few questions say little: differences must be large not to be chance."
 
 
 def _headlines(contents: Contents) -> list[str]:
-    there = metric_columns({system.name: system.metrics for system in contents.systems})
-    return ([name for name in HEADLINES if name in there] or there)[:MOST]
+    columns = metric_columns({system.name: system.metrics for system in contents.systems})
+    return ([name for name in HEADLINES if name in columns] or columns)[:MOST]
 
 
 def _best(contents: Contents) -> Iterator[tuple[str, str]]:
@@ -114,12 +114,14 @@ def _winner(contents: Contents, metric: str, ranked: Sequence[System]) -> str:
         return f"{named} {verb} best with {100 * value:.1f} %."
     above = f"{points(value - base.metrics[metric])} above {base.name}"
     tested = {_significant(contents, system.name, metric) for system in first}
-    significant = tested.pop() if len(tested) == 1 else ""  # equal means may have other p: the table tells
+    significant = (
+        tested.pop() if len(tested) == 1 else ""
+    )  # equal means may have different p: the table shows them
     return f"{named} {verb} best with {100 * value:.1f} %, {above}{significant}."
 
 
 def _significant(contents: Contents, system: str, metric: str) -> str:
-    """Whether its difference from the baseline is; nothing where that was not tested."""
+    """Whether a system's difference from the baseline is significant, in words; empty where it was not tested."""
     p = contents.figure(system, metric).get("corrected_p")
     if p is None:
         return ""
@@ -131,16 +133,16 @@ def p_value(p: float) -> str:
 
 
 def _differences(contents: Contents) -> Iterator[str]:
-    """Of each system how many metrics differ from the baseline's."""
+    """Sentences on how many metrics of each system differ significantly from the baseline's."""
     tested = {
-        system.name: {name: figure for name, figure in of.items() if figure["corrected_p"] is not None}
+        system.name: {name: figure for name, figure in figures.items() if figure["corrected_p"] is not None}
         for system in contents.systems
-        if (of := contents.significance["systems"].get(system.name))
+        if (figures := contents.significance["systems"].get(system.name))
     }
-    tested = {name: of for name, of in tested.items() if of}
+    tested = {name: figures for name, figures in tested.items() if figures}
     if not tested:
         return
-    found = {name: (_differing(of, 1), _differing(of, -1)) for name, of in tested.items()}
+    found = {name: (_differing(figures, 1), _differing(figures, -1)) for name, figures in tested.items()}
     if not any(above + below for above, below in found.values()):
         yield (
             f"No system differs significantly from {contents.baseline} on any metric: what lies between them may be chance."
@@ -164,7 +166,9 @@ def _differing(figures: Mapping[str, Mapping[str, float]], sign: int) -> int:
 
 
 def _cost(contents: Contents) -> Iterator[str]:
-    seconds = {name: of["compute_seconds"] for name, of in contents.cost.items() if "compute_seconds" in of}
+    seconds = {
+        name: costs["compute_seconds"] for name, costs in contents.cost.items() if "compute_seconds" in costs
+    }
     if len(seconds) == 1:
         ((name, only),) = seconds.items()
         yield f"{name} took {duration(only)} of computing, from the corpus to its evaluation."
@@ -174,7 +178,7 @@ def _cost(contents: Contents) -> Iterator[str]:
             f"{most} took the most computing, {duration(seconds[most])}, {least} the least, "
             f"{duration(seconds[least])}, from the corpus to the evaluation."
         )
-    sizes = {name: of["index_bytes"] for name, of in contents.cost.items() if "index_bytes" in of}
+    sizes = {name: costs["index_bytes"] for name, costs in contents.cost.items() if "index_bytes" in costs}
     if len(sizes) > 1 and len(set(sizes.values())) > 1:
         most, least = max(sizes, key=sizes.__getitem__), min(sizes, key=sizes.__getitem__)
         times = f", {sizes[most] / sizes[least]:.1f} times" if sizes[least] else ""

@@ -7,27 +7,29 @@ from multiview.report.contents import Training
 from multiview.steps.events import read_metrics
 
 CURVES = {"loss": "Training loss", "temperature": "Temperature", "fallback_share": "Share of fallbacks"}
-"""Metrics of a training with a chart of their own, and its title."""
+"""Metrics of a training that get a chart, and its title."""
 WINS = ("view_", "_wins")
 MOST_VIEWS = 16
-"""Views whose wins are drawn; a model with more shows its first ones."""
+"""Most views to draw the wins of; a model with more shows its first ones."""
 
 POINTS = 24
-"""Points of a curve that are kept."""
+"""Most points to keep of a curve."""
 
 
 def trainings(model: Ancestor) -> list[Training]:
-    """A model's warm-up and rounds, the first one first; none for a model that was not trained here.
+    """Returns a model's warm-up and rounds in order; none for a model that was not trained here.
 
-    A round reads negatives that were mined with the model of the round before, whatever it started from.
+    A round reads negatives that were mined with the model of the round before, regardless of the model that the round started from.
     Raises InputError if a record on the way is gone.
     """
     rounds: list[Ancestor] = []
-    at: Ancestor | None = model
-    while at is not None and at.record.step == "train":
-        rounds.insert(0, at)
-        negatives = at.input("negatives")
-        at = negatives.input("model") if negatives is not None and negatives.record.step == "mine" else None
+    ancestor: Ancestor | None = model
+    while ancestor is not None and ancestor.record.step == "train":
+        rounds.insert(0, ancestor)
+        negatives = ancestor.input("negatives")
+        ancestor = (
+            negatives.input("model") if negatives is not None and negatives.record.step == "mine" else None
+        )
     start = rounds[0].input("start") if rounds else model
     warmed = [start] if start is not None and start.record.step == "warm-up" else []
     named = [("warm-up", made) for made in warmed]
@@ -36,7 +38,7 @@ def trainings(model: Ancestor) -> list[Training]:
 
 
 def _curves(made: Ancestor) -> dict[str, dict[int, float]]:
-    """What the attempt told as it trained; of a step that was told twice, the last value."""
+    """The curves that the attempt reported in training; for a step that was reported twice, the last value."""
     curves: dict[str, dict[int, float]] = {}
     for metric in read_metrics(made.store, made.record.data):
         if metric.step is not None and _drawn(metric.name):
@@ -52,7 +54,7 @@ def _drawn(name: str) -> bool:
 
 
 def _thinned(curve: dict[int, float]) -> dict[int, float]:
-    """At most `POINTS` of its points, the last one among them."""
+    """At most `POINTS` points of a curve, the last one among them."""
     every = -(-len(curve) // POINTS)
     kept = list(curve.items())[::-1][::every][::-1]
     return dict(kept)
