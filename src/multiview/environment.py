@@ -1,28 +1,28 @@
-"""The environment variables that multiview reads or sets, and what each means.
+"""The environment variables that multiview reads or sets, with their meanings.
 
-Variables that other programs define (MLflow, torchrun, KFP, Hugging Face) stand in the second part, as far as
-multiview reads or sets them.
+The last part lists variables that other programs define (MLflow, torchrun, KFP, Hugging Face), as far as multiview
+reads or sets them.
 """
 
 # --- chosen by a person ---------------------------------------------------------------------------
 
 STORE = "MULTIVIEW_STORE"
-"""The store of a command that is given no `--store`."""
+"""The store of a command without `--store`."""
 
 INDEX = "MULTIVIEW_INDEX"
-"""The index of a search that is given no `--index`."""
+"""The index of a search without `--index`."""
 
 SCRATCH = "MULTIVIEW_SCRATCH"
-"""The folder for local copies and other temporary files; else the system's."""
+"""The folder for local copies and other temporary files; unset: the system's temporary folder."""
 
 DATA = "MULTIVIEW_DATA"
 """The folder of the data sets that benchmarks and tests read."""
 
 PROFILES = "MULTIVIEW_PROFILES"
-"""The file of profiles, each of which says how one Kubeflow is reached."""
+"""The file of profiles; each profile describes how to reach one Kubeflow."""
 
 PROFILE = "MULTIVIEW_PROFILE"
-"""The profile of a command that is given no `--profile`."""
+"""The profile of a command without `--profile`."""
 
 KUBE_CONTEXT = "MULTIVIEW_KUBE_CONTEXT"
 """The kubectl context through which Kubeflow is reached."""
@@ -31,16 +31,16 @@ KUBEFLOW_CA = "MULTIVIEW_KUBEFLOW_CA"
 """The file of the certificate authority that signed Kubeflow's certificate."""
 
 PIPELINE_ROOT = "MULTIVIEW_PIPELINE_ROOT"
-"""The place where Kubeflow keeps the artifacts' files of its own; else the server's default."""
+"""The location of the files of KFP's own artifacts; unset: the server's default."""
 
 CRON_TIME_ZONE = "MULTIVIEW_CRON_TIME_ZONE"
 """The time zone in which Kubeflow's server reads schedules."""
 
 CPU_IMAGE = "MULTIVIEW_CPU_IMAGE"
-"""The image of steps that need no GPU, fixed when a pipeline is compiled."""
+"""The image of steps that need no GPU; it is fixed when a pipeline is compiled."""
 
 GPU_IMAGE = "MULTIVIEW_GPU_IMAGE"
-"""The image of steps that need a GPU, fixed when a pipeline is compiled."""
+"""The image of steps that need a GPU; it is fixed when a pipeline is compiled."""
 
 # --- set by multiview for its own processes and pods ----------------------------------------------
 
@@ -48,22 +48,22 @@ GIT_SHA = "MULTIVIEW_GIT_SHA"
 """The commit of the code that runs, with `-dirty` where files differ from it."""
 
 IMAGE = "MULTIVIEW_IMAGE"
-"""The image that a pod runs in."""
+"""The image of the running pod."""
 
 NODES = "MULTIVIEW_NODES"
 """The JSON of the `Nodes` on which a step's pod trains; without it the pod trains alone."""
 
 DRIVER_LOCK = "MULTIVIEW_DRIVER_LOCK"
-"""A file that the driver of a local run keeps locked while it lives."""
+"""The file that the driver of a local run keeps locked while it lives."""
 
 FORK_SERVER = "MULTIVIEW_FORKS"
 """The socket of the fork server of a local run."""
 
 SHARD_THREADS = "MULTIVIEW_SHARD_THREADS"
-"""The threads of a step that works on one shard beside others."""
+"""The number of threads of a step on one shard that runs beside steps on other shards."""
 
 TERMINATION_LOG = "MULTIVIEW_TERMINATION_LOG"
-"""The file whose text Kubernetes puts into a pod's status; else `/dev/termination-log`."""
+"""The file whose text Kubernetes puts into a pod's status; unset: `/dev/termination-log`."""
 
 # --- defined by other programs --------------------------------------------------------------------
 
@@ -71,13 +71,13 @@ MLFLOW_TRACKING_URI = "MLFLOW_TRACKING_URI"
 """MLflow's server; without it a local run has a database in its store, and a pod ships nothing."""
 
 MLFLOW_RUN_ID = "MLFLOW_RUN_ID"
-"""The MLflow run that KFP's own MLflow plugin made for a pod."""
+"""The MLflow run that KFP's MLflow plugin created for a pod."""
 
 OMP_NUM_THREADS = "OMP_NUM_THREADS"
-"""The threads of torch, read when it is imported."""
+"""The number of torch's threads, read when torch is imported."""
 
 MLFLOW_RETRIES = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
-"""The retries of a request to MLflow's server."""
+"""The number of retries of a request to MLflow's server."""
 
 MLFLOW_TIMEOUT = "MLFLOW_HTTP_REQUEST_TIMEOUT"
 """The seconds that a request to MLflow's server may take."""
@@ -86,25 +86,25 @@ MLFLOW_PROGRESS_BAR = "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR"
 """Whether MLflow draws a progress bar while it reads or writes files."""
 
 MLFLOW_USERNAME = "MLFLOW_TRACKING_USERNAME"
-"""The user of an MLflow server that asks for one."""
+"""The user name for an MLflow server that requires one."""
 
 MLFLOW_PASSWORD = "MLFLOW_TRACKING_PASSWORD"
-"""The password of an MLflow server that asks for one."""
+"""The password for an MLflow server that requires one."""
 
 HUB_TOKEN = "HF_TOKEN"
 """The token for Hugging Face's hub."""
 
 BUCKET_KEY_ID = "AWS_ACCESS_KEY_ID"
-"""The name of the key to a bucket that speaks S3's protocol."""
+"""The id of the access key to a bucket with S3's protocol."""
 
 BUCKET_SECRET = "AWS_SECRET_ACCESS_KEY"
-"""The key to a bucket that speaks S3's protocol."""
+"""The secret access key to a bucket with S3's protocol."""
 
 OPENBLAS_CORETYPE = "OPENBLAS_CORETYPE"
-"""The kernels of every OpenBLAS that is loaded while it is set."""
+"""The processor type for which every OpenBLAS loaded later chooses its kernels."""
 
 PET_NNODES = "PET_NNODES"
-"""The number of nodes that train together, as Kubeflow Trainer tells torchrun."""
+"""The number of nodes that train together, which Kubeflow Trainer sets for torchrun."""
 
 PET_NODE_RANK = "PET_NODE_RANK"
-"""The number of a node among those that train together, from 0."""
+"""The rank of a node among the nodes that train together, from 0."""

@@ -1,4 +1,4 @@
-"""Names of metrics, and which of them an evaluation has.
+"""Names of metrics, and the metrics of an evaluation.
 
 A metric that has several values, such as one per view or per system, is named METRIC/GROUP: see `of_group`.
 """
@@ -11,7 +11,7 @@ RANKING_CUT = 10
 """k of MRR and nDCG (MS MARCO and TREC DL; Dual Cross Encoder 4)."""
 
 DEEP_RECALL_CUT = 1000
-"""k of the recall that is measured wherever the depth allows it (Dual Cross Encoder 4)."""
+"""k of the recall that is measured if the depth allows it (Dual Cross Encoder 4)."""
 
 ACCURACY_PREFIX = "accuracy_at_"
 
@@ -49,7 +49,7 @@ ROUGE_L = "rouge_l"
 """Best ROUGE-L between a question and all queries generated for its gold passage."""
 
 SELF_BLEU = "self_bleu_4"
-"""How alike the queries of a passage are (Zhu et al. 2018); a high value means little diversity."""
+"""Similarity of the queries of a passage to each other (Zhu et al. 2018); a high value means little diversity."""
 
 SHORT = {"accuracy": "acc", "recall": "gold", "mrr": "MRR", "ndcg": "nDCG"}
 """Stems of retrieval metrics, the part before `_at_`, with their short forms."""
@@ -76,7 +76,7 @@ def padding_overlap_at(k: int) -> str:
 
 
 def rouge_l_at(k: int) -> str:
-    """`ROUGE_L` of the first k queries alone."""
+    """`ROUGE_L` of only the first k queries."""
     return f"{ROUGE_L}_at_{k}"
 
 
@@ -91,29 +91,29 @@ def of_view(view: int, metric: str) -> str:
 
 
 def of_group(group: str, metric: str) -> str:
-    """`metric` of one group: of a system (`accuracy_at_5/camvr`), of some of the questions or of another ranking
+    """`metric` of one group: a system (`accuracy_at_5/camvr`), a subset of the questions or another ranking
     (`accuracy_at_5/title_merged`, `…/answer_view`). MLflow draws the groups of one metric side by side."""
     return f"{metric}/{group}"
 
 
 def short(metric: str) -> str:
-    """A metric's name for a narrow table: `accuracy_at_5` is `acc@5`, `recall_at_5` `gold@5`, `mrr_at_10` `MRR@10`."""
+    """Returns a metric's name for a narrow table: `accuracy_at_5` is `acc@5`, `recall_at_5` `gold@5`, `mrr_at_10` `MRR@10`."""
     stem, at, k = metric.rpartition("_at_")
     return f"{SHORT.get(stem, stem)}@{k}" if at else metric
 
 
 def accuracy_cuts(cuts: Iterable[int], depth: int) -> list[int]:
-    """The k of top-k accuracy: those of `cuts` that the retrieved depth allows, rising."""
+    """Returns the k of top-k accuracy: the `cuts` that the retrieved depth allows, in ascending order."""
     return sorted({k for k in cuts if k <= depth})
 
 
 def recall_cuts(cuts: Iterable[int], depth: int) -> list[int]:
-    """The k of gold recall: those of top-k accuracy, and `DEEP_RECALL_CUT` where the depth allows it."""
+    """Returns the k of gold recall: the k of top-k accuracy, and `DEEP_RECALL_CUT` if the depth allows it."""
     return accuracy_cuts({*cuts, DEEP_RECALL_CUT}, depth)
 
 
 def evaluation_metrics(cuts: Iterable[int], depth: int) -> list[str]:
-    """Every metric that an evaluation of these cuts and this depth can have, known before anything is measured."""
+    """Returns every metric that an evaluation of these cuts and this depth can have; needs no measurement."""
     cuts = list(cuts)
     return [
         *map(accuracy_at, accuracy_cuts(cuts, depth)),

@@ -1,4 +1,4 @@
-"""Names that several rooms must agree on: outputs, tags, files. Steps are named in `steps`."""
+"""Names that several packages share: outputs, tags, files. Steps are named in `steps`."""
 
 # Kinds of artifacts: the first folder under a store, and the names of steps' outputs.
 PASSAGES = "passages"
@@ -36,20 +36,20 @@ KFP_TYPES = {
 """The class in `kfp.dsl` of each output, for Kubeflow's pages; every other output is a plain `Artifact`."""
 
 ANALYSES = "analyses"
-"""Folder of an evaluation with what was found out about the model."""
+"""Folder of an evaluation with the results of the model's analyses."""
 
 REPORT_FILE = "report.html"
-"""The one file of a report."""
+"""The only file of a report."""
 
 # Files of a store that are not artifacts' data.
 RECORD_FILE = "artifact.json"
 COLLECTED_FILE = "collected.json"
-"""The record of an artifact that was collected: what it was is still known, and that it is gone."""
+"""The record of an artifact that was collected: it describes the artifact and marks its files as gone."""
 RUNS = "runs"
 CHAMPIONS = "champions"
-"""Folder with a file for each champion that there ever was, by number."""
+"""Folder with one file per champion, present or past, by number."""
 KUBEFLOW = "kubeflow"
-"""Folder of a run with a file for each of its starts on Kubeflow, named by Kubeflow's id."""
+"""Folder of a run with one file per start on Kubeflow, named by Kubeflow's id."""
 
 # Tags of MLflow runs.
 TAG_RUN = "multiview.run"
@@ -66,18 +66,18 @@ TAG_SYSTEM = "system"
 TAG_PRESET = "preset"
 TAG_STUDY = "study"
 TAG_COMPARES = "compares"
-"""Of a comparison of earlier runs: their ids."""
+"""Tag of a comparison of earlier runs: the ids of those runs."""
 TAG_CORPUS = "corpus"
 TAG_GIT = "git_sha"
 TAG_IMAGE = "image"
 TAG_ERROR = "error"
 TAG_DECISION = "decision"
-"""Of a refresh: promote, refuse or keep."""
+"""Tag of a refresh: promote, refuse or keep."""
 ADDRESS_TAG = "output."
-"""How the tags begin that have the addresses of a step's outputs."""
+"""Prefix of the tags with the addresses of a step's outputs."""
 WARNING_TAG = "warning."
 
-# Tags that programs read and persons need not see: MLflow's pages hide what begins with `mlflow.`.
+# Tags that only programs read: MLflow's pages hide tags that begin with `mlflow.`.
 TAG_ATTEMPT = "mlflow.multiview.attempt"
 TAG_DESCRIBED = "mlflow.multiview.described"
 TAG_COMPLETE = "mlflow.multiview.complete"
@@ -87,20 +87,20 @@ TAG_NOTED = "mlflow.multiview.noted"
 INPUT_TAG = "mlflow.multiview.input."
 OUTPUT_TAG = "mlflow.multiview.output."
 
-# Tag of a registered model's version: the address of the index that it answers from.
+# Tag of a registered model's version: the address of its index.
 TAG_INDEX = "multiview.index"
 
 # Tags of logged models, and of registered models' versions: the artifact's whole digest, and its address.
 TAG_SHA256 = "sha256"
 TAG_ADDRESS = "address"
 
-# Aliases of a registered model: the version that is asked, the one that was evaluated against it, the one before it.
+# Aliases of a registered model: the version in use, the version evaluated against it, and the version before it.
 CHAMPION = "champion"
 CHALLENGER = "challenger"
 PREVIOUS = "previous"
 
 DISTRIBUTION = "multiview-retrieval"
-"""What `pip install` calls this package; `multiview` on PyPI is somebody else's."""
+"""The name of this package for `pip install`; `multiview` on PyPI is another project."""
 VERSION = "0.1.0"
 
 EXPERIMENT = "multiview"

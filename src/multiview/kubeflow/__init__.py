@@ -1,1 +1,1 @@
-"""What runs inside a Kubeflow pod around a step: the component's body, and a run's first and last step."""
+"""Code around a step in a Kubeflow pod: the body of every component, and the first and last step of a run."""

@@ -1,4 +1,4 @@
-"""The body of every pipeline component: KFP artifacts in, a step done or found, addresses and records out."""
+"""The body of every pipeline component: reads KFP artifacts, does or finds a step, writes addresses and records."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from multiview.steps.work import Inputs
 
 
 class KfpArtifact(Protocol):
-    """What is used of an artifact of KFP."""
+    """The attributes used of a KFP artifact."""
 
     @property
     def name(self) -> str | None: ...
@@ -36,24 +36,24 @@ class KfpArtifact(Protocol):
 
 
 Given = KfpArtifact | str | list[str]
-"""An artifact of KFP, or an address, or a list of addresses: KFP compiles no list of artifacts."""
+"""A KFP artifact, an address, or a list of addresses: KFP compiles no list of artifacts."""
 
 
 def execute(name: str, run: str, path: str, config: str, *, shard: str = "", **artifacts: Given) -> str:
-    """Do a step, or find what it made, and pass the addresses of its outputs on.
+    """Does a step, or finds its outputs, and passes on the addresses of its outputs.
 
     - `name` is the step's name in the table of steps; its declaration says which `artifacts` are inputs and which
       are outputs.
-    - `run` is the JSON of a `runs.Context`, `config` that of the settings that the step reads.
-    - `path` is the step's path in the run. A `shard` is appended to it, and the step's `sharded_inputs` are then the
-      file of that shard alone.
+    - `run` is the JSON of a `runs.Context`, `config` the JSON of the settings that the step reads.
+    - `path` is the step's path in the run. A `shard` is appended to it; the step then reads only that shard's file
+      of its `sharded_inputs`.
 
-    The metadata of an input carry its `address` and `digest`, and so do those of an output afterwards, with the
-    step's `path`. The file of an output becomes a copy of the record, or the step's page: Kubeflow shows the file
-    of an HTML artifact.
+    The metadata of an input contain its `address` and `digest`. The metadata of an output receive its `address` and
+    `digest`, and the step's `path`. The file of an output becomes a copy of the record, or the step's page: Kubeflow
+    shows the file of an HTML artifact.
 
     Returns the address of the first output. Raises TypeError for artifacts other than the declared ones, InputError
-    for an input without an address, and whatever the step raises.
+    for an input without an address, and every exception of the step.
     """
     declared, context = step(name), Context.model_validate_json(run)
     outputs = (*declared.outputs, *declared.forwards)
@@ -71,43 +71,45 @@ def execute(name: str, run: str, path: str, config: str, *, shard: str = "", **a
 
 
 def _references(declared: Step, artifacts: Mapping[str, Given], shard: str) -> Inputs:
-    """References to the inputs of a step, or to one shard's file of an input that is read by shard."""
+    """Returns references to the inputs of a step, or to one shard's file of each input that is read by shard."""
     references: dict[str, Reference | list[Reference]] = {}
     for name in declared.inputs:
-        given = artifacts[name]
+        artifact = artifacts[name]
         file = f"{shard}.parquet" if shard and name in declared.sharded_inputs else None
         references[name] = (
-            [_reference(address) for address in given] if isinstance(given, list) else _reference(given, file)
+            [_reference(address) for address in artifact]
+            if isinstance(artifact, list)
+            else _reference(artifact, file)
         )
     return references
 
 
-def _reference(given: KfpArtifact | str, file: str | None = None) -> Reference:
-    """The reference that an artifact's metadata carry, or that of an address. Raises InputError for neither."""
-    if isinstance(given, str):
-        _, record = load_record(given)
-        return Reference(address=given, digest=record.digest, file=file)
-    if "address" not in given.metadata:
-        raise InputError(f"input artifact {given.name} carries no address: its step did not publish one")
-    return Reference(address=given.metadata["address"], digest=given.metadata["digest"], file=file)
+def _reference(artifact: KfpArtifact | str, file: str | None = None) -> Reference:
+    """Returns the reference in an artifact's metadata, or to an address. Raises InputError if there is neither."""
+    if isinstance(artifact, str):
+        _, record = load_record(artifact)
+        return Reference(address=artifact, digest=record.digest, file=file)
+    if "address" not in artifact.metadata:
+        raise InputError(f"input artifact {artifact.name} carries no address: its step did not publish one")
+    return Reference(address=artifact.metadata["address"], digest=artifact.metadata["digest"], file=file)
 
 
-def _write_output(given: Given, reference: Reference, path: str, page: str | None) -> None:
-    """Write an output's reference into the metadata of its KFP artifact, and its record or its page into the file."""
-    assert not isinstance(given, str | list), "outputs are artifacts of KFP"
-    given.metadata.update(address=reference.address, digest=reference.digest, path=path)
+def _write_output(artifact: Given, reference: Reference, path: str, page: str | None) -> None:
+    """Writes an output's reference into the metadata of its KFP artifact, and its record or its page into the file."""
+    assert not isinstance(artifact, str | list), "outputs are artifacts of KFP"
+    artifact.metadata.update(address=reference.address, digest=reference.digest, path=path)
     store, record = load_record(reference.address)
-    Path(given.path).write_bytes(_page(store, record, page) if page else record.to_json())
+    Path(artifact.path).write_bytes(_page(store, record, page) if page else record.to_json())
 
 
 def _page(store: Store, record: Record, file: str) -> bytes:
-    """A page that a step made. Raises InputError where it is gone."""
+    """Returns the bytes of a step's page. Raises InputError if it is gone."""
     return (stage(store, record, file).path / file).read_bytes()
 
 
 @contextlib.contextmanager
 def _shipping(reporter: StepReporter) -> Iterator[None]:
-    """In a pod, where no driver does it, ship this step to MLflow while it goes on, if there is an MLflow."""
+    """Ships this step to MLflow while it runs, in a pod without a driver and if there is an MLflow."""
     uri = os.environ.get(environment.MLFLOW_TRACKING_URI)
     if not uri or environment.DRIVER_LOCK in os.environ:
         yield

@@ -1,4 +1,4 @@
-"""A run on Kubeflow from its first step to its exit handler: what the driver does where there is one."""
+"""The first step and the exit handler of a run on Kubeflow, which do the work of a local run's driver."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from multiview.steps.runs import Context, Run, StepState, read_states, write_run
 from multiview.steps.webhook import post
 
 CLOCKS = 60.0
-"""Seconds by which the clocks of two pods may differ."""
+"""Largest difference between the clocks of two pods, in seconds."""
 
 
 def open_run(store: str, described: str, job: str) -> str:
-    """The first step: write the run into the store and open its parent in MLflow.
+    """The first step: writes the run into the store and opens its parent in MLflow.
 
-    `described` is the JSON of a `runs.Run`, `job` Kubeflow's id of this start of it. Returns the JSON of the
-    `runs.Context` that all other steps are told. A run that is there already is continued.
+    `described` is the JSON of a `runs.Run`, `job` is Kubeflow's id of this start of the run. Returns the JSON of the
+    `runs.Context` that all other steps receive. An existing run is continued.
     """
     opened, run = open_store(store), _run(described, job)
     opened.check_writable()
@@ -33,19 +33,19 @@ def open_run(store: str, described: str, job: str) -> str:
 
 
 def close_run(store: str, described: str, job: str, status: str, message: str, url: str) -> None:
-    """The exit handler: bring MLflow up to date, close the run's parent, and tell `url` if the run failed.
+    """The exit handler: brings MLflow up to date, closes the run's parent, and notifies `url` if the run failed.
 
-    A run has succeeded if this start of it has done or found every step. Kubeflow's word for how it ended, `status`,
-    and its reason, `message`, are only handed on: versions of Kubeflow say SUCCEEDED, COMPLETE or, of a run with a
-    loop, RUNNING. An empty `url` is told nothing. Raises requests.RequestException if the address does not take it;
-    what goes wrong in the store or in MLflow is raised after the address was told.
+    A run has succeeded if this start of it has done or found every step. Kubeflow's final `status` and its `message`
+    are only passed on, because versions of Kubeflow report SUCCEEDED, COMPLETE or, for a run with a loop, RUNNING. An
+    empty `url` receives nothing. Raises requests.RequestException if the address refuses the notice. Errors of the
+    store or of MLflow are raised after the notice was sent.
     """
     run, complete = _run(described, job), False
     states: list[StepState] = []
     try:
         opened = open_store(store)
         states = _states(opened, run, job)
-        complete = set(run.steps) <= {s.path for s in states if s.status in ("done", "found")}
+        complete = set(run.steps) <= {state.path for state in states if state.status in ("done", "found")}
         if uri := os.environ.get(environment.MLFLOW_TRACKING_URI):
             from multiview import tracking
 
@@ -56,21 +56,21 @@ def close_run(store: str, described: str, job: str, status: str, message: str, u
 
 
 def _states(store: Store, run: Run, job: str) -> list[StepState]:
-    """The states of the steps that this start of a run has come to."""
-    told = store.read(_start_file(run, job))
-    since = float(told) - CLOCKS if told else 0.0
+    """Returns the states of the steps that this start of a run has begun."""
+    start_time = store.read(_start_file(run, job))
+    since = float(start_time) - CLOCKS if start_time else 0.0
     return [state for state in read_states(store, run.id) if state.started >= since]
 
 
 def _start_file(run: Run, job: str) -> str:
-    """Where a run keeps when it was started as `job`."""
+    """Returns the path of the file with the time at which a run was started as `job`."""
     return f"{names.RUNS}/{run.id}/{names.KUBEFLOW}/{job}"
 
 
 def notice(
     store: str, run: Run, job: str, status: str, message: str, states: list[StepState]
 ) -> dict[str, Any]:
-    """What a person is told of a run that failed, JSON-ready."""
+    """Returns the notice about a failed run, JSON-ready."""
     return {
         "run": run.id,
         "pipeline": run.pipeline,
@@ -78,8 +78,10 @@ def notice(
         "status": status,
         "message": message,
         "store": store,
-        "failed": [{"step": s.path, "error": s.error} for s in states if s.status == "failed"],
-        "unfinished": [s.path for s in states if s.status == "running"],
+        "failed": [
+            {"step": state.path, "error": state.error} for state in states if state.status == "failed"
+        ],
+        "unfinished": [state.path for state in states if state.status == "running"],
         "mlflow": os.environ.get(environment.MLFLOW_TRACKING_URI),
     }
 

@@ -1,1 +1,1 @@
-"""Where artifacts come from, and which of them nobody needs any more."""
+"""The lineage of artifacts, and the collection of artifacts that nothing needs any more."""

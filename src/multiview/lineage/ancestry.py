@@ -1,4 +1,4 @@
-"""From an artifact's record to the records of what it was made from."""
+"""From an artifact's record to the records of the artifacts that it was made from."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Ancestor:
 
     @classmethod
     def of(cls, staged: Staged | Recorded) -> Ancestor | None:
-        """Returns the artifact that a step was given; None where its address is not known."""
+        """Returns the artifact of a step's input; None if its address is not known."""
         return cls(*load_record(staged.address)) if staged.address else None
 
     def input(self, name: str) -> Ancestor | None:
@@ -35,9 +35,9 @@ class Ancestor:
         return Ancestor(*load_reference(references[0], f"{self.record.folder}: {name}", near=self.store))
 
     def remembered_input(self, name: str) -> Ancestor | None:
-        """Returns what `input` does, for the record alone: of an artifact that was collected too.
+        """Returns the artifact that was read as input `name`, for its record only: it may have been collected.
 
-        None where there was no such input, or where its record is gone as well.
+        Returns None if there was no such input, or its record is gone too.
         """
         references = self.record.inputs.get(name)
         if not references:
@@ -53,5 +53,5 @@ class Ancestor:
         return stage(self.store, self.record).path
 
     def file(self, name: str) -> Path:
-        """Returns one of the artifact's files on local disk; the others are left where they are."""
+        """Returns one of the artifact's files on local disk; other files are not fetched."""
         return stage(self.store, self.record, name).path / name

@@ -1,8 +1,8 @@
-"""What a store may lose: unfinished attempts, and checkpoints, embeddings, changes and indexes that nothing refers to.
+"""Garbage of a store: unfinished attempts, and checkpoints, embeddings, changes and indexes without references.
 
 An artifact is kept while it is young, or while a champion, an alias in MLflow or a recent run refers to it. Models,
-passages, questions, evaluations and all other kinds are never collected. The record goes first, into another file: an
-artifact that is half removed does not exist, and the same command goes on with the rest.
+passages, questions, evaluations and all other kinds are never collected. The record is moved to another file first:
+a half-removed artifact does not exist, and the same command later removes the rest.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from multiview.errors import InputError
 from multiview.steps.runs import StepState, read_run, read_states
 
 COLLECTED = (names.CHECKPOINT, names.EMBEDDINGS, names.CHANGES, names.INDEX)
-"""Kinds of artifacts that can be made again from what is kept."""
+"""Kinds of artifacts that can be made again from the artifacts that are kept."""
 OTHERS = (names.RUNS, names.CHAMPIONS)
 """Folders of a store that hold no artifacts."""
 ATTEMPT = "attempt"
-"""The kind of garbage that never became an artifact."""
+"""The kind of a `Garbage` that never became an artifact."""
 ATTEMPTS = "attempts"
 """The folder of an artifact's attempts."""
 DAY = 86_400.0
-"""Seconds."""
+"""Seconds per day."""
 LIVE_DAYS = 7.0
-"""How long a step may be at work, or a run between two steps, and still be alive."""
+"""Days that a step may work, or a run may be between two steps, and still count as alive."""
 TOGETHER = 60.0
 """Seconds within which the first steps of a run begin."""
 
 ArtifactId = tuple[str, str]
-"""Kind and key."""
+"""Kind and key of an artifact."""
 
 
 @dataclass(frozen=True)
 class Garbage:
-    """An artifact or an attempt that can go."""
+    """An artifact or an attempt that can be removed."""
 
     kind: str
     """The artifact's kind, or `ATTEMPT`."""
@@ -49,15 +49,15 @@ class Garbage:
 
     @property
     def is_artifact(self) -> bool:
-        """Whether there is a record, which must go first."""
+        """Whether there is a record, which must be removed first."""
         return self.kind != ATTEMPT
 
 
 def referenced(store: Store, days: float, champions: int, indexes: Iterable[str] = ()) -> set[ArtifactId]:
     """Returns the artifacts that something refers to.
 
-    References are those of the champions with the newest `champions` indexes, the addresses `indexes` (of aliases in
-    MLflow), and those of runs of which a step was at work in the last `days`, or that may still be going.
+    References come from the champions with the newest `champions` indexes, from the addresses `indexes` (of aliases
+    in MLflow), and from runs that had a step at work in the last `days` or may still be running.
     """
     addresses = [reference.address for reference in _champion_references(store, champions)]
     addresses += indexes
@@ -65,13 +65,13 @@ def referenced(store: Store, days: float, champions: int, indexes: Iterable[str]
     for run in store.folders(names.RUNS):
         states = list(read_states(store, run))
         recent = any((state.ended or state.started) >= since for state in states)
-        if recent or _may_be_going(store, run, states):
+        if recent or _may_be_running(store, run, states):
             addresses += [reference.address for state in states for reference in _step_references(state)]
     return {_artifact_id(address) for address in addresses}
 
 
 def _champion_references(store: Store, champions: int) -> Iterator[Reference]:
-    """The artifacts of the champions with the newest `champions` indexes; a rollback names an index again."""
+    """Yields the artifacts of the champions with the newest `champions` indexes; a rollback repeats an index."""
     indexes: set[ArtifactId] = set()
     for number in reversed(numbers(store)):
         champion = read_champion(store, number)
@@ -87,13 +87,13 @@ def _step_references(state: StepState) -> Iterator[Reference]:
         yield from references
 
 
-def _may_be_going(store: Store, run: str, states: list[StepState]) -> bool:
-    """Whether a run has steps to come, and one of its steps was at work not long ago."""
+def _may_be_running(store: Store, run: str, states: list[StepState]) -> bool:
+    """Whether a run has unfinished steps, and one of its steps was at work recently."""
     try:
         steps = read_run(store, run).steps
-    except InputError:  # nobody has said what the run is
+    except InputError:  # the run has no description
         return False
-    # The same command, given again, writes over the states of its run: older states are those of an earlier start.
+    # A repeated command overwrites the states of its run: older states belong to an earlier start.
     first = next((state.started for path in steps for state in states if state.path == path), 0.0)
     current = [state for state in states if state.started >= first - TOGETHER]
     finished = {state.path for state in current if state.finished}
@@ -104,7 +104,7 @@ def _may_be_going(store: Store, run: str, states: list[StepState]) -> bool:
 
 
 def collectable(store: Store, keep: set[ArtifactId], days: float) -> Iterator[Garbage]:
-    """Yields the artifacts that are not in `keep`, and the unfinished attempts, that nobody has touched for `days`."""
+    """Yields the artifacts that are not in `keep` and the unfinished attempts, if unmodified for `days`."""
     since = time.time() - days * DAY
     for kind in store.folders(""):
         if kind in OTHERS:
@@ -114,12 +114,12 @@ def collectable(store: Store, keep: set[ArtifactId], days: float) -> Iterator[Ga
 
 
 def _collectable(store: Store, kind: str, key: str, keep: set[ArtifactId], since: float) -> Iterator[Garbage]:
-    """Yields the whole artifact, or those of its attempts that are not its data."""
+    """Yields the whole artifact, or its attempts that do not hold its data."""
     folder = f"{kind}/{key}"
     entries = store.entries(folder)
     try:
         record = read_record(store, kind, key)
-    except InputError:  # damaged: for a person to look at
+    except InputError:  # damaged: left for a person to inspect
         return
     if record and kind in COLLECTED and (kind, key) not in keep and not _young(entries, since):
         yield Garbage(kind, folder, sum(entry.bytes for entry in entries))
@@ -139,9 +139,9 @@ def _young(entries: Iterable[Entry], since: float) -> bool:
 
 
 def remove(store: Store, garbage: Garbage) -> None:
-    """Remove an artifact or an attempt; what is gone already is no error.
+    """Removes an artifact or an attempt; files that are already gone are no error.
 
-    The record of an artifact is kept under another name, so that lineages still lead through it.
+    The record of an artifact is kept under another name, so that lineages can still be traced through it.
     """
     if not garbage.is_artifact:
         store.remove(garbage.path)

@@ -1,8 +1,8 @@
-"""Where an artifact comes from: the tree of records that made it, down to the sources outside the store.
+"""The lineage of an artifact: the tree of records of its inputs, down to the sources outside the store.
 
 A record names its inputs by address and digest, its step with version, settings and code, and the sources that were
-read from outside the store, so a lineage needs nothing but the store. `trace` reads the records, `flaws` every byte
-that they name.
+read from outside the store, so a lineage needs only the store. `trace` reads the records; `flaws` reads every byte
+of their files.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class Node:
     store: Store
     record: Record
     inputs: dict[str, list[Input]] = field(default_factory=dict)
-    """The artifacts that the step read, by the names of its inputs."""
+    """The artifacts that the step read, by input name."""
     collected: bool = False
-    """Whether the files are gone, because nothing needed them any more."""
+    """Whether the files were collected, because nothing needed them any more."""
     last: bool = False
     """Whether the lineage ends here: at the older index from which an index was refreshed."""
 
@@ -47,25 +47,25 @@ class Node:
 
     @property
     def bytes(self) -> int:
-        """Size of the artifact's files; 0 where they were collected."""
+        """Size of the artifact's files in bytes; 0 if they were collected."""
         return 0 if self.collected else sum(file.bytes for file in self.record.files)
 
     @property
     def rows(self) -> int | None:
-        """Number of rows of all files; None where no file has rows."""
+        """Number of rows of all files; None if no file has rows."""
         counts = [file.rows for file in self.record.files if file.rows is not None]
         return sum(counts) if counts else None
 
 
 @dataclass(frozen=True)
 class Input:
-    """One artifact, as the record of its reader names it."""
+    """One artifact, as named in the record of its reader."""
 
     reference: Reference
     node: Node | None
-    """None where there is no such artifact, or another one in its place."""
+    """The artifact; None if it does not exist or was replaced by another one."""
     flaw: str | None = None
-    """One line that says why there is no node."""
+    """One line about why there is no node; None if there is one."""
 
 
 @dataclass(frozen=True)
@@ -74,11 +74,11 @@ class Lineage:
 
     roots: list[Input]
     nodes: list[Node]
-    """Every artifact once, however many steps read it."""
+    """Every artifact once, even if several steps read it."""
 
     @property
     def inputs(self) -> Iterator[Input]:
-        """The roots, and each input of each artifact."""
+        """The roots, and every input of every artifact."""
         yield from self.roots
         for node in self.nodes:
             for inputs in node.inputs.values():
@@ -90,7 +90,7 @@ class Lineage:
 
     @property
     def broken(self) -> list[str]:
-        """One line per artifact that is gone, damaged, or not the one that was read."""
+        """One line per artifact that is gone, damaged, or different from the artifact that was read."""
         return list(dict.fromkeys(read.flaw for read in self.inputs if read.flaw))
 
 
@@ -102,9 +102,9 @@ def reference_of(address: str) -> Reference:
 def trace(references: Iterable[Reference]) -> Lineage:
     """Returns the lineage of some artifacts, from their records alone.
 
-    An input is looked for in the store of its reader first, so a store that was moved or copied still holds together.
+    The store of an input's reader is tried first, so the lineage of a store that was moved or copied stays complete.
     Broken inputs are part of the lineage, with their flaws; an artifact that was collected is not broken. Where an
-    index was refreshed from an older one, the lineage ends at the older one, which has a lineage of its own.
+    index was refreshed from an older one, the lineage ends at the older index, which has a separate lineage.
     """
     known: dict[tuple[str, str, str], Node] = {}
     pending: list[Node] = []
@@ -132,13 +132,13 @@ def trace(references: Iterable[Reference]) -> Lineage:
     while pending:
         node = pending.pop(0)
         for name, inputs in node.record.inputs.items():
-            reader, last = f"{name} of {node.record.folder}", name == _renewed(node.record)
+            reader, last = f"{name} of {node.record.folder}", name == _superseded_input(node.record)
             node.inputs[name] = [find(reference, reader, node.store, last) for reference in inputs]
     return Lineage(roots, list(known.values()))
 
 
 def _node(reference: Reference, reader: str, near: Store | None, last: bool) -> Node:
-    """Raises InputError if the artifact is gone without having been collected, or is another one."""
+    """Returns an artifact's node. Raises InputError if it is gone without having been collected, or was replaced."""
     try:
         return Node(*load_reference(reference, reader, near), last=last)
     except InputError:
@@ -147,19 +147,19 @@ def _node(reference: Reference, reader: str, near: Store | None, last: bool) -> 
         raise
 
 
-def _renewed(record: Record) -> str | None:
-    """The input of which an artifact is a newer form."""
+def _superseded_input(record: Record) -> str | None:
+    """Returns the name of the input of which an artifact is a newer form; None if there is none."""
     return STEPS[record.step].supersedes if record.step in STEPS else None
 
 
 def corpus_of(lineage: Lineage) -> Record | None:
-    """Returns the record of a lineage's passages; None where it has none, as the lineage of a base model."""
+    """Returns the record of a lineage's passages; None if it has none, such as the lineage of a base model."""
     passages = (node.record for node in lineage.nodes if node.record.kind == names.PASSAGES)
     return next(passages, None)
 
 
 def corpus_name(passages: Record) -> str:
-    """Returns a short name made of the files that passages were read from: `passages.parquet`, `train.json+dev.json`."""
+    """Returns a short name made of the source files of passages: `passages.parquet`, `train.json+dev.json`."""
     sources = passages.sources.get("corpus") or [
         file for use in ("questions", "dev_questions") for file in passages.sources.get(use, ())
     ]
@@ -168,14 +168,14 @@ def corpus_name(passages: Record) -> str:
 
 
 def flaws(lineage: Lineage, progress: Callable[[int], None] = lambda size: None) -> Iterator[str]:
-    """Yields one line per thing that is not as it was written, reading every byte of a lineage.
+    """Yields one line per flaw of a lineage, reading every byte of its files.
 
-    Files are read in pieces; `progress` is called with the size of each. Found are files that are missing, short,
-    altered or too many, records that were altered (by their seal), artifacts that are not the ones that were read (by
-    their digests), and settings, inputs or sources that are not those of the key.
+    Files are read in pieces; `progress` is called with the size of each piece. Flaws are files that are missing, short,
+    altered or superfluous, records that were altered (by their seal), artifacts other than those that were read (by
+    their digests), and settings, inputs or sources that do not match the key.
 
-    Not found is a record that somebody writes anew, with its seal, where neither digest nor key covers it: facts,
-    environment and times. Sources outside the store are not read again.
+    Changes to facts, environment and times are not detected in a record that was rewritten with a new seal, because
+    neither digest nor key covers them. Sources outside the store are not read again.
     """
     yield from lineage.broken
     for node in lineage.nodes:
@@ -193,7 +193,8 @@ def _record_flaws(node: Node) -> Iterator[str]:
 
 
 def _key(node: Node) -> str | None:
-    """The key that an artifact should have by its record; None where inputs are broken or the step is not known."""
+    """Returns the key that an artifact should have by its record; None if inputs are broken, or the step or its version
+    is not known."""
     record, step = node.record, STEPS.get(node.record.step)
     if step is None or step.version != record.step_version:
         return None
