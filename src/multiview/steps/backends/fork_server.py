@@ -108,7 +108,7 @@ def offer(log: Path) -> Iterator[None]:
         with listen(folder) as listener, log.open("ab") as said:
             server = subprocess.Popen(
                 [sys.executable, "-m", "multiview.steps.backends.fork_server", str(listener.fileno())],
-                stdin=subprocess.PIPE,  # whose end tells it that the driver is gone
+                stdin=subprocess.PIPE,  # closed when the driver is gone, which ends the server
                 stdout=said,
                 stderr=said,
                 pass_fds=[listener.fileno()],
@@ -141,7 +141,7 @@ def listen(folder: str) -> socket.socket:
 
 def serve(listener: socket.socket, driver: int, modules: Iterable[str]) -> None:
     """Imports `modules` at the first connection and forks for every connection, until the file descriptor `driver` ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # steps and driver are told too, and end this one
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # steps and driver get the signal too, and end this process
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for forks: their connections tell
     imported = False
     while driver not in select.select([listener, driver], [], [])[0]:

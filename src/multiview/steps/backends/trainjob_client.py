@@ -237,7 +237,7 @@ def _names_object(error: Any) -> bool:
 
 
 def _refusal(error: Any, namespace: str) -> InputError:
-    """Why the cluster does not take a job, and the way out."""
+    """Returns the error for a job that the cluster refuses, with the way out."""
     hints = {
         401: "the pod's service account is not known to the cluster",
         403: f"let the step's service account get, list, watch, create and delete {PLURAL}.{GROUP} in it",
