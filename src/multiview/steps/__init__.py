@@ -1,1 +1,1 @@
-"""What a step is, and how one is done."""
+"""The declaration of steps, and their execution."""

@@ -1,1 +1,1 @@
-"""Where a step's work is done: in this process, in a fork, or on several nodes."""
+"""Backends of a step's work: this process, a fork, or several nodes."""

@@ -1,4 +1,4 @@
-"""Which backend does a step's work: the environment says what there is, the step what it can use."""
+"""The choice of the backend of a step's work, by the environment and the step's declaration."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from multiview.steps.work import Work
 
 
 class Backend(Protocol):
-    """Where a step's work is done."""
+    """A place where a step's work is done."""
 
     def make(self, work: Work, reporter: StepReporter) -> dict[str, Record]:
-        """Do the work; the records of its outputs by kind, which are in the store then.
+        """Does the work and returns the records of its outputs by kind, which are then in the store.
 
         Raises InputError for what the step finds to be bad input, ProcessFailed where another process failed.
         """
@@ -26,7 +26,7 @@ class Backend(Protocol):
 
 
 def backend_for(step: Step) -> Backend:
-    """The TrainJob that the environment describes for a step of several nodes, else the fork server for a step that
+    """Returns the TrainJob that the environment describes for a multi-node step, else the fork server for a step that
     imports torch, if one is offered, else this process."""
     if step.multi_node and (nodes := trainjob.nodes_here()):
         return TrainJob(nodes)

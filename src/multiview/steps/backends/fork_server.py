@@ -44,7 +44,7 @@ LAZY = ("pandas", "pyarrow.dataset", "transformers.models.bert.modeling_bert")
 
 
 class Order(BaseModel, frozen=True):
-    """The work of one step, as it is sent to a fork."""
+    """The work of one step, in the form that is sent to a fork."""
 
     store: str
     run: str
@@ -55,7 +55,7 @@ class Order(BaseModel, frozen=True):
 
 
 class Answer(BaseModel, frozen=True):
-    """What came of an order."""
+    """The result of an order."""
 
     attempt: str
     """The attempt's folder, as in a step's state."""
@@ -64,13 +64,13 @@ class Answer(BaseModel, frozen=True):
 
 
 class ForkServer:
-    """Has the work done by a fork of the process behind `socket`."""
+    """Lets a fork of the process behind `socket` do the work."""
 
     def __init__(self, socket: str) -> None:
         self._socket = socket
 
     def make(self, work: Work, reporter: StepReporter) -> dict[str, Record]:
-        """Send the work and wait for it. InputError with the fork's own line, ProcessFailed for other failures."""
+        """Sends the work and waits for it. Raises InputError with the fork's line, ProcessFailed for other failures."""
         order = Order(
             store=reporter.store.url,
             run=reporter.run,
@@ -93,7 +93,7 @@ class ForkServer:
 
 
 def address() -> str | None:
-    """The socket of the fork server that this process was offered, if any."""
+    """Returns the socket of the fork server that is offered to this process; None if there is none."""
     return os.environ.get(environment.FORK_SERVER)
 
 
@@ -108,7 +108,7 @@ def offer(log: Path) -> Iterator[None]:
         with listen(folder) as listener, log.open("ab") as said:
             server = subprocess.Popen(
                 [sys.executable, "-m", "multiview.steps.backends.fork_server", str(listener.fileno())],
-                stdin=subprocess.PIPE,  # whose end tells it that the driver is gone
+                stdin=subprocess.PIPE,  # closed when the driver is gone, which ends the server
                 stdout=said,
                 stderr=said,
                 pass_fds=[listener.fileno()],
@@ -123,7 +123,7 @@ def offer(log: Path) -> Iterator[None]:
 
 
 def _ask(server: str, order: Order) -> bytes:
-    """The line that a fork answers; empty if it ended without."""
+    """Returns the line that a fork answers; empty if the fork ended without an answer."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(server)
         socket.send_fds(connection, [b"."], [1, 2])
@@ -132,7 +132,7 @@ def _ask(server: str, order: Order) -> bytes:
 
 
 def listen(folder: str) -> socket.socket:
-    """The socket in `folder` that steps connect to."""
+    """Returns the socket in `folder` that steps connect to."""
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(f"{folder}/{SOCKET}")
     listener.listen(64)
@@ -140,8 +140,8 @@ def listen(folder: str) -> socket.socket:
 
 
 def serve(listener: socket.socket, driver: int, modules: Iterable[str]) -> None:
-    """Import `modules` at the first connection and fork for every one, until the file descriptor `driver` ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # steps and driver are told too, and end this one
+    """Imports `modules` at the first connection and forks for every connection, until the file descriptor `driver` ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # steps and driver get the signal too, and end this process
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for forks: their connections tell
     imported = False
     while driver not in select.select([listener, driver], [], [])[0]:
@@ -158,12 +158,12 @@ def serve(listener: socket.socket, driver: int, modules: Iterable[str]) -> None:
 
 
 def preloaded() -> list[str]:
-    """The modules that are imported before the first fork: those of the steps that import torch, and LAZY."""
+    """Returns the modules that are imported before the first fork: the modules of steps that import torch, and LAZY."""
     return [*sorted({step.run.partition(":")[0] for step in STEPS.values() if step.torch}), *LAZY]
 
 
 def _work(connection: socket.socket) -> None:
-    """In a fork: do what the connection asks for, answer, and end."""
+    """In a fork: does the work that the connection asks for, answers, and ends."""
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         _, outputs, *_ = socket.recv_fds(connection, 1, 2)
@@ -199,7 +199,7 @@ def _made(order: Order) -> Answer:
 
 
 def _end_with(connection: socket.socket) -> None:
-    """End this fork when the step that asked for it is gone."""
+    """Ends this fork when the step that asked for it is gone."""
     with contextlib.suppress(OSError):
         while connection.recv(1):
             pass

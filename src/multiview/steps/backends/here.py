@@ -22,7 +22,7 @@ class Here:
     """Does the work in this process."""
 
     def make(self, work: Work, reporter: StepReporter) -> dict[str, Record]:
-        """Call the step's function and publish what it wrote. A faster attempt's records count instead of ours."""
+        """Calls the step's function and publishes its outputs. The records of a faster attempt count instead of ours."""
         step, store = work.step, reporter.store
         attempts = {kind: Attempt(store, kind, work.key) for kind in step.outputs}
         first = attempts[step.outputs[0]]
@@ -56,7 +56,7 @@ class Here:
 
 
 def _share_cores() -> None:
-    """Give a step that works on one shard beside others its part of the cores."""
+    """Gives a step on one shard that runs beside steps on other shards its part of the cores."""
     if threads := os.environ.get(environment.SHARD_THREADS):
         os.environ[environment.OMP_NUM_THREADS] = threads  # torch reads it when imported
         if torch := sys.modules.get("torch"):

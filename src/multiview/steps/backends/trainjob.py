@@ -1,4 +1,4 @@
-"""A training on several nodes as a TrainJob of Kubeflow Trainer: what the object says.
+"""A training on several nodes as a TrainJob of Kubeflow Trainer: the content of the object.
 
 The step's own pod starts and follows it (`following`); its pods run `multiview.steps.backends.trainjob_node`.
 """
@@ -28,36 +28,36 @@ class Nodes(BaseModel, frozen=True, extra="forbid"):
     """The pods that train together, as the pipeline describes them to the step's own pod."""
 
     image: str
-    """Their image, the GPU one or the CPU one."""
+    """Image of the pods, for GPU or CPU."""
     pod: Pod
-    """What each of the `pod.nodes` pods asks for."""
+    """Resources of each of the `pod.nodes` pods."""
     service_account: str | None = None
-    """Their Kubernetes service account; none: the namespace's default."""
+    """Kubernetes service account of the pods; None: the namespace's default."""
     environment: dict[str, str] = {}
-    """Their environment variables."""
+    """Environment variables of the pods."""
     secrets: dict[str, dict[str, str]] = {}
-    """Environment variables from secrets: of each secret its keys and the variable of each."""
+    """Environment variables from secrets: per secret its keys, each with its variable."""
     runtime: str = "torch-distributed"
-    """The ClusterTrainingRuntime that Kubeflow Trainer makes them from."""
+    """The ClusterTrainingRuntime from which Kubeflow Trainer makes the pods."""
     namespace: str | None = None
-    """Where they run; none: where the step's own pod does."""
+    """Namespace of the pods; None: the namespace of the step's own pod."""
 
 
 class Task(BaseModel, frozen=True):
-    """What each pod of a TrainJob is told: one step of one run."""
+    """The argument of each pod of a TrainJob: one step of one run."""
 
     store: str
     run: str
     path: str
     step: str
     config: str
-    """The step's settings, as its component received them."""
+    """The step's settings as JSON, as its component received them."""
     inputs: dict[str, list[Reference]]
     key: str
 
 
 def nodes_here() -> Nodes | None:
-    """What the environment says of the pods to train on; None on one node. InputError for what is no `Nodes`."""
+    """Returns the nodes that the environment describes; None on one node. Raises InputError for an invalid `Nodes`."""
     text = os.environ.get(environment.NODES)
     if not text:
         return None
@@ -71,13 +71,13 @@ def nodes_here() -> Nodes | None:
 
 
 def job_name(task: Task) -> str:
-    """One name for one artifact of one store, so that a retry finds the job that runs; a DNS label."""
+    """Returns the job's name, a DNS label: one per artifact and store, so that a retry finds the running job."""
     identity = hashlib.sha256(f"{task.store}\n{task.key}".encode()).hexdigest()
     return f"{task.step}-{identity[:24]}"
 
 
 def train_job(task: Task, nodes: Nodes) -> dict[str, Any]:
-    """The TrainJob, as `trainer.kubeflow.org/v1alpha1` has it."""
+    """Returns the TrainJob in the form of `trainer.kubeflow.org/v1alpha1`."""
     pod = nodes.pod
     return {
         "apiVersion": f"{GROUP}/{VERSION}",
@@ -126,7 +126,7 @@ def train_job(task: Task, nodes: Nodes) -> dict[str, Any]:
 
 
 def _processes(task: Task, pod: Pod) -> int:
-    """As the pods themselves will choose: as set, else one for each GPU, else one."""
+    """Returns the number of processes that the pods will choose: as set, else one per GPU, else one."""
     return json.loads(task.config)["train"].get("processes") or max(pod.gpus, 1)
 
 

@@ -1,4 +1,4 @@
-"""Starting a TrainJob and following it to its end, from the pod of the step that it trains for."""
+"""Start and observation of a TrainJob, from the pod of the step that it trains for."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ from multiview.steps.work import Work
 
 NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 WATCH_SECONDS = 300
-"""One watch lasts so long; then the job is read afresh, so that nothing is missed for longer."""
+"""Duration of one watch; then the job is read again, so that no event is missed for longer."""
 RETRY = Retry(total=6, backoff_factor=1, status_forcelist=(429, 500, 502, 503, 504))
 BAD_INPUT = 2
-"""Exit status of a pod whose line is an InputError's."""
+"""Exit status of a pod that ended with an InputError."""
 
 
 class TrainJob:
-    """Has the work done by the pods of a TrainJob, which this pod starts and follows."""
+    """Lets the pods of a TrainJob, which this pod starts and follows, do the work."""
 
     def __init__(self, nodes: Nodes) -> None:
         self.nodes = nodes
 
     def make(self, work: Work, reporter: StepReporter) -> dict[str, Record]:
-        """Start the TrainJob, or find the one that runs, and wait for it. Raises what `run_train_job` raises."""
+        """Starts the TrainJob, or finds the running one, and waits for it. Raises the exceptions of `run_train_job`."""
         reporter.write()  # the key; from here on the first node reports
         store = reporter.store
         task = Task(
@@ -64,7 +64,7 @@ class TrainJob:
 
 
 def run_train_job(task: Task, nodes: Nodes) -> None:
-    """Start the TrainJob of `task`, or find the one that runs, and follow it to its end.
+    """Starts the TrainJob of `task`, or finds the running one, and follows it to its end.
 
     It is deleted when it has ended, and when this process is told to end (SIGTERM); a process that is killed
     leaves it running for the next try. InputError or ProcessFailed with the line of the pod that failed first;
@@ -113,7 +113,7 @@ class _Jobs:
         self.namespace = namespace
 
     def start(self, job: dict[str, Any]) -> None:
-        """Create a job, unless one of its name runs; one that has failed or is going makes room first."""
+        """Creates a job, unless a job of its name runs; a failed or terminating job is removed first."""
         name = job["metadata"]["name"]
         there = self._read(name)
         if there is not None:
@@ -137,7 +137,7 @@ class _Jobs:
             )
 
     def follow(self, name: str) -> dict[str, Any] | None:
-        """The condition with which a job ended; None if it was deleted."""
+        """Returns the condition with which a job ended; None if it was deleted."""
         while True:
             job = self._read(name)
             if job is None:
@@ -151,7 +151,7 @@ class _Jobs:
                     return ended
 
     def failure(self, name: str, ended: dict[str, Any]) -> Exception:
-        """What to raise for a job that failed: bad input, else the line of the pod that failed first."""
+        """Returns the exception for a failed job: bad input, else the line of the pod that failed first."""
         selector = f"jobset.sigs.k8s.io/jobset-name={name}"
         pods = self._core.list_namespaced_pod(self.namespace, label_selector=selector).items
         ends = sorted(
@@ -168,7 +168,7 @@ class _Jobs:
         return ProcessFailed(f"pod {pod}: {line}")
 
     def delete(self, name: str) -> None:
-        """Delete a job with its pods; nothing happens if it is gone."""
+        """Deletes a job with its pods; nothing happens if it is gone."""
         try:
             self._objects.delete_namespaced_custom_object(*self._where, name, propagation_policy="Foreground")
         except self._refused as error:
@@ -190,7 +190,7 @@ class _Jobs:
         return job
 
     def _events(self, name: str, since: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        """What happens to a job, for some minutes at most."""
+        """Yields the events of a job, for a few minutes at most."""
         watched = self._watch.Watch().stream(
             self._objects.list_namespaced_custom_object,
             *self._where,
@@ -208,7 +208,7 @@ class _Jobs:
 
 
 def _end_of(job: dict[str, Any]) -> dict[str, Any] | None:
-    """The condition with which a job has ended, if it has."""
+    """Returns the condition with which a job has ended; None if it has not ended."""
     for condition in job.get("status", {}).get("conditions", ()):
         if condition["type"] in ("Complete", "Failed") and condition["status"] == "True":
             return condition
@@ -220,7 +220,7 @@ def _going(job: dict[str, Any]) -> bool:
 
 
 def _failed_ends(pod: Any) -> list[Any]:
-    """How containers of a pod ended that failed, the last time or the one before."""
+    """Returns how the failed containers of a pod ended, the last time or the time before."""
     states = [
         state.terminated
         for container in pod.status.container_statuses or ()
@@ -232,12 +232,12 @@ def _failed_ends(pod: Any) -> list[Any]:
 
 
 def _names_object(error: Any) -> bool:
-    """Whether a 404 says that the object is not there, and not that the cluster knows no such kind."""
+    """Whether a 404 means a missing object, and not a kind that the cluster does not know."""
     return '"details"' in (error.body or "")
 
 
 def _refusal(error: Any, namespace: str) -> InputError:
-    """Why the cluster does not take a job, and the way out."""
+    """Returns the error for a job that the cluster refuses, with the way out."""
     hints = {
         401: "the pod's service account is not known to the cluster",
         403: f"let the step's service account get, list, watch, create and delete {PLURAL}.{GROUP} in it",
@@ -258,7 +258,7 @@ def _namespace() -> str:
 
 @contextlib.contextmanager
 def _ending(clean: Callable[[], None]) -> Iterator[None]:
-    """When this process is told to end, clean up first, then end as it would have."""
+    """Cleans up when this process receives SIGTERM, then ends the process as without the handler."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

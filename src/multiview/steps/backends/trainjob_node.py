@@ -1,4 +1,4 @@
-"""What a pod of a TrainJob runs: `python -m multiview.steps.backends.trainjob_node JSON`, the JSON being a `trainjob.Task`.
+"""The program of a pod of a TrainJob: `python -m multiview.steps.backends.trainjob_node JSON`, the JSON being a `trainjob.Task`.
 
 Kubeflow Trainer tells each pod of the others by torchrun's environment (`PET_*`), from which
 `multiview.training.processes` starts this node's processes. The first node publishes; the others only train.
@@ -24,11 +24,11 @@ from multiview.steps.table import step
 from multiview.steps.work import Work
 
 TERMINATION_LOG = Path(os.environ.get(environment.TERMINATION_LOG, "/dev/termination-log"))
-"""Kubernetes puts what a container writes there into the pod's status, where the step finds it."""
+"""The file whose content Kubernetes copies into the pod's status, where the step finds it."""
 
 
 def run_on_node(work: Work, reporter: StepReporter, first: bool) -> None:
-    """Do one node's part of a step that several do together; the `first` reports and publishes.
+    """Does one node's part of a step that several nodes do together; the `first` node reports and publishes.
 
     Nothing happens if the step's outputs are there. Raises whatever the step raises.
     """
@@ -45,7 +45,7 @@ def run_on_node(work: Work, reporter: StepReporter, first: bool) -> None:
 
 
 def main(text: str) -> int:
-    """Do this node's part of a step; the exit status, 2 for bad input."""
+    """Does this node's part of a step; returns the exit status, 2 for bad input."""
     try:
         task = Task.model_validate_json(text)
         store = open_store(task.store)
