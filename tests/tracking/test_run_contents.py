@@ -128,7 +128,7 @@ def test_files_of_the_same_name_in_two_folders_are_both_kept(tmp_path, monkeypat
     client, world = Mock(), World(tmp_path, "", "files")
     child = SimpleNamespace(info=SimpleNamespace(run_id="child"), data=SimpleNamespace(tags={}))
     state = SimpleNamespace(outputs={"evaluation": world.reference("evaluation", "key")})
-    contents.Contents(world.store, world.run, client, "0", None).tell_files("parent", child, state)  # type: ignore[arg-type]
+    contents.Contents(world.store, world.run, client, "0", None).report_files("parent", child, state)  # type: ignore[arg-type]
     logged = [call.args[1:] for call in client.log_artifact.call_args_list]
     assert logged == [
         (str(tmp_path / "metrics.json"), "evaluation"),
@@ -143,6 +143,6 @@ def test_a_report_is_a_file_of_its_step_and_of_the_whole_run(tmp_path, monkeypat
     client, world = Mock(), World(tmp_path, "", "files")
     child = SimpleNamespace(info=SimpleNamespace(run_id="child"), data=SimpleNamespace(tags={}))
     state = SimpleNamespace(outputs={"report": world.reference("report", "key")})
-    contents.Contents(world.store, world.run, client, "0", None).tell_files("parent", child, state)  # type: ignore[arg-type]
+    contents.Contents(world.store, world.run, client, "0", None).report_files("parent", child, state)  # type: ignore[arg-type]
     page = (str(tmp_path / "report.html"), "report")
     assert [call.args for call in client.log_artifact.call_args_list] == [("child", *page), ("parent", *page)]

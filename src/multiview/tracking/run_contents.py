@@ -203,7 +203,7 @@ class Contents:
                 inputs[dataset.digest] = DatasetInput(dataset._to_mlflow_entity(), tags)
         return list(inputs.values())
 
-    def tell_files(self, parent: str, child: Any, state: StepState) -> None:
+    def report_files(self, parent: str, child: Any, state: StepState) -> None:
         """Logs the records of all outputs, and the files for people to read: metrics, tables and reports.
 
         A report is also logged in the parent.

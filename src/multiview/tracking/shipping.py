@@ -123,7 +123,7 @@ class _Shipper:
                 continue
             self.contents.report_events(parent, child, state)
             self.contents.report_links(child, state)
-            self.contents.tell_files(parent, child, state)
+            self.contents.report_files(parent, child, state)
             self._report_status(child, state)
         self.contents.report_data(parent, self.states)
         return parent
