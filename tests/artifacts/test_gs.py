@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.fixtures.bucket import Asked, emulated_bucket, free_port
-from tests.fixtures.project import ROOT, World
+from tests.fixtures.project import ROOT, Project
 
 RACER = """
 import sys
@@ -247,7 +247,7 @@ print(sum(len(kinds) > 0 for kinds in records.values()))
 
 def test_the_whole_small_dag_runs_on_a_bucket_and_is_found_again(bucket, tmp_path):
     """All steps in one process first, which spares their imports; then through KFP."""
-    world = World.make(tmp_path, store="gs://bucket/runs/store", **bucket)
+    world = Project.make(tmp_path, store="gs://bucket/runs/store", **bucket)
     assert run(bucket, DAG, str(tmp_path / "tiny.yaml"), world.store) == "13\n"
     output = world("run", "training")
     assert "0 steps done, 13 found" in output

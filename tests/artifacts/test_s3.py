@@ -12,7 +12,7 @@ from multiview.artifacts.store import open_store
 from multiview.errors import InputError
 from tests.artifacts import test_gs as of_gs
 from tests.fixtures.bucket import Asked, free_port
-from tests.fixtures.project import ROOT, World
+from tests.fixtures.project import ROOT, Project
 from tests.fixtures.s3 import CREDENTIALS, s3_server
 
 
@@ -130,6 +130,6 @@ def test_without_s3fs_a_line_says_what_to_install(monkeypatch):
 
 @pytest.mark.acceptance
 def test_the_whole_small_dag_runs_on_s3_and_is_found_again(bucket, tmp_path):
-    world = World.make(tmp_path, store="s3://bucket/runs/store", **bucket)
+    world = Project.make(tmp_path, store="s3://bucket/runs/store", **bucket)
     assert of_gs.run(bucket, of_gs.DAG, str(tmp_path / "tiny.yaml"), world.store) == "13\n"
     assert "0 steps done, 13 found" in world("run", "training")

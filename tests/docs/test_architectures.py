@@ -14,13 +14,13 @@ from multiview.model.layouts import LAYOUTS
 from pipelines.plans.training import training
 from tests.fixtures.halves import Halves
 from tests.fixtures.inprocess import run_plan
-from tests.fixtures.project import ROOT, World
+from tests.fixtures.project import ROOT, Project
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("halves")
-    world = World.make(folder)
+    world = Project.make(folder)
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(LAYOUTS, Halves.name, Halves)
         settings = ["model.architecture=halves", "train.rounds=1", "train.max_steps=4"]

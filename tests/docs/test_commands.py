@@ -31,7 +31,7 @@ from pipelines.plans.training import training
 from tests.fixtures.documented import DOCUMENTS, commands, declared
 from tests.fixtures.format_files import beir, biencoder, marco, put
 from tests.fixtures.inprocess import run_plan
-from tests.fixtures.project import ROOT, World
+from tests.fixtures.project import ROOT, Project
 from tests.fixtures.servers import mlflow_server, new_database
 from tests.fixtures.split_run import passage_rows, question_rows, write
 
@@ -208,7 +208,7 @@ def test_the_table_of_formats_is_the_code_s():
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory) -> tuple[LocalStore, str]:
     """A store and the address of a small index in it."""
-    world = World.make(tmp_path_factory.mktemp("trained"))
+    world = Project.make(tmp_path_factory.mktemp("trained"))
     settings = ["model.architecture=camvr", "train.rounds=1", "train.max_steps=2"]
     store = LocalStore(world.folder / "store")
     records = run_plan(training(gather(str(world.folder / "tiny.yaml"), settings)), store)

@@ -61,7 +61,7 @@ def corpus(rng) -> tuple[list[Passage], list[Question]]:
     return passages, questions
 
 
-class World:
+class RetrievalRun:
     """Everything up to the index, as the runner would hand it to the steps."""
 
     def __init__(self, folder: Path) -> None:
@@ -102,7 +102,7 @@ class World:
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory):
-    return World(tmp_path_factory.mktemp("world"))
+    return RetrievalRun(tmp_path_factory.mktemp("world"))
 
 
 def scores_by_plain_formula(world):

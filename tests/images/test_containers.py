@@ -11,7 +11,7 @@ import pytest
 
 from multiview import __version__
 from multiview.artifacts.record import load_record
-from tests.fixtures.project import ROOT, World
+from tests.fixtures.project import ROOT, Project
 from tests.images.engine import Engine, engine, why_not
 from tests.pipelines.runs.test_local import PATHS
 
@@ -40,11 +40,11 @@ def gpu_image(containers) -> str:
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory) -> World:
-    return World.make(tmp_path_factory.mktemp("world"))
+def world(tmp_path_factory) -> Project:
+    return Project.make(tmp_path_factory.mktemp("world"))
 
 
-def run(world: World, containers: Engine, cpu: str, gpu: str, *words: str) -> tuple[int, str]:
+def run(world: Project, containers: Engine, cpu: str, gpu: str, *words: str) -> tuple[int, str]:
     """Exit status and output of `python -m pipelines run`, its steps in containers."""
     world.folder.chmod(0o777)
     for path in world.folder.rglob("*"):  # safetensors writes files that only their owner may read
@@ -80,7 +80,7 @@ def test_every_step_runs_in_a_container_of_its_own(world, containers, cpu_image,
 def test_a_step_that_fails_in_its_container_ends_the_run_with_its_line(
     tmp_path, containers, cpu_image, gpu_image
 ):
-    world = World.make(tmp_path)
+    world = Project.make(tmp_path)
     (tmp_path / "corpus" / "dev.json").write_text('{"data": [')
     status, output = run(world, containers, cpu_image, gpu_image, "training")
     assert status == 2, output

@@ -6,18 +6,18 @@ from collections.abc import Iterator
 import pytest
 
 from multiview.artifacts.store import LocalStore
-from tests.fixtures.evaluated_run import World, make
+from tests.fixtures.evaluated_run import EvaluatedRun, make
 
 
 @pytest.fixture(scope="session")
-def made(tmp_path_factory) -> World:
+def made(tmp_path_factory) -> EvaluatedRun:
     return make(tmp_path_factory.mktemp("made"))
 
 
 @pytest.fixture
-def world(made, tmp_path) -> Iterator[World]:
+def world(made, tmp_path) -> Iterator[EvaluatedRun]:
     """A copy in another place, to be damaged; where records say that inputs are, there is nothing any more."""
     shutil.copytree(made.store.root, tmp_path / "store")
     away = made.store.root.rename(made.store.root.with_name("away"))
-    yield World(LocalStore(tmp_path / "store"), made.records)
+    yield EvaluatedRun(LocalStore(tmp_path / "store"), made.records)
     away.rename(made.store.root)

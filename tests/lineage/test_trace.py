@@ -12,7 +12,7 @@ from multiview.artifacts.store import LocalStore
 from multiview.cli.lineage import as_json
 from multiview.errors import InputError
 from multiview.lineage.trace import corpus_name, corpus_of, flaws, reference_of, trace
-from tests.fixtures.evaluated_run import World, remove_record, shorten_file
+from tests.fixtures.evaluated_run import EvaluatedRun, remove_record, shorten_file
 
 
 def test_all_that_made_an_artifact_is_there_once(made):
@@ -100,34 +100,34 @@ def test_a_record_of_the_first_schema_has_no_seal(made):
     assert record.digest == made.records["split"]["passages"].digest
 
 
-def remove_file(world: World) -> None:
+def remove_file(world: EvaluatedRun) -> None:
     next((world.store.root / world.records["split"]["passages"].data).iterdir()).unlink()
 
 
-def add_file(world: World) -> None:
+def add_file(world: EvaluatedRun) -> None:
     (world.store.root / world.records["split"]["passages"].data / "shard-99.parquet").write_bytes(b"more")
 
 
-def replace_input(world: World) -> None:
+def replace_input(world: EvaluatedRun) -> None:
     """As after a rebuild of the passages that gave other bytes; what was read is neither here nor where it was made."""
     world.rewrite("split", "passages", digest="0" * 64)
 
 
-def swap_records(world: World) -> None:
+def swap_records(world: EvaluatedRun) -> None:
     other = world.file("split", "dev_questions").read_bytes()
     world.file("split", "passages").write_bytes(other)
 
 
-def rewrite_sources(world: World) -> None:
+def rewrite_sources(world: EvaluatedRun) -> None:
     sources = world.records["split"]["passages"].sources
     world.rewrite("split", "passages", sources={**sources, "corpus": []})
 
 
-def rewrite_settings(world: World) -> None:
+def rewrite_settings(world: EvaluatedRun) -> None:
     world.rewrite("two/evaluate", "evaluation", config={})
 
 
-def rewrite_files(world: World) -> None:
+def rewrite_files(world: EvaluatedRun) -> None:
     record = world.records["split"]["passages"]
     file = record.files[0].model_copy(update={"path": "other.parquet"})
     world.rewrite("split", "passages", files=[file, *record.files[1:]])

@@ -18,7 +18,7 @@ from multiview.negatives.mined import fingerprint, mine_hits
 from multiview.steps.table import STEPS
 from tests.fixtures.artifacts import passage, question
 from tests.fixtures.events import Recorder
-from tests.fixtures.mined_vectors import ONE, World, world
+from tests.fixtures.mined_vectors import ONE, MinedVectors, world
 from tests.fixtures.tiny import tiny_bert
 
 WORDS = [
@@ -61,7 +61,7 @@ def judge(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def corpus(tmp_path_factory) -> World:
+def corpus(tmp_path_factory) -> MinedVectors:
     """Twelve passages of 3 to 80 words; `ONE` ranks them as they are numbered."""
     rng = np.random.default_rng(0)
     lengths = [3, 80, 5, 40, 12, 66, 7, 30, 22, 9, 50, 15]
@@ -102,7 +102,7 @@ def test_a_pair_s_probability_is_the_same_to_the_bit_whatever_stands_beside_it(j
     assert together[0, 3] == dict(model.probabilities(pairs[3:4]))[0, 3]
 
 
-def mined_with(judge: Path | None, corpus: World, above: float = 0.1, **mining):
+def mined_with(judge: Path | None, corpus: MinedVectors, above: float = 0.1, **mining):
     chosen = Config.partial(
         {
             "mining": Mining(

@@ -24,7 +24,7 @@ from multiview.steps.table import STEPS
 from pipelines.plans.comparison import comparison
 from pipelines.plans.refresh import refresh
 from tests.fixtures.inprocess import Records, run_plan
-from tests.fixtures.project import World
+from tests.fixtures.project import Project
 from tests.fixtures.tiny import tiny_t5
 
 FIXTURE = Path(__file__).parent / "outputs.json"
@@ -47,7 +47,7 @@ TOLERANCE = {"weights": LEARNING_RATE / 2, "vectors": 4e-3, "metrics": 0.15}
 def outputs(folder: Path) -> tuple[LocalStore, Records]:
     """All outputs of a comparison of three systems, one of them in two rounds, one with generated queries; and of a refresh, whose
     first champion is that in two rounds."""
-    world = World.make(folder)
+    world = Project.make(folder)
     overrides = gather(str(world.folder / "tiny.yaml"), [])
     overrides["comparison"] = {"systems": SYSTEMS, "fusion": ["camvr"]}
     overrides["train"]["learning_rate"] = LEARNING_RATE

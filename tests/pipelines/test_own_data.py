@@ -9,15 +9,15 @@ from multiview.artifacts.store import LocalStore
 from multiview.config.overrides import gather, merge
 from pipelines.plans.comparison import comparison
 from tests.fixtures.inprocess import run_plan
-from tests.fixtures.project import World
+from tests.fixtures.project import Project
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory) -> World:
-    return World.make(tmp_path_factory.mktemp("own"))
+def world(tmp_path_factory) -> Project:
+    return Project.make(tmp_path_factory.mktemp("own"))
 
 
-def rows(world: World, name: str) -> list[dict]:
+def rows(world: Project, name: str) -> list[dict]:
     """The questions of the small SQuAD corpus with their paragraphs, flat."""
     articles = json.loads((world.folder / "corpus" / f"{name}.json").read_text())["data"]
     return [
@@ -34,7 +34,7 @@ def rows(world: World, name: str) -> list[dict]:
     ]
 
 
-def figures(world: World, **sources) -> dict[str, dict[str, float]]:
+def figures(world: Project, **sources) -> dict[str, dict[str, float]]:
     """The comparison's metrics of one short training, and BM25's."""
     short = ["train.rounds=1", "train.max_steps=2", "encode.compute=float32"]
     overrides = gather(str(world.folder / "tiny.yaml"), short)

@@ -18,14 +18,14 @@ from pipelines.plans.comparison import comparison_of_evaluations
 from pipelines.request import Request
 from pipelines.runs.description import describe
 from pipelines.runs.rerun import cut
-from tests.fixtures.project import World
+from tests.fixtures.project import Project
 
 WHERE = {"kubeflow": {"service_account": "trainer"}, "notify": {"url": "http://example.org"}}
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory) -> World:
-    return World.make(tmp_path_factory.mktemp("request"))
+def world(tmp_path_factory) -> Project:
+    return Project.make(tmp_path_factory.mktemp("request"))
 
 
 @pytest.fixture

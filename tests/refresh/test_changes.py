@@ -17,22 +17,22 @@ from multiview.index.view_index import PASSAGES_FILE
 from multiview.lineage.trace import corpus_of, trace
 from multiview.steps.table import STEPS
 from multiview.steps.work import Work
-from tests.fixtures.changing_vectors import World, edits, numbered, reference
+from tests.fixtures.changing_vectors import ChangingVectors, edits, numbered, reference
 
 
 @pytest.fixture
-def world(tmp_path) -> World:
-    return World(tmp_path / "store")
+def world(tmp_path) -> ChangingVectors:
+    return ChangingVectors(tmp_path / "store")
 
 
-def shards(world: World, changes) -> list[pa.Table]:
+def shards(world: ChangingVectors, changes) -> list[pa.Table]:
     return [pq.read_table(file) for file in sorted((world.store.root / changes.data).glob("shard-*.parquet"))]
 
 
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(0, 2**32), st.integers(1, 4))
 def test_what_is_new_or_changed_is_encoded_and_the_rest_is_kept(tmp_path_factory, seed, number):
-    world, rng = World(tmp_path_factory.mktemp("store")), np.random.default_rng(seed)
+    world, rng = ChangingVectors(tmp_path_factory.mktemp("store")), np.random.default_rng(seed)
     before = edits(rng, numbered(*range(20)), 10)
     after = edits(rng, before, 10)
     model = world.model()
@@ -67,7 +67,7 @@ def test_what_is_new_or_changed_is_encoded_and_the_rest_is_kept(tmp_path_factory
     }
 
 
-def data_rows(world: World, passages) -> list[dict]:
+def data_rows(world: ChangingVectors, passages) -> list[dict]:
     files = sorted(world.files(passages).glob("shard-*.parquet"))
     return [row for file in files for row in pq.read_table(file).to_pylist()]
 

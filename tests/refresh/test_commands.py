@@ -18,16 +18,16 @@ from multiview.artifacts.champions import champion_file, current, rollback
 from multiview.artifacts.store import LocalStore
 from multiview.cli import app
 from multiview.steps.runs import Run, write_run
-from tests.fixtures.changing_corpus import World
+from tests.fixtures.changing_corpus import ChangingCorpus
 from tests.fixtures.documented import words
 from tests.fixtures.inprocess import command, run_plan
 from tests.fixtures.servers import answering
 
 
 @pytest.fixture(scope="module")
-def begun(tmp_path_factory: pytest.TempPathFactory) -> World:
+def begun(tmp_path_factory: pytest.TempPathFactory) -> ChangingCorpus:
     """A store with two champions."""
-    world = World.make(tmp_path_factory.mktemp("refresh"))
+    world = ChangingCorpus.make(tmp_path_factory.mktemp("refresh"))
     world.refresh(refresh={"model": world.with_model()})
     world.add("new-1")
     world.refresh()
@@ -35,14 +35,14 @@ def begun(tmp_path_factory: pytest.TempPathFactory) -> World:
 
 
 @pytest.fixture
-def world(begun: World, tmp_path: Path) -> World:
+def world(begun: ChangingCorpus, tmp_path: Path) -> ChangingCorpus:
     folder = tmp_path / "world"
     shutil.copytree(begun.folder, folder)
     for number in (1, 2):
         file = folder / "store" / champion_file(number)
         file.write_text(file.read_text().replace(str(begun.folder), str(folder)))
     source = {"corpus": {**begun.settings["corpus"], "source": str(folder / "now.parquet")}}
-    return World(
+    return ChangingCorpus(
         folder, LocalStore(folder / "store"), begun.base, [*begun.rows], {**begun.settings, **source}
     )
 
@@ -65,11 +65,11 @@ def listener() -> Iterator[tuple[str, list[dict[str, Any]]]]:
         yield f"http://127.0.0.1:{server.server_port}/", told
 
 
-def uri(world: World) -> str:
+def uri(world: ChangingCorpus) -> str:
     return f"sqlite:///{world.folder}/mlflow.db"
 
 
-def ship(world: World, **changes: Any) -> str:
+def ship(world: ChangingCorpus, **changes: Any) -> str:
     """Refresh as a run that MLflow is told of; its id."""
     plan = world.plan(**changes)
     run = f"refresh-{len(world.store.folders('runs'))}"
@@ -81,7 +81,7 @@ def ship(world: World, **changes: Any) -> str:
     return run
 
 
-def aliases(world: World) -> dict[str, str]:
+def aliases(world: ChangingCorpus) -> dict[str, str]:
     """The digest of the index that each alias stands for."""
     client = MlflowClient(uri(world))
     (model,) = client.search_registered_models()
@@ -91,7 +91,7 @@ def aliases(world: World) -> dict[str, str]:
     }
 
 
-def test_both_outcomes_are_sent(world: World, listener: tuple[str, list[dict[str, Any]]]) -> None:
+def test_both_outcomes_are_sent(world: ChangingCorpus, listener: tuple[str, list[dict[str, Any]]]) -> None:
     address, told = listener
     world.add("new-2")
     world.refresh(notify={"url": address})
@@ -105,7 +105,7 @@ def test_both_outcomes_are_sent(world: World, listener: tuple[str, list[dict[str
     assert told[0]["champion"]["index"]["digest"] == champion.index.digest
 
 
-def test_who_cannot_be_told_stops_nothing(world: World) -> None:
+def test_who_cannot_be_told_stops_nothing(world: ChangingCorpus) -> None:
     world.add("new-2")
     answers_501 = ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)
     with answering(answers_501) as server:
@@ -114,7 +114,7 @@ def test_who_cannot_be_told_stops_nothing(world: World) -> None:
     assert champion is not None and champion.number == 3
 
 
-def test_aliases_follow_the_champions_and_are_repaired(world: World) -> None:
+def test_aliases_follow_the_champions_and_are_repaired(world: ChangingCorpus) -> None:
     world.add("new-2")
     ship(world)
     champion = current(world.store)
@@ -151,7 +151,9 @@ def after_version(client: MlflowClient, name: str, digest: str) -> str:
 
 
 @pytest.mark.documented("python -m pipelines rollback")
-def test_rollback_says_what_answers(documented: str, world: World, monkeypatch: Any, capsys: Any) -> None:
+def test_rollback_says_what_answers(
+    documented: str, world: ChangingCorpus, monkeypatch: Any, capsys: Any
+) -> None:
     first, where = current(world.store), ["--store", world.store.url, "--tracking-uri", uri(world)]
     output = command(monkeypatch, capsys, *words(documented), *where)
     assert output.startswith("champion 3 answers, with the index of champion 1:")
@@ -174,7 +176,7 @@ def say(monkeypatch: Any, capsys: Any, *words: str) -> str:
     return printed.out
 
 
-def test_search_asks_the_champion(world: World, monkeypatch: Any, capsys: Any) -> None:
+def test_search_asks_the_champion(world: ChangingCorpus, monkeypatch: Any, capsys: Any) -> None:
     champion = current(world.store)
     assert champion is not None
     for named in ([], ["--index", "champion"]):
@@ -194,7 +196,7 @@ def test_search_asks_the_champion(world: World, monkeypatch: Any, capsys: Any) -
 
 @pytest.mark.documented("multiview gc")
 def test_gc_says_what_would_go_and_then_takes_it(
-    documented_lines: list[str], world: World, monkeypatch: Any, capsys: Any
+    documented_lines: list[str], world: ChangingCorpus, monkeypatch: Any, capsys: Any
 ) -> None:
     ask, take = map(words, documented_lines)
     where = ["--store", world.store.url, "--tracking-uri", uri(world), "--days", "0", "--champions", "1"]

@@ -19,7 +19,7 @@ from multiview.artifacts.champions import current, numbers
 from multiview.artifacts.staging import verify
 from multiview.artifacts.store import LocalStore
 from pipelines.plans.plan import Plan
-from tests.fixtures.changing_corpus import World
+from tests.fixtures.changing_corpus import ChangingCorpus
 from tests.fixtures.inprocess import run_plan
 
 MADE_ANEW = (names.CHAMPION, names.CHANGES, names.VERDICT, names.PROMOTION, names.REPORT)
@@ -68,7 +68,7 @@ class Begun:
     """A champion, a change, and the steps behind it that take long."""
 
     def __init__(self, folder: Path) -> None:
-        self.world = World.make(folder)
+        self.world = ChangingCorpus.make(folder)
         self.world.refresh(refresh={"model": self.world.with_model()})
         self.world.change(3)
         self.world.add("new-1")

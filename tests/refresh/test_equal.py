@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 from multiview.artifacts.record import load_record
 from multiview.index.faiss_library import faiss
 from multiview.index.view_index import ViewIndex
-from tests.fixtures.changing_vectors import DIM, World, check_same, edits, filled_afresh, numbered, stored
+from tests.fixtures.changing_vectors import (
+    DIM,
+    ChangingVectors,
+    check_same,
+    edits,
+    filled_afresh,
+    numbered,
+    stored,
+)
 
 FEW = settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 NEVER = {"retrain_added": 1.0, "retrain_error": 1e9}
@@ -29,7 +37,7 @@ def same_searches(one, other, k: int) -> None:
 @given(st.integers(0, 2**32), st.booleans())
 def test_an_exact_index_is_the_same_artifact(tmp_path_factory, seed, queries):
     """All files, byte for byte, and so the digest; with generated queries too."""
-    world, rng = World(tmp_path_factory.mktemp("store")), np.random.default_rng(seed)
+    world, rng = ChangingVectors(tmp_path_factory.mktemp("store")), np.random.default_rng(seed)
     model, corpus = world.model(), numbered(*range(30))
     index = world.index(model, world.passages(corpus), queries)
     for _ in range(3):
@@ -53,7 +61,7 @@ def test_an_exact_index_is_the_same_artifact(tmp_path_factory, seed, queries):
 @given(st.integers(0, 2**32))
 def test_a_trained_index_is_what_its_quantizers_make_of_the_corpus(tmp_path_factory, kind, seed):
     """The faiss index and everything beside it, byte for byte; the header tells how far it drifted."""
-    world = World(tmp_path_factory.mktemp("store"), index={"kind": kind}, refresh=NEVER)
+    world = ChangingVectors(tmp_path_factory.mktemp("store"), index={"kind": kind}, refresh=NEVER)
     rng, corpus = np.random.default_rng(seed), numbered(*range(200))
     model = world.model()
     index = world.index(model, world.passages(corpus))
@@ -85,7 +93,7 @@ def test_blocks_and_groups_of_rows_make_no_difference(tmp_path, monkeypatch):
     monkeypatch.setattr(merged_views.MergedViews, "rows_per_block", 7)
     monkeypatch.setattr(merged_corpus, "ROW_GROUP", 3)
     for kind in ("exact", "IVF2,SQ8"):
-        world = World(tmp_path / kind, index={"kind": kind}, refresh=NEVER)
+        world = ChangingVectors(tmp_path / kind, index={"kind": kind}, refresh=NEVER)
         model, rng = world.model(), np.random.default_rng(0)
         corpus = numbered(*range(100))
         index = world.index(model, world.passages(corpus), queries=True)

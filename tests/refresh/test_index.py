@@ -11,7 +11,7 @@ from multiview.config import Index, Refresh
 from multiview.errors import InputError
 from multiview.index.approximate.kinds import make_index, train_index
 from multiview.refresh.drift import Drift, why_retrain
-from tests.fixtures.changing_vectors import World, numbered, reference, stored, views_of
+from tests.fixtures.changing_vectors import ChangingVectors, numbered, reference, stored, views_of
 
 CORPUS = numbered(*range(200))
 
@@ -20,13 +20,13 @@ def facts(made: Reference) -> dict:
     return load_record(made.address)[1].facts
 
 
-def header(world: World, made: Reference) -> dict:
+def header(world: ChangingVectors, made: Reference) -> dict:
     return json.loads((world.files(made) / "index.json").read_text())
 
 
 @pytest.fixture
-def world(tmp_path) -> World:
-    return World(tmp_path / "store", index={"kind": "IVF4,SQ8"})
+def world(tmp_path) -> ChangingVectors:
+    return ChangingVectors(tmp_path / "store", index={"kind": "IVF4,SQ8"})
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_the_error_of_few_views_does_not_train_an_index_again():
 
 
 def test_an_index_that_needs_no_training_does_not_drift(tmp_path):
-    world = World(tmp_path / "store", index={"kind": "SQfp16"}, refresh={"retrain_added": 0.0})
+    world = ChangingVectors(tmp_path / "store", index={"kind": "SQfp16"}, refresh={"retrain_added": 0.0})
     model = world.model()
     old = world.index(model, world.passages(CORPUS))
     new = world.refresh(old, model, world.passages(CORPUS | numbered(300, 301)))

@@ -11,13 +11,13 @@ from multiview.artifacts.champions import current
 from multiview.config.overrides import merge
 from multiview.errors import InputError
 from multiview.lineage import garbage
-from tests.fixtures.changing_corpus import World
+from tests.fixtures.changing_corpus import ChangingCorpus
 from tests.fixtures.tiny import tiny_t5
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
-    world = World.make(tmp_path)
+def world(tmp_path: Path) -> ChangingCorpus:
+    world = ChangingCorpus.make(tmp_path)
     generation = {"queries": 3, "max_length": 6, "batch_size": 4, "input_length": 64, "fine_tune": False}
     world.settings = merge(
         world.settings,
@@ -29,7 +29,9 @@ def world(tmp_path: Path) -> World:
     return world
 
 
-def test_queries_are_generated_for_what_changed_and_the_index_is_that_of_a_rebuild(world: World) -> None:
+def test_queries_are_generated_for_what_changed_and_the_index_is_that_of_a_rebuild(
+    world: ChangingCorpus,
+) -> None:
     world.refresh(refresh={"model": world.with_model()})
     world.change(2, 7)
     world.add("new-1")
@@ -59,7 +61,7 @@ def test_queries_are_generated_for_what_changed_and_the_index_is_that_of_a_rebui
         ({"generation": {"model": "another"}}, "queries of another generator"),
     ],
 )
-def test_queries_of_two_kinds_are_never_mixed(world: World, changes: dict, why: str) -> None:
+def test_queries_of_two_kinds_are_never_mixed(world: ChangingCorpus, changes: dict, why: str) -> None:
     world.refresh(refresh={"model": world.with_model()})
     if "model" in changes["generation"]:
         changes = {"generation": {"model": str(tiny_t5(world.folder / "another", seed=1))}}
@@ -69,7 +71,7 @@ def test_queries_of_two_kinds_are_never_mixed(world: World, changes: dict, why: 
     assert (facts["full"], facts["to_encode"]) == (why, len(world.rows))
 
 
-def collecting_of_embeddings(world: World) -> None:
+def collecting_of_embeddings(world: ChangingCorpus) -> None:
     """What the champion's queries were made with is known without the embeddings."""
     found = list(garbage.collectable(world.store, garbage.referenced(world.store, 0, champions=1), 0))
     for one in found:
@@ -77,6 +79,6 @@ def collecting_of_embeddings(world: World) -> None:
     assert names.EMBEDDINGS in {piece.kind for piece in found}
 
 
-def test_a_refresh_trains_no_generator(world: World) -> None:
+def test_a_refresh_trains_no_generator(world: ChangingCorpus) -> None:
     with pytest.raises(InputError, match=r"generation.fine_tune: .*generation.model=ADDRESS"):
         world.plan(generation={"fine_tune": True})

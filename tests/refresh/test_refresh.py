@@ -22,28 +22,30 @@ from multiview.model.systems import resolve
 from multiview.steps.events import read_metrics
 from multiview.steps.path import StepPath
 from pipelines.plans.plan import Plan
-from tests.fixtures.changing_corpus import World
+from tests.fixtures.changing_corpus import ChangingCorpus
 from tests.fixtures.inprocess import Records, run_plan
 from tests.fixtures.page_tree import read
 from tests.fixtures.tiny import tiny_bert
 
 
 @pytest.fixture(scope="module")
-def begun(tmp_path_factory: pytest.TempPathFactory) -> World:
+def begun(tmp_path_factory: pytest.TempPathFactory) -> ChangingCorpus:
     """A store with its first champion."""
-    world = World.make(tmp_path_factory.mktemp("refresh"))
+    world = ChangingCorpus.make(tmp_path_factory.mktemp("refresh"))
     records = world.refresh(refresh={"model": world.with_model()})
     assert decision(world, records) == "promote"
     return world
 
 
 @pytest.fixture
-def world(begun: World, tmp_path: Path) -> World:
+def world(begun: ChangingCorpus, tmp_path: Path) -> ChangingCorpus:
     """The same for one test alone."""
     shutil.copytree(begun.folder, tmp_path / "world")
     first = tmp_path / "world" / "store" / champion_file(1)
     first.write_text(first.read_text().replace(str(begun.folder), str(tmp_path / "world")))
-    copy = World(tmp_path / "world", LocalStore(tmp_path / "world" / "store"), begun.base, [*begun.rows])
+    copy = ChangingCorpus(
+        tmp_path / "world", LocalStore(tmp_path / "world" / "store"), begun.base, [*begun.rows]
+    )
     copy.settings = {
         **begun.settings,
         "corpus": {**begun.settings["corpus"], "source": str(copy.folder / "now.parquet")},
@@ -51,11 +53,11 @@ def world(begun: World, tmp_path: Path) -> World:
     return copy
 
 
-def decision(world: World, records: Records) -> str:
+def decision(world: ChangingCorpus, records: Records) -> str:
     return verdict(world, records)["decision"]
 
 
-def verdict(world: World, records: Records) -> dict:
+def verdict(world: ChangingCorpus, records: Records) -> dict:
     return json.loads((world.files(records["gate"][names.VERDICT]) / "verdict.json").read_text())
 
 
@@ -63,7 +65,7 @@ def index_digest(records: Records) -> str:
     return records["challenger/index"][names.INDEX].digest
 
 
-def test_the_first_champion_is_made_of_everything(begun: World) -> None:
+def test_the_first_champion_is_made_of_everything(begun: ChangingCorpus) -> None:
     champion = current(begun.store)
     assert champion is not None and (champion.number, champion.why, champion.predecessor) == (
         1,
@@ -74,7 +76,7 @@ def test_the_first_champion_is_made_of_everything(begun: World) -> None:
     assert index.facts["passages"] == len(begun.rows)
 
 
-def test_what_changed_is_encoded_and_the_index_is_that_of_a_rebuild(world: World) -> None:
+def test_what_changed_is_encoded_and_the_index_is_that_of_a_rebuild(world: ChangingCorpus) -> None:
     world.change(2, 7)
     world.add("new-1", "new-2", "new-3")
     world.remove("p4")
@@ -94,7 +96,7 @@ def test_what_changed_is_encoded_and_the_index_is_that_of_a_rebuild(world: World
 
 
 def test_the_corpus_is_cut_as_split_cuts_it_and_only_what_changed_is_split_into_sentences(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: ChangingCorpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     texts: list[str] = []
     split = sentences.SplitSentences.__call__
@@ -120,13 +122,13 @@ def test_the_corpus_is_cut_as_split_cuts_it_and_only_what_changed_is_split_into_
     }
 
 
-def test_nothing_changed_nothing_is_promoted(world: World) -> None:
+def test_nothing_changed_nothing_is_promoted(world: ChangingCorpus) -> None:
     records = world.refresh()
     assert (decision(world, records), numbers(world.store)) == ("keep", [1])
     assert records["challenger/changes"][names.CHANGES].facts["to_encode"] == 0
 
 
-def test_a_halved_corpus_is_refused_and_the_champion_stays(world: World) -> None:
+def test_a_halved_corpus_is_refused_and_the_champion_stays(world: ChangingCorpus) -> None:
     world.rows = world.rows[: len(world.rows) // 2]
     records = world.refresh()
     found = verdict(world, records)
@@ -138,7 +140,7 @@ def test_a_halved_corpus_is_refused_and_the_champion_stays(world: World) -> None
     assert numbers(world.store) == [1, 2]
 
 
-def test_the_page_says_what_the_gate_found(world: World) -> None:
+def test_the_page_says_what_the_gate_found(world: ChangingCorpus) -> None:
     world.change(2, 7)
     world.rows = world.rows[: len(world.rows) // 2]
     records = world.refresh()
@@ -158,7 +160,7 @@ def test_the_page_says_what_the_gate_found(world: World) -> None:
     }
 
 
-def test_the_gate_tells_the_metrics_of_both_sides_as_metric_and_side(world: World) -> None:
+def test_the_gate_tells_the_metrics_of_both_sides_as_metric_and_side(world: ChangingCorpus) -> None:
     world.change(2)
     gate = world.refresh()["gate"][names.VERDICT]
     told = {metric.name: metric.value for metric in read_metrics(world.store, gate.data)}
@@ -174,7 +176,7 @@ def rows(page: Any, section: str) -> list[Any]:
     return page.one("section", id=section).one("tbody").all("tr")
 
 
-def test_another_model_is_a_rebuild_and_the_champion_is_asked_with_its_own(world: World) -> None:
+def test_another_model_is_a_rebuild_and_the_champion_is_asked_with_its_own(world: ChangingCorpus) -> None:
     other = world.with_model(seed=1)
     records = world.refresh(refresh={"model": other})
     facts = records["challenger/changes"][names.CHANGES].facts
@@ -187,7 +189,7 @@ def test_another_model_is_a_rebuild_and_the_champion_is_asked_with_its_own(world
     )
 
 
-def test_a_promotion_whose_champion_was_removed_is_done_again(world: World) -> None:
+def test_a_promotion_whose_champion_was_removed_is_done_again(world: ChangingCorpus) -> None:
     world.add("new-1")
     world.refresh()
     world.store.remove(champion_file(2))
@@ -196,7 +198,7 @@ def test_a_promotion_whose_champion_was_removed_is_done_again(world: World) -> N
     assert champion is not None and champion.number == 2, "nothing was found that is not there"
 
 
-def test_a_number_that_comes_again_is_another_champion(world: World) -> None:
+def test_a_number_that_comes_again_is_another_champion(world: ChangingCorpus) -> None:
     world.add("new-1")
     world.refresh()
     world.refresh()  # which knows champion 2
@@ -211,13 +213,13 @@ def test_a_number_that_comes_again_is_another_champion(world: World) -> None:
     assert records["challenger/index"][names.INDEX].inputs["old"][0].digest == second.index.digest
 
 
-def test_a_corpus_that_did_not_change_is_not_cut_again_after_a_promotion(world: World) -> None:
+def test_a_corpus_that_did_not_change_is_not_cut_again_after_a_promotion(world: ChangingCorpus) -> None:
     world.add("new-1")
     keys = [world.refresh()["split"][names.PASSAGES].key for _ in range(2)]
     assert keys[0] == keys[1]
 
 
-def test_a_rollback_is_refreshed_from_where_it_went(world: World) -> None:
+def test_a_rollback_is_refreshed_from_where_it_went(world: ChangingCorpus) -> None:
     world.add("new-1")
     world.refresh()
     rollback(world.store)
@@ -229,14 +231,14 @@ def test_a_rollback_is_refreshed_from_where_it_went(world: World) -> None:
     assert champion is not None and (champion.number, champion.predecessor) == (4, 3)
 
 
-def test_questions_whose_passages_are_gone_are_left_out_for_both(world: World) -> None:
+def test_questions_whose_passages_are_gone_are_left_out_for_both(world: ChangingCorpus) -> None:
     world.remove("p1")
     records = world.refresh()
     assert records["split"][names.PASSAGES].facts["dropped_questions"] > 0
     assert decision(world, records) == "promote"
 
 
-def test_a_store_without_champion_and_model_says_what_to_give(world: World) -> None:
+def test_a_store_without_champion_and_model_says_what_to_give(world: ChangingCorpus) -> None:
     world.store.remove(names.CHAMPIONS)
     with pytest.raises(
         InputError, match=r"has no champion yet: .*--set refresh\.model=ADDRESS, such as .*/model/"
@@ -244,7 +246,7 @@ def test_a_store_without_champion_and_model_says_what_to_give(world: World) -> N
         world.refresh()
 
 
-def test_a_champion_whose_index_is_gone_says_how_to_go_on(world: World) -> None:
+def test_a_champion_whose_index_is_gone_says_how_to_go_on(world: ChangingCorpus) -> None:
     champion = current(world.store)
     assert champion is not None
     world.store.remove("/".join(champion.index.address.split("/")[-2:]))
@@ -252,7 +254,7 @@ def test_a_champion_whose_index_is_gone_says_how_to_go_on(world: World) -> None:
         world.refresh()
 
 
-def test_a_model_of_another_architecture_is_refused_before_anything(world: World) -> None:
+def test_a_model_of_another_architecture_is_refused_before_anything(world: ChangingCorpus) -> None:
     with pytest.raises(
         InputError, match=r"the champion's model is a camvr model: set model\.architecture=camvr"
     ):
@@ -260,14 +262,14 @@ def test_a_model_of_another_architecture_is_refused_before_anything(world: World
 
 
 @pytest.mark.parametrize("wrong", [names.INDEX, names.PASSAGES])
-def test_a_model_must_be_one(world: World, wrong: str) -> None:
+def test_a_model_must_be_one(world: ChangingCorpus, wrong: str) -> None:
     champion = current(world.store)
     assert champion is not None
     with pytest.raises(InputError, match=f"refresh.model: .* is the address of {wrong}, not of a model"):
         world.refresh(refresh={"model": getattr(champion, wrong).address})
 
 
-def test_a_model_of_another_width_makes_another_index(world: World) -> None:
+def test_a_model_of_another_width_makes_another_index(world: ChangingCorpus) -> None:
     """Nothing of the old one can be kept, and nothing of it is mixed in."""
     tiny_bert(world.folder / "base-wide", width=32)
     address = world.with_model_of(world.folder / "base-wide")
@@ -276,7 +278,7 @@ def test_a_model_of_another_width_makes_another_index(world: World) -> None:
     assert decision(world, records) == "promote"
 
 
-def test_what_was_promoted_can_be_read_as_a_whole(world: World) -> None:
+def test_what_was_promoted_can_be_read_as_a_whole(world: ChangingCorpus) -> None:
     world.add("new-1")
     records = world.refresh()
     champion = current(world.store)
@@ -286,7 +288,7 @@ def test_what_was_promoted_can_be_read_as_a_whole(world: World) -> None:
     assert champion.index.digest == index_digest(records)
 
 
-def test_what_is_collected_is_missed_by_nobody(world: World) -> None:
+def test_what_is_collected_is_missed_by_nobody(world: ChangingCorpus) -> None:
     world.add("new-1")
     world.refresh()
     champion = current(world.store)
@@ -315,7 +317,7 @@ def test_what_is_collected_is_missed_by_nobody(world: World) -> None:
     assert decision(world, records) == "promote"
 
 
-def test_columns_that_are_not_encoded_arrive_too(world: World) -> None:
+def test_columns_that_are_not_encoded_arrive_too(world: ChangingCorpus) -> None:
     world.rows = [{**row, "url": f"https://example.org/new/{row['id']}"} for row in world.rows]
     before = current(world.store)
     records = world.refresh()
@@ -327,7 +329,7 @@ def test_columns_that_are_not_encoded_arrive_too(world: World) -> None:
     assert all("/new/" in hit.columns["url"] for hit in hits)
 
 
-def test_a_store_that_was_moved_is_refreshed(world: World) -> None:
+def test_a_store_that_was_moved_is_refreshed(world: ChangingCorpus) -> None:
     world.add("new-1")
     moved = world.folder / "moved"
     (world.folder / "store").rename(moved)
@@ -338,14 +340,16 @@ def test_a_store_that_was_moved_is_refreshed(world: World) -> None:
 
 
 @pytest.mark.parametrize("name", ["mrr_at_5", "accuracy_at_20", "accuracy", "nonsense_at_5"])
-def test_a_metric_of_the_gate_that_is_not_measured_is_named_before_anything(world: World, name: str) -> None:
+def test_a_metric_of_the_gate_that_is_not_measured_is_named_before_anything(
+    world: ChangingCorpus, name: str
+) -> None:
     with pytest.raises(
         InputError, match=rf"gate.least: {name} is not measured: .* there are accuracy_at_1, "
     ):
         world.plan(gate={"drops": {}, "least": {name: 0.5}})
 
 
-def test_a_trained_index_says_how_far_it_has_drifted(world: World) -> None:
+def test_a_trained_index_says_how_far_it_has_drifted(world: ChangingCorpus) -> None:
     settings = {"index": {"kind": "IVF2,SQ8"}, "refresh": {"retrain_error": 1e9}}
     world.refresh(**settings)
     world.add("new-1")

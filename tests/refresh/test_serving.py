@@ -18,7 +18,7 @@ from tests.fixtures.system_indexes import write_corpus
 from tests.fixtures.tiny import tiny_bert
 
 
-class World:
+class ServedChampion:
     def __init__(self, folder: Path) -> None:
         self.corpus, questions = write_corpus(folder)
         self.questions = [row["question"] for row in pq.read_table(questions).to_pylist()][:12]
@@ -91,8 +91,8 @@ class World:
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory) -> World:
-    return World(tmp_path_factory.mktemp("serving"))
+def world(tmp_path_factory) -> ServedChampion:
+    return ServedChampion(tmp_path_factory.mktemp("serving"))
 
 
 def test_the_same_hits_as_after_a_rebuild(world):

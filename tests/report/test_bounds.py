@@ -12,7 +12,7 @@ from multiview.evaluation.top_hits import SCHEMA as BEST
 from multiview.report.contents import Asked, Contents, Hit, View
 from multiview.report.contents import System as Row
 from multiview.report.page import LIMIT, render
-from tests.fixtures.compared_systems import BM25, CAMVR, MVR, QUESTIONS, System, World
+from tests.fixtures.compared_systems import BM25, CAMVR, MVR, QUESTIONS, ComparedSystems, System
 from tests.fixtures.page_tree import read
 
 PLAIN = (System(MVR.found), System(CAMVR.found))
@@ -24,7 +24,7 @@ def test_a_page_is_small_whatever_the_corpus(tmp_path):
     number, long = 20_000, "&" * 3000
     passages = [Passage(f"p{i}", long, f"{long}. " * 3, (9006,)) for i in range(40)]
     systems = {f"system-{place}": System({}) for place in range(11)}
-    world = World(tmp_path, systems, passages)
+    world = ComparedSystems(tmp_path, systems, passages)
     qids = [f"q{i}" for i in range(number)]
     rows = [
         {"qid": q, "question": "&" * 900, "answers": ["&" * 400] * 9, "positive_ids": ["p1"]} for q in qids
@@ -81,7 +81,7 @@ def test_a_page_is_small_whatever_the_corpus(tmp_path):
     ids=lambda value: "-".join(value)[:20] if isinstance(value, dict) else "",
 )
 def test_the_page_makes_sense_whatever_there_is(tmp_path, systems, says):
-    world = World(tmp_path, systems)
+    world = ComparedSystems(tmp_path, systems)
     page = read(world.page())
     assert not world.tell.warnings
     assert says in page.one("section", id="summary").text
@@ -104,7 +104,7 @@ def test_a_study_of_several_seeds(tmp_path):
     seeds = {f"{name}/seed-{seed}": name for name in ("mvr", "camvr") for seed in (0, 1)}
     systems = {row: PLAIN[name == "camvr"] for row, name in seeds.items()}
     systems["mvr/seed-1"] = PLAIN[1]
-    page = read(World(tmp_path, systems, seeds_of=seeds).page())
+    page = read(ComparedSystems(tmp_path, systems, seeds_of=seeds).page())
     (heading,) = [h for h in page.all("h3") if h.text == "Means over seeds"]
     table = page.all("table")[1]
     assert heading.text and [row.one("bdi").text for row in table.all("tr")[1:]] == ["mvr", "camvr"]
@@ -114,7 +114,7 @@ def test_a_study_of_several_seeds(tmp_path):
 
 
 def test_one_question(tmp_path):
-    world = World(tmp_path, {"mvr": PLAIN[0], "camvr": PLAIN[1]}, questions=QUESTIONS[:1])
+    world = ComparedSystems(tmp_path, {"mvr": PLAIN[0], "camvr": PLAIN[1]}, questions=QUESTIONS[:1])
     page = read(world.page())
     assert "2 systems answered 1 question over 4 passages. So few questions" in page.text
     assert "The one question." in page.one("section", id="questions").text
@@ -123,13 +123,13 @@ def test_one_question(tmp_path):
 
 def test_a_question_without_an_answer_goes_by_its_gold_passage(tmp_path):
     questions = [Question("q0", "What made it wealthy?", (), None, ("p0",))]
-    page = read(World(tmp_path, {"mvr": PLAIN[0], "camvr": PLAIN[1]}, questions=questions).page())
+    page = read(ComparedSystems(tmp_path, {"mvr": PLAIN[0], "camvr": PLAIN[1]}, questions=questions).page())
     assert [rank.one("b").text for rank in page.all("span", class_="rank")] == ["2", "1"]
     assert page.all("dd")[-3].text == "none is known"
 
 
 def test_what_is_gone_from_the_store_is_left_out(tmp_path):
-    world = World(
+    world = ComparedSystems(
         tmp_path, {"mvr": System(MVR.found, 4, 2, False), "camvr": System(CAMVR.found, 4, 1, False)}
     )
     world.store.remove("model/mvr-1")
@@ -140,7 +140,7 @@ def test_what_is_gone_from_the_store_is_left_out(tmp_path):
 
 
 def test_an_evaluation_of_an_earlier_version_shows_its_first_passages(tmp_path):
-    world = World(tmp_path, {"mvr": PLAIN[0], "camvr": PLAIN[1]})
+    world = ComparedSystems(tmp_path, {"mvr": PLAIN[0], "camvr": PLAIN[1]})
     for staged in world.evaluations:
         (staged.path / "best.parquet").unlink()
     page = read(_without(world, "best.parquet").page())
@@ -151,7 +151,7 @@ def test_an_evaluation_of_an_earlier_version_shows_its_first_passages(tmp_path):
     assert page.all("p", class_="text")
 
 
-def _without(world: World, name: str) -> World:
+def _without(world: ComparedSystems, name: str) -> ComparedSystems:
     for key, record in world.made.items():
         if record.kind == "evaluation":
             files = [file for file in record.files if file.path != name]

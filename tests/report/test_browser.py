@@ -4,7 +4,7 @@ import pytest
 
 from multiview.data.questions import Question
 from tests.fixtures.browser import Browser, program, started
-from tests.fixtures.compared_systems import BM25, CAMVR, MVR, PASSAGES, QUESTIONS, System, World
+from tests.fixtures.compared_systems import BM25, CAMVR, MVR, PASSAGES, QUESTIONS, ComparedSystems, System
 from tests.fixtures.hostile_texts import HOSTILE, hostile_world
 from tests.fixtures.page_tree import read
 
@@ -24,7 +24,7 @@ def browser(tmp_path_factory):
 @pytest.fixture(scope="module")
 def file(tmp_path_factory):
     folder = tmp_path_factory.mktemp("world")
-    page = World(folder).page()
+    page = ComparedSystems(folder).page()
     assert read(page).all("figure")
     return folder / "report" / "report.html"
 
@@ -82,7 +82,7 @@ def test_phones_see_charts_that_can_be_read(browser, file):
 @pytest.mark.parametrize("systems", [1, 5, 11])
 def test_a_question_has_room_beside_or_above_the_ranks(browser, tmp_path, systems):
     plain = (System(MVR.found), System(CAMVR.found))
-    World(tmp_path, {f"a system of a long name {n}": plain[n % 2] for n in range(systems)}).page()
+    ComparedSystems(tmp_path, {f"a system of a long name {n}": plain[n % 2] for n in range(systems)}).page()
     for width in (PHONE, 700, 1024, 1920):
         browser.open(tmp_path / "report" / "report.html", width)
         widths = browser.ask(

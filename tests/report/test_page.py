@@ -13,14 +13,14 @@ from multiview import names
 from multiview.errors import InputError
 from multiview.evaluation.trec import read_qrels, read_run
 from multiview.kubeflow.component import execute
-from tests.fixtures.compared_systems import AT, PASSAGES, QUESTIONS, World
+from tests.fixtures.compared_systems import AT, PASSAGES, QUESTIONS, ComparedSystems
 from tests.fixtures.hostile_texts import HOSTILE, hostile_world
 from tests.fixtures.page_tree import Element, read
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory) -> World:
-    return World(tmp_path_factory.mktemp("world"))
+def world(tmp_path_factory) -> ComparedSystems:
+    return ComparedSystems(tmp_path_factory.mktemp("world"))
 
 
 @pytest.fixture(scope="module")
@@ -194,5 +194,5 @@ def test_kubeflow_shows_the_page_itself(world, text, tmp_path):
         execute("report", context, "report", config, **artifacts)
 
 
-def _metadata(world: World, key: str) -> dict[str, str]:
+def _metadata(world: ComparedSystems, key: str) -> dict[str, str]:
     return {"address": world.address(key), "digest": world.made[key].digest, "path": key}

@@ -17,7 +17,7 @@ from multiview.report.page import Group, fitting
 from multiview.report.passages import LONGEST, bars, pieces
 from multiview.report.summary import duration, size, summary
 from multiview.report.trainings import POINTS, trainings
-from tests.fixtures.compared_systems import CAMVR, World
+from tests.fixtures.compared_systems import CAMVR, ComparedSystems
 
 # --- words -------------------------------------------------------------------------------------
 
@@ -185,7 +185,7 @@ def test_questions_come_in_turns_from_all_kinds():
 
 
 def test_trainings_are_found_through_the_negatives_and_after_the_warm_up(tmp_path):
-    world = World(tmp_path, {"camvr": CAMVR})
+    world = ComparedSystems(tmp_path, {"camvr": CAMVR})
     fill = lambda path: (path / "multiview.json").write_text("{}")  # noqa: E731
     ready = {"start": ["camvr-start"]}
     world.publish("model", "warm-up", "warm", fill, ready, curves={"loss": [9, 8, 7]})

@@ -22,7 +22,7 @@ from multiview.model.layouts import TokenSequence, View, kept_views, numbered_vi
 from multiview.model.layouts.snippets import split_snippets
 from multiview.serving import retriever as retrieving
 from tests.fixtures.events import Recorder
-from tests.fixtures.system_indexes import SYSTEMS, World
+from tests.fixtures.system_indexes import SYSTEMS, SystemIndexes
 
 
 @pytest.fixture(scope="module", params=list(SYSTEMS))
@@ -35,7 +35,7 @@ def retriever(world, system):
     return multiview.load(world.index(system))
 
 
-def stored_views(world: World, system: str) -> dict[str, np.ndarray]:
+def stored_views(world: SystemIndexes, system: str) -> dict[str, np.ndarray]:
     """Each passage's rows in the embeddings, float64 [rows, dim]."""
     found = {}
     for number in (0, 1):
@@ -46,7 +46,7 @@ def stored_views(world: World, system: str) -> dict[str, np.ndarray]:
     return found
 
 
-def passages_of(world: World) -> dict[str, Passage]:
+def passages_of(world: SystemIndexes) -> dict[str, Passage]:
     folder = world.files(world.record("split", "passages"))
     return {passage.id: passage for passage in read_passages(folder)}
 

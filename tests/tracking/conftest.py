@@ -3,7 +3,7 @@
 import pytest
 
 from multiview import tracking
-from tests.fixtures.reported_run import World
+from tests.fixtures.reported_run import ReportedRun
 from tests.fixtures.servers import new_database
 
 
@@ -15,7 +15,7 @@ def uri(tmp_path_factory) -> str:
 @pytest.fixture(scope="session")
 def expected(tmp_path_factory, uri) -> dict:
     """What MLflow holds after one uninterrupted shipping."""
-    world = World(tmp_path_factory.mktemp("expected"), uri, "expected")
+    world = ReportedRun(tmp_path_factory.mktemp("expected"), uri, "expected")
     world.tell_all()
     assert tracking.ship(world.store, world.run.id, uri)
     return world.seen()

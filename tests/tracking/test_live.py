@@ -8,7 +8,7 @@ from mlflow import MlflowClient
 
 from multiview import names, tracking
 from multiview.tracking import live
-from tests.fixtures.reported_run import World
+from tests.fixtures.reported_run import ReportedRun
 
 
 def until(true: Callable[[], bool]) -> None:
@@ -20,7 +20,7 @@ def until(true: Callable[[], bool]) -> None:
 
 def test_a_run_is_shipped_while_a_block_runs(tmp_path, uri, expected, monkeypatch):
     monkeypatch.setattr(live, "SHIP_SECONDS", 0.05)
-    world = World(tmp_path, uri, "block")
+    world = ReportedRun(tmp_path, uri, "block")
     with tracking.ship_live(world.store, world.run.id, uri):
         world.tell("split", "s")
         until(lambda: "split" in world.seen())
@@ -32,7 +32,7 @@ def test_a_run_is_shipped_while_a_block_runs(tmp_path, uri, expected, monkeypatc
 
 
 def test_a_step_alone_is_shipped_while_a_block_runs_and_at_its_end(tmp_path, uri):
-    world = World(tmp_path, uri, "pod")
+    world = ReportedRun(tmp_path, uri, "pod")
     world.tell("split", "s")
     client = MlflowClient(uri)
     plugin_run = client.create_run("0").info.run_id
@@ -52,6 +52,6 @@ def test_a_step_alone_is_shipped_while_a_block_runs_and_at_its_end(tmp_path, uri
 def test_a_block_does_not_wait_for_an_mlflow_that_is_down(tmp_path, monkeypatch):
     monkeypatch.setattr(live, "SHIP_SECONDS", 0.01)
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-    world = World(tmp_path, "http://127.0.0.1:9", "down")
+    world = ReportedRun(tmp_path, "http://127.0.0.1:9", "down")
     with tracking.ship_step_live(world.store, world.run.id, "split", world.uri, "run"):
         world.tell("split", "s")

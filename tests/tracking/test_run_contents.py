@@ -12,7 +12,7 @@ from multiview.artifacts.attempt import Attempt
 from multiview.cli.lookup import Lookup
 from multiview.errors import InputError
 from multiview.tracking import run_contents as contents
-from tests.fixtures.reported_run import World
+from tests.fixtures.reported_run import ReportedRun
 from tests.fixtures.servers import new_database
 
 
@@ -31,7 +31,7 @@ def test_a_run_is_a_parent_and_each_step_a_child(expected):
 
 
 def test_a_step_that_all_systems_share_has_no_system_by_shard_either(uri, tmp_path):
-    world = World(tmp_path, uri, "shared")
+    world = ReportedRun(tmp_path, uri, "shared")
     world.tell("generate-queries/shard-00", "a", step="generate-queries")
     world.tell("camvr/round-1/encode/shard-00", "a", step="encode")
     tracking.ship(world.store, world.run.id, uri)
@@ -39,7 +39,7 @@ def test_a_step_that_all_systems_share_has_no_system_by_shard_either(uri, tmp_pa
     assert systems == {"generate-queries/shard-00": None, "camvr/round-1/encode/shard-00": "camvr"}
 
 
-def metrics_of_model(uri: str, world: World) -> list[Any]:
+def metrics_of_model(uri: str, world: ReportedRun) -> list[Any]:
     """The metrics of the logged model of the world's training, as MLflow has them now."""
     reference = world.reference("model", "camvr-round-2-train")
     client = MlflowClient(uri)
@@ -50,7 +50,7 @@ def metrics_of_model(uri: str, world: World) -> list[Any]:
 def test_a_model_has_the_metrics_of_each_evaluation_once(tmp_path):
     uri = new_database(tmp_path)
     for run in ("first", "again"):  # whose steps were all there, and MLflow new
-        world = World(tmp_path / "store", uri, run)
+        world = ReportedRun(tmp_path / "store", uri, run)
         world.tell("split", "s")
         world.tell("camvr/round-2/train", "t", status="found")
         world.tell("camvr/round-2/evaluate", "e", status="found")
@@ -68,7 +68,7 @@ def test_a_model_has_the_metrics_of_each_evaluation_once(tmp_path):
 
 
 def test_a_logged_model_leads_to_its_artifact(expected, uri, tmp_path):
-    world = World(tmp_path, uri, "expected")
+    world = ReportedRun(tmp_path, uri, "expected")
     model = MlflowClient(uri).search_logged_models(["1"])[0]
     reference = tracking.logged_model(uri, model.model_id)
     assert reference.digest == world.reference("model", "camvr-round-2-train").digest
@@ -80,7 +80,7 @@ def test_a_logged_model_leads_to_its_artifact(expected, uri, tmp_path):
 
 def test_the_commit_and_the_image_are_those_that_made_it(tmp_path, uri):
     """Of a step that found its output, its record's; of one that is running, its own."""
-    world = World(tmp_path, uri, "commit")
+    world = ReportedRun(tmp_path, uri, "commit")
     for path, made in (("split", {"git_sha": "made", "image": "i@1"}), ("camvr/round-2/train", {})):
         kind = "passages" if path == "split" else "model"
         attempt = Attempt(world.store, kind, path.replace("/", "-"), "a")
@@ -97,7 +97,7 @@ def test_the_commit_and_the_image_are_those_that_made_it(tmp_path, uri):
 
 
 def test_a_description_that_a_person_wrote_is_left_alone(tmp_path, uri):
-    world = World(tmp_path, uri, "person")
+    world = ReportedRun(tmp_path, uri, "person")
     world.tell_all()
     tracking.ship(world.store, world.run.id, uri)
     client, parent = MlflowClient(uri), tracking.find_run(uri, world.run.id).mlflow_id
@@ -110,7 +110,7 @@ def test_a_description_that_a_person_wrote_is_left_alone(tmp_path, uri):
 
 
 def test_a_run_that_failed_says_where(tmp_path, uri):
-    world = World(tmp_path, uri, "failing")
+    world = ReportedRun(tmp_path, uri, "failing")
     world.tell("split", "s")
     world.tell("camvr/round-2/train", "t", status="failed", error="no memory")
     tracking.ship(world.store, world.run.id, uri)
@@ -125,7 +125,7 @@ def test_files_of_the_same_name_in_two_folders_are_both_kept(tmp_path, monkeypat
     record = SimpleNamespace(files=[SimpleNamespace(path=path) for path in paths], to_json=lambda: b"{}")
     monkeypatch.setattr(contents, "read_record", lambda *key: record)
     monkeypatch.setattr(contents, "stage", lambda *record: SimpleNamespace(path=tmp_path))
-    client, world = Mock(), World(tmp_path, "", "files")
+    client, world = Mock(), ReportedRun(tmp_path, "", "files")
     child = SimpleNamespace(info=SimpleNamespace(run_id="child"), data=SimpleNamespace(tags={}))
     state = SimpleNamespace(outputs={"evaluation": world.reference("evaluation", "key")})
     contents.Contents(world.store, world.run, client, "0", None).report_files("parent", child, state)  # type: ignore[arg-type]
@@ -140,7 +140,7 @@ def test_a_report_is_a_file_of_its_step_and_of_the_whole_run(tmp_path, monkeypat
     record = SimpleNamespace(files=[SimpleNamespace(path="report.html")], to_json=lambda: b"{}")
     monkeypatch.setattr(contents, "read_record", lambda *key: record)
     monkeypatch.setattr(contents, "stage", lambda *record: SimpleNamespace(path=tmp_path))
-    client, world = Mock(), World(tmp_path, "", "files")
+    client, world = Mock(), ReportedRun(tmp_path, "", "files")
     child = SimpleNamespace(info=SimpleNamespace(run_id="child"), data=SimpleNamespace(tags={}))
     state = SimpleNamespace(outputs={"report": world.reference("report", "key")})
     contents.Contents(world.store, world.run, client, "0", None).report_files("parent", child, state)  # type: ignore[arg-type]

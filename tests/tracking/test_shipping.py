@@ -11,13 +11,13 @@ from multiview.artifacts.store import LocalStore
 from multiview.errors import InputError
 from multiview.steps.events import EventLog
 from multiview.tracking import shipping
-from tests.fixtures.reported_run import World
+from tests.fixtures.reported_run import ReportedRun
 from tests.fixtures.servers import mlflow_server, new_database
 from tests.tracking.test_registry import tell_index
 
 
 def test_shipping_again_says_that_there_is_nothing_new(tmp_path, uri, expected):
-    world = World(tmp_path, uri, "again")
+    world = ReportedRun(tmp_path, uri, "again")
     world.tell_all()
     assert tracking.ship(world.store, world.run.id, uri)
     assert not tracking.ship(world.store, world.run.id, uri)
@@ -55,7 +55,7 @@ def test_a_shipper_killed_after_any_call_is_continued(tmp_path, uri, expected, m
 
     kills = 0
     for left in range(1, 100):
-        world = World(tmp_path / str(left), uri, f"killed-{left}")
+        world = ReportedRun(tmp_path / str(left), uri, f"killed-{left}")
         world.tell_all()
         monkeypatch.setattr(shipping, "connect", lambda _, left=left: Fragile(left))
         try:
@@ -71,7 +71,7 @@ def test_a_shipper_killed_after_any_call_is_continued(tmp_path, uri, expected, m
 
 
 def test_a_step_that_failed_and_then_succeeded_is_finished_in_mlflow(tmp_path, uri, expected):
-    world = World(tmp_path, uri, "mended")
+    world = ReportedRun(tmp_path, uri, "mended")
     world.tell("split", "s")
     world.tell("camvr/round-2/train", "first", losses=2, status="failed", error="no memory")
     tracking.ship(world.store, world.run.id, uri)
@@ -84,7 +84,7 @@ def test_a_step_that_failed_and_then_succeeded_is_finished_in_mlflow(tmp_path, u
 
 
 def test_a_step_is_shipped_while_it_runs(tmp_path, uri, expected):
-    world = World(tmp_path, uri, "live")
+    world = ReportedRun(tmp_path, uri, "live")
     world.tell("split", "s")
     world.tell("camvr/round-2/train", "t", losses=1, status="running")
     tracking.ship(world.store, world.run.id, uri)
@@ -100,7 +100,7 @@ def test_a_step_is_shipped_while_it_runs(tmp_path, uri, expected):
 
 
 def test_two_stores_with_the_same_run_do_not_mix(tmp_path, uri):
-    one, two = World(tmp_path / "one", uri, "twin"), World(tmp_path / "two", uri, "twin")
+    one, two = ReportedRun(tmp_path / "one", uri, "twin"), ReportedRun(tmp_path / "two", uri, "twin")
     for world in (one, two):
         world.tell_all()
         tracking.ship(world.store, world.run.id, uri)
@@ -114,7 +114,7 @@ def test_two_stores_with_the_same_run_do_not_mix(tmp_path, uri):
 
 
 def test_sync_goes_on_after_a_broken_run(tmp_path, uri):
-    world = World(tmp_path, uri, "zz-fine")
+    world = ReportedRun(tmp_path, uri, "zz-fine")
     world.tell_all()
     world.store.replace("runs/aa-broken/steps/split.json", b"{}")
     shipped, failed = tracking.sync(world.store, uri)
@@ -126,7 +126,7 @@ def test_sync_goes_on_after_a_broken_run(tmp_path, uri):
 
 def test_a_database_made_anew_is_filled_again(tmp_path):
     uri = new_database(tmp_path)
-    world = World(tmp_path / "store", uri)
+    world = ReportedRun(tmp_path / "store", uri)
     world.tell_all()
     ship = "import sys; from multiview import tracking; from multiview.artifacts.store import open_store; "
     ship += "tracking.ship(open_store(sys.argv[1]), *sys.argv[2:])"
@@ -141,7 +141,7 @@ def test_a_database_made_anew_is_filled_again(tmp_path):
 
 def test_a_server_that_is_down_is_one_line(tmp_path, monkeypatch):
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-    world = World(tmp_path, "http://127.0.0.1:9")
+    world = ReportedRun(tmp_path, "http://127.0.0.1:9")
     with pytest.raises(InputError, match=r"^MLflow at http://127.0.0.1:9: .+$"):
         tracking.ship(world.store, world.run.id, world.uri)
 
@@ -156,7 +156,7 @@ def test_runs_are_shipped_to_a_server_over_http_and_found_there(tmp_path):
     words = ["server", "--backend-store-uri", new_database(tmp_path)]
     words += ["--artifacts-destination", str(tmp_path / "artifacts")]
     with mlflow_server(words, tmp_path) as address:
-        world = World(tmp_path / "store", address)
+        world = ReportedRun(tmp_path / "store", address)
         world.tell_all()
         assert tracking.ship(world.store, world.run.id, address)
         assert not tracking.ship(world.store, world.run.id, address), "nothing is new"

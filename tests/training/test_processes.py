@@ -55,7 +55,7 @@ ROUNDING = 1e-4
 embedding that every token shares differs by more than others. A wrong scale would differ by the whole."""
 
 
-class World(NamedTuple):
+class Trainings(NamedTuple):
     """What each number of processes saw of each case, and the folders of the models."""
 
     seen: dict[int, dict[str, list[list[dict[str, Any]]]]]
@@ -84,7 +84,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Staged]:
 
 
 @pytest.fixture(scope="module")
-def world(data: dict[str, Staged], base: Path, tmp_path_factory: pytest.TempPathFactory) -> World:
+def world(data: dict[str, Staged], base: Path, tmp_path_factory: pytest.TempPathFactory) -> Trainings:
     """All cases on one process and on two, in one start of processes: starting them is most of the time."""
     folder = tmp_path_factory.mktemp("processes")
     starts = {
@@ -127,11 +127,11 @@ def world(data: dict[str, Staged], base: Path, tmp_path_factory: pytest.TempPath
             name: [torch.load(output["seen"] / f"{name}-{rank}.pt") for rank in range(processes)]
             for name in CASES
         }
-    return World(seen, models, folder, tells)
+    return Trainings(seen, models, folder, tells)
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_two_processes_have_the_loss_the_gradients_and_the_norm_of_one(world: World, case: str) -> None:
+def test_two_processes_have_the_loss_the_gradients_and_the_norm_of_one(world: Trainings, case: str) -> None:
     (alone,) = world.seen[1][case]
     for together in world.seen[2][case]:
         assert len(alone) == len(together) == 3
@@ -148,7 +148,7 @@ def test_two_processes_have_the_loss_the_gradients_and_the_norm_of_one(world: Wo
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_whole_training_gives_the_same_model(world: World, case: str) -> None:
+def test_a_whole_training_gives_the_same_model(world: Trainings, case: str) -> None:
     one, two, start = (
         BiEncoder.load(folder / case).state_dict()
         for folder in (world.models[1], world.models[2], world.folder / "start")
@@ -159,7 +159,7 @@ def test_a_whole_training_gives_the_same_model(world: World, case: str) -> None:
         torch.testing.assert_close(two[name], value, rtol=RELATIVE, atol=1e-3 * moved, msg=name)
 
 
-def test_the_first_process_tells_for_all(world: World) -> None:
+def test_the_first_process_tells_for_all(world: Trainings) -> None:
     one, two = world.tells[1], world.tells[2]
     # The dropout trainings, which only two processes ran, came last and have steps of their own.
     assert two.facts == {**one.facts, "processes": 2, "steps": 4}
@@ -169,7 +169,7 @@ def test_the_first_process_tells_for_all(world: World) -> None:
         assert got == pytest.approx(expected, rel=1e-4, abs=1e-5), name
 
 
-def test_a_resumed_training_draws_the_same_dropout_and_each_process_its_own(world: World) -> None:
+def test_a_resumed_training_draws_the_same_dropout_and_each_process_its_own(world: Trainings) -> None:
     folder = world.models[2]
     assert [path.name for path in (folder / "kept").iterdir()] == ["2"]
     whole, resumed = (BiEncoder.load(folder / name).state_dict() for name in ("whole", "resumed"))
@@ -179,7 +179,7 @@ def test_a_resumed_training_draws_the_same_dropout_and_each_process_its_own(worl
 
 
 def test_one_process_goes_on_from_a_checkpoint_of_two(
-    world: World, data: dict[str, Staged], tmp_path: Path
+    world: Trainings, data: dict[str, Staged], tmp_path: Path
 ) -> None:
     settings = {**SHORT, "dropout": 0.3, "max_steps": 4, "checkpoint_steps": 2, "processes": 1}
     tell = Recorder()
@@ -190,7 +190,7 @@ def test_one_process_goes_on_from_a_checkpoint_of_two(
     assert BiEncoder.load(tmp_path / "model")
 
 
-def test_nodes_that_found_different_checkpoints_do_not_mix_them(world: World) -> None:
+def test_nodes_that_found_different_checkpoints_do_not_mix_them(world: Trainings) -> None:
     for rank in (0, 1):
         line = (world.folder / "seen-2" / f"refused-{rank}").read_text()
         assert "different checkpoints (checkpoint-0, checkpoint-1)" in line

@@ -20,7 +20,6 @@ from multiview.data.reading.readers import PASSAGE_COLUMNS, UNKNOWN_JUDGED
 from multiview.data.sentences import KnownSentences, SentencesOf, SplitSentences, tokenizer
 from multiview.errors import InputError
 from multiview.steps.context import StepContext
-from multiview.steps.table import STEPS
 
 
 def split(context: StepContext) -> None:
@@ -58,7 +57,7 @@ def split(context: StepContext) -> None:
 
     count = len(wanted)
     tables = _wanted_tables(corpus, wanted, seen.extra)
-    sentences_of = _sentences_of(context.settings.corpus, context.optional_input("known"))
+    sentences_of = _sentences_of(context)
     sentences = shards.write_shards(
         tables, count, number, context.output("passages"), sentences_of, context.events.progress
     )
@@ -164,14 +163,15 @@ def _choose(section: Questions, train: list[Question], dev: list[Question], seen
 # --- passages ----------------------------------------------------------------------------------
 
 
-def _sentences_of(section: Any, known: Any) -> SentencesOf:
-    """Returns the sentence splitter, which reuses sentences of `known` that were split in the same way."""
+def _sentences_of(context: StepContext) -> SentencesOf:
+    """Returns the sentence splitter, which reuses sentences of the input `known` that were split in the same way."""
+    section, known = context.settings.corpus, context.optional_input("known")
     split = SplitSentences(section.language)
     if known is None:
         return split
     _, record = load_record(known.address)
     before = (record.step_version, record.facts.get("nltk"), record.config.get("corpus", {}).get("language"))
-    now = (STEPS["split-again"].version, version("nltk"), section.key_settings().get("language"))
+    now = (context.step_version, version("nltk"), section.key_settings().get("language"))
     return KnownSentences(known.path, split) if before == now else split
 
 

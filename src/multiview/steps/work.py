@@ -76,6 +76,7 @@ class Work:
             outputs=outputs,
             events=events,
             checkpoints=checkpoints if self.step.checkpoints else None,
+            step_version=self.step.version,
             opened=store if self.step.reads_store else None,
         )
 

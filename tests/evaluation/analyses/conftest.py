@@ -1,35 +1,37 @@
 import pytest
 
-from tests.fixtures.analysed_model import World
+from tests.fixtures.analysed_model import AnalysedModel
 
 
 @pytest.fixture(scope="session")
 def camvr(tmp_path_factory):
     """Views that are means of their snippets, all real."""
-    return World(tmp_path_factory.mktemp("camvr"), architecture="camvr", pooling="snippet", normalise=True)
+    return AnalysedModel(
+        tmp_path_factory.mktemp("camvr"), architecture="camvr", pooling="snippet", normalise=True
+    )
 
 
 @pytest.fixture(scope="session")
 def unpadded(tmp_path_factory):
     """The paper's viewer tokens, padding views left out of the index."""
-    return World(tmp_path_factory.mktemp("unpadded"), architecture="camvr")
+    return AnalysedModel(tmp_path_factory.mktemp("unpadded"), architecture="camvr")
 
 
 @pytest.fixture(scope="session")
 def padded(tmp_path_factory):
     """Sums of viewer tokens and snippets' means, the title apart; padding views are indexed."""
     settings = {"pooling": "both", "normalise": True, "merge_title": False}
-    return World(tmp_path_factory.mktemp("padded"), padding=True, architecture="camvr", **settings)
+    return AnalysedModel(tmp_path_factory.mktemp("padded"), padding=True, architecture="camvr", **settings)
 
 
 @pytest.fixture(scope="session")
 def dpr(tmp_path_factory):
     """One view a passage."""
-    return World(tmp_path_factory.mktemp("dpr"), architecture="dpr")
+    return AnalysedModel(tmp_path_factory.mktemp("dpr"), architecture="dpr")
 
 
 @pytest.fixture(scope="session")
 def without_padding(tmp_path_factory):
     """As `padded`, its padding views left out of the index."""
     settings = {"pooling": "both", "normalise": True, "merge_title": False}
-    return World(tmp_path_factory.mktemp("without"), architecture="camvr", **settings)
+    return AnalysedModel(tmp_path_factory.mktemp("without"), architecture="camvr", **settings)

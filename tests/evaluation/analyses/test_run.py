@@ -19,7 +19,7 @@ from multiview.evaluation.analyses.tables import LONGEST, CaptionedTable, markdo
 from multiview.evaluation.evaluate import evaluate
 from multiview.model.layouts import LAYOUTS
 from multiview.steps.context import StepContext
-from tests.fixtures.analysed_model import World, fresh_views
+from tests.fixtures.analysed_model import AnalysedModel, fresh_views
 from tests.fixtures.artifacts import questions_folder, write_index
 from tests.fixtures.events import Recorder
 from tests.fixtures.halves import Halves
@@ -52,7 +52,7 @@ def test_an_approximate_index_is_analysed_by_its_stored_views(padded, tmp_path):
     assert "analyses_left_out" not in tell.facts
 
 
-def with_index(world: World, folder: Path) -> World:
+def with_index(world: AnalysedModel, folder: Path) -> AnalysedModel:
     other = copy(world)
     other.inputs = {**world.inputs, "index": Staged(folder, "index")}
     return other
@@ -147,7 +147,7 @@ def test_data_without_training_questions_or_answers(camvr, tmp_path):
 def test_an_architecture_of_several_sequences(tmp_path, monkeypatch):
     """Two sequences with a view each: there is no attention between them, and all else is as for any layout."""
     monkeypatch.setitem(LAYOUTS, Halves.name, Halves)
-    world = World(tmp_path / "world", architecture="halves", pooling="snippet", normalise=True)
+    world = AnalysedModel(tmp_path / "world", architecture="halves", pooling="snippet", normalise=True)
     folder, tell = run(world, tmp_path / "one")
     assert set(tell.facts["analyses_left_out"]) == {"attention", "padding"}
     views, rows = fresh_views(world), pq.read_table(folder / "variation.parquet").to_pylist()

@@ -42,7 +42,7 @@ KINDS = [
 DIM = 32
 
 
-class World(NamedTuple):
+class ClusteredViews(NamedTuple):
     views: list[np.ndarray]
     ids: list[str]
     queries: np.ndarray
@@ -62,7 +62,7 @@ class World(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory) -> World:
+def world(tmp_path_factory) -> ClusteredViews:
     """700 passages of none to six views in 35 clusters of different lengths, and questions near views."""
     folder = tmp_path_factory.mktemp("kinds")
     rng = np.random.default_rng(0)
@@ -79,7 +79,7 @@ def world(tmp_path_factory) -> World:
         for name, part in (("whole", slice(None)), ("a", slice(300)), ("b", slice(300, None)))
     }
     whole, *halves = shards.values()
-    return World(views, ids, queries, whole, halves, folder)
+    return ClusteredViews(views, ids, queries, whole, halves, folder)
 
 
 @pytest.fixture(scope="module", params=KINDS)

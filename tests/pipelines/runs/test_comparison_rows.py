@@ -14,14 +14,14 @@ from multiview.evaluation.costs import cost_of, differing_settings
 from tests.fixtures.documented import words
 from tests.fixtures.inprocess import command
 from tests.fixtures.page_tree import read
-from tests.fixtures.project import World
+from tests.fixtures.project import Project
 
 UNTRAINED = ["--set", "train.rounds=0", "--set", "evaluation.analyses=[]"]
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory) -> World:
-    return World.make(tmp_path_factory.mktemp("comparing"))
+def world(tmp_path_factory) -> Project:
+    return Project.make(tmp_path_factory.mktemp("comparing"))
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def rows(output: str) -> list[str]:
     return [line.split("|")[1].strip() for line in output.splitlines() if line.startswith("| ")][1:]
 
 
-def comparison(world: World) -> Path:
+def comparison(world: Project) -> Path:
     """The files of the newest comparison."""
     return max(Path(world.store).glob("comparison/*/attempts/*/"), key=lambda path: path.stat().st_mtime_ns)
 

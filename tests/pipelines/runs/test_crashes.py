@@ -16,7 +16,7 @@ from multiview import tracking
 from multiview.artifacts.record import load_record
 from multiview.artifacts.store import open_store
 from multiview.steps.events import read_metrics
-from tests.fixtures.project import World
+from tests.fixtures.project import Project
 
 ROUND_ONE = [
     "bm25-negatives",
@@ -31,8 +31,8 @@ ROUND_ONE = [
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory) -> World:
-    return World.make(tmp_path_factory.mktemp("world"))
+def world(tmp_path_factory) -> Project:
+    return Project.make(tmp_path_factory.mktemp("world"))
 
 
 def test_killed_trainings_and_drivers_are_continued(world):
@@ -105,7 +105,7 @@ def test_the_line_of_a_failing_step_reaches_the_user(world, tmp_path):
     assert "Traceback" not in output and "Inner task failed" not in output
 
 
-def _logged_steps(world: World, address: str) -> list[list[tuple[int, int | None]]]:
+def _logged_steps(world: Project, address: str) -> list[list[tuple[int, int | None]]]:
     """Time and step of each loss that an attempt at a model logged; earlier attempts are shorter."""
     store, folder = open_store(world.store), address.removeprefix(f"{world.store}/")
     attempts = {path.split(".events")[0] for path in store.files(folder) if path.endswith(".events.jsonl")}
@@ -115,7 +115,7 @@ def _logged_steps(world: World, address: str) -> list[list[tuple[int, int | None
     return sorted(losses, key=len)
 
 
-def _checkpoints(world: World) -> list[int]:
+def _checkpoints(world: Project) -> list[int]:
     """Steps of the complete checkpoints."""
     store = open_store(world.store)
     return [

@@ -17,7 +17,7 @@ from multiview.lineage.trace import flaws, trace
 from pipelines.runs.rerun import cut
 from tests.fixtures.documented import words
 from tests.fixtures.inprocess import command
-from tests.fixtures.project import ROOT, World
+from tests.fixtures.project import ROOT, Project
 
 PATHS = [
     "split",
@@ -37,8 +37,8 @@ PATHS = [
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory) -> World:
-    return World.make(tmp_path_factory.mktemp("world"))
+def world(tmp_path_factory) -> Project:
+    return Project.make(tmp_path_factory.mktemp("world"))
 
 
 @pytest.fixture
@@ -216,7 +216,7 @@ def test_training_starts_from_an_earlier_models_address(world, trained, in_proce
     assert "is the address of index, not of a model" in output
 
 
-def _folder(world: World, run: str, path: str, kind: str) -> Path:
+def _folder(world: Project, run: str, path: str, kind: str) -> Path:
     store, record = load_record(world.states(run)[path].outputs[kind].address)
     assert isinstance(store, LocalStore)
     return store.root / record.data

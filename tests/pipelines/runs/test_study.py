@@ -22,15 +22,15 @@ from pipelines.runs import local
 from pipelines.runs.study import read_study, study_names
 from pipelines.runs.study_forecast import forecast
 from tests.fixtures.inprocess import command
-from tests.fixtures.project import World
+from tests.fixtures.project import Project
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory) -> World:
-    return World.make(tmp_path_factory.mktemp("study"))
+def world(tmp_path_factory) -> Project:
+    return Project.make(tmp_path_factory.mktemp("study"))
 
 
-def write(world: World, **content) -> str:
+def write(world: Project, **content) -> str:
     file = world.folder / "lengths.yaml"
     file.write_text(yaml.safe_dump(content, sort_keys=False))
     return str(file)
@@ -44,7 +44,7 @@ ROWS = {
 UNTRAINED = ["--set", "train.rounds=0", "--set", "evaluation.analyses=[]"]
 
 
-def study(world: World, monkeypatch, capsys, *words: str) -> str:
+def study(world: Project, monkeypatch, capsys, *words: str) -> str:
     preset = ["--preset", str(world.folder / "tiny.yaml"), "--store", world.store]
     return command(monkeypatch, capsys, "study", *words, *preset, *UNTRAINED)
 

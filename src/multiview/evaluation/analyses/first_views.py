@@ -30,7 +30,7 @@ BY_DIVERSITY = (
 def first_views(subject: Subject) -> Findings:
     """Accuracy, gold recall and MRR@10 by the first k views of each passage, for every k up to 16, and by all.
 
-    Table `first_views`: views (k) and the metrics. Metrics `first_3_views/mrr_at_10`. Where passages were read with
+    Table `first_views`: views (k) and the metrics. Metrics `mrr_at_10/first_3_views`. Where passages were read with
     generated queries, the table also has the best ROUGE-L of the first k queries (Dual Cross Encoder, Figure 2). The
     Pearson correlation of ROUGE-L and MRR@10 over k is a metric (Figure 3), and table `query_diversity` has both by
     self-BLEU-4 (Figure 4).
