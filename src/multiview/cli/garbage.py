@@ -11,7 +11,7 @@ from multiview.lineage.garbage import ArtifactId, Garbage
 
 
 def collect(store: Store, keep: set[ArtifactId], days: float, delete: bool) -> None:
-    """Print what can go from a store, a line each, and the sum of it; with `delete`, delete it on the way."""
+    """Prints one line per piece that can go from a store, and their sum; with `delete`, deletes each piece."""
     pieces = []
     for piece in garbage.collectable(store, keep, days):
         pieces.append(piece)

@@ -1,4 +1,4 @@
-"""Local steps' work in forks of one process that has imported, once, what takes each of them ten seconds.
+"""Forks for the work of local steps, of one process that has imported once what takes each step ten seconds.
 
 The driver offers a socket (`offer`). A step that imports torch sends its state there (`ForkServer`) and waits; the
 process at the other end imports its libraries when it is first asked, and forks for each step. A fork ends with
