@@ -247,11 +247,11 @@ print(sum(len(kinds) > 0 for kinds in records.values()))
 
 def test_the_whole_small_dag_runs_on_a_bucket_and_is_found_again(bucket, tmp_path):
     """All steps in one process first, which spares their imports; then through KFP."""
-    world = Project.make(tmp_path, store="gs://bucket/runs/store", **bucket)
-    assert run(bucket, DAG, str(tmp_path / "tiny.yaml"), world.store) == "13\n"
-    output = world("run", "training")
+    project = Project.make(tmp_path, store="gs://bucket/runs/store", **bucket)
+    assert run(bucket, DAG, str(tmp_path / "tiny.yaml"), project.store) == "13\n"
+    output = project("run", "training")
     assert "0 steps done, 13 found" in output
     assert re.search(r"^\| camvr +\|", output, re.MULTILINE)
     (name,) = re.findall(r"^(training-\w+):", output, re.MULTILINE)
-    output = world("rerun", "camvr/round-2/evaluate", "--from", name, "--set", "evaluation.depth=15")
+    output = project("rerun", "camvr/round-2/evaluate", "--from", name, "--set", "evaluation.depth=15")
     assert "1 steps done, 0 found" in output

@@ -130,6 +130,6 @@ def test_without_s3fs_a_line_says_what_to_install(monkeypatch):
 
 @pytest.mark.acceptance
 def test_the_whole_small_dag_runs_on_s3_and_is_found_again(bucket, tmp_path):
-    world = Project.make(tmp_path, store="s3://bucket/runs/store", **bucket)
-    assert of_gs.run(bucket, of_gs.DAG, str(tmp_path / "tiny.yaml"), world.store) == "13\n"
-    assert "0 steps done, 13 found" in world("run", "training")
+    project = Project.make(tmp_path, store="s3://bucket/runs/store", **bucket)
+    assert of_gs.run(bucket, of_gs.DAG, str(tmp_path / "tiny.yaml"), project.store) == "13\n"
+    assert "0 steps done, 13 found" in project("run", "training")

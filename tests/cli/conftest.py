@@ -1,5 +1,4 @@
-from tests.lineage.conftest import made
-from tests.lineage.conftest import world as copied_run
-from tests.serving.conftest import world
+from tests.lineage.conftest import copied_run, evaluated_run
+from tests.serving.conftest import indexes as system_indexes
 
-__all__ = ["copied_run", "made", "world"]
+__all__ = ["copied_run", "evaluated_run", "system_indexes"]

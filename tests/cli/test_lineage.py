@@ -24,24 +24,24 @@ def printed(lineage: Lineage) -> str:
     return console.file.getvalue()
 
 
-def test_the_tree_shows_settings_sources_and_what_is_shared(made):
-    text = printed(made.traced())
+def test_the_tree_shows_settings_sources_and_what_is_shared(evaluated_run):
+    text = printed(evaluated_run.traced())
     lines = text.splitlines()
     for path, kind in (("compare", "comparison"), ("two/evaluate", "evaluation"), ("split", "passages")):
-        record = made.records[path][kind]
+        record = evaluated_run.records[path][kind]
         line = next(line for line in lines if f"{kind}/{record.key}" in line)
         assert record.digest[:12] in line
     assert "bm25.k1=0.5" in text and text.count("evaluation.depth=5") == 2
-    train = made.records["split"]["passages"].sources["corpus"][0]["sha256"]
+    train = evaluated_run.records["split"]["passages"].sources["corpus"][0]["sha256"]
     assert f"corpus: train.json {train[:12]}, dev.json" in text
-    passages = made.records["split"]["passages"]
+    passages = evaluated_run.records["split"]["passages"]
     whole = [line for line in lines if f"passages: passages/{passages.key}" in line]
     assert len(whole) == 2 and "rows" in whole[0] and whole[1].endswith("(above)")
     assert text.rstrip().splitlines()[-1].startswith("5 artifacts, ")
 
 
-def test_json_has_every_record_and_can_be_walked(made):
-    found = json.loads(as_json(made.traced(), []))
+def test_json_has_every_record_and_can_be_walked(evaluated_run):
+    found = json.loads(as_json(evaluated_run.traced(), []))
     artifacts = {artifact["address"]: artifact for artifact in found["artifacts"]}
     (root,) = found["roots"]
     read = artifacts[root["address"]]["inputs"]["evaluations"]
@@ -70,12 +70,12 @@ def lineage_command(monkeypatch, capsys):
     return run
 
 
-def test_a_run_is_what_it_ends_with(made, lineage_command):
-    status, out, _ = lineage_command(RUN, "--store", made.store.url)
+def test_a_run_is_what_it_ends_with(evaluated_run, lineage_command):
+    status, out, _ = lineage_command(RUN, "--store", evaluated_run.store.url)
     assert status == 0
     roots = [line for line in out.splitlines() if line.startswith(("negatives/", "comparison/"))]
     assert len(roots) == 2
-    assert made.records["split"]["train_questions"].folder in out, "which made the negatives"
+    assert evaluated_run.records["split"]["train_questions"].folder in out, "which made the negatives"
 
 
 def test_a_verification_ends_with_one_line(copied_run, lineage_command):
@@ -108,14 +108,14 @@ def test_what_is_not_there_is_one_line(name, says, shipped, lineage_command):
 
 
 @pytest.fixture(scope="module")
-def shipped(made, tmp_path_factory) -> str:
+def shipped(evaluated_run, tmp_path_factory) -> str:
     """MLflow with the run in it."""
     uri = new_database(tmp_path_factory.mktemp("mlflow"))
-    tracking.ship(made.store, RUN, uri)
+    tracking.ship(evaluated_run.store, RUN, uri)
     return uri
 
 
-def test_runs_and_their_steps_are_found_by_mlflow_s_ids(made, shipped, tmp_path):
+def test_runs_and_their_steps_are_found_by_mlflow_s_ids(evaluated_run, shipped, tmp_path):
     found = tracking.find_run(shipped, RUN)
     lookup = Lookup(str(tmp_path), shipped)
     kinds = [one.address.split("/")[-2] for one in lookup.artifacts(found.mlflow_id)]
@@ -123,4 +123,4 @@ def test_runs_and_their_steps_are_found_by_mlflow_s_ids(made, shipped, tmp_path)
     client = MlflowClient(shipped)
     (step,) = client.search_runs(["1"], "tags.`multiview.path` = 'two/evaluate'")
     (one,) = lookup.artifacts(step.info.run_id)
-    assert one.address == made.address("two/evaluate", "evaluation")
+    assert one.address == evaluated_run.address("two/evaluate", "evaluation")

@@ -42,11 +42,11 @@ def multiview_search(monkeypatch, capsys):
     return run
 
 
-def test_json_is_what_the_library_finds(world, multiview_search):
+def test_json_is_what_the_library_finds(system_indexes, multiview_search):
     status, out, err = multiview_search(
-        QUESTION, "--index", world.index("camvr"), "-k", "3", "--json", "--explain"
+        QUESTION, "--index", system_indexes.index("camvr"), "-k", "3", "--json", "--explain"
     )
-    (hits,) = multiview.load(world.index("camvr")).search([QUESTION], k=3, explain=True)
+    (hits,) = multiview.load(system_indexes.index("camvr")).search([QUESTION], k=3, explain=True)
     assert (status, err) == (0, "")
     found = json.loads(out)
     assert (found["question"], found["exact"], len(found["hits"])) == (QUESTION, True, 3)
@@ -58,15 +58,17 @@ def test_json_is_what_the_library_finds(world, multiview_search):
         assert [view["score"] for view in one["views"]] == [view.score for view in hit.views]
 
 
-def test_an_approximate_index_is_called_one(world, multiview_search):
-    words = (QUESTION, "--index", world.index("pooled"))
+def test_an_approximate_index_is_called_one(system_indexes, multiview_search):
+    words = (QUESTION, "--index", system_indexes.index("pooled"))
     assert json.loads(multiview_search(*words, "--json")[1])["exact"] is False
     assert "camvr, approximate index (compact), " in multiview_search(*words)[2]
 
 
-def test_questions_come_from_a_file_or_from_standard_input(world, tmp_path, multiview_search, monkeypatch):
-    monkeypatch.setenv("MULTIVIEW_INDEX", world.index("dpr"))
-    asked = [*world.questions, "Qui a bâti l’église ?"] * 5
+def test_questions_come_from_a_file_or_from_standard_input(
+    system_indexes, tmp_path, multiview_search, monkeypatch
+):
+    monkeypatch.setenv("MULTIVIEW_INDEX", system_indexes.index("dpr"))
+    asked = [*system_indexes.questions, "Qui a bâti l’église ?"] * 5
     content = "\ufeff" + "\r\n".join(asked) + "\n\n  \n"
     (tmp_path / "questions.txt").write_bytes(content.encode())
     _, out, _ = multiview_search("--questions", str(tmp_path / "questions.txt"), "-k", "1", "--json")
@@ -75,11 +77,16 @@ def test_questions_come_from_a_file_or_from_standard_input(world, tmp_path, mult
     assert multiview_search("--questions", "-", "-k", "1", "--json", stdin=content.encode())[1] == out
 
 
-def test_printed_hits_mark_what_matched(world, multiview_search):
-    status, out, err = multiview_search(QUESTION, "--index", world.index("camvr"), "-k", "4", "--explain")
-    (hits,) = multiview.load(world.index("camvr")).search([QUESTION], k=4, explain=True)
+def test_printed_hits_mark_what_matched(system_indexes, multiview_search):
+    status, out, err = multiview_search(
+        QUESTION, "--index", system_indexes.index("camvr"), "-k", "4", "--explain"
+    )
+    (hits,) = multiview.load(system_indexes.index("camvr")).search([QUESTION], k=4, explain=True)
     assert (
-        status == 0 and world.index("camvr") in err and "passages; imports" in err and ", loaded in " in err
+        status == 0
+        and system_indexes.index("camvr") in err
+        and "passages; imports" in err
+        and ", loaded in " in err
     )
     text = " ".join(out.split())
     for rank, hit in enumerate(hits, 1):
@@ -108,18 +115,20 @@ def test_printed_hits_mark_what_matched(world, multiview_search):
         (["Why?", "--store", "nowhere"], "has no finished run with an index"),
     ],
 )
-def test_bad_input_is_one_line_and_status_2(world, tmp_path, multiview_search, monkeypatch, words, says):
+def test_bad_input_is_one_line_and_status_2(
+    system_indexes, tmp_path, multiview_search, monkeypatch, words, says
+):
     monkeypatch.chdir(tmp_path)
     if "--questions" in words and "--index" not in words:
-        words = [*words, "--index", world.index("dpr")]
+        words = [*words, "--index", system_indexes.index("dpr")]
     status, out, err = multiview_search(*words)
     assert (status, out) == (2, "")
     assert says in err and err.startswith("error: ") and err.count("\n") == 1
 
 
-def test_a_line_that_is_not_utf_8_is_named(world, multiview_search):
+def test_a_line_that_is_not_utf_8_is_named(system_indexes, multiview_search):
     lines = "fine\nÄrger\n".encode("latin-1")
-    status, _, err = multiview_search("--questions", "-", "--index", world.index("dpr"), stdin=lines)
+    status, _, err = multiview_search("--questions", "-", "--index", system_indexes.index("dpr"), stdin=lines)
     assert status == 2 and "--questions -, line 2: not UTF-8" in err
 
 
@@ -156,23 +165,23 @@ def test_the_newest_index_is_that_of_the_run_that_finished_last(tmp_path):
     assert "mvr: s/index/4" in str(error.value) and "dpr: s/index/5" in str(error.value)
 
 
-def test_a_run_s_index_is_found_in_the_store(world, tmp_path, multiview_search):
+def test_a_run_s_index_is_found_in_the_store(system_indexes, tmp_path, multiview_search):
     store = LocalStore(tmp_path)
-    tell_run(store, "one", 1.0, {"dpr/round-0/index": world.index("dpr")})
-    tell_run(store, "other", 2.0, {"mvr/round-0/index": world.index("mvr")})
+    tell_run(store, "one", 1.0, {"dpr/round-0/index": system_indexes.index("dpr")})
+    tell_run(store, "other", 2.0, {"mvr/round-0/index": system_indexes.index("mvr")})
     words = [QUESTION, "--store", str(tmp_path), "-k", "2"]
-    assert world.index("dpr") in multiview_search(*words, "--index", "one")[2]
-    assert world.index("mvr") in multiview_search(*words)[2]
+    assert system_indexes.index("dpr") in multiview_search(*words, "--index", "one")[2]
+    assert system_indexes.index("mvr") in multiview_search(*words)[2]
 
 
-def test_a_registered_model_s_alias_leads_to_its_index(world, tmp_path, multiview_search):
+def test_a_registered_model_s_alias_leads_to_its_index(system_indexes, tmp_path, multiview_search):
     uri = new_database(tmp_path)
     client = MlflowClient(uri)
     client.create_registered_model("camvr")
     tagged = client.create_model_version(
-        "camvr", "s3://elsewhere", tags={"multiview.index": world.index("camvr")}
+        "camvr", "s3://elsewhere", tags={"multiview.index": system_indexes.index("camvr")}
     )
-    client.create_model_version("camvr", world.index("dpr"))
+    client.create_model_version("camvr", system_indexes.index("dpr"))
     client.set_registered_model_alias("camvr", "champion", tagged.version)
     client.set_registered_model_alias("camvr", "challenger", "2")
     words = [QUESTION, "-k", "1", "--tracking-uri", uri]
@@ -182,7 +191,7 @@ def test_a_registered_model_s_alias_leads_to_its_index(world, tmp_path, multivie
         ("models:/camvr@challenger", "dpr"),
     ):
         status, _, err = multiview_search(*words, "--index", name)
-        assert status == 0 and world.index(system) in err
+        assert status == 0 and system_indexes.index(system) in err
     status, _, err = multiview_search(*words, "--index", "models:/camvr@nobody")
     assert status == 2 and err.startswith(f"error: MLflow at {uri}: ") and "nobody" in err
 

@@ -64,8 +64,8 @@ def test_questions_are_written_in_order_and_counts_told(tmp_path, files):
     done = Done(tmp_path / "out", *settings(files))
     assert [q.qid for q in done.train] == [f"t{i}" for i in range(40)]
     assert [q.qid for q in done.dev] == [f"d{i}" for i in range(10)]
-    assert done.tell.facts.pop("nltk") == version("nltk"), "sentences are split as it does"
-    assert done.tell.facts == {
+    assert done.events.facts.pop("nltk") == version("nltk"), "sentences are split as it does"
+    assert done.events.facts == {
         "passages": 25,
         "train_questions": 40,
         "dev_questions": 10,
@@ -77,8 +77,8 @@ def test_questions_are_written_in_order_and_counts_told(tmp_path, files):
         "avq": 2.0,
         "sentences_per_passage": 2.0,
     }
-    assert {name: value for name, value, _ in done.tell.metrics} == done.tell.facts
-    assert done.tell.steps[-1] == (25, 25, "passages") and done.tell.warnings == []
+    assert {name: value for name, value, _ in done.events.metrics} == done.events.facts
+    assert done.events.steps[-1] == (25, 25, "passages") and done.events.warnings == []
 
 
 def test_equal_input_gives_equal_bytes_whatever_its_format(tmp_path, files):
@@ -131,8 +131,8 @@ def test_judgements_of_what_is_not_there_are_counted_and_told(tmp_path, files):
     corpus, asked = settings(files, dev_source=(queries, qrels))
     done = Done(tmp_path / "out", corpus, asked)
     assert [q.grades for q in done.dev] == [{"p2": 2, "p1": 1}, {"p3": 1}]
-    assert done.tell.facts["unknown_positives"] == 1 and done.tell.facts["unknown_judged_questions"] == 1
-    assert done.tell.warnings == [
+    assert done.events.facts["unknown_positives"] == 1 and done.events.facts["unknown_judged_questions"] == 1
+    assert done.events.warnings == [
         "1 gold passages of questions that have others are not in the corpus: left out",
         "1 judged questions that are in no file of questions, the first: "
         "qrels.tsv: question q3 is judged and in no file of questions",
@@ -150,8 +150,8 @@ def test_judgements_of_what_is_not_there_are_counted_and_told(tmp_path, files):
 def test_questions_without_a_gold_passage_are_dropped_and_counted(tmp_path, files):
     files.train = write(tmp_path / "t.jsonl", question_rows("t", 27, 27))  # two passages too many
     done = Done(tmp_path / "out", *settings(files))
-    assert len(done.train) == 25 and done.tell.facts["dropped_questions"] == 2
-    assert done.tell.warnings and "2 questions were dropped" in done.tell.warnings[0]
+    assert len(done.train) == 25 and done.events.facts["dropped_questions"] == 2
+    assert done.events.warnings and "2 questions were dropped" in done.events.warnings[0]
     with pytest.raises(InputError, match=r"questions\.source: .* 2 of 27 .*first: question t25, passage p25"):
         Done(tmp_path / "no", *settings(files, max_missing_gold=0.05))
 
@@ -169,9 +169,9 @@ def test_questions_that_name_no_gold_passage_are_left_out_whatever_their_share(t
     files.train = str(tmp_path / "biencoder.json")
     Path(files.train).write_text(json.dumps(rows))
     done = Done(tmp_path / "out", *settings(files))
-    assert len(done.train) == 10 and done.tell.facts["questions_without_gold"] == 10
-    assert done.tell.facts["dropped_questions"] == 0
-    assert "10 training questions name no gold passage: left out" in done.tell.warnings
+    assert len(done.train) == 10 and done.events.facts["questions_without_gold"] == 10
+    assert done.events.facts["dropped_questions"] == 0
+    assert "10 training questions name no gold passage: left out" in done.events.warnings
 
 
 def test_passages_without_text_are_left_out_or_have_their_title(tmp_path, files):
@@ -186,7 +186,7 @@ def test_passages_without_text_are_left_out_or_have_their_title(tmp_path, files)
     corpus, asked = settings(files, source=(files.corpus, more), empty_text="drop", shards=1)
     done = Done(tmp_path / "drop", corpus, asked)
     assert done.ids[25:] == ["n"] and done.passages[-1].text == "Later."
-    assert done.tell.facts["passages_without_text"] == 2
+    assert done.events.facts["passages_without_text"] == 2
     more = write(tmp_path / "more.jsonl", [{"id": "e", "title": "Only a title", "text": " "}])
     done = Done(tmp_path / "title", corpus.model_copy(update={"empty_text": "title"}), asked)
     assert (done.passages[-1].title, done.passages[-1].text) == ("", "Only a title")
@@ -194,7 +194,7 @@ def test_passages_without_text_are_left_out_or_have_their_title(tmp_path, files)
 
 def test_a_question_of_both_sets_is_told(tmp_path, files):
     done = Done(tmp_path / "out", *settings(files, dev_source=(files.train,)))
-    assert any("40 dev questions are training questions too" in text for text in done.tell.warnings)
+    assert any("40 dev questions are training questions too" in text for text in done.events.warnings)
 
 
 # --- SQuAD's own form ---

@@ -20,11 +20,11 @@ from tests.fixtures.project import ROOT, Project
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("halves")
-    world = Project.make(folder)
+    project = Project.make(folder)
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(LAYOUTS, Halves.name, Halves)
         settings = ["model.architecture=halves", "train.rounds=1", "train.max_steps=4"]
-        plan = training(gather(str(world.folder / "tiny.yaml"), settings))
+        plan = training(gather(str(project.folder / "tiny.yaml"), settings))
         store = LocalStore(folder / "store")
         yield store, run_plan(plan, store)
 

@@ -208,10 +208,10 @@ def test_the_table_of_formats_is_the_code_s():
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory) -> tuple[LocalStore, str]:
     """A store and the address of a small index in it."""
-    world = Project.make(tmp_path_factory.mktemp("trained"))
+    project = Project.make(tmp_path_factory.mktemp("trained"))
     settings = ["model.architecture=camvr", "train.rounds=1", "train.max_steps=2"]
-    store = LocalStore(world.folder / "store")
-    records = run_plan(training(gather(str(world.folder / "tiny.yaml"), settings)), store)
+    store = LocalStore(project.folder / "store")
+    records = run_plan(training(gather(str(project.folder / "tiny.yaml"), settings)), store)
     return store, f"{store.url}/{records['camvr/round-1/index']['index'].folder}"
 
 

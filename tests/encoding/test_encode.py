@@ -21,13 +21,13 @@ from multiview.model.encoder import BiEncoder
 from multiview.model.layouts import TokenSequence
 from multiview.steps.context import StepContext
 from tests.fixtures import training_material
-from tests.fixtures.events import Recorder
+from tests.fixtures.events import RecordedEvents
 
 PASSAGES = [training_material.passage(i, sentences=1 + i % 8) for i in range(60)]
 
 
 def embed(
-    model: Staged, passages: list[Passage], folder: Path, tell: Recorder | None = None, **options: Any
+    model: Staged, passages: list[Passage], folder: Path, events: RecordedEvents | None = None, **options: Any
 ) -> Path:
     chosen = Encode(**{"batch_tokens": 512, "bucket": 16, "device": "cpu", **options})
     shard = training_material.write_shard(folder / "shard", passages, number=3)
@@ -35,7 +35,10 @@ def embed(
     inputs = {"model": model, "passages": shard}
     encode(
         StepContext(
-            Config.partial({"encode": chosen}), inputs, {"embeddings": folder / "out"}, tell or Recorder()
+            Config.partial({"encode": chosen}),
+            inputs,
+            {"embeddings": folder / "out"},
+            events or RecordedEvents(),
         )
     )
     return folder / "out"
@@ -105,10 +108,10 @@ def test_vectors_are_the_models_own(base: Path, tmp_path: Path, name: str) -> No
 def test_padding_views_are_left_out_unless_wanted(model: Staged, tmp_path: Path) -> None:
     layout = BiEncoder.load(model.path).layout
     real = {p.id: sum(not view.padding for view in layout.passage(p)[0].views) for p in PASSAGES}
-    tell = Recorder()
-    kept = read(embed(model, PASSAGES, tmp_path / "kept", tell))
+    events = RecordedEvents()
+    kept = read(embed(model, PASSAGES, tmp_path / "kept", events))
     assert {name: len(vectors) for name, vectors in kept.items()} == real
-    assert tell.facts["views"] + tell.facts["padding_views_left_out"] == 4 * len(PASSAGES)
+    assert events.facts["views"] + events.facts["padding_views_left_out"] == 4 * len(PASSAGES)
     every = read(embed(model, PASSAGES, tmp_path / "every", index_padding_views=True))
     assert {len(vectors) for vectors in every.values()} == {4}
     assert all(np.array_equal(every[name][: len(vectors)], vectors) for name, vectors in kept.items())
@@ -126,8 +129,8 @@ def test_snippet_pooling_gives_each_passage_as_many_rows_as_snippets(base: Path,
 
 def test_the_files_are_as_described(model: Staged, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("multiview.encoding.embeddings.ROWS_PER_BLOCK", 64)
-    tell = Recorder()
-    folder = embed(model, PASSAGES, tmp_path, tell)
+    events = RecordedEvents()
+    folder = embed(model, PASSAGES, tmp_path, events)
     description = json.loads((folder / "embeddings.json").read_text())
     data = (folder / "views.f16").read_bytes()
     rows = pq.read_table(folder / "rows.parquet").to_pylist()
@@ -139,7 +142,7 @@ def test_the_files_are_as_described(model: Staged, tmp_path: Path, monkeypatch: 
     expected = [hashlib.sha256(data[at : at + block]).hexdigest() for at in range(0, len(data), block)]
     assert description["block_sha256"] == expected and len(expected) > 1
     assert description["model"] == model.digest and description["passages"] == 60
-    assert tell.steps[-1] == (60, 60, "passages")
+    assert events.steps[-1] == (60, 60, "passages")
 
 
 def test_batches_have_one_shape_a_length_and_memory_is_theirs_alone() -> None:
@@ -167,16 +170,16 @@ def test_questions_come_back_in_order_and_depend_on_themselves_alone(base: Path,
     staged = training_material.saved_model(tmp_path / "model", base, normalise=True)
     questions = [("king " * (i % 11 + 1)) + f"{i}?" for i in range(30)]
     chosen = Encode(batch_tokens=256, bucket=8, device="cpu")
-    vectors = encode_questions(staged.path, questions, chosen, Recorder())
+    vectors = encode_questions(staged.path, questions, chosen, RecordedEvents())
     assert vectors.dtype == np.float32 and vectors.shape == (30, 64)
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 20, rtol=1e-5)
-    reverse = encode_questions(staged.path, questions[::-1], chosen, Recorder())
+    reverse = encode_questions(staged.path, questions[::-1], chosen, RecordedEvents())
     assert np.array_equal(reverse[::-1], vectors)
     for i in (0, 17):
         assert np.array_equal(
-            encode_questions(staged.path, [questions[i]], chosen, Recorder())[0], vectors[i]
+            encode_questions(staged.path, [questions[i]], chosen, RecordedEvents())[0], vectors[i]
         )
-    assert encode_questions(staged.path, [], chosen, Recorder()).shape == (0, 64)
+    assert encode_questions(staged.path, [], chosen, RecordedEvents()).shape == (0, 64)
 
 
 def test_a_vector_beyond_float16_names_its_passage(model: Staged, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from multiview.config import Comparison, Config
 from multiview.errors import InputError
 from multiview.evaluation.compare import compare
 from multiview.steps.context import StepContext
-from tests.fixtures.events import Recorder
+from tests.fixtures.events import RecordedEvents
 
 
 def questions(qids: list[str], **columns: list) -> pa.Table:
@@ -36,8 +36,8 @@ def test_a_comparison_names_each_evaluation_rightly(tmp_path: Path) -> None:
     output = tmp_path / "comparison"
     output.mkdir()
     settings = Config.partial({"comparison": Comparison(rows=tuple(figures))})
-    tell = Recorder()
-    compare(StepContext(settings, {"evaluations": evaluations}, {"comparison": output}, tell))
+    events = RecordedEvents()
+    compare(StepContext(settings, {"evaluations": evaluations}, {"comparison": output}, events))
     metrics = json.loads((output / "metrics.json").read_text())
     assert {system: values["accuracy_at_5"] for system, values in metrics.items()} == figures
     table = (output / "table.md").read_text().splitlines()
@@ -50,11 +50,11 @@ def test_a_comparison_names_each_evaluation_rightly(tmp_path: Path) -> None:
 
     (tmp_path / "dpr" / "qrels.trec").write_text("other 0 p 1\n")
     with pytest.raises(InputError, match="not evaluated on the same questions"):
-        compare(StepContext(settings, {"evaluations": evaluations}, {"comparison": output}, tell))
+        compare(StepContext(settings, {"evaluations": evaluations}, {"comparison": output}, events))
     (tmp_path / "dpr" / "qrels.trec").write_text("q 0 p 1\n")
     pq.write_table(questions(["q", "another"]), tmp_path / "dpr" / "questions.parquet")
     with pytest.raises(InputError, match="not evaluated on the same questions"):
-        compare(StepContext(settings, {"evaluations": evaluations}, {"comparison": output}, tell))
+        compare(StepContext(settings, {"evaluations": evaluations}, {"comparison": output}, events))
 
 
 def compared(tmp_path: Path, values: dict[str, list[float | None]], **settings) -> Path:
@@ -73,7 +73,7 @@ def compared(tmp_path: Path, values: dict[str, list[float | None]], **settings) 
     output.mkdir()
     section = Comparison(rows=tuple(values), resamples=1000, **settings)
     step = Config.partial({"comparison": section})
-    compare(StepContext(step, {"evaluations": evaluations}, {"comparison": output}, Recorder()))
+    compare(StepContext(step, {"evaluations": evaluations}, {"comparison": output}, RecordedEvents()))
     return output
 
 

@@ -20,7 +20,7 @@ from multiview.evaluation.top_hits import HitViews
 from multiview.evaluation.trec import quoted, read_qrels, read_run, write_qrels, write_run
 from multiview.index.exact import TopPassages
 from tests.fixtures.artifacts import passage, question, write_passages
-from tests.fixtures.events import Recorder
+from tests.fixtures.events import RecordedEvents
 
 
 @settings(max_examples=100, deadline=None)
@@ -180,7 +180,7 @@ def test_other_tools_find_our_figures_in_the_files(tmp_path):
     (tmp_path / "out").mkdir()
     ids = pa.array([p.id for p in passages])
     asked = Evaluation(depth=20, at=(1, 5))
-    write_evaluation(tmp_path / "out", top, ids, folder, questions, asked, "string", Recorder())
+    write_evaluation(tmp_path / "out", top, ids, folder, questions, asked, "string", RecordedEvents())
     metrics = json.loads((tmp_path / "out" / "metrics.json").read_text())
     for name, measure in {
         "ndcg_at_10": ir_measures.nDCG @ 10,
@@ -221,7 +221,7 @@ def test_an_evaluation_by_hand(tmp_path):
 
     def write(name):
         (tmp_path / name).mkdir()
-        tell = Recorder()
+        events = RecordedEvents()
         write_evaluation(
             tmp_path / name,
             top,
@@ -230,12 +230,12 @@ def test_an_evaluation_by_hand(tmp_path):
             questions,
             Evaluation(depth=3, at=(1, 2, 3, 100)),
             "string",
-            tell,
+            events,
             find_views=views_of,
         )
-        return tmp_path / name, tell
+        return tmp_path / name, events
 
-    out, tell = write("one")
+    out, events = write("one")
     # First answers: p0 at 2, p3 at 3, p1 at 2, none. Gold: p2 at 3, p3 at 3, p4 at 1 and p1 at 2, none.
     expected = {
         "accuracy_at_1": 0.0,
@@ -247,7 +247,7 @@ def test_an_evaluation_by_hand(tmp_path):
     }
     metrics = json.loads((out / "metrics.json").read_text())
     assert metrics == pytest.approx(expected)  # nothing at 100, beyond the depth
-    assert {name: value for name, value, _ in tell.metrics} == metrics
+    assert {name: value for name, value, _ in events.metrics} == metrics
     table = pq.read_table(out / "questions.parquet")
     assert table.column("recall_at_2").to_pylist() == [0, 0, 1, 0]
     assert table.column("accuracy_at_2").to_pylist() == [1, 0, 1, 0]

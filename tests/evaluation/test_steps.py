@@ -25,7 +25,7 @@ from multiview.negatives.mined import mine
 from multiview.negatives.pool import read_negatives, read_positives, read_table
 from multiview.steps.context import StepContext
 from tests.fixtures.artifacts import question, questions_folder, write_index, write_passages
-from tests.fixtures.events import Recorder
+from tests.fixtures.events import RecordedEvents
 from tests.fixtures.tiny import tiny_bert
 
 TEXT = """
@@ -82,7 +82,7 @@ class RetrievalRun:
             os.link(shard, alone / shard.name)
             out = self.out("embeddings")
             inputs = {"model": self.inputs["model"], "passages": Staged(alone, shard.stem)}
-            encode(StepContext(SETTINGS, inputs, {"embeddings": out}, Recorder()))
+            encode(StepContext(SETTINGS, inputs, {"embeddings": out}, RecordedEvents()))
             embeddings.append(out)
         index = self.out("index")
         write_index(index, *embeddings, encode=SETTINGS.encode)
@@ -94,41 +94,43 @@ class RetrievalRun:
         return folder
 
     def run(self, output, step, settings=SETTINGS, **inputs):
-        folder, tell = self.out(output), Recorder()
-        step(StepContext(settings, self.inputs | inputs, {output: folder}, tell))
+        folder, events = self.out(output), RecordedEvents()
+        step(StepContext(settings, self.inputs | inputs, {output: folder}, events))
         self.inputs.setdefault(output, Staged(folder, f"digest of the {output}"))
-        return folder, tell
+        return folder, events
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory):
+def retrieval(tmp_path_factory):
     return RetrievalRun(tmp_path_factory.mktemp("world"))
 
 
-def scores_by_plain_formula(world):
+def scores_by_plain_formula(retrieval):
     """f(q, d) = max over stored views, in float64: {qid: {passage id: score}}."""
-    texts = [q.question for q in world.questions]
-    queries = encode_questions(world.inputs["model"].path, texts, SETTINGS.encode, Recorder()).astype(
-        np.float64
-    )
+    texts = [q.question for q in retrieval.questions]
+    queries = encode_questions(
+        retrieval.inputs["model"].path, texts, SETTINGS.encode, RecordedEvents()
+    ).astype(np.float64)
     rows = []
-    for folder in sorted(world.folder.glob("embeddings-*"), key=lambda path: int(path.name.split("-")[1])):
+    for folder in sorted(
+        retrieval.folder.glob("embeddings-*"), key=lambda path: int(path.name.split("-")[1])
+    ):
         table = pq.read_table(folder / "rows.parquet").to_pylist()
         views = np.fromfile(folder / "views.f16", "<f2").reshape(-1, queries.shape[1]).astype(np.float64)
         rows += [(row["id"], views[row["offset"] : row["offset"] + row["views"]]) for row in table]
     return {
         q.qid: {id_: float((views @ query).max()) for id_, views in rows}
-        for q, query in zip(world.questions, queries, strict=True)
+        for q, query in zip(retrieval.questions, queries, strict=True)
     }
 
 
-def test_evaluation_of_a_model(world):
-    out, tell = world.run("evaluation", evaluate)
+def test_evaluation_of_a_model(retrieval):
+    out, events = retrieval.run("evaluation", evaluate)
     run = read_run(out / "run.trec")
-    plain = scores_by_plain_formula(world)
-    texts = {p.id: p.text for p in world.passages}
+    plain = scores_by_plain_formula(retrieval)
+    texts = {p.id: p.text for p in retrieval.passages}
     first = []
-    for q in world.questions:
+    for q in retrieval.questions:
         ranking = run[q.qid]
         assert len(ranking) == 20
         np.testing.assert_allclose(
@@ -143,111 +145,111 @@ def test_evaluation_of_a_model(world):
     assert set(metrics) == counted | {"mrr_at_10", "ndcg_at_10"}
     for k in (1, 5, 20):
         assert metrics[f"accuracy_at_{k}"] == pytest.approx(np.mean([any(row[:k]) for row in first]))
-    assert tell.facts["search_seconds_per_question"] > 0
+    assert events.facts["search_seconds_per_question"] > 0
 
 
-def test_bm25_is_evaluated_by_the_same_figures(world):
-    model, _ = world.run("evaluation", evaluate)
-    out, tell = world.run("evaluation", evaluate_bm25)
-    again, _ = world.run("evaluation", evaluate_bm25)
+def test_bm25_is_evaluated_by_the_same_figures(retrieval):
+    model, _ = retrieval.run("evaluation", evaluate)
+    out, events = retrieval.run("evaluation", evaluate_bm25)
+    again, _ = retrieval.run("evaluation", evaluate_bm25)
     metrics = json.loads((out / "metrics.json").read_text())
     assert set(metrics) == set(json.loads((model / "metrics.json").read_text()))
     assert metrics["recall_at_1"] > 0.4  # questions are a sentence's own words
     assert {path.name for path in out.iterdir()} | {"analyses"} == {path.name for path in model.iterdir()}
     for path in out.iterdir():
         assert path.read_bytes() == (again / path.name).read_bytes()
-    assert {name for name, _, _ in tell.metrics} == set(metrics)
+    assert {name for name, _, _ in events.metrics} == set(metrics)
 
 
-def test_bm25_negatives(world):
-    out, tell = world.run("negatives", bm25_negatives)
+def test_bm25_negatives(retrieval):
+    out, events = retrieval.run("negatives", bm25_negatives)
     rows = read_table(out).to_pylist()
-    assert [row["qid"] for row in rows] == [q.qid for q in world.questions]
+    assert [row["qid"] for row in rows] == [q.qid for q in retrieval.questions]
     assert {row["source"] for row in rows} == {"bm25"}
-    kept = check_negatives(world, rows)
-    facts = tell.facts
+    kept = check_negatives(retrieval, rows)
+    facts = events.facts
     assert facts["hits"] == kept + facts["excluded_positive"] + facts["excluded_answer"]
     assert facts["excluded_positive"] >= len(rows) / 2 and facts["excluded_answer"] > 0
 
 
-def test_mined_negatives_follow_the_model_s_ranking_and_the_bm25_rows(world):
-    bm25, _ = world.run("negatives", bm25_negatives)
-    out, tell = world.run("negatives", mine, bm25_negatives=Staged(bm25, "bm25"))
+def test_mined_negatives_follow_the_model_s_ranking_and_the_bm25_rows(retrieval):
+    bm25, _ = retrieval.run("negatives", bm25_negatives)
+    out, events = retrieval.run("negatives", mine, bm25_negatives=Staged(bm25, "bm25"))
     rows = read_table(out).to_pylist()
-    half = len(world.questions)
+    half = len(retrieval.questions)
     assert rows[:half] == [row | {"positive_ids": []} for row in read_table(bm25).to_pylist()]
     mined = rows[half:]
     assert {row["source"] for row in mined} == {"mined"} and [row["qid"] for row in mined] == [
-        q.qid for q in world.questions
+        q.qid for q in retrieval.questions
     ]
-    check_negatives(world, mined)
-    plain = scores_by_plain_formula(world)
+    check_negatives(retrieval, mined)
+    plain = scores_by_plain_formula(retrieval)
     for row in mined:
         assert len(row["negative_ids"]) == 6
         assert row["scores"] == sorted(row["scores"], reverse=True)
         np.testing.assert_allclose(
             row["scores"], [plain[row["qid"]][name] for name in row["negative_ids"]], rtol=1e-4
         )
-    facts = tell.facts
+    facts = events.facts
     assert facts["hits"] == 20 * half and facts["questions_with_fewer"] == 0
     pool = read_negatives(out)
     assert pool["q0"] == list(dict.fromkeys(rows[0]["negative_ids"] + mined[0]["negative_ids"]))
 
 
-def test_mined_alone_in_another_order_and_too_few(world):
+def test_mined_alone_in_another_order_and_too_few(retrieval):
     few = SimpleNamespace(**vars(SETTINGS) | {"mining": Mining(depth=20, number=20, with_bm25=False)})
-    out, tell = world.run("negatives", mine, few)
+    out, events = retrieval.run("negatives", mine, few)
     rows = read_table(out).to_pylist()
-    facts = tell.facts
+    facts = events.facts
     left = facts["hits"] - facts["excluded_positive"] - facts["excluded_answer"]
-    assert check_negatives(world, rows) == left > 0 and min(facts.values()) >= 0
+    assert check_negatives(retrieval, rows) == left > 0 and min(facts.values()) >= 0
     short = sum(len(row["negative_ids"]) < 20 for row in rows)
     assert facts["questions_with_fewer"] == short > 0
-    assert f"{short} of {len(rows)} questions have fewer" in tell.warnings[0]
-    reordered = Staged(questions_folder(world.folder / "reversed", world.questions[::-1]), "reversed")
-    back, _ = world.run("negatives", mine, few, questions=reordered)
+    assert f"{short} of {len(rows)} questions have fewer" in events.warnings[0]
+    reordered = Staged(questions_folder(retrieval.folder / "reversed", retrieval.questions[::-1]), "reversed")
+    back, _ = retrieval.run("negatives", mine, few, questions=reordered)
     # A product of matrices may round a question's scores differently in another row.
     expected = [row | {"scores": pytest.approx(row["scores"], rel=1e-6)} for row in rows]
     assert read_table(back).to_pylist()[::-1] == expected
 
 
-def test_mining_reports_each_question_s_exclusions_and_what_training_finds(world):
+def test_mining_reports_each_question_s_exclusions_and_what_training_finds(retrieval):
     mining = Mining(depth=20, number=6, range_start=2, answer_hits="positives", relative_margin=0.01)
     chosen = SimpleNamespace(**vars(SETTINGS) | {"mining": mining})
-    bm25, _ = world.run("negatives", bm25_negatives)
-    out, tell = world.run("negatives", mine, chosen, bm25_negatives=Staged(bm25, "bm25"))
+    bm25, _ = retrieval.run("negatives", bm25_negatives)
+    out, events = retrieval.run("negatives", mine, chosen, bm25_negatives=Staged(bm25, "bm25"))
     rows = pq.read_table(out / "report.parquet").to_pylist()
-    assert [row["qid"] for row in rows] == [q.qid for q in world.questions]
-    plain, asked = scores_by_plain_formula(world), {q.qid: q for q in world.questions}
+    assert [row["qid"] for row in rows] == [q.qid for q in retrieval.questions]
+    plain, asked = scores_by_plain_formula(retrieval), {q.qid: q for q in retrieval.questions}
     for row in rows:
         best = max(plain[row["qid"]][name] for name in asked[row["qid"]].positive_ids)
         assert row["positive_score"] == pytest.approx(best, rel=1e-4) and row["excluded_range"] == 2
     mined = read_table(out).to_pylist()[len(rows) :]
-    assert check_negatives(world, mined) == tell.facts["drawn"] == sum(row["drawn"] for row in rows) > 0
-    texts, found = {p.id: p.text for p in world.passages}, read_positives(out)
-    assert sum(map(len, found.values())) == tell.facts["positives_found"] > 0
+    assert check_negatives(retrieval, mined) == events.facts["drawn"] == sum(row["drawn"] for row in rows) > 0
+    texts, found = {p.id: p.text for p in retrieval.passages}, read_positives(out)
+    assert sum(map(len, found.values())) == events.facts["positives_found"] > 0
     for qid, names in found.items():
         assert all(has_answer(texts[name], asked[qid].answers) for name in names)
         assert not set(names) & {*asked[qid].positive_ids, *read_negatives(out)[qid]}
 
 
-def test_questions_of_another_model_are_refused(world):
-    other = Staged(world.inputs["model"].path, "another")
+def test_questions_of_another_model_are_refused(retrieval):
+    other = Staged(retrieval.inputs["model"].path, "another")
     for output, step in (("evaluation", evaluate), ("negatives", mine)):
         with pytest.raises(InputError, match="the index holds views of model"):
-            world.run(output, step, model=other)
+            retrieval.run(output, step, model=other)
 
 
-def test_no_questions_is_an_error_that_names_the_way_out(world):
-    none = Staged(questions_folder(world.folder / "none", []), "none")
+def test_no_questions_is_an_error_that_names_the_way_out(retrieval):
+    none = Staged(questions_folder(retrieval.folder / "none", []), "none")
     with pytest.raises(InputError, match=r"no questions .*dev_source"):
-        world.run("evaluation", evaluate_bm25, questions=none)
+        retrieval.run("evaluation", evaluate_bm25, questions=none)
 
 
-def check_negatives(world, rows) -> int:
+def check_negatives(retrieval, rows) -> int:
     """No row holds a positive, an answer, or anything that is not a passage; how many negatives there are."""
-    texts = {p.id: p.text for p in world.passages}
-    asked = {q.qid: q for q in world.questions}
+    texts = {p.id: p.text for p in retrieval.passages}
+    asked = {q.qid: q for q in retrieval.questions}
     for row in rows:
         for name in row["negative_ids"]:
             assert name in texts
@@ -275,7 +277,7 @@ def test_bm25_on_squad_reaches_the_figures_measured_for_it(tmp_path):
     }
     (tmp_path / "out").mkdir()
     settings = Config.partial(vars(SETTINGS) | {"evaluation": Evaluation()})
-    evaluate_bm25(StepContext(settings, inputs, {"evaluation": tmp_path / "out"}, Recorder()))
+    evaluate_bm25(StepContext(settings, inputs, {"evaluation": tmp_path / "out"}, RecordedEvents()))
     metrics = json.loads((tmp_path / "out" / "metrics.json").read_text())
     measured = {
         "accuracy_at_5": 0.895,

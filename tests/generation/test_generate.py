@@ -25,8 +25,8 @@ from multiview.generation.generators import check_lengths, load
 from multiview.generation.sampling import candidates, uniforms
 from multiview.steps.context import StepContext
 from tests.fixtures import training_material
-from tests.fixtures.checkpoints import Kept
-from tests.fixtures.events import Recorder
+from tests.fixtures.checkpoints import KeptCheckpoints
+from tests.fixtures.events import RecordedEvents
 from tests.fixtures.tiny import tiny_t5
 
 SETTINGS = Generation(queries=3, max_length=8, batch_size=4, bucket=16, input_length=48, top_k=12)
@@ -137,13 +137,13 @@ def test_the_title_is_read_where_it_is_asked_for(t5: Path) -> None:
 
 def run(
     t5: Path, passages: Staged, output: Path, checkpoints: Any = None, **options: Any
-) -> tuple[Recorder, Path]:
+) -> tuple[RecordedEvents, Path]:
     output.mkdir()
-    tell = Recorder()
+    events = RecordedEvents()
     chosen = Config.partial({"generation": SETTINGS.model_copy(update=options)})
     inputs = {"generator": Staged(t5, "t5"), "passages": passages}
-    generate_queries(StepContext(chosen, inputs, {"queries": output}, tell, checkpoints))
-    return tell, output
+    generate_queries(StepContext(chosen, inputs, {"queries": output}, events, checkpoints))
+    return events, output
 
 
 @pytest.fixture
@@ -156,15 +156,15 @@ def test_the_step_writes_the_queries_in_passage_order(
     generator: QueryGenerator, t5: Path, tmp_path: Path, small_parts: None
 ) -> None:
     shard = training_material.write_shard(tmp_path / "passages", PASSAGES)
-    tell, output = run(t5, shard, tmp_path / "out")
+    events, output = run(t5, shard, tmp_path / "out")
     assert [(name, list(queries)) for name, queries in iterate_queries(output)] == [
         (passage.id, _expected(generator)[passage.id]) for passage in PASSAGES
     ]
     file = pq.read_metadata(output / "queries.parquet")
     assert [file.row_group(number).num_rows for number in range(file.num_row_groups)] == [5, 5, 2]
-    assert tell.steps[-1] == (12, 12, "passages")
-    assert tell.facts["passages"] == 12 and tell.facts["queries"] == 36
-    assert tell.facts["empty_queries"] == 0 and not tell.warnings
+    assert events.steps[-1] == (12, 12, "passages")
+    assert events.facts["passages"] == 12 and events.facts["queries"] == 36
+    assert events.facts["empty_queries"] == 0 and not events.warnings
 
 
 def test_a_killed_run_goes_on_and_writes_the_very_bytes_of_an_uninterrupted_one(
@@ -172,13 +172,13 @@ def test_a_killed_run_goes_on_and_writes_the_very_bytes_of_an_uninterrupted_one(
 ) -> None:
     shard = training_material.write_shard(tmp_path / "passages", PASSAGES)
     _, whole = run(t5, shard, tmp_path / "whole")
-    kept = Kept(tmp_path / "checkpoints", stop_after=2)
+    kept = KeptCheckpoints(tmp_path / "checkpoints", stop_after=2)
     with pytest.raises(KeyboardInterrupt):
         run(t5, shard, tmp_path / "killed", kept)
     kept.stop_after = None
-    tell, resumed = run(t5, shard, tmp_path / "resumed", kept)
+    events, resumed = run(t5, shard, tmp_path / "resumed", kept)
     assert (resumed / "queries.parquet").read_bytes() == (whole / "queries.parquet").read_bytes()
-    assert [done for done, _, _ in tell.steps] == [11, 12], "what was done is not done again"
+    assert [done for done, _, _ in events.steps] == [11, 12], "what was done is not done again"
 
 
 def test_empty_queries_are_left_out_and_counted(
@@ -186,12 +186,12 @@ def test_empty_queries_are_left_out_and_counted(
 ) -> None:
     drawn = [["", "a", "a"], ["", "", ""], ["b", "c", "d"]]
     monkeypatch.setattr(QueryGenerator, "queries", lambda self, passages: reversed([*enumerate(drawn)]))
-    tell, output = run(
+    events, output = run(
         t5, training_material.write_shard(tmp_path / "passages", PASSAGES[:3]), tmp_path / "out"
     )
     assert list(iterate_queries(output)) == [("p000", ("a", "a")), ("p001", ()), ("p002", ("b", "c", "d"))]
     assert read_queries([output]) == {"p000": ("a",), "p001": (), "p002": ("b", "c", "d")}
-    counted = {name: value for name, value in tell.facts.items() if name != "passages"}
+    counted = {name: value for name, value in events.facts.items() if name != "passages"}
     assert counted == {
         "queries": 5,
         "distinct_queries": 4,
@@ -199,7 +199,7 @@ def test_empty_queries_are_left_out_and_counted(
         "passages_short_of_queries": 2,
         "passages_without_queries": 1,
     }
-    assert tell.warnings == ["1 of 3 passages got no query, so they keep the view of their own text alone"]
+    assert events.warnings == ["1 of 3 passages got no query, so they keep the view of their own text alone"]
 
 
 def test_queries_are_read_beside_their_passages(t5: Path, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from multiview.generation.generators import initial_generator, load
 from multiview.generation.sources import fingerprint, published
 from multiview.model import bases
 from multiview.steps.context import StepContext
-from tests.fixtures.events import Recorder
+from tests.fixtures.events import RecordedEvents
 from tests.fixtures.tiny import tiny_bert, tiny_t5
 from tests.fixtures.training_material import SENTENCES
 
@@ -28,16 +28,16 @@ def t5(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_t5(tmp_path_factory.mktemp("t5"))
 
 
-def initial(model: Path, output: Path) -> Recorder:
+def initial(model: Path, output: Path) -> RecordedEvents:
     output.mkdir()
-    tell = Recorder()
+    events = RecordedEvents()
     settings = Config.partial({"generation": Generation(model=str(model))})
-    initial_generator(StepContext(settings, {}, {"generator": output}, tell))
-    return tell
+    initial_generator(StepContext(settings, {}, {"generator": output}, events))
+    return events
 
 
 def test_the_initial_generator_is_the_model_by_content(t5: Path, tmp_path: Path) -> None:
-    tell = initial(t5, tmp_path / "one")
+    events = initial(t5, tmp_path / "one")
     copy = tmp_path / "elsewhere"
     copy.symlink_to(t5)
     initial(copy, tmp_path / "two")
@@ -45,7 +45,7 @@ def test_the_initial_generator_is_the_model_by_content(t5: Path, tmp_path: Path)
     assert one == two, "where it came from is not in it"
     model, _ = load(t5)
     again, _ = load(tmp_path / "one")
-    assert tell.facts["parameters"] == sum(p.numel() for p in model.parameters())
+    assert events.facts["parameters"] == sum(p.numel() for p in model.parameters())
     assert all(torch.equal(a, b) for a, b in zip(model.parameters(), again.parameters(), strict=True))
 
 

@@ -25,7 +25,7 @@ from multiview.generation.metrics import (
     self_bleu,
 )
 from multiview.steps.context import StepContext
-from tests.fixtures.events import Recorder
+from tests.fixtures.events import RecordedEvents
 from tests.fixtures.training_material import write_training_data
 
 SENTENCES = st.lists(st.sampled_from("abcd"), min_size=1, max_size=7).map(" ".join)
@@ -137,10 +137,10 @@ def test_the_step_measures_the_queries_of_gold_passages(tmp_path: Path) -> None:
         for qid, name in gold.items()
     ]
     inputs = {"queries": shards, **write_training_data(tmp_path, questions, {})}
-    tell, output = Recorder(), tmp_path / "out"
+    events, output = RecordedEvents(), tmp_path / "out"
     output.mkdir()
     chosen = Config.partial({"generation": Generation(queries=3)})
-    evaluate_queries(StepContext(chosen, inputs, {"query_evaluation": output}, tell))
+    evaluate_queries(StepContext(chosen, inputs, {"query_evaluation": output}, events))
     # q0: "is the bridge" of 4 and 5 words; q1: all at once; q2: nothing, then "when was the"; q4: 1 of 1 and 2.
     by_question = [[6 / 9] * 3, [1] * 3, [0, 6 / 8, 6 / 8], [2 / 3] * 3]
     table = pq.read_table(output / "questions.parquet").to_pydict()
@@ -152,14 +152,14 @@ def test_the_step_measures_the_queries_of_gold_passages(tmp_path: Path) -> None:
     assert metrics == pytest.approx(
         {**{f"rouge_l_at_{k}": means[k - 1] for k in (1, 2, 3)}, "self_bleu_4": 0.5}
     )
-    assert {(name, value) for name, value, _ in tell.metrics} == set(metrics.items())
+    assert {(name, value) for name, value, _ in events.metrics} == set(metrics.items())
     levels = json.loads((output / "levels.json").read_text())
     assert [level["passages"] for level in levels] == [1, 0, 0, 0, 1]
     assert levels[0]["rouge_l"] == pytest.approx((1 + 0.75) / 2) and levels[-1][
         "self_bleu_4"
     ] == pytest.approx(1)
     assert (output / "table.md").read_text().startswith("| queries | ROUGE-L |")
-    assert tell.facts == {"questions": 4, "questions_without_queries": 1}
+    assert events.facts == {"questions": 4, "questions_without_queries": 1}
 
 
 def test_where_nothing_can_be_measured_the_run_goes_on_and_says_so(tmp_path: Path) -> None:
@@ -168,12 +168,14 @@ def test_where_nothing_can_be_measured_the_run_goes_on_and_says_so(tmp_path: Pat
         "queries": [shard(tmp_path / "a", {"p0": ("a",)})],
         **write_training_data(tmp_path, questions, {}),
     }
-    output, tell = tmp_path / "out", Recorder()
+    output, events = tmp_path / "out", RecordedEvents()
     output.mkdir()
     evaluate_queries(
-        StepContext(Config.partial({"generation": Generation()}), inputs, {"query_evaluation": output}, tell)
+        StepContext(
+            Config.partial({"generation": Generation()}), inputs, {"query_evaluation": output}, events
+        )
     )
-    assert json.loads((output / "metrics.json").read_text()) == {} and tell.metrics == []
-    assert tell.facts["questions"] == 0 and tell.facts["questions_without_queries"] == 1
-    assert tell.warnings == ["no question has a gold passage with generated queries: they are not measured"]
+    assert json.loads((output / "metrics.json").read_text()) == {} and events.metrics == []
+    assert events.facts["questions"] == 0 and events.facts["questions_without_queries"] == 1
+    assert events.warnings == ["no question has a gold passage with generated queries: they are not measured"]
     assert pq.read_table(output / "questions.parquet").num_rows == 0

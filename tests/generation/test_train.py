@@ -14,8 +14,8 @@ from multiview.generation.generators import load
 from multiview.generation.train import Pairs, gold_pairs, train_generator
 from multiview.steps.context import StepContext
 from tests.fixtures import training_material
-from tests.fixtures.checkpoints import Kept
-from tests.fixtures.events import Recorder
+from tests.fixtures.checkpoints import KeptCheckpoints
+from tests.fixtures.events import RecordedEvents
 from tests.fixtures.tiny import tiny_t5
 
 PASSAGES = [training_material.passage(number) for number in range(12)]
@@ -35,46 +35,51 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Staged]:
 
 
 def run(
-    base: Staged, data: dict[str, Staged], output: Path, tell: Recorder, kept: Any = None, **options: Any
+    base: Staged,
+    data: dict[str, Staged],
+    output: Path,
+    events: RecordedEvents,
+    kept: Any = None,
+    **options: Any,
 ) -> dict[str, torch.Tensor]:
     chosen = {"batch_size": 4, "epochs": 2, "learning_rate": 3e-3, "checkpoint_steps": 2, "log_steps": 3}
     training = GeneratorTraining.model_validate({**chosen, **options})
     settings = Config.partial({"generation": Generation(train=training, input_length=48, max_length=12)})
-    train_generator(StepContext(settings, {"base": base, **data}, {"generator": output}, tell, kept))
+    train_generator(StepContext(settings, {"base": base, **data}, {"generator": output}, events, kept))
     return load(output)[0].state_dict()
 
 
 def test_a_killed_run_ends_with_the_very_weights_of_an_uninterrupted_one(
     t5: Staged, data: dict[str, Staged], tmp_path: Path
 ) -> None:
-    whole = run(t5, data, tmp_path / "whole", Recorder())
-    kept = Kept(tmp_path / "checkpoints", stop_after=4)
+    whole = run(t5, data, tmp_path / "whole", RecordedEvents())
+    kept = KeptCheckpoints(tmp_path / "checkpoints", stop_after=4)
     with pytest.raises(KeyboardInterrupt):
-        run(t5, data, tmp_path / "killed", Recorder(), kept)
+        run(t5, data, tmp_path / "killed", RecordedEvents(), kept)
     kept.stop_after = None
-    tell = Recorder()
-    resumed = run(t5, data, tmp_path / "resumed", tell, kept)
+    events = RecordedEvents()
+    resumed = run(t5, data, tmp_path / "resumed", events, kept)
     assert all(torch.equal(whole[name], resumed[name]) for name in whole)
-    assert [step for step, _, _ in tell.steps] == [5, 6]
+    assert [step for step, _, _ in events.steps] == [5, 6]
     start = load(t5.path)[0].state_dict()
     assert any(not torch.equal(whole[name], start[name]) for name in whole)
 
 
 def test_it_learns_to_ask_and_says_so(t5: Staged, data: dict[str, Staged], tmp_path: Path) -> None:
-    tell = Recorder()
-    run(t5, data, tmp_path / "out", tell, epochs=6)
-    losses = [value for name, value, _ in tell.metrics if name == "loss"]
+    events = RecordedEvents()
+    run(t5, data, tmp_path / "out", events, epochs=6)
+    losses = [value for name, value, _ in events.metrics if name == "loss"]
     assert losses[-1] < 0.7 * losses[0]
-    assert [step for name, _, step in tell.metrics if name == "loss"] == list(range(3, 19, 3))
-    assert {name for name, _, _ in tell.metrics} == {"loss", "grad_norm", "learning_rate", "epoch"}
-    assert tell.steps[-1] == (18, 18, "steps") and tell.facts["pairs"] == 12
+    assert [step for name, _, step in events.metrics if name == "loss"] == list(range(3, 19, 3))
+    assert {name for name, _, _ in events.metrics} == {"loss", "grad_norm", "learning_rate", "epoch"}
+    assert events.steps[-1] == (18, 18, "steps") and events.facts["pairs"] == 12
     names = {path.name for path in (tmp_path / "out").iterdir()}
     assert {"config.json", "model.safetensors", "tokenizer.json"} <= names
     assert not any(name.endswith((".bin", ".pt", ".pth")) for name in names)
 
 
 def test_half_precision_trains_float32_weights(t5: Staged, data: dict[str, Staged], tmp_path: Path) -> None:
-    trained = run(t5, data, tmp_path / "out", Recorder(), max_steps=2, precision="bfloat16")
+    trained = run(t5, data, tmp_path / "out", RecordedEvents(), max_steps=2, precision="bfloat16")
     assert all(value.dtype == torch.float32 and value.isfinite().all() for value in trained.values())
 
 
@@ -90,17 +95,17 @@ def test_a_pair_is_the_passage_read_and_the_question_asked(t5: Staged) -> None:
 def test_the_first_gold_passage_counts_and_questions_without_one_are_dropped(
     data: dict[str, Staged], tmp_path: Path
 ) -> None:
-    def pairs(questions: list[Question], tell: Recorder) -> list[tuple[str, str]]:
+    def pairs(questions: list[Question], events: RecordedEvents) -> list[tuple[str, str]]:
         asked = training_material.write_training_data(tmp_path, questions, {})["questions"]
-        found = gold_pairs(data["passages"].path, asked.path, tell)
+        found = gold_pairs(data["passages"].path, asked.path, events)
         return [(passage.id, question) for passage, question in found]
 
     without = Question("q1", "B?", ("x",), None, ())
-    tell = Recorder()
+    events = RecordedEvents()
     several = [Question("q0", "A?", ("x",), None, ("p002", "p001")), without]
-    assert pairs(several, tell) == [("p002", "A?")]
-    assert tell.facts == {"pairs": 1, "dropped_questions": 1}
+    assert pairs(several, events) == [("p002", "A?")]
+    assert events.facts == {"pairs": 1, "dropped_questions": 1}
     with pytest.raises(InputError, match="no question has a gold passage"):
-        pairs([without], Recorder())
+        pairs([without], RecordedEvents())
     with pytest.raises(InputError, match="'gone'"):
-        pairs([Question("q0", "A?", ("x",), None, ("gone",))], Recorder())
+        pairs([Question("q0", "A?", ("x",), None, ("gone",))], RecordedEvents())

@@ -40,18 +40,18 @@ def gpu_image(containers) -> str:
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory) -> Project:
+def project(tmp_path_factory) -> Project:
     return Project.make(tmp_path_factory.mktemp("world"))
 
 
-def run(world: Project, containers: Engine, cpu: str, gpu: str, *words: str) -> tuple[int, str]:
+def run(project: Project, containers: Engine, cpu: str, gpu: str, *words: str) -> tuple[int, str]:
     """Exit status and output of `python -m pipelines run`, its steps in containers."""
-    world.folder.chmod(0o777)
-    for path in world.folder.rglob("*"):  # safetensors writes files that only their owner may read
+    project.folder.chmod(0o777)
+    for path in project.folder.rglob("*"):  # safetensors writes files that only their owner may read
         path.chmod(0o777 if path.is_dir() else 0o666)
-    program, _, _, *options = world.command("run", *words)
+    program, _, _, *options = project.command("run", *words)
     done = subprocess.run(
-        [program, "-m", "tests.images.driver", str(world.folder), *options],
+        [program, "-m", "tests.images.driver", str(project.folder), *options],
         cwd=ROOT,
         env={**os.environ, **containers.environment, "MULTIVIEW_CPU_IMAGE": cpu, "MULTIVIEW_GPU_IMAGE": gpu},
         stdout=subprocess.PIPE,
@@ -61,11 +61,11 @@ def run(world: Project, containers: Engine, cpu: str, gpu: str, *words: str) -> 
     return done.returncode, done.stdout
 
 
-def test_every_step_runs_in_a_container_of_its_own(world, containers, cpu_image, gpu_image):
-    status, output = run(world, containers, cpu_image, gpu_image, "training")
+def test_every_step_runs_in_a_container_of_its_own(project, containers, cpu_image, gpu_image):
+    status, output = run(project, containers, cpu_image, gpu_image, "training")
     assert status == 0, output
-    (made,) = world.runs()
-    states = world.states(made)
+    (made,) = project.runs()
+    states = project.states(made)
     assert sorted(states) == sorted(PATHS)
     assert {state.status for state in states.values()} == {"done"}
     for state in states.values():
@@ -73,16 +73,16 @@ def test_every_step_runs_in_a_container_of_its_own(world, containers, cpu_image,
             load_record(reference.address)
             # This process is not the images' user: who wrote the record was in a container.
             assert (Path(reference.address) / "artifact.json").stat().st_uid == USER
-    images = re.findall(r"Found image '(.+)'", world.log(made).read_text())
+    images = re.findall(r"Found image '(.+)'", project.log(made).read_text())
     assert len(images) == len(PATHS) and set(images) == {cpu_image, gpu_image}
 
 
 def test_a_step_that_fails_in_its_container_ends_the_run_with_its_line(
     tmp_path, containers, cpu_image, gpu_image
 ):
-    world = Project.make(tmp_path)
+    project = Project.make(tmp_path)
     (tmp_path / "corpus" / "dev.json").write_text('{"data": [')
-    status, output = run(world, containers, cpu_image, gpu_image, "training")
+    status, output = run(project, containers, cpu_image, gpu_image, "training")
     assert status == 2, output
     assert "split: " in output and "dev.json" in output
 

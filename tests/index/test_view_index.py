@@ -73,7 +73,7 @@ def test_views_beyond_half_precision_are_refused(tmp_path):
 
 
 def test_index_finds_passages_of_all_shards(tmp_path, shards):
-    folder, tell = build(tmp_path, *shards)
+    folder, events = build(tmp_path, *shards)
     index = ViewIndex.load(folder)
     assert len(index) == 3
     top = index.search(np.array([[1.0, 1.0], [-1.0, 0.0]]), 2)
@@ -93,8 +93,8 @@ def test_index_finds_passages_of_all_shards(tmp_path, shards):
     lines = [f"{id_}\0{content_hash('', id_)}\n" for id_ in ("p0", "p1", "p2")]
     assert header["corpus"] == hashlib.sha256("".join(lines).encode()).hexdigest()
     assert (header["passages"], header["views"], header["dim"]) == (3, 6, 2)
-    assert tell.facts["views"] == 6 and ("views_per_passage", 2.0, None) in tell.metrics
-    assert tell.steps[-1] == (6, 6, "views")
+    assert events.facts["views"] == 6 and ("views_per_passage", 2.0, None) in events.metrics
+    assert events.steps[-1] == (6, 6, "views")
 
 
 def test_equal_input_gives_equal_files_whatever_the_shards(tmp_path, shards):

@@ -15,46 +15,46 @@ from multiview.lineage.trace import corpus_name, corpus_of, flaws, reference_of,
 from tests.fixtures.evaluated_run import EvaluatedRun, remove_record, shorten_file
 
 
-def test_all_that_made_an_artifact_is_there_once(made):
-    lineage = made.traced()
+def test_all_that_made_an_artifact_is_there_once(evaluated_run):
+    lineage = evaluated_run.traced()
     expected = {
-        made.address("compare", "comparison"),
-        made.address("one/evaluate", "evaluation"),
-        made.address("two/evaluate", "evaluation"),
-        made.address("split", "passages"),
-        made.address("split", "dev_questions"),
+        evaluated_run.address("compare", "comparison"),
+        evaluated_run.address("one/evaluate", "evaluation"),
+        evaluated_run.address("two/evaluate", "evaluation"),
+        evaluated_run.address("split", "passages"),
+        evaluated_run.address("split", "dev_questions"),
     }
     assert {node.address for node in lineage.nodes} == expected and len(lineage.nodes) == 5
     (root,) = lineage.roots
-    assert root.node is not None and root.node.address == made.comparison
+    assert root.node is not None and root.node.address == evaluated_run.comparison
     one, two = (one.node for one in root.node.inputs["evaluations"])
     assert one is not None and two is not None and one is not two
     assert one.inputs["passages"][0].node is two.inputs["passages"][0].node is not None
     assert lineage.broken == []
-    assert corpus_of(lineage) == made.records["split"]["passages"]
-    assert corpus_name(made.records["split"]["passages"]) == "train.json+dev.json"
+    assert corpus_of(lineage) == evaluated_run.records["split"]["passages"]
+    assert corpus_name(evaluated_run.records["split"]["passages"]) == "train.json+dev.json"
 
 
-def test_a_store_that_was_moved_holds_together(world):
-    lineage = world.traced()
-    assert {node.store.url for node in lineage.nodes} == {world.store.url}
+def test_a_store_that_was_moved_holds_together(copied_run):
+    lineage = copied_run.traced()
+    assert {node.store.url for node in lineage.nodes} == {copied_run.store.url}
     assert list(flaws(lineage)) == []
 
 
-def test_every_byte_is_read(made):
+def test_every_byte_is_read(evaluated_run):
     told: list[int] = []
-    lineage = made.traced()
+    lineage = evaluated_run.traced()
     assert list(flaws(lineage, told.append)) == []
     assert sum(told) == lineage.bytes == sum(file.bytes for n in lineage.nodes for file in n.record.files)
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_a_flipped_bit_in_any_file_is_found(made, data):
-    lineage = made.traced()
+def test_a_flipped_bit_in_any_file_is_found(evaluated_run, data):
+    lineage = evaluated_run.traced()
     files = [(node, file) for node in lineage.nodes for file in node.record.files if file.bytes]
     node, file = data.draw(st.sampled_from(files))
-    path = made.store.root / node.record.data / file.path
+    path = evaluated_run.store.root / node.record.data / file.path
     whole = path.read_bytes()
     changed = bytearray(whole)
     changed[data.draw(st.integers(0, len(whole) - 1))] ^= 1 << data.draw(st.integers(0, 7))
@@ -68,9 +68,9 @@ def test_a_flipped_bit_in_any_file_is_found(made, data):
 
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_a_changed_byte_in_any_record_is_found_or_says_the_same(made, data):
-    node = data.draw(st.sampled_from(made.traced().nodes))
-    text = (made.store.root / node.record.folder / "artifact.json").read_bytes()
+def test_a_changed_byte_in_any_record_is_found_or_says_the_same(evaluated_run, data):
+    node = data.draw(st.sampled_from(evaluated_run.traced().nodes))
+    text = (evaluated_run.store.root / node.record.folder / "artifact.json").read_bytes()
     changed = bytearray(text)
     changed[data.draw(st.integers(0, len(text) - 1))] ^= data.draw(st.integers(1, 255))
     try:
@@ -81,56 +81,58 @@ def test_a_changed_byte_in_any_record_is_found_or_says_the_same(made, data):
         assert record == node.record, "white space"
 
 
-def test_a_changed_record_ends_the_tree_there(world):
-    text = world.file("split", "passages").read_bytes()
-    world.file("split", "passages").write_bytes(text.replace(b'"multiview"', b'"multivieW"'))
-    lineage = world.traced()
+def test_a_changed_record_ends_the_tree_there(copied_run):
+    text = copied_run.file("split", "passages").read_bytes()
+    copied_run.file("split", "passages").write_bytes(text.replace(b'"multiview"', b'"multivieW"'))
+    lineage = copied_run.traced()
     (flaw,) = flaws(lineage)
     assert "passages" in flaw and "artifact.json is damaged" in flaw
     assert len(lineage.nodes) == 4
 
 
-def test_a_record_of_the_first_schema_has_no_seal(made):
-    content = json.loads(made.file("split", "passages").read_bytes())
+def test_a_record_of_the_first_schema_has_no_seal(evaluated_run):
+    content = json.loads(evaluated_run.file("split", "passages").read_bytes())
     del content["seal"]
     with pytest.raises(InputError, match="is damaged"):
         parse_record(json.dumps(content).encode(), "here")
     content["schema_version"] = 1
     record = parse_record(json.dumps(content).encode(), "here")
-    assert record.digest == made.records["split"]["passages"].digest
+    assert record.digest == evaluated_run.records["split"]["passages"].digest
 
 
-def remove_file(world: EvaluatedRun) -> None:
-    next((world.store.root / world.records["split"]["passages"].data).iterdir()).unlink()
+def remove_file(copied_run: EvaluatedRun) -> None:
+    next((copied_run.store.root / copied_run.records["split"]["passages"].data).iterdir()).unlink()
 
 
-def add_file(world: EvaluatedRun) -> None:
-    (world.store.root / world.records["split"]["passages"].data / "shard-99.parquet").write_bytes(b"more")
+def add_file(copied_run: EvaluatedRun) -> None:
+    (copied_run.store.root / copied_run.records["split"]["passages"].data / "shard-99.parquet").write_bytes(
+        b"more"
+    )
 
 
-def replace_input(world: EvaluatedRun) -> None:
+def replace_input(copied_run: EvaluatedRun) -> None:
     """As after a rebuild of the passages that gave other bytes; what was read is neither here nor where it was made."""
-    world.rewrite("split", "passages", digest="0" * 64)
+    copied_run.rewrite("split", "passages", digest="0" * 64)
 
 
-def swap_records(world: EvaluatedRun) -> None:
-    other = world.file("split", "dev_questions").read_bytes()
-    world.file("split", "passages").write_bytes(other)
+def swap_records(copied_run: EvaluatedRun) -> None:
+    other = copied_run.file("split", "dev_questions").read_bytes()
+    copied_run.file("split", "passages").write_bytes(other)
 
 
-def rewrite_sources(world: EvaluatedRun) -> None:
-    sources = world.records["split"]["passages"].sources
-    world.rewrite("split", "passages", sources={**sources, "corpus": []})
+def rewrite_sources(copied_run: EvaluatedRun) -> None:
+    sources = copied_run.records["split"]["passages"].sources
+    copied_run.rewrite("split", "passages", sources={**sources, "corpus": []})
 
 
-def rewrite_settings(world: EvaluatedRun) -> None:
-    world.rewrite("two/evaluate", "evaluation", config={})
+def rewrite_settings(copied_run: EvaluatedRun) -> None:
+    copied_run.rewrite("two/evaluate", "evaluation", config={})
 
 
-def rewrite_files(world: EvaluatedRun) -> None:
-    record = world.records["split"]["passages"]
+def rewrite_files(copied_run: EvaluatedRun) -> None:
+    record = copied_run.records["split"]["passages"]
     file = record.files[0].model_copy(update={"path": "other.parquet"})
-    world.rewrite("split", "passages", files=[file, *record.files[1:]])
+    copied_run.rewrite("split", "passages", files=[file, *record.files[1:]])
 
 
 @pytest.mark.parametrize(
@@ -147,21 +149,21 @@ def rewrite_files(world: EvaluatedRun) -> None:
         (rewrite_files, "passages", "its digest is not that of"),
     ],
 )
-def test_what_is_not_as_it_was_is_named(world, damage, kind, says):
-    damage(world)
-    found = list(flaws(world.traced()))
+def test_what_is_not_as_it_was_is_named(copied_run, damage, kind, says):
+    damage(copied_run)
+    found = list(flaws(copied_run.traced()))
     assert found and f"/{kind}/" in found[0]
     assert any(says in flaw for flaw in found), found
     assert all("\n" not in flaw for flaw in found)
 
 
-def test_another_artifact_at_an_input_s_address_is_told(made, tmp_path):
+def test_another_artifact_at_an_input_s_address_is_told(evaluated_run, tmp_path):
     """Where the reader's record and the input's disagree, in the very store that the record names."""
-    file = made.file("split", "passages")
+    file = evaluated_run.file("split", "passages")
     text = file.read_bytes()
-    made.rewrite("split", "passages", digest="0" * 64)
+    evaluated_run.rewrite("split", "passages", digest="0" * 64)
     try:
-        lineage = made.traced()
+        lineage = evaluated_run.traced()
     finally:
         file.write_bytes(text)
     assert any("has digest 000000000000… instead of" in flaw for flaw in lineage.broken)

@@ -19,7 +19,7 @@ from multiview.model.encoder import BiEncoder, embedding_matrix, initial_model
 from multiview.model.layouts import LAYOUTS, TokenSequence, View
 from multiview.steps.context import StepContext
 from tests.fixtures import training_material
-from tests.fixtures.events import Recorder
+from tests.fixtures.events import RecordedEvents
 from tests.fixtures.tiny import tiny_bert
 
 
@@ -212,11 +212,11 @@ def test_a_folder_that_is_no_model_says_so(tmp_path: Path) -> None:
 
 
 def test_the_step_saves_the_model_and_its_size(base: Path, tmp_path: Path) -> None:
-    tell = Recorder()
+    events = RecordedEvents()
     initial_model(
-        StepContext(Config.partial({"model": settings(base)}), {}, {"model": tmp_path / "out"}, tell)
+        StepContext(Config.partial({"model": settings(base)}), {}, {"model": tmp_path / "out"}, events)
     )
-    assert BiEncoder.load(tmp_path / "out").dim == 64 == tell.facts["dimension"]
+    assert BiEncoder.load(tmp_path / "out").dim == 64 == events.facts["dimension"]
 
 
 def test_a_trained_model_can_be_a_base_and_keeps_its_viewers(base: Path, tmp_path: Path) -> None:

@@ -17,8 +17,8 @@ from multiview.negatives.cross_encoder import CrossEncoder
 from multiview.negatives.mined import fingerprint, mine_hits
 from multiview.steps.table import STEPS
 from tests.fixtures.artifacts import passage, question
-from tests.fixtures.events import Recorder
-from tests.fixtures.mined_vectors import ONE, MinedVectors, world
+from tests.fixtures.events import RecordedEvents
+from tests.fixtures.mined_vectors import ONE, MinedVectors, mined_vectors
 from tests.fixtures.tiny import tiny_bert
 
 WORDS = [
@@ -69,7 +69,7 @@ def corpus(tmp_path_factory) -> MinedVectors:
         passage(f"p{i}", " ".join(rng.choice(WORDS, n)), str(rng.choice(WORDS)))
         for i, n in enumerate(lengths)
     ]
-    return world(tmp_path_factory.mktemp("corpus"), passages, [[[20.0 - i, 0.0]] for i in range(12)])
+    return mined_vectors(tmp_path_factory.mktemp("corpus"), passages, [[[20.0 - i, 0.0]] for i in range(12)])
 
 
 def plainly(folder: Path, pairs: list[tuple[str, str]]) -> np.ndarray:
@@ -116,7 +116,7 @@ def mined_with(judge: Path | None, corpus: MinedVectors, above: float = 0.1, **m
         }
     )
     asked = [question("q", "king of the river", [corpus.passages[6].text], ["p2"])]
-    return mine_hits(corpus.index, ONE, asked, corpus.folder / "passages", chosen, Recorder())
+    return mine_hits(corpus.index, ONE, asked, corpus.folder / "passages", chosen, RecordedEvents())
 
 
 def test_only_hits_that_the_cheaper_filters_left_are_judged_and_dropped(judge, corpus, monkeypatch):

@@ -19,8 +19,8 @@ from multiview.negatives.mined import Mined, best_positive_scores, report, repor
 from multiview.negatives.pool import negatives_table, read_positives, with_positives, write_negatives
 from multiview.steps.table import STEPS
 from tests.fixtures.artifacts import passage, question
-from tests.fixtures.events import Recorder
-from tests.fixtures.mined_vectors import ONE, asked, line, plain_scores, world
+from tests.fixtures.events import RecordedEvents
+from tests.fixtures.mined_vectors import ONE, asked, line, mined_vectors, plain_scores
 
 # -- the margin --------------------------------------------------------------------------------
 
@@ -66,7 +66,7 @@ def test_a_hit_that_ties_with_its_positive_is_not_above_it_by_rounding(tmp_path)
     rng = np.random.default_rng(0)
     same = rng.normal(size=2) * 9
     queries = rng.normal(size=(40, 2)).astype(np.float32)
-    twins = world(tmp_path, [passage(f"p{i}", "x") for i in range(9)], [[same]] * 9)
+    twins = mined_vectors(tmp_path, [passage(f"p{i}", "x") for i in range(9)], [[same]] * 9)
     mined = twins.mine(
         [question(f"q{i}", "?", ["gold"], ["p3"]) for i in range(40)], queries, depth=9, margin=0.0
     )
@@ -82,9 +82,9 @@ def test_questions_without_a_positive_in_the_index_have_no_margin_and_are_counte
     assert mined.positive_scores is not None
     assert mined.positive_scores.tolist() == [7.0, -np.inf, -np.inf]
     assert report(mined, ["q", "r", "s"])["positive_score"].to_pylist() == [7.0, None, None]
-    tell = Recorder()
-    report_counts(mined, Mining(number=1), tell)
-    assert tell.facts["questions_without_margin"] == 2 and "2 of 3 questions" in tell.warnings[-1]
+    events = RecordedEvents()
+    report_counts(mined, Mining(number=1), events)
+    assert events.facts["questions_without_margin"] == 2 and "2 of 3 questions" in events.warnings[-1]
 
 
 def test_missing_positives_are_not_the_last_passage(tmp_path):
@@ -111,7 +111,7 @@ def test_hits_are_ranked_by_inner_product_and_by_the_best_view(tmp_path):
     """By cosine `near` would be first; with views averaged, or zeros for absent ones, `several` would not be second."""
     passages = [passage(name, "x") for name in ("near", "large", "several", "below")]
     views = [[[1.0, 0.0]], [[30.0, 40.0]], [[-50.0, 0.0], [20.0, 0.0]], [[-2.0, 0.0], [-3.0, 0.0]]]
-    small = world(tmp_path, passages, views)
+    small = mined_vectors(tmp_path, passages, views)
     mined = small.mine(asked(), depth=4)
     assert small.names(mined, mined.sampled) == ["large", "several", "near", "below"]
     assert mined.top.scores.tolist() == [[30.0, 20.0, 1.0, -2.0]]
@@ -126,10 +126,10 @@ def test_too_few_survivors_stay_too_few_and_padding_is_nobody(tmp_path):
     assert small.names(mined, mined.sampled) == ["p3"]
     assert mined.top.passages.shape == (1, 50) and (mined.top.passages[0, 4:] == -1).all()
     assert mined.filtered.totals() == {"range": 0, "positive": 1, "answer": 1, "margin": 1}
-    tell = Recorder()
-    report_counts(mined, Mining(number=30), tell)
-    assert tell.facts["questions_with_fewer"] == 1 and tell.facts["hits"] == 4
-    assert "1 of 1 questions have fewer than mining.number=30" in tell.warnings[0]
+    events = RecordedEvents()
+    report_counts(mined, Mining(number=30), events)
+    assert events.facts["questions_with_fewer"] == 1 and events.facts["hits"] == 4
+    assert "1 of 1 questions have fewer than mining.number=30" in events.warnings[0]
 
 
 # -- hits that hold an answer ------------------------------------------------------------------
@@ -187,7 +187,7 @@ def crowd(tmp_path_factory):
     rng = np.random.default_rng(1)
     passages = [passage(f"p{i}", "gold" if rng.random() < 0.5 else "x") for i in range(30)]
     views = [rng.normal(size=(rng.integers(1, 4), 2)) * 5 for _ in passages]
-    return world(tmp_path_factory.mktemp("crowd"), passages, views)
+    return mined_vectors(tmp_path_factory.mktemp("crowd"), passages, views)
 
 
 @settings(max_examples=60, deadline=None)
@@ -244,13 +244,13 @@ def test_whatever_the_settings_counts_add_up_and_each_negative_is_one(
         np.testing.assert_allclose(
             row["scores"], [plain[i][int(name[1:])] for name in row["negative_ids"]], rtol=1e-5, atol=1e-5
         )
-    tell = Recorder()
-    report_counts(mined, Mining(number=number), tell)
+    events = RecordedEvents()
+    report_counts(mined, Mining(number=number), events)
     for name in rows[0]:
         if name not in ("qid", "positive_score"):
-            assert tell.facts[name] == sum(row[name] for row in rows)
-    told = {name: value for name, value, _ in tell.metrics}
-    assert told.items() >= tell.facts.items()
+            assert events.facts[name] == sum(row[name] for row in rows)
+    told = {name: value for name, value, _ in events.metrics}
+    assert told.items() >= events.facts.items()
 
 
 def hits(mined: Mined) -> tuple[np.ndarray, np.ndarray]:

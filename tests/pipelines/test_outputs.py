@@ -47,8 +47,8 @@ TOLERANCE = {"weights": LEARNING_RATE / 2, "vectors": 4e-3, "metrics": 0.15}
 def outputs(folder: Path) -> tuple[LocalStore, Records]:
     """All outputs of a comparison of three systems, one of them in two rounds, one with generated queries; and of a refresh, whose
     first champion is that in two rounds."""
-    world = Project.make(folder)
-    overrides = gather(str(world.folder / "tiny.yaml"), [])
+    project = Project.make(folder)
+    overrides = gather(str(project.folder / "tiny.yaml"), [])
     overrides["comparison"] = {"systems": SYSTEMS, "fusion": ["camvr"]}
     overrides["train"]["learning_rate"] = LEARNING_RATE
     overrides["generation"] = {

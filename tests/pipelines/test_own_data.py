@@ -13,13 +13,13 @@ from tests.fixtures.project import Project
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory) -> Project:
+def project(tmp_path_factory) -> Project:
     return Project.make(tmp_path_factory.mktemp("own"))
 
 
-def rows(world: Project, name: str) -> list[dict]:
+def rows(project: Project, name: str) -> list[dict]:
     """The questions of the small SQuAD corpus with their paragraphs, flat."""
-    articles = json.loads((world.folder / "corpus" / f"{name}.json").read_text())["data"]
+    articles = json.loads((project.folder / "corpus" / f"{name}.json").read_text())["data"]
     return [
         {
             "pid": f"{name}-{number}",
@@ -34,13 +34,13 @@ def rows(world: Project, name: str) -> list[dict]:
     ]
 
 
-def figures(world: Project, **sources) -> dict[str, dict[str, float]]:
+def figures(project: Project, **sources) -> dict[str, dict[str, float]]:
     """The comparison's metrics of one short training, and BM25's."""
     short = ["train.rounds=1", "train.max_steps=2", "encode.compute=float32"]
-    overrides = gather(str(world.folder / "tiny.yaml"), short)
+    overrides = gather(str(project.folder / "tiny.yaml"), short)
     for section in ("corpus", "questions"):
         overrides[section] = sources.get(section, {})
-    store = LocalStore(world.folder / "store")
+    store = LocalStore(project.folder / "store")
     record = run_plan(comparison(merge(overrides)), store)["compare"]["comparison"]
     return json.loads((store.root / record.data / "metrics.json").read_text())
 
@@ -55,9 +55,9 @@ def write_lines(path: Path, lines: list[str]) -> str:
     return str(path)
 
 
-def test_a_beir_folder_has_figures_of_gold_passages_alone(world):
-    folder = world.folder / "beir"
-    train, dev = rows(world, "train"), rows(world, "dev")
+def test_a_beir_folder_has_figures_of_gold_passages_alone(project):
+    folder = project.folder / "beir"
+    train, dev = rows(project, "train"), rows(project, "dev")
     passages = {
         row["pid"]: {"_id": row["pid"], "title": "", "text": row["text"], "metadata": {}}
         for row in train + dev
@@ -68,14 +68,14 @@ def test_a_beir_folder_has_figures_of_gold_passages_alone(world):
     for split, asked in (("train", train), ("test", dev)):
         judged = [f"{row['qid']}\t{row['pid']}\t1" for row in asked]
         write_lines(folder / "qrels" / f"{split}.tsv", ["query-id\tcorpus-id\tscore", *judged])
-    metrics = figures(world, questions={"source": str(folder), "dev_source": str(folder)})
+    metrics = figures(project, questions={"source": str(folder), "dev_source": str(folder)})
     assert set(metrics) == {"mvr", "bm25"} and names(metrics) == {"recall", "mrr", "ndcg"}
     assert metrics["bm25"]["recall_at_20"] > 0.5
 
 
-def test_dprs_files_have_figures_of_answers_alone(world):
-    folder = world.folder / "dpr"
-    train, dev = rows(world, "train"), rows(world, "dev")
+def test_dprs_files_have_figures_of_answers_alone(project):
+    folder = project.folder / "dpr"
+    train, dev = rows(project, "train"), rows(project, "dev")
     number = {row["pid"]: str(i) for i, row in enumerate({r["pid"]: r for r in train + dev}.values(), 1)}
     texts = {number[row["pid"]]: (row["text"], row["title"]) for row in train + dev}
     psgs = [f'{id_}\t"{text}"\t{title}' for id_, (text, title) in texts.items()]
@@ -90,19 +90,19 @@ def test_dprs_files_have_figures_of_answers_alone(world):
     ]
     asked = write_lines(folder / "biencoder-train.json", [json.dumps(biencoder)])
     qa = write_lines(folder / "dev.qa.csv", [f"{row['question']}\t{row['answers']!r}" for row in dev])
-    metrics = figures(world, corpus={"source": source}, questions={"source": asked, "dev_source": qa})
+    metrics = figures(project, corpus={"source": source}, questions={"source": asked, "dev_source": qa})
     assert names(metrics) == {"accuracy"}
     assert metrics["bm25"]["accuracy_at_20"] > 0.5
 
 
-def test_raw_articles_and_questions_about_them(world):
-    folder = world.folder / "articles"
-    train, dev = rows(world, "train"), rows(world, "dev")
+def test_raw_articles_and_questions_about_them(project):
+    folder = project.folder / "articles"
+    train, dev = rows(project, "train"), rows(project, "dev")
     for row in train + dev:
         write_lines(folder / f"{row['pid']}.txt", [row["text"]])
     asked = {
         name: write_lines(
-            world.folder / f"{name}.jsonl",
+            project.folder / f"{name}.jsonl",
             [
                 json.dumps({k: row[k] for k in ("qid", "question", "answers")} | {"positive_ids": row["pid"]})
                 for row in given
@@ -111,6 +111,8 @@ def test_raw_articles_and_questions_about_them(world):
         for name, given in (("train", train), ("dev", dev))
     }
     corpus = {"source": str(folder), "cut": "sentences", "cut_length": 20}
-    metrics = figures(world, corpus=corpus, questions={"source": asked["train"], "dev_source": asked["dev"]})
+    metrics = figures(
+        project, corpus=corpus, questions={"source": asked["train"], "dev_source": asked["dev"]}
+    )
     assert names(metrics) == {"accuracy", "recall", "mrr", "ndcg"}
     assert metrics["bm25"]["recall_at_20"] > 0.5

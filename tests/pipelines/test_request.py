@@ -24,18 +24,18 @@ WHERE = {"kubeflow": {"service_account": "trainer"}, "notify": {"url": "http://e
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory) -> Project:
+def project(tmp_path_factory) -> Project:
     return Project.make(tmp_path_factory.mktemp("request"))
 
 
 @pytest.fixture
-def request_(world) -> Request:
-    return Request.make("training", gather(str(world.folder / "tiny.yaml"), []), "tiny.yaml")
+def request_(project) -> Request:
+    return Request.make("training", gather(str(project.folder / "tiny.yaml"), []), "tiny.yaml")
 
 
 @pytest.fixture
-def store(world) -> LocalStore:
-    return LocalStore(world.folder / "store")
+def store(project) -> LocalStore:
+    return LocalStore(project.folder / "store")
 
 
 def named(request: Request, **more: Any) -> str:
@@ -97,8 +97,8 @@ def test_a_comparison_of_evaluations_is_named_by_their_digests(store):
     assert run.compares == ["one", "two"] and run.architectures == {}
 
 
-def test_settings_lie_over_the_preset_and_both_over_a_cluster_s(world):
-    preset = str(world.folder / "tiny.yaml")
+def test_settings_lie_over_the_preset_and_both_over_a_cluster_s(project):
+    preset = str(project.folder / "tiny.yaml")
     under = {"kubeflow": {"service_account": "cluster", "mlflow_uri": "http://mlflow"}, "notify": {}}
     settings = ["kubeflow.service_account=mine", "train.epochs=7"]
     request = Request.from_settings("training", preset, settings, under)

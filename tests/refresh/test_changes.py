@@ -21,36 +21,38 @@ from tests.fixtures.changing_vectors import ChangingVectors, edits, numbered, re
 
 
 @pytest.fixture
-def world(tmp_path) -> ChangingVectors:
+def vectors(tmp_path) -> ChangingVectors:
     return ChangingVectors(tmp_path / "store")
 
 
-def shards(world: ChangingVectors, changes) -> list[pa.Table]:
-    return [pq.read_table(file) for file in sorted((world.store.root / changes.data).glob("shard-*.parquet"))]
+def shards(vectors: ChangingVectors, changes) -> list[pa.Table]:
+    return [
+        pq.read_table(file) for file in sorted((vectors.store.root / changes.data).glob("shard-*.parquet"))
+    ]
 
 
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(0, 2**32), st.integers(1, 4))
 def test_what_is_new_or_changed_is_encoded_and_the_rest_is_kept(tmp_path_factory, seed, number):
-    world, rng = ChangingVectors(tmp_path_factory.mktemp("store")), np.random.default_rng(seed)
+    vectors, rng = ChangingVectors(tmp_path_factory.mktemp("store")), np.random.default_rng(seed)
     before = edits(rng, numbered(*range(20)), 10)
     after = edits(rng, before, 10)
-    model = world.model()
-    index, passages = world.index(model, world.passages(before)), world.passages(after, number)
-    record = world.changes(index, model, passages, corpus={"shards": 3})
+    model = vectors.model()
+    index, passages = vectors.index(model, vectors.passages(before)), vectors.passages(after, number)
+    record = vectors.changes(index, model, passages, corpus={"shards": 3})
 
-    old = pq.read_table(world.store.root / record.data / "changes.parquet")["old"].to_pylist()
+    old = pq.read_table(vectors.store.root / record.data / "changes.parquet")["old"].to_pylist()
     known = list(before)
     kept = [id_ for id_, text in after.items() if before.get(id_) == text]
     assert old == [known.index(id_) if id_ in kept else -1 for id_ in after]
-    written = shards(world, record)
+    written = shards(vectors, record)
     assert len(written) == 3 and written[0].schema == data.SCHEMA
     assert {table.num_rows for table in written} <= {
         size := (len(after) - len(kept)) // 3,
         size + 1,
     }, "as even as can be"
     rows = [row for table in written for row in table.to_pylist()]
-    wanted = [row for row in data_rows(world, passages) if row["id"] not in kept]
+    wanted = [row for row in data_rows(vectors, passages) if row["id"] not in kept]
     assert rows == wanted
     assert record.facts == {
         "full": "",
@@ -61,14 +63,14 @@ def test_what_is_new_or_changed_is_encoded_and_the_rest_is_kept(tmp_path_factory
         "removed": len(set(before) - set(after)),
         "to_encode": len(after) - len(kept),
     }
-    assert world.told == {
+    assert vectors.told == {
         **{name: value for name, value in record.facts.items() if name != "full"},
         "share_encoded": (len(after) - len(kept)) / len(after),
     }
 
 
-def data_rows(world: ChangingVectors, passages) -> list[dict]:
-    files = sorted(world.files(passages).glob("shard-*.parquet"))
+def data_rows(vectors: ChangingVectors, passages) -> list[dict]:
+    files = sorted(vectors.files(passages).glob("shard-*.parquet"))
     return [row for file in files for row in pq.read_table(file).to_pylist()]
 
 
@@ -83,16 +85,16 @@ def data_rows(world: ChangingVectors, passages) -> list[dict]:
         ("", {}),
     ],
 )
-def test_everything_is_encoded_by_the_very_files_of_the_passages(world, why, settings):
+def test_everything_is_encoded_by_the_very_files_of_the_passages(vectors, why, settings):
     """So that embeddings which another run made of them are found: the key of `encode` has the files' digests."""
-    model, corpus = world.model(), numbered(*range(20))
-    passages = world.passages(corpus, language="german" if "language" in why else "")
-    before = world.passages(corpus if why else numbered(*range(5), version="other"))
-    index = world.empty_index(model) if why == "nothing to build on" else world.index(model, before)
-    model = world.model("another") if why == "another model" else model
-    record = world.changes(index, model, passages, **settings)
+    model, corpus = vectors.model(), numbered(*range(20))
+    passages = vectors.passages(corpus, language="german" if "language" in why else "")
+    before = vectors.passages(corpus if why else numbered(*range(5), version="other"))
+    index = vectors.empty_index(model) if why == "nothing to build on" else vectors.index(model, before)
+    model = vectors.model("another") if why == "another model" else model
+    record = vectors.changes(index, model, passages, **settings)
     assert record.facts["full"] == why and record.facts["kept"] == 0
-    assert record.facts["to_encode"] == 20 and world.told["share_encoded"] == 1
+    assert record.facts["to_encode"] == 20 and vectors.told["share_encoded"] == 1
     encode, corpus_record = STEPS["encode"], load_record(passages.address)[1]
     config = encode.configure(Config())
     for shard in ("shard-00.parquet", "shard-01.parquet"):
@@ -102,17 +104,17 @@ def test_everything_is_encoded_by_the_very_files_of_the_passages(world, why, set
                 encode,
                 config,
                 {"model": model, "passages": of.model_copy(update={"file": shard})},
-                world.store,
+                vectors.store,
             ).key
-            for of in (passages, reference(world.store, record))
+            for of in (passages, reference(vectors.store, record))
         }
         assert len(keys) == 1
 
 
-def test_another_number_of_shards_is_cut_as_split_cuts(world):
-    model, passages = world.model(), world.passages(numbered(*range(2500)), 1)
-    record = world.changes(world.empty_index(model), model, passages, corpus={"shards": 2})
-    files = [world.store.root / record.data / f"shard-0{number}.parquet" for number in (0, 1)]
+def test_another_number_of_shards_is_cut_as_split_cuts(vectors):
+    model, passages = vectors.model(), vectors.passages(numbered(*range(2500)), 1)
+    record = vectors.changes(vectors.empty_index(model), model, passages, corpus={"shards": 2})
+    files = [vectors.store.root / record.data / f"shard-0{number}.parquet" for number in (0, 1)]
     sizes = [
         [
             pq.read_metadata(file).row_group(group).num_rows
@@ -123,41 +125,41 @@ def test_another_number_of_shards_is_cut_as_split_cuts(world):
     assert sizes == [[1000, 250], [1000, 250]]
 
 
-def test_nothing_changed(world):
-    model, passages = world.model(), world.passages(numbered(*range(20)))
-    record = world.changes(world.index(model, passages), model, passages)
-    assert [table.num_rows for table in shards(world, record)] == [0, 0]
-    assert world.told["share_encoded"] == 0 and record.facts["kept"] == 20
+def test_nothing_changed(vectors):
+    model, passages = vectors.model(), vectors.passages(numbered(*range(20)))
+    record = vectors.changes(vectors.index(model, passages), model, passages)
+    assert [table.num_rows for table in shards(vectors, record)] == [0, 0]
+    assert vectors.told["share_encoded"] == 0 and record.facts["kept"] == 20
 
 
-def test_only_ids_and_hashes_of_the_index_are_read(world):
+def test_only_ids_and_hashes_of_the_index_are_read(vectors):
     """Its vectors may be gone."""
-    model, passages = world.model(), world.passages(numbered(*range(20)))
-    index = world.index(model, passages)
-    for file in world.files(index).iterdir():
+    model, passages = vectors.model(), vectors.passages(numbered(*range(20)))
+    index = vectors.index(model, passages)
+    for file in vectors.files(index).iterdir():
         if file.name != PASSAGES_FILE:
             file.unlink()
-    assert world.changes(index, model, passages).facts["kept"] == 20
-    (world.files(index) / PASSAGES_FILE).unlink()
+    assert vectors.changes(index, model, passages).facts["kept"] == 20
+    (vectors.files(index) / PASSAGES_FILE).unlink()
     with pytest.raises(InputError, match=r"passages\.parquet is missing: remove the folder"):
-        world.changes(index, model, passages, corpus={"shards": 1})
+        vectors.changes(index, model, passages, corpus={"shards": 1})
 
 
-def test_an_index_of_an_earlier_version_is_refused(world):
-    model, passages = world.model(), world.passages(numbered(*range(20)))
-    index = world.index(model, passages)
+def test_an_index_of_an_earlier_version_is_refused(vectors):
+    model, passages = vectors.model(), vectors.passages(numbered(*range(20)))
+    index = vectors.index(model, passages)
     earlier = load_record(index.address)[1].model_copy(update={"inputs": {}})
-    world.store.replace(f"{earlier.folder}/artifact.json", earlier.to_json())
+    vectors.store.replace(f"{earlier.folder}/artifact.json", earlier.to_json())
     with pytest.raises(InputError, match="earlier version of multiview .* build it again"):
-        world.changes(index, model, passages)
+        vectors.changes(index, model, passages)
 
 
-def test_the_record_names_what_was_not_staged(world):
-    model, passages = world.model(), world.passages(numbered(*range(20)))
-    index = world.index(model, passages)
+def test_the_record_names_what_was_not_staged(vectors):
+    model, passages = vectors.model(), vectors.passages(numbered(*range(20)))
+    index = vectors.index(model, passages)
     assert load_record(index.address)[1].inputs.keys() == {"model", "passages", "embeddings"}
-    shutil.rmtree(world.store.root / "embeddings")
+    shutil.rmtree(vectors.store.root / "embeddings")
     corpus = corpus_of(trace([index]))
     assert corpus is not None and corpus.digest == passages.digest, "though embeddings are gone"
-    record = world.changes(index, model, passages)
+    record = vectors.changes(index, model, passages)
     assert record.inputs == {"index": [index], "model": [model], "passages": [passages]}

@@ -27,15 +27,15 @@ from tests.fixtures.servers import answering
 @pytest.fixture(scope="module")
 def begun(tmp_path_factory: pytest.TempPathFactory) -> ChangingCorpus:
     """A store with two champions."""
-    world = ChangingCorpus.make(tmp_path_factory.mktemp("refresh"))
-    world.refresh(refresh={"model": world.with_model()})
-    world.add("new-1")
-    world.refresh()
-    return world
+    corpus = ChangingCorpus.make(tmp_path_factory.mktemp("refresh"))
+    corpus.refresh(refresh={"model": corpus.with_model()})
+    corpus.add("new-1")
+    corpus.refresh()
+    return corpus
 
 
 @pytest.fixture
-def world(begun: ChangingCorpus, tmp_path: Path) -> ChangingCorpus:
+def corpus(begun: ChangingCorpus, tmp_path: Path) -> ChangingCorpus:
     folder = tmp_path / "world"
     shutil.copytree(begun.folder, folder)
     for number in (1, 2):
@@ -65,25 +65,25 @@ def listener() -> Iterator[tuple[str, list[dict[str, Any]]]]:
         yield f"http://127.0.0.1:{server.server_port}/", told
 
 
-def uri(world: ChangingCorpus) -> str:
-    return f"sqlite:///{world.folder}/mlflow.db"
+def uri(corpus: ChangingCorpus) -> str:
+    return f"sqlite:///{corpus.folder}/mlflow.db"
 
 
-def ship(world: ChangingCorpus, **changes: Any) -> str:
+def ship(corpus: ChangingCorpus, **changes: Any) -> str:
     """Refresh as a run that MLflow is told of; its id."""
-    plan = world.plan(**changes)
-    run = f"refresh-{len(world.store.folders('runs'))}"
+    plan = corpus.plan(**changes)
+    run = f"refresh-{len(corpus.store.folders('runs'))}"
     write_run(
-        world.store, Run(id=run, pipeline="refresh", config={}, steps=[str(path) for path in plan.paths()])
+        corpus.store, Run(id=run, pipeline="refresh", config={}, steps=[str(path) for path in plan.paths()])
     )
-    run_plan(plan, world.store, run)
-    tracking.ship(world.store, run, uri(world))
+    run_plan(plan, corpus.store, run)
+    tracking.ship(corpus.store, run, uri(corpus))
     return run
 
 
-def aliases(world: ChangingCorpus) -> dict[str, str]:
+def aliases(corpus: ChangingCorpus) -> dict[str, str]:
     """The digest of the index that each alias stands for."""
-    client = MlflowClient(uri(world))
+    client = MlflowClient(uri(corpus))
     (model,) = client.search_registered_models()
     return {
         alias: client.get_model_version(model.name, version).tags["sha256"]
@@ -91,13 +91,13 @@ def aliases(world: ChangingCorpus) -> dict[str, str]:
     }
 
 
-def test_both_outcomes_are_sent(world: ChangingCorpus, listener: tuple[str, list[dict[str, Any]]]) -> None:
+def test_both_outcomes_are_sent(corpus: ChangingCorpus, listener: tuple[str, list[dict[str, Any]]]) -> None:
     address, told = listener
-    world.add("new-2")
-    world.refresh(notify={"url": address})
-    world.rows = world.rows[: len(world.rows) // 2]
-    world.refresh(notify={"url": address})
-    champion = current(world.store)
+    corpus.add("new-2")
+    corpus.refresh(notify={"url": address})
+    corpus.rows = corpus.rows[: len(corpus.rows) // 2]
+    corpus.refresh(notify={"url": address})
+    champion = current(corpus.store)
     assert champion is not None and champion.number == 3
     assert [one["status"] for one in told] == ["refresh promoted", "refresh refused"]
     assert [one["champion"]["number"] for one in told] == [3, 3]
@@ -105,38 +105,38 @@ def test_both_outcomes_are_sent(world: ChangingCorpus, listener: tuple[str, list
     assert told[0]["champion"]["index"]["digest"] == champion.index.digest
 
 
-def test_who_cannot_be_told_stops_nothing(world: ChangingCorpus) -> None:
-    world.add("new-2")
+def test_who_cannot_be_told_stops_nothing(corpus: ChangingCorpus) -> None:
+    corpus.add("new-2")
     answers_501 = ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)
     with answering(answers_501) as server:
-        world.refresh(notify={"url": f"http://127.0.0.1:{server.server_port}/"})
-    champion = current(world.store)
+        corpus.refresh(notify={"url": f"http://127.0.0.1:{server.server_port}/"})
+    champion = current(corpus.store)
     assert champion is not None and champion.number == 3
 
 
-def test_aliases_follow_the_champions_and_are_repaired(world: ChangingCorpus) -> None:
-    world.add("new-2")
-    ship(world)
-    champion = current(world.store)
+def test_aliases_follow_the_champions_and_are_repaired(corpus: ChangingCorpus) -> None:
+    corpus.add("new-2")
+    ship(corpus)
+    champion = current(corpus.store)
     assert champion is not None and champion.number == 3
-    before = aliases(world)
+    before = aliases(corpus)
     assert before["champion"] == champion.index.digest and set(before) == {"champion", "previous"}
-    world.rows = world.rows[: len(world.rows) // 2]
-    refused = ship(world)
-    after = aliases(world)
+    corpus.rows = corpus.rows[: len(corpus.rows) // 2]
+    refused = ship(corpus)
+    after = aliases(corpus)
     assert {name: after[name] for name in before} == before and after["challenger"] not in before.values()
-    client = MlflowClient(uri(world))
+    client = MlflowClient(uri(corpus))
     (model,) = client.search_registered_models()
     client.set_registered_model_alias(
         model.name, "champion", after_version(client, model.name, after["challenger"])
     )
     client.delete_registered_model_alias(model.name, "challenger")
     client.delete_registered_model_alias(model.name, "previous")
-    tracking.sync(world.store, uri(world))
-    assert aliases(world) == after
-    rollback(world.store)
-    tracking.sync(world.store, uri(world))
-    assert set(aliases(world)) == {"champion", "previous"}, "it was measured against another champion"
+    tracking.sync(corpus.store, uri(corpus))
+    assert aliases(corpus) == after
+    rollback(corpus.store)
+    tracking.sync(corpus.store, uri(corpus))
+    assert set(aliases(corpus)) == {"champion", "previous"}, "it was measured against another champion"
     experiment = client.get_experiment_by_name("multiview")
     assert experiment is not None
     (parent,) = client.search_runs([experiment.experiment_id], "tags.decision = 'refuse'")
@@ -152,14 +152,14 @@ def after_version(client: MlflowClient, name: str, digest: str) -> str:
 
 @pytest.mark.documented("python -m pipelines rollback")
 def test_rollback_says_what_answers(
-    documented: str, world: ChangingCorpus, monkeypatch: Any, capsys: Any
+    documented: str, corpus: ChangingCorpus, monkeypatch: Any, capsys: Any
 ) -> None:
-    first, where = current(world.store), ["--store", world.store.url, "--tracking-uri", uri(world)]
+    first, where = current(corpus.store), ["--store", corpus.store.url, "--tracking-uri", uri(corpus)]
     output = command(monkeypatch, capsys, *words(documented), *where)
     assert output.startswith("champion 3 answers, with the index of champion 1:")
     assert "MLflow: champion is version" in output
-    champion = current(world.store)
-    assert first is not None and champion is not None and aliases(world)["previous"] == first.index.digest
+    champion = current(corpus.store)
+    assert first is not None and champion is not None and aliases(corpus)["previous"] == first.index.digest
     told = command(monkeypatch, capsys, "rollback", *where, status=2)
     assert told == "error: champion 1 is the first: there is none to go back to\n"
     assert "has no champion 9; it has: 1, 2, 3" in command(
@@ -176,8 +176,8 @@ def say(monkeypatch: Any, capsys: Any, *words: str) -> str:
     return printed.out
 
 
-def test_search_asks_the_champion(world: ChangingCorpus, monkeypatch: Any, capsys: Any) -> None:
-    champion = current(world.store)
+def test_search_asks_the_champion(corpus: ChangingCorpus, monkeypatch: Any, capsys: Any) -> None:
+    champion = current(corpus.store)
     assert champion is not None
     for named in ([], ["--index", "champion"]):
         monkeypatch.setattr(sys, "argv", ["multiview"])
@@ -189,21 +189,21 @@ def test_search_asks_the_champion(world: ChangingCorpus, monkeypatch: Any, capsy
             "--json",
             *named,
             "--store",
-            world.store.url,
+            corpus.store.url,
         )
         assert json.loads(found)["hits"]
 
 
 @pytest.mark.documented("multiview gc")
 def test_gc_says_what_would_go_and_then_takes_it(
-    documented_lines: list[str], world: ChangingCorpus, monkeypatch: Any, capsys: Any
+    documented_lines: list[str], corpus: ChangingCorpus, monkeypatch: Any, capsys: Any
 ) -> None:
     ask, take = map(words, documented_lines)
-    where = ["--store", world.store.url, "--tracking-uri", uri(world), "--days", "0", "--champions", "1"]
-    before = world.store.files("")
+    where = ["--store", corpus.store.url, "--tracking-uri", uri(corpus), "--days", "0", "--champions", "1"]
+    before = corpus.store.files("")
     forecast = say(monkeypatch, capsys, *ask, *where)
     assert "would remove" in forecast and forecast.endswith(": --delete does it\n")
-    assert world.store.files("") == before
+    assert corpus.store.files("") == before
     done = say(monkeypatch, capsys, *take, *where)
     assert done.splitlines()[:-1] == forecast.splitlines()[:-1] and "removed " in done
     assert say(monkeypatch, capsys, "gc", *where) == "nothing to collect\n"

@@ -37,15 +37,15 @@ def same_searches(one, other, k: int) -> None:
 @given(st.integers(0, 2**32), st.booleans())
 def test_an_exact_index_is_the_same_artifact(tmp_path_factory, seed, queries):
     """All files, byte for byte, and so the digest; with generated queries too."""
-    world, rng = ChangingVectors(tmp_path_factory.mktemp("store")), np.random.default_rng(seed)
-    model, corpus = world.model(), numbered(*range(30))
-    index = world.index(model, world.passages(corpus), queries)
+    vectors, rng = ChangingVectors(tmp_path_factory.mktemp("store")), np.random.default_rng(seed)
+    model, corpus = vectors.model(), numbered(*range(30))
+    index = vectors.index(model, vectors.passages(corpus), queries)
     for _ in range(3):
         corpus = edits(rng, corpus, 6)
-        passages = world.passages(corpus, shards=int(rng.integers(1, 4)))
-        index = world.refresh(index, model, passages, queries)
-        rebuilt = world.index(model, passages, queries)
-        one, other = world.files(index), world.files(rebuilt)
+        passages = vectors.passages(corpus, shards=int(rng.integers(1, 4)))
+        index = vectors.refresh(index, model, passages, queries)
+        rebuilt = vectors.index(model, passages, queries)
+        one, other = vectors.files(index), vectors.files(rebuilt)
         assert sorted(file.name for file in one.iterdir()) == sorted(file.name for file in other.iterdir())
         for file in one.iterdir():
             assert file.read_bytes() == (other / file.name).read_bytes(), file.name
@@ -61,18 +61,18 @@ def test_an_exact_index_is_the_same_artifact(tmp_path_factory, seed, queries):
 @given(st.integers(0, 2**32))
 def test_a_trained_index_is_what_its_quantizers_make_of_the_corpus(tmp_path_factory, kind, seed):
     """The faiss index and everything beside it, byte for byte; the header tells how far it drifted."""
-    world = ChangingVectors(tmp_path_factory.mktemp("store"), index={"kind": kind}, refresh=NEVER)
+    vectors = ChangingVectors(tmp_path_factory.mktemp("store"), index={"kind": kind}, refresh=NEVER)
     rng, corpus = np.random.default_rng(seed), numbered(*range(200))
-    model = world.model()
-    index = world.index(model, world.passages(corpus))
+    model = vectors.model()
+    index = vectors.index(model, vectors.passages(corpus))
     since: dict[str, str] = {}
     for _ in range(3):
         before, corpus = corpus, edits(rng, corpus, 40)
-        passages = world.passages(corpus)
-        index = world.refresh(index, model, passages)
+        passages = vectors.passages(corpus)
+        index = vectors.refresh(index, model, passages)
         assert load_record(index.address)[1].facts["rebuilt"] == ""
         since = {i: t for i, t in corpus.items() if since.get(i) == t or before.get(i) != t}
-        folder, rebuilt = world.files(index), world.files(world.index(model, passages))
+        folder, rebuilt = vectors.files(index), vectors.files(vectors.index(model, passages))
         for name in ("passages.parquet", "views.f16"):
             assert (folder / name).read_bytes() == (rebuilt / name).read_bytes(), name
         written = faiss.read_index(str(folder / "index.faiss"))
@@ -93,13 +93,13 @@ def test_blocks_and_groups_of_rows_make_no_difference(tmp_path, monkeypatch):
     monkeypatch.setattr(merged_views.MergedViews, "rows_per_block", 7)
     monkeypatch.setattr(merged_corpus, "ROW_GROUP", 3)
     for kind in ("exact", "IVF2,SQ8"):
-        world = ChangingVectors(tmp_path / kind, index={"kind": kind}, refresh=NEVER)
-        model, rng = world.model(), np.random.default_rng(0)
+        vectors = ChangingVectors(tmp_path / kind, index={"kind": kind}, refresh=NEVER)
+        model, rng = vectors.model(), np.random.default_rng(0)
         corpus = numbered(*range(100))
-        index = world.index(model, world.passages(corpus), queries=True)
-        passages = world.passages(edits(rng, corpus, 10))
-        one = world.files(world.refresh(index, model, passages, queries=True))
-        other = world.files(world.index(model, passages, queries=True))
+        index = vectors.index(model, vectors.passages(corpus), queries=True)
+        passages = vectors.passages(edits(rng, corpus, 10))
+        one = vectors.files(vectors.refresh(index, model, passages, queries=True))
+        other = vectors.files(vectors.index(model, passages, queries=True))
         for name in (
             "passages.parquet",
             "queries.parquet",

@@ -20,12 +20,12 @@ def facts(made: Reference) -> dict:
     return load_record(made.address)[1].facts
 
 
-def header(world: ChangingVectors, made: Reference) -> dict:
-    return json.loads((world.files(made) / "index.json").read_text())
+def header(vectors: ChangingVectors, made: Reference) -> dict:
+    return json.loads((vectors.files(made) / "index.json").read_text())
 
 
 @pytest.fixture
-def world(tmp_path) -> ChangingVectors:
+def vectors(tmp_path) -> ChangingVectors:
     return ChangingVectors(tmp_path / "store", index={"kind": "IVF4,SQ8"})
 
 
@@ -44,13 +44,13 @@ def world(tmp_path) -> ChangingVectors:
         ("no passage of the old index is kept", {}, {}),
     ],
 )
-def test_it_builds_anew_from_stored_views_and_says_why(world, why, before, now):
+def test_it_builds_anew_from_stored_views_and_says_why(vectors, why, before, now):
     """The faiss index is then that of the step `index`."""
-    model = world.model()
+    model = vectors.model()
     old = (
-        world.empty_index(model)
+        vectors.empty_index(model)
         if why.startswith("nothing")
-        else world.index(model, world.passages(CORPUS), **before)
+        else vectors.index(model, vectors.passages(CORPUS), **before)
     )
     corpus = CORPUS | numbered(200, 201, 202, 203, 204, 205, 206, 207, 208, 209)
     if why.startswith("no passage"):
@@ -58,26 +58,26 @@ def test_it_builds_anew_from_stored_views_and_says_why(world, why, before, now):
     if "retrain_added" in why:
         share = len(stored(numbered(*range(200, 210)))) / len(stored(corpus))
         why, now = why.replace("5.0%", f"{share:.1%}"), {"refresh": {"retrain_added": 0.01}}
-    model = world.model("another") if why == "another model" else model
-    passages = world.passages(corpus)
-    new = world.refresh(old, model, passages, **now)
+    model = vectors.model("another") if why == "another model" else model
+    passages = vectors.passages(corpus)
+    new = vectors.refresh(old, model, passages, **now)
     assert facts(new)["rebuilt"] == why
-    rebuilt = world.index(model, passages, **now)
+    rebuilt = vectors.index(model, passages, **now)
     grown = "HNSW" in why  # a graph is another one where it grew by other blocks
     for name in ("passages.parquet", *([] if grown else ["index.faiss", "index.json"])):
-        assert (world.files(new) / name).read_bytes() == (world.files(rebuilt) / name).read_bytes(), name
-    assert not (world.files(new) / "added.parquet").exists()
+        assert (vectors.files(new) / name).read_bytes() == (vectors.files(rebuilt) / name).read_bytes(), name
+    assert not (vectors.files(new) / "added.parquet").exists()
 
 
-def test_drift_is_the_error_of_what_came_since_over_that_of_the_rest(world):
+def test_drift_is_the_error_of_what_came_since_over_that_of_the_rest(vectors):
     """By the plain formula, in float64, over all views, which are fewer than are drawn."""
-    model = world.model()
-    old = world.index(model, world.passages(CORPUS))
-    assert (header(world, old)["drift_added"], header(world, old)["drift_error"]) == (0, None)
-    assert world.told["drift_added"] == 0 and "drift_error" not in world.told
+    model = vectors.model()
+    old = vectors.index(model, vectors.passages(CORPUS))
+    assert (header(vectors, old)["drift_added"], header(vectors, old)["drift_error"]) == (0, None)
+    assert vectors.told["drift_added"] == 0 and "drift_error" not in vectors.told
     far = {f"q{number}": f"far {number} *3" for number in range(20)}
     corpus = dict(list(CORPUS.items())[50:]) | far
-    new = world.refresh(old, model, world.passages(corpus), refresh={"retrain_error": 1e9})
+    new = vectors.refresh(old, model, vectors.passages(corpus), refresh={"retrain_error": 1e9})
     assert facts(new)["rebuilt"] == ""
 
     views = {
@@ -91,22 +91,22 @@ def test_drift_is_the_error_of_what_came_since_over_that_of_the_rest(world):
     for name in ("kept", "far"):
         decoded = index.sa_decode(index.sa_encode(views[name])).astype(np.float64)
         errors[name] = ((decoded - views[name]) ** 2).sum(axis=1).mean()
-    about = header(world, new)
+    about = header(vectors, new)
     assert about["drift_added"] == pytest.approx(len(views["far"]) / len(stored(corpus)))
     assert about["drift_error"] == pytest.approx(errors["far"] / errors["kept"]) and about["drift_error"] > 2
-    assert (world.told["drift_added"], world.told["drift_error"]) == (
+    assert (vectors.told["drift_added"], vectors.told["drift_error"]) == (
         about["drift_added"],
         about["drift_error"],
     )
 
     # What came since stays what came since, until the index is trained again.
     corpus |= {"q0": "far 0, but written anew"}
-    again = world.refresh(new, model, world.passages(corpus), refresh={"retrain_error": 1e9})
-    added = pq.read_table(world.files(again) / "added.parquet")["added"].to_pylist()
+    again = vectors.refresh(new, model, vectors.passages(corpus), refresh={"retrain_error": 1e9})
+    added = pq.read_table(vectors.files(again) / "added.parquet")["added"].to_pylist()
     assert [id_ for id_, since in zip(corpus, added, strict=True) if since] == list(far)
-    anew = world.refresh(again, model, world.passages(dict(reversed(corpus.items()))))
+    anew = vectors.refresh(again, model, vectors.passages(dict(reversed(corpus.items()))))
     assert "times the squared error of the others (refresh.retrain_error=2)" in facts(anew)["rebuilt"]
-    assert (header(world, anew)["drift_added"], header(world, anew)["drift_error"]) == (0, None)
+    assert (header(vectors, anew)["drift_added"], header(vectors, anew)["drift_error"]) == (0, None)
 
 
 def test_the_error_of_few_views_does_not_train_an_index_again():
@@ -118,31 +118,31 @@ def test_the_error_of_few_views_does_not_train_an_index_again():
 
 
 def test_an_index_that_needs_no_training_does_not_drift(tmp_path):
-    world = ChangingVectors(tmp_path / "store", index={"kind": "SQfp16"}, refresh={"retrain_added": 0.0})
-    model = world.model()
-    old = world.index(model, world.passages(CORPUS))
-    new = world.refresh(old, model, world.passages(CORPUS | numbered(300, 301)))
-    assert facts(new)["rebuilt"] == "" and "drift_added" not in header(world, new)
+    vectors = ChangingVectors(tmp_path / "store", index={"kind": "SQfp16"}, refresh={"retrain_added": 0.0})
+    model = vectors.model()
+    old = vectors.index(model, vectors.passages(CORPUS))
+    new = vectors.refresh(old, model, vectors.passages(CORPUS | numbered(300, 301)))
+    assert facts(new)["rebuilt"] == "" and "drift_added" not in header(vectors, new)
 
 
-def test_passages_may_all_go_but_for_those_of_few_views(world):
+def test_passages_may_all_go_but_for_those_of_few_views(vectors):
     """Down to one that has views, and one that has none."""
     one = next(id_ for id_, text in CORPUS.items() if len(views_of(text)) == 1)
     none = next(id_ for id_, text in CORPUS.items() if not len(views_of(text)))
-    model = world.model()
-    old = world.index(model, world.passages(CORPUS))
-    new = world.refresh(old, model, world.passages({id_: CORPUS[id_] for id_ in (none, one)}))
+    model = vectors.model()
+    old = vectors.index(model, vectors.passages(CORPUS))
+    new = vectors.refresh(old, model, vectors.passages({id_: CORPUS[id_] for id_ in (none, one)}))
     assert facts(new)["views"] == 1 and facts(new)["passages"] == 2
     with pytest.raises(InputError, match="there are no views to index; take index.kind=exact"):
-        world.refresh(new, model, world.passages({none: CORPUS[none]}, 1))
+        vectors.refresh(new, model, vectors.passages({none: CORPUS[none]}, 1))
 
 
-def test_what_does_not_belong_together_is_one_line(world):
-    model, other = world.model(), world.model("another")
-    first = world.passages(CORPUS)
-    old, passages = world.index(model, first), world.passages(CORPUS | numbered(*range(300, 320)))
-    changes = reference(world.store, world.changes(old, model, passages))
-    made = world.embeddings(model, changes)
+def test_what_does_not_belong_together_is_one_line(vectors):
+    model, other = vectors.model(), vectors.model("another")
+    first = vectors.passages(CORPUS)
+    old, passages = vectors.index(model, first), vectors.passages(CORPUS | numbered(*range(300, 320)))
+    changes = reference(vectors.store, vectors.changes(old, model, passages))
+    made = vectors.embeddings(model, changes)
 
     def said(**given) -> str:
         inputs = {
@@ -154,25 +154,25 @@ def test_what_does_not_belong_together_is_one_line(world):
             **given,
         }
         with pytest.raises(InputError) as error:
-            world.run("refresh-index", inputs)
+            vectors.run("refresh-index", inputs)
         assert "\n" not in str(error.value)
         return str(error.value)
 
-    assert "but the index is to be of model" in said(embeddings=world.embeddings(other, changes))
+    assert "but the index is to be of model" in said(embeddings=vectors.embeddings(other, changes))
     assert "encoded with {'compute': 'autocast'} of encode, but the index is to say the defaults" in said(
-        embeddings=world.embeddings(model, changes, encode={"compute": "autocast"})
+        embeddings=vectors.embeddings(model, changes, encode={"compute": "autocast"})
     )
     assert "the embeddings hold 10 passages, but" in said(embeddings=made[:1])
     swapped = said(embeddings=made[::-1])
     assert "'p310' comes where" in swapped and "has 'p300', or has another content" in swapped
     assert "these changes were found with another passages than" in said(passages=first)
-    assert "these changes were found with another index than" in said(old=world.index(model, passages))
+    assert "these changes were found with another index than" in said(old=vectors.index(model, passages))
     with pytest.raises(
         InputError, match="were read without queries, and those of the old index with: encode them"
     ):
-        asked = world.index(model, first, queries=True, index={"kind": "exact"})
-        world.refresh(asked, model, passages, index={"kind": "exact"})
-    file = world.files(old) / "index.faiss"
+        asked = vectors.index(model, first, queries=True, index={"kind": "exact"})
+        vectors.refresh(asked, model, passages, index={"kind": "exact"})
+    file = vectors.files(old) / "index.faiss"
     file.write_bytes(file.read_bytes()[:-1])
     assert "index.faiss has" in said() and "remove the folder" in said()
     file.unlink()

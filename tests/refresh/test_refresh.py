@@ -31,14 +31,14 @@ from tests.fixtures.tiny import tiny_bert
 @pytest.fixture(scope="module")
 def begun(tmp_path_factory: pytest.TempPathFactory) -> ChangingCorpus:
     """A store with its first champion."""
-    world = ChangingCorpus.make(tmp_path_factory.mktemp("refresh"))
-    records = world.refresh(refresh={"model": world.with_model()})
-    assert decision(world, records) == "promote"
-    return world
+    corpus = ChangingCorpus.make(tmp_path_factory.mktemp("refresh"))
+    records = corpus.refresh(refresh={"model": corpus.with_model()})
+    assert decision(corpus, records) == "promote"
+    return corpus
 
 
 @pytest.fixture
-def world(begun: ChangingCorpus, tmp_path: Path) -> ChangingCorpus:
+def corpus(begun: ChangingCorpus, tmp_path: Path) -> ChangingCorpus:
     """The same for one test alone."""
     shutil.copytree(begun.folder, tmp_path / "world")
     first = tmp_path / "world" / "store" / champion_file(1)
@@ -53,12 +53,12 @@ def world(begun: ChangingCorpus, tmp_path: Path) -> ChangingCorpus:
     return copy
 
 
-def decision(world: ChangingCorpus, records: Records) -> str:
-    return verdict(world, records)["decision"]
+def decision(corpus: ChangingCorpus, records: Records) -> str:
+    return verdict(corpus, records)["decision"]
 
 
-def verdict(world: ChangingCorpus, records: Records) -> dict:
-    return json.loads((world.files(records["gate"][names.VERDICT]) / "verdict.json").read_text())
+def verdict(corpus: ChangingCorpus, records: Records) -> dict:
+    return json.loads((corpus.files(records["gate"][names.VERDICT]) / "verdict.json").read_text())
 
 
 def index_digest(records: Records) -> str:
@@ -76,27 +76,27 @@ def test_the_first_champion_is_made_of_everything(begun: ChangingCorpus) -> None
     assert index.facts["passages"] == len(begun.rows)
 
 
-def test_what_changed_is_encoded_and_the_index_is_that_of_a_rebuild(world: ChangingCorpus) -> None:
-    world.change(2, 7)
-    world.add("new-1", "new-2", "new-3")
-    world.remove("p4")
-    records = world.refresh()
+def test_what_changed_is_encoded_and_the_index_is_that_of_a_rebuild(corpus: ChangingCorpus) -> None:
+    corpus.change(2, 7)
+    corpus.add("new-1", "new-2", "new-3")
+    corpus.remove("p4")
+    records = corpus.refresh()
     facts = records["challenger/changes"][names.CHANGES].facts
     assert [facts[name] for name in ("added", "changed", "removed", "to_encode")] == [3, 2, 1, 5]
     encoded = sum(
         records[f"challenger/encode/shard-0{number}"][names.EMBEDDINGS].facts["passages"] for number in (0, 1)
     )
     assert encoded == 5
-    rebuilt = world.refresh(refresh={"full": True})
-    assert rebuilt["challenger/changes"][names.CHANGES].facts["to_encode"] == len(world.rows)
+    rebuilt = corpus.refresh(refresh={"full": True})
+    assert rebuilt["challenger/changes"][names.CHANGES].facts["to_encode"] == len(corpus.rows)
     assert index_digest(rebuilt) == index_digest(records), "to the byte"
-    champion = current(world.store)
+    champion = current(corpus.store)
     assert champion is not None and (champion.number, champion.predecessor) == (2, 1)
-    assert decision(world, rebuilt) == "keep", "the rebuild changed nothing"
+    assert decision(corpus, rebuilt) == "keep", "the rebuild changed nothing"
 
 
 def test_the_corpus_is_cut_as_split_cuts_it_and_only_what_changed_is_split_into_sentences(
-    world: ChangingCorpus, monkeypatch: pytest.MonkeyPatch
+    corpus: ChangingCorpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     texts: list[str] = []
     split = sentences.SplitSentences.__call__
@@ -105,47 +105,47 @@ def test_the_corpus_is_cut_as_split_cuts_it_and_only_what_changed_is_split_into_
         "__call__",
         lambda self, given, hashes: texts.extend(given) or split(self, given, hashes),
     )
-    world.change(2, words="It was changed. Twice.")
-    world.add("new-1")
-    before = current(world.store)
+    corpus.change(2, words="It was changed. Twice.")
+    corpus.add("new-1")
+    before = current(corpus.store)
     assert before is not None
-    again = world.refresh()["split"]
-    assert texts == [world.rows[2]["text"], world.rows[-1]["text"]]
+    again = corpus.refresh()["split"]
+    assert texts == [corpus.rows[2]["text"], corpus.rows[-1]["text"]]
     assert again[names.PASSAGES].inputs["known"][0].address == before.passages.address
     plan = Plan("split")
     plan.add(
-        StepPath("split"), "split", resolve(merge(world.settings, {"questions": {"max_missing_gold": 1.0}}))
+        StepPath("split"), "split", resolve(merge(corpus.settings, {"questions": {"max_missing_gold": 1.0}}))
     )
-    anew = run_plan(plan, world.store, "split")["split"]
+    anew = run_plan(plan, corpus.store, "split")["split"]
     assert {kind: record.digest for kind, record in again.items()} == {
         kind: record.digest for kind, record in anew.items()
     }
 
 
-def test_nothing_changed_nothing_is_promoted(world: ChangingCorpus) -> None:
-    records = world.refresh()
-    assert (decision(world, records), numbers(world.store)) == ("keep", [1])
+def test_nothing_changed_nothing_is_promoted(corpus: ChangingCorpus) -> None:
+    records = corpus.refresh()
+    assert (decision(corpus, records), numbers(corpus.store)) == ("keep", [1])
     assert records["challenger/changes"][names.CHANGES].facts["to_encode"] == 0
 
 
-def test_a_halved_corpus_is_refused_and_the_champion_stays(world: ChangingCorpus) -> None:
-    world.rows = world.rows[: len(world.rows) // 2]
-    records = world.refresh()
-    found = verdict(world, records)
+def test_a_halved_corpus_is_refused_and_the_champion_stays(corpus: ChangingCorpus) -> None:
+    corpus.rows = corpus.rows[: len(corpus.rows) // 2]
+    records = corpus.refresh()
+    found = verdict(corpus, records)
     assert found["decision"] == "refuse" and found["says"].startswith("largest_shrinkage: ")
-    assert numbers(world.store) == [1]
-    page = (world.files(records["report"][names.REPORT]) / "report.html").read_text()
+    assert numbers(corpus.store) == [1]
+    page = (corpus.files(records["report"][names.REPORT]) / "report.html").read_text()
     assert "<h1>Refused</h1>" in page and "largest_shrinkage" in page
-    assert decision(world, world.refresh(gate={"drops": {}, "largest_shrinkage": 0.6})) == "promote"
-    assert numbers(world.store) == [1, 2]
+    assert decision(corpus, corpus.refresh(gate={"drops": {}, "largest_shrinkage": 0.6})) == "promote"
+    assert numbers(corpus.store) == [1, 2]
 
 
-def test_the_page_says_what_the_gate_found(world: ChangingCorpus) -> None:
-    world.change(2, 7)
-    world.rows = world.rows[: len(world.rows) // 2]
-    records = world.refresh()
-    found = verdict(world, records)
-    page = read((world.files(records["report"][names.REPORT]) / names.REPORT_FILE).read_text())
+def test_the_page_says_what_the_gate_found(corpus: ChangingCorpus) -> None:
+    corpus.change(2, 7)
+    corpus.rows = corpus.rows[: len(corpus.rows) // 2]
+    records = corpus.refresh()
+    found = verdict(corpus, records)
+    page = read((corpus.files(records["report"][names.REPORT]) / names.REPORT_FILE).read_text())
     assert page.one("h1").text == "Refused"
     assert found["says"] in page.one("section", id="summary").text
     checks = [[cell.text for cell in (*row.all("th"), *row.all("td"))] for row in rows(page, "checks")]
@@ -160,11 +160,11 @@ def test_the_page_says_what_the_gate_found(world: ChangingCorpus) -> None:
     }
 
 
-def test_the_gate_tells_the_metrics_of_both_sides_as_metric_and_side(world: ChangingCorpus) -> None:
-    world.change(2)
-    gate = world.refresh()["gate"][names.VERDICT]
-    told = {metric.name: metric.value for metric in read_metrics(world.store, gate.data)}
-    measured = json.loads((world.files(gate) / "verdict.json").read_text())["metrics"]
+def test_the_gate_tells_the_metrics_of_both_sides_as_metric_and_side(corpus: ChangingCorpus) -> None:
+    corpus.change(2)
+    gate = corpus.refresh()["gate"][names.VERDICT]
+    told = {metric.name: metric.value for metric in read_metrics(corpus.store, gate.data)}
+    measured = json.loads((corpus.files(gate) / "verdict.json").read_text())["metrics"]
     assert measured and told == {
         metric_names.of_group(side, name): measured[name][side]
         for name in measured
@@ -176,129 +176,129 @@ def rows(page: Any, section: str) -> list[Any]:
     return page.one("section", id=section).one("tbody").all("tr")
 
 
-def test_another_model_is_a_rebuild_and_the_champion_is_asked_with_its_own(world: ChangingCorpus) -> None:
-    other = world.with_model(seed=1)
-    records = world.refresh(refresh={"model": other})
+def test_another_model_is_a_rebuild_and_the_champion_is_asked_with_its_own(corpus: ChangingCorpus) -> None:
+    other = corpus.with_model(seed=1)
+    records = corpus.refresh(refresh={"model": other})
     facts = records["challenger/changes"][names.CHANGES].facts
-    assert (facts["to_encode"], facts["full"]) == (len(world.rows), "another model")
-    champion = current(world.store)
+    assert (facts["to_encode"], facts["full"]) == (len(corpus.rows), "another model")
+    champion = current(corpus.store)
     assert champion is not None and champion.model.address == other
-    records = world.refresh()
-    assert (decision(world, records), numbers(world.store)) == ("keep", [1, 2]), (
+    records = corpus.refresh()
+    assert (decision(corpus, records), numbers(corpus.store)) == ("keep", [1, 2]), (
         "the champion's model from now on"
     )
 
 
-def test_a_promotion_whose_champion_was_removed_is_done_again(world: ChangingCorpus) -> None:
-    world.add("new-1")
-    world.refresh()
-    world.store.remove(champion_file(2))
-    assert decision(world, world.refresh()) == "promote"
-    champion = current(world.store)
+def test_a_promotion_whose_champion_was_removed_is_done_again(corpus: ChangingCorpus) -> None:
+    corpus.add("new-1")
+    corpus.refresh()
+    corpus.store.remove(champion_file(2))
+    assert decision(corpus, corpus.refresh()) == "promote"
+    champion = current(corpus.store)
     assert champion is not None and champion.number == 2, "nothing was found that is not there"
 
 
-def test_a_number_that_comes_again_is_another_champion(world: ChangingCorpus) -> None:
-    world.add("new-1")
-    world.refresh()
-    world.refresh()  # which knows champion 2
-    world.store.remove(champion_file(2))
-    world.add("new-2")
-    world.refresh()
-    second = current(world.store)
+def test_a_number_that_comes_again_is_another_champion(corpus: ChangingCorpus) -> None:
+    corpus.add("new-1")
+    corpus.refresh()
+    corpus.refresh()  # which knows champion 2
+    corpus.store.remove(champion_file(2))
+    corpus.add("new-2")
+    corpus.refresh()
+    second = current(corpus.store)
     assert second is not None and second.number == 2
-    world.add("new-3")
-    records = world.refresh()
+    corpus.add("new-3")
+    records = corpus.refresh()
     assert records["challenger/changes"][names.CHANGES].facts["to_encode"] == 1
     assert records["challenger/index"][names.INDEX].inputs["old"][0].digest == second.index.digest
 
 
-def test_a_corpus_that_did_not_change_is_not_cut_again_after_a_promotion(world: ChangingCorpus) -> None:
-    world.add("new-1")
-    keys = [world.refresh()["split"][names.PASSAGES].key for _ in range(2)]
+def test_a_corpus_that_did_not_change_is_not_cut_again_after_a_promotion(corpus: ChangingCorpus) -> None:
+    corpus.add("new-1")
+    keys = [corpus.refresh()["split"][names.PASSAGES].key for _ in range(2)]
     assert keys[0] == keys[1]
 
 
-def test_a_rollback_is_refreshed_from_where_it_went(world: ChangingCorpus) -> None:
-    world.add("new-1")
-    world.refresh()
-    rollback(world.store)
-    champion = current(world.store)
+def test_a_rollback_is_refreshed_from_where_it_went(corpus: ChangingCorpus) -> None:
+    corpus.add("new-1")
+    corpus.refresh()
+    rollback(corpus.store)
+    champion = current(corpus.store)
     assert champion is not None and (champion.number, champion.restores) == (3, 1)
-    records = world.refresh()
+    records = corpus.refresh()
     assert records["challenger/changes"][names.CHANGES].facts["added"] == 1
-    champion = current(world.store)
+    champion = current(corpus.store)
     assert champion is not None and (champion.number, champion.predecessor) == (4, 3)
 
 
-def test_questions_whose_passages_are_gone_are_left_out_for_both(world: ChangingCorpus) -> None:
-    world.remove("p1")
-    records = world.refresh()
+def test_questions_whose_passages_are_gone_are_left_out_for_both(corpus: ChangingCorpus) -> None:
+    corpus.remove("p1")
+    records = corpus.refresh()
     assert records["split"][names.PASSAGES].facts["dropped_questions"] > 0
-    assert decision(world, records) == "promote"
+    assert decision(corpus, records) == "promote"
 
 
-def test_a_store_without_champion_and_model_says_what_to_give(world: ChangingCorpus) -> None:
-    world.store.remove(names.CHAMPIONS)
+def test_a_store_without_champion_and_model_says_what_to_give(corpus: ChangingCorpus) -> None:
+    corpus.store.remove(names.CHAMPIONS)
     with pytest.raises(
         InputError, match=r"has no champion yet: .*--set refresh\.model=ADDRESS, such as .*/model/"
     ):
-        world.refresh()
+        corpus.refresh()
 
 
-def test_a_champion_whose_index_is_gone_says_how_to_go_on(world: ChangingCorpus) -> None:
-    champion = current(world.store)
+def test_a_champion_whose_index_is_gone_says_how_to_go_on(corpus: ChangingCorpus) -> None:
+    champion = current(corpus.store)
     assert champion is not None
-    world.store.remove("/".join(champion.index.address.split("/")[-2:]))
+    corpus.store.remove("/".join(champion.index.address.split("/")[-2:]))
     with pytest.raises(InputError, match=r"champion 1: there is no artifact at .*rollback --to NUMBER"):
-        world.refresh()
+        corpus.refresh()
 
 
-def test_a_model_of_another_architecture_is_refused_before_anything(world: ChangingCorpus) -> None:
+def test_a_model_of_another_architecture_is_refused_before_anything(corpus: ChangingCorpus) -> None:
     with pytest.raises(
         InputError, match=r"the champion's model is a camvr model: set model\.architecture=camvr"
     ):
-        world.refresh(model={"architecture": "dpr"})
+        corpus.refresh(model={"architecture": "dpr"})
 
 
 @pytest.mark.parametrize("wrong", [names.INDEX, names.PASSAGES])
-def test_a_model_must_be_one(world: ChangingCorpus, wrong: str) -> None:
-    champion = current(world.store)
+def test_a_model_must_be_one(corpus: ChangingCorpus, wrong: str) -> None:
+    champion = current(corpus.store)
     assert champion is not None
     with pytest.raises(InputError, match=f"refresh.model: .* is the address of {wrong}, not of a model"):
-        world.refresh(refresh={"model": getattr(champion, wrong).address})
+        corpus.refresh(refresh={"model": getattr(champion, wrong).address})
 
 
-def test_a_model_of_another_width_makes_another_index(world: ChangingCorpus) -> None:
+def test_a_model_of_another_width_makes_another_index(corpus: ChangingCorpus) -> None:
     """Nothing of the old one can be kept, and nothing of it is mixed in."""
-    tiny_bert(world.folder / "base-wide", width=32)
-    address = world.with_model_of(world.folder / "base-wide")
-    records = world.refresh(refresh={"model": address})
+    tiny_bert(corpus.folder / "base-wide", width=32)
+    address = corpus.with_model_of(corpus.folder / "base-wide")
+    records = corpus.refresh(refresh={"model": address})
     assert records["challenger/index"][names.INDEX].facts["dim"] == 32
-    assert decision(world, records) == "promote"
+    assert decision(corpus, records) == "promote"
 
 
-def test_what_was_promoted_can_be_read_as_a_whole(world: ChangingCorpus) -> None:
-    world.add("new-1")
-    records = world.refresh()
-    champion = current(world.store)
+def test_what_was_promoted_can_be_read_as_a_whole(corpus: ChangingCorpus) -> None:
+    corpus.add("new-1")
+    records = corpus.refresh()
+    champion = current(corpus.store)
     assert champion is not None
-    for kind, (store, record) in champion.load(world.store).items():
+    for kind, (store, record) in champion.load(corpus.store).items():
         assert record == read_record(store, kind, record.key)
     assert champion.index.digest == index_digest(records)
 
 
-def test_what_is_collected_is_missed_by_nobody(world: ChangingCorpus) -> None:
-    world.add("new-1")
-    world.refresh()
-    champion = current(world.store)
+def test_what_is_collected_is_missed_by_nobody(corpus: ChangingCorpus) -> None:
+    corpus.add("new-1")
+    corpus.refresh()
+    champion = current(corpus.store)
     assert champion is not None
-    found = list(garbage.collectable(world.store, garbage.referenced(world.store, 0, champions=1), 0))
+    found = list(garbage.collectable(corpus.store, garbage.referenced(corpus.store, 0, champions=1), 0))
     for one in found:
-        garbage.remove(world.store, one)
+        garbage.remove(corpus.store, one)
     gone = {piece.kind for piece in found}
     assert gone == {names.CHANGES, names.EMBEDDINGS, names.INDEX}
-    assert world.store.folders(names.INDEX) == sorted(
+    assert corpus.store.folders(names.INDEX) == sorted(
         {piece.path.split("/")[1] for piece in found if piece.kind == names.INDEX}
         | {champion.index.address.split("/")[-1]}
     )
@@ -311,49 +311,49 @@ def test_what_is_collected_is_missed_by_nobody(world: ChangingCorpus) -> None:
     assert {node.record.kind for node in last} == {names.INDEX, names.PASSAGES}
     assert all(node.inputs == {} for node in last), "or it would grow with every refresh"
 
-    world.add("new-2")
-    records = world.refresh()
+    corpus.add("new-2")
+    records = corpus.refresh()
     assert records["challenger/changes"][names.CHANGES].facts["to_encode"] == 1
-    assert decision(world, records) == "promote"
+    assert decision(corpus, records) == "promote"
 
 
-def test_columns_that_are_not_encoded_arrive_too(world: ChangingCorpus) -> None:
-    world.rows = [{**row, "url": f"https://example.org/new/{row['id']}"} for row in world.rows]
-    before = current(world.store)
-    records = world.refresh()
+def test_columns_that_are_not_encoded_arrive_too(corpus: ChangingCorpus) -> None:
+    corpus.rows = [{**row, "url": f"https://example.org/new/{row['id']}"} for row in corpus.rows]
+    before = current(corpus.store)
+    records = corpus.refresh()
     assert records["challenger/changes"][names.CHANGES].facts["to_encode"] == 0
-    assert decision(world, records) == "promote"
-    champion = current(world.store)
+    assert decision(corpus, records) == "promote"
+    champion = current(corpus.store)
     assert before is not None and champion is not None and champion.index.digest == before.index.digest
     hits = load(champion.index.address).search(["What ran past the old castle?"], 3)[0]
     assert all("/new/" in hit.columns["url"] for hit in hits)
 
 
-def test_a_store_that_was_moved_is_refreshed(world: ChangingCorpus) -> None:
-    world.add("new-1")
-    moved = world.folder / "moved"
-    (world.folder / "store").rename(moved)
-    world.store = LocalStore(moved)
-    assert decision(world, world.refresh()) == "promote"
-    champion = current(world.store)
+def test_a_store_that_was_moved_is_refreshed(corpus: ChangingCorpus) -> None:
+    corpus.add("new-1")
+    moved = corpus.folder / "moved"
+    (corpus.folder / "store").rename(moved)
+    corpus.store = LocalStore(moved)
+    assert decision(corpus, corpus.refresh()) == "promote"
+    champion = current(corpus.store)
     assert champion is not None and champion.index.address.startswith(str(moved))
 
 
 @pytest.mark.parametrize("name", ["mrr_at_5", "accuracy_at_20", "accuracy", "nonsense_at_5"])
 def test_a_metric_of_the_gate_that_is_not_measured_is_named_before_anything(
-    world: ChangingCorpus, name: str
+    corpus: ChangingCorpus, name: str
 ) -> None:
     with pytest.raises(
         InputError, match=rf"gate.least: {name} is not measured: .* there are accuracy_at_1, "
     ):
-        world.plan(gate={"drops": {}, "least": {name: 0.5}})
+        corpus.plan(gate={"drops": {}, "least": {name: 0.5}})
 
 
-def test_a_trained_index_says_how_far_it_has_drifted(world: ChangingCorpus) -> None:
+def test_a_trained_index_says_how_far_it_has_drifted(corpus: ChangingCorpus) -> None:
     settings = {"index": {"kind": "IVF2,SQ8"}, "refresh": {"retrain_error": 1e9}}
-    world.refresh(**settings)
-    world.add("new-1")
-    records = world.refresh(**settings)
+    corpus.refresh(**settings)
+    corpus.add("new-1")
+    records = corpus.refresh(**settings)
     assert records["challenger/index"][names.INDEX].facts["drift_added"] > 0
-    page = (world.files(records["report"][names.REPORT]) / "report.html").read_text()
+    page = (corpus.files(records["report"][names.REPORT]) / "report.html").read_text()
     assert "of its views were added since it was trained" in page

@@ -91,42 +91,42 @@ class ServedChampion:
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory) -> ServedChampion:
+def served(tmp_path_factory) -> ServedChampion:
     return ServedChampion(tmp_path_factory.mktemp("serving"))
 
 
-def test_the_same_hits_as_after_a_rebuild(world):
+def test_the_same_hits_as_after_a_rebuild(served):
     """Texts and columns among them; of the passages that stayed nothing is encoded again."""
-    old = world.address(world.build()["index"]["index"])
-    rows = pq.read_table(world.corpus).to_pylist()
+    old = served.address(served.build()["index"]["index"])
+    rows = pq.read_table(served.corpus).to_pylist()
     rows[3]["text"] = "The old king found a river. It was long."
     rows[5]["url"] = "https://example.org/moved"  # no reason to encode it
     more = {**rows[0], "id": "new", "title": "Tesla", "text": "Tesla built a tower. It was tall."}
-    pq.write_table(pa.Table.from_pylist([more, *rows[1:]], pq.read_schema(world.corpus)), world.corpus)
+    pq.write_table(pa.Table.from_pylist([more, *rows[1:]], pq.read_schema(served.corpus)), served.corpus)
 
-    refreshed = world.refresh(old)
+    refreshed = served.refresh(old)
     told = refreshed["changes"]["changes"].facts
     assert [told[name] for name in ("added", "changed", "removed", "to_encode")] == [1, 1, 1, 2]
     assert [refreshed[f"encode/shard-0{n}"]["embeddings"].facts["passages"] for n in (0, 1)] == [1, 1]
-    rebuilt = world.build()
+    rebuilt = served.build()
     for name in ("index.faiss", "passages.parquet"):
         assert refreshed["index"]["index"].file(name).sha256 == rebuilt["index"]["index"].file(name).sha256
     one, other = (
-        multiview.load(world.address(records["index"]["index"]).address) for records in (refreshed, rebuilt)
+        multiview.load(served.address(records["index"]["index"]).address) for records in (refreshed, rebuilt)
     )
-    found = one.search(world.questions, k=6, explain=True)
-    assert found == other.search(world.questions, k=6, explain=True)
+    found = one.search(served.questions, k=6, explain=True)
+    assert found == other.search(served.questions, k=6, explain=True)
     every = {hit.id: hit for hit in one.search(["Tesla?"], k=100)[0]}
     assert every["new"].text == more["text"] and every["p5"].columns["url"] == "https://example.org/moved"
     assert "p0" not in every and every["p3"].text == rows[3]["text"]
 
 
-def test_where_nothing_changed_no_model_is_loaded(world, monkeypatch):
+def test_where_nothing_changed_no_model_is_loaded(served, monkeypatch):
     from multiview.model.encoder import BiEncoder
 
-    index = world.build()["index"]["index"]
+    index = served.build()["index"]["index"]
     monkeypatch.setattr(BiEncoder, "load", lambda *given, **more: pytest.fail("a model was loaded"))
-    refreshed = world.refresh(world.address(index))
+    refreshed = served.refresh(served.address(index))
     assert refreshed["changes"]["changes"].facts["to_encode"] == 0
     assert refreshed["encode/shard-00"]["embeddings"].facts["views"] == 0
     assert refreshed["index"]["index"].digest == index.digest

@@ -24,12 +24,12 @@ def test_a_page_is_small_whatever_the_corpus(tmp_path):
     number, long = 20_000, "&" * 3000
     passages = [Passage(f"p{i}", long, f"{long}. " * 3, (9006,)) for i in range(40)]
     systems = {f"system-{place}": System({}) for place in range(11)}
-    world = ComparedSystems(tmp_path, systems, passages)
+    compared = ComparedSystems(tmp_path, systems, passages)
     qids = [f"q{i}" for i in range(number)]
     rows = [
         {"qid": q, "question": "&" * 900, "answers": ["&" * 400] * 9, "positive_ids": ["p1"]} for q in qids
     ]
-    questions = world.publish(
+    questions = compared.publish(
         "dev_questions", "split", "many",
         lambda path: pq.write_table(pa.Table.from_pylist(rows, SCHEMA), path / "questions.parquet"),
     )  # fmt: skip
@@ -52,16 +52,16 @@ def test_a_page_is_small_whatever_the_corpus(tmp_path):
     ]
     pq.write_table(pa.table(about), tmp_path / "questions.parquet")
     pq.write_table(pa.Table.from_pylist(hits, BEST), tmp_path / "best.parquet")
-    for staged in world.evaluations:
+    for staged in compared.evaluations:
         for name in ("questions.parquet", "best.parquet"):
             (staged.path / name).write_bytes((tmp_path / name).read_bytes())
-    record = world.made["system-0-evaluation"]
-    reference = Reference(address=world.address("many"), digest=questions.digest)
+    record = compared.made["system-0-evaluation"]
+    reference = Reference(address=compared.address("many"), digest=questions.digest)
     inputs = {"passages": record.inputs["passages"], "questions": [reference]}
-    world.store.replace(
+    compared.store.replace(
         f"{record.folder}/artifact.json", record.model_copy(update={"inputs": inputs}).to_json()
     )
-    text = world.page()
+    text = compared.page()
     assert LIMIT // 2 < len(text.encode()) < LIMIT
     shown = read(text).all("details", class_="question")
     assert 0 < len(shown) < 240 and f"{len(shown)} of 20,000 questions" in text
@@ -81,9 +81,9 @@ def test_a_page_is_small_whatever_the_corpus(tmp_path):
     ids=lambda value: "-".join(value)[:20] if isinstance(value, dict) else "",
 )
 def test_the_page_makes_sense_whatever_there_is(tmp_path, systems, says):
-    world = ComparedSystems(tmp_path, systems)
-    page = read(world.page())
-    assert not world.tell.warnings
+    compared = ComparedSystems(tmp_path, systems)
+    page = read(compared.page())
+    assert not compared.events.warnings
     assert says in page.one("section", id="summary").text
     assert len(page.all("details", class_="question")) == len(QUESTIONS)
     assert len(page.one("ul", class_="key").all("li")) == len(systems)
@@ -114,8 +114,8 @@ def test_a_study_of_several_seeds(tmp_path):
 
 
 def test_one_question(tmp_path):
-    world = ComparedSystems(tmp_path, {"mvr": PLAIN[0], "camvr": PLAIN[1]}, questions=QUESTIONS[:1])
-    page = read(world.page())
+    compared = ComparedSystems(tmp_path, {"mvr": PLAIN[0], "camvr": PLAIN[1]}, questions=QUESTIONS[:1])
+    page = read(compared.page())
     assert "2 systems answered 1 question over 4 passages. So few questions" in page.text
     assert "The one question." in page.one("section", id="questions").text
     assert not page.all("span", class_="interval"), "one question has no interval"
@@ -129,21 +129,21 @@ def test_a_question_without_an_answer_goes_by_its_gold_passage(tmp_path):
 
 
 def test_what_is_gone_from_the_store_is_left_out(tmp_path):
-    world = ComparedSystems(
+    compared = ComparedSystems(
         tmp_path, {"mvr": System(MVR.found, 4, 2, False), "camvr": System(CAMVR.found, 4, 1, False)}
     )
-    world.store.remove("model/mvr-1")
-    page = read(world.page())
-    assert len(world.tell.warnings) == 1 and "leaves out mvr's training" in world.tell.warnings[0]
+    compared.store.remove("model/mvr-1")
+    page = read(compared.page())
+    assert len(compared.events.warnings) == 1 and "leaves out mvr's training" in compared.events.warnings[0]
     titles = [chart.one("title").text for chart in page.all("figure")]
     assert "Training loss, mvr" not in titles and "Training loss, camvr" in titles
 
 
 def test_an_evaluation_of_an_earlier_version_shows_its_first_passages(tmp_path):
-    world = ComparedSystems(tmp_path, {"mvr": PLAIN[0], "camvr": PLAIN[1]})
-    for staged in world.evaluations:
+    compared = ComparedSystems(tmp_path, {"mvr": PLAIN[0], "camvr": PLAIN[1]})
+    for staged in compared.evaluations:
         (staged.path / "best.parquet").unlink()
-    page = read(_without(world, "best.parquet").page())
+    page = read(_without(compared, "best.parquet").page())
     for question in page.all("details", class_="question"):
         assert all(
             len(found.all("p", class_="title")) <= 1 for found in question.all("section", class_="found")
@@ -151,15 +151,15 @@ def test_an_evaluation_of_an_earlier_version_shows_its_first_passages(tmp_path):
     assert page.all("p", class_="text")
 
 
-def _without(world: ComparedSystems, name: str) -> ComparedSystems:
-    for key, record in world.made.items():
+def _without(compared: ComparedSystems, name: str) -> ComparedSystems:
+    for key, record in compared.made.items():
         if record.kind == "evaluation":
             files = [file for file in record.files if file.path != name]
-            world.store.replace(
+            compared.store.replace(
                 f"{record.folder}/artifact.json", record.model_copy(update={"files": files}).to_json()
             )
-            world.made[key] = record.model_copy(update={"files": files})
-    return world
+            compared.made[key] = record.model_copy(update={"files": files})
+    return compared
 
 
 def test_a_text_that_is_no_text_is_still_written():

@@ -19,13 +19,13 @@ from tests.fixtures.page_tree import Element, read
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory) -> ComparedSystems:
+def compared(tmp_path_factory) -> ComparedSystems:
     return ComparedSystems(tmp_path_factory.mktemp("world"))
 
 
 @pytest.fixture(scope="module")
-def text(world) -> str:
-    return world.page()
+def text(compared) -> str:
+    return compared.page()
 
 
 @pytest.fixture(scope="module")
@@ -33,17 +33,17 @@ def page(text) -> Element:
     return read(text)
 
 
-def test_the_numbers_are_those_of_the_comparison_and_of_a_recomputation_from_the_run_file(world, page):
+def test_the_numbers_are_those_of_the_comparison_and_of_a_recomputation_from_the_run_file(compared, page):
     shown: dict[str, dict[str, float]] = {}
     for value in page.all("data"):
         if "data-metric" in value.attributes:
-            system = world.rows[int(value.attributes["data-system"])]
+            system = compared.rows[int(value.attributes["data-system"])]
             shown.setdefault(system, {})[value.attributes["data-metric"]] = float(value.attributes["value"])
             assert value.text == f"{100 * float(value.attributes['value']):.1f}"
-    assert shown == json.loads((world.comparison.path / "metrics.json").read_text())
+    assert shown == json.loads((compared.comparison.path / "metrics.json").read_text())
 
     texts = {passage.id: passage.text for passage in PASSAGES}
-    for system, staged in zip(world.rows, world.evaluations, strict=True):
+    for system, staged in zip(compared.rows, compared.evaluations, strict=True):
         run, gold = read_run(staged.path / "run.trec"), read_qrels(staged.path / "qrels.trec")
         expected: dict[str, list[float]] = {}
         for question in QUESTIONS:
@@ -62,10 +62,10 @@ def test_the_numbers_are_those_of_the_comparison_and_of_a_recomputation_from_the
         assert {name: pytest.approx(np.mean(of)) for name, of in expected.items()} == shown[system]
 
 
-def test_marks_intervals_and_costs_are_the_comparisons(world, page):
-    significance = json.loads((world.comparison.path / "significance.json").read_text())
+def test_marks_intervals_and_costs_are_the_comparisons(compared, page):
+    significance = json.loads((compared.comparison.path / "significance.json").read_text())
     (table,) = page.all("table", class_="metrics")
-    for row, system in zip(table.all("tr")[1:], world.rows, strict=True):
+    for row, system in zip(table.all("tr")[1:], compared.rows, strict=True):
         for cell in row.all("td"):
             (data,) = cell.all("data")
             told = significance["systems"][system][data.attributes["data-metric"]]
@@ -131,17 +131,19 @@ def _is(child: Element | str, tag: str) -> bool:
 
 
 def test_what_users_wrote_is_text(tmp_path):
-    world = hostile_world(tmp_path)
+    compared = hostile_world(tmp_path)
     for name in ("settings.json", "won.json"):
-        values = {row: {"won": 1, "lost": 1, "tied": 1} for row in world.rows}
-        settings = {row: {f"setting {HOSTILE[0]}": f"value {row}"} for row in world.rows}
-        (world.comparison.path / name).write_text(json.dumps(settings if name == "settings.json" else values))
-    page = read(world.page())
+        values = {row: {"won": 1, "lost": 1, "tied": 1} for row in compared.rows}
+        settings = {row: {f"setting {HOSTILE[0]}": f"value {row}"} for row in compared.rows}
+        (compared.comparison.path / name).write_text(
+            json.dumps(settings if name == "settings.json" else values)
+        )
+    page = read(compared.page())
     text = page.text
     for hostile in HOSTILE:
         for place in ("title", "text", "question", "answer", "qid"):
             assert f"{place} {hostile}" in text, place
-    for row in world.rows:
+    for row in compared.rows:
         assert (
             row in page.one("ul", class_="key").text
             and f"value {row}" in page.one("section", id="settings").text
@@ -172,20 +174,20 @@ def test_headings_are_in_order_and_the_page_has_a_language(page):
 # --- the step ----------------------------------------------------------------------------------
 
 
-def test_kubeflow_shows_the_page_itself(world, text, tmp_path):
+def test_kubeflow_shows_the_page_itself(compared, text, tmp_path):
     """An HTML artifact's file is the page; its metadata lead to the store, as every artifact's."""
     output = HTML(uri=str(tmp_path / "report"))
-    context = json.dumps({"store": world.store.url, "run": "run"})
-    config = json.dumps({"comparison": {"rows": list(world.rows)}})
+    context = json.dumps({"store": compared.store.url, "run": "run"})
+    config = json.dumps({"comparison": {"rows": list(compared.rows)}})
     artifacts = {
-        "comparison": Artifact(metadata=_metadata(world, "comparison")),
-        "evaluations": [world.address(f"{row}-evaluation") for row in world.rows],
+        "comparison": Artifact(metadata=_metadata(compared, "comparison")),
+        "evaluations": [compared.address(f"{row}-evaluation") for row in compared.rows],
         "report": output,
     }
     address = execute("report", context, "report", config, **artifacts)
     shown = (tmp_path / "report").read_text(encoding="utf-8")
     assert shown.startswith("<!doctype html>") and shown == text
-    (stored,) = (world.store.root / names.REPORT).glob("*/attempts/*/report.html")
+    (stored,) = (compared.store.root / names.REPORT).glob("*/attempts/*/report.html")
     assert stored.read_text(encoding="utf-8") == shown
     assert output.metadata["address"] == address and len(output.metadata["digest"]) == 64
 
@@ -194,5 +196,5 @@ def test_kubeflow_shows_the_page_itself(world, text, tmp_path):
         execute("report", context, "report", config, **artifacts)
 
 
-def _metadata(world: ComparedSystems, key: str) -> dict[str, str]:
-    return {"address": world.address(key), "digest": world.made[key].digest, "path": key}
+def _metadata(compared: ComparedSystems, key: str) -> dict[str, str]:
+    return {"address": compared.address(key), "digest": compared.made[key].digest, "path": key}

@@ -185,27 +185,27 @@ def test_questions_come_in_turns_from_all_kinds():
 
 
 def test_trainings_are_found_through_the_negatives_and_after_the_warm_up(tmp_path):
-    world = ComparedSystems(tmp_path, {"camvr": CAMVR})
+    compared = ComparedSystems(tmp_path, {"camvr": CAMVR})
     fill = lambda path: (path / "multiview.json").write_text("{}")  # noqa: E731
     ready = {"start": ["camvr-start"]}
-    world.publish("model", "warm-up", "warm", fill, ready, curves={"loss": [9, 8, 7]})
-    world.publish("negatives", "bm25-negatives", "easy", lambda path: None)
-    world.publish(
+    compared.publish("model", "warm-up", "warm", fill, ready, curves={"loss": [9, 8, 7]})
+    compared.publish("negatives", "bm25-negatives", "easy", lambda path: None)
+    compared.publish(
         "model", "train", "one", fill, {"start": ["warm"], "negatives": ["easy"]}, curves={"loss": [3, 2, 1]}
     )
-    world.publish("negatives", "mine", "hard", lambda path: None, {"model": ["one"]})
+    compared.publish("negatives", "mine", "hard", lambda path: None, {"model": ["one"]})
     inputs = {"start": ["warm"], "negatives": ["hard"]}
-    world.publish(
+    compared.publish(
         "model", "train", "two", fill, inputs, curves={"loss": [2, 1, 0.5], "view_1_wins": [1, 1, 1]}
     )
-    found = trainings(Ancestor(world.store, world.made["two"]))
+    found = trainings(Ancestor(compared.store, compared.made["two"]))
     assert [(t.name, list(t.curves["loss"].values())) for t in found] == [
         ("warm-up", [9, 8, 7]),
         ("round 1", [3, 2, 1]),
         ("round 2", [2, 1, 0.5]),
     ]
     assert [t.wins for t in found] == [[], [], [{10: 1, 20: 1, 30: 1}]]
-    assert trainings(Ancestor(world.store, world.made["camvr-start"])) == []
+    assert trainings(Ancestor(compared.store, compared.made["camvr-start"])) == []
 
 
 def test_long_curves_are_thinned_and_keep_their_end(tmp_path):

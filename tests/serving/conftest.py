@@ -1,8 +1,8 @@
 import pytest
 
-from tests.fixtures import system_indexes as worlds
+from tests.fixtures.system_indexes import SystemIndexes, make
 
 
 @pytest.fixture(scope="session")
-def world(tmp_path_factory) -> worlds.SystemIndexes:
-    return worlds.make(tmp_path_factory.mktemp("serving"))
+def indexes(tmp_path_factory) -> SystemIndexes:
+    return make(tmp_path_factory.mktemp("serving"))

@@ -21,7 +21,7 @@ from multiview.errors import InputError
 from multiview.model.layouts import TokenSequence, View, kept_views, numbered_views
 from multiview.model.layouts.snippets import split_snippets
 from multiview.serving import retriever as retrieving
-from tests.fixtures.events import Recorder
+from tests.fixtures.events import RecordedEvents
 from tests.fixtures.system_indexes import SYSTEMS, SystemIndexes
 
 
@@ -31,34 +31,34 @@ def system(request) -> str:
 
 
 @pytest.fixture(scope="module")
-def retriever(world, system):
-    return multiview.load(world.index(system))
+def retriever(indexes, system):
+    return multiview.load(indexes.index(system))
 
 
-def stored_views(world: SystemIndexes, system: str) -> dict[str, np.ndarray]:
+def stored_views(indexes: SystemIndexes, system: str) -> dict[str, np.ndarray]:
     """Each passage's rows in the embeddings, float64 [rows, dim]."""
     found = {}
     for number in (0, 1):
-        record = world.record(f"{system}/round-0/encode/shard-{number:02d}", "embeddings")
-        embeddings = Embeddings(world.files(record))
+        record = indexes.record(f"{system}/round-0/encode/shard-{number:02d}", "embeddings")
+        embeddings = Embeddings(indexes.files(record))
         for row in embeddings.table.to_pylist():
             found[row["id"]] = embeddings.views[row["offset"] : row["offset"] + row["views"]].astype(float)
     return found
 
 
-def passages_of(world: SystemIndexes) -> dict[str, Passage]:
-    folder = world.files(world.record("split", "passages"))
+def passages_of(indexes: SystemIndexes) -> dict[str, Passage]:
+    folder = indexes.files(indexes.record("split", "passages"))
     return {passage.id: passage for passage in read_passages(folder)}
 
 
-def test_hits_are_the_passages_with_the_highest_max_over_views(world, system, retriever):
+def test_hits_are_the_passages_with_the_highest_max_over_views(indexes, system, retriever):
     """f(q, d) = max over the stored views, in float64, over the whole corpus."""
-    model = world.files(world.record(f"{system}/initial-model", "model"))
+    model = indexes.files(indexes.record(f"{system}/initial-model", "model"))
     settings = Encode.model_validate({"batch_tokens": 512, **SYSTEMS[system].get("encode", {})})
-    queries = encode_questions(model, world.questions, settings, Recorder()).astype(float)
-    views = stored_views(world, system)
+    queries = encode_questions(model, indexes.questions, settings, RecordedEvents()).astype(float)
+    views = stored_views(indexes, system)
     assert len(retriever) == len(views) > 10
-    found = retriever.search(world.questions, k=7, explain=True)
+    found = retriever.search(indexes.questions, k=7, explain=True)
     for query, hits in zip(queries, found, strict=True):
         scores = {ident: rows @ query for ident, rows in views.items()}
         best = sorted((row.max() for row in scores.values()), reverse=True)[:7]
@@ -72,9 +72,9 @@ def test_hits_are_the_passages_with_the_highest_max_over_views(world, system, re
             assert (winner.span, winner.snippet) == (hit.span, hit.snippet)
 
 
-def test_a_view_s_snippet_is_its_layout_s(world, system, retriever):
-    passages = passages_of(world)
-    for hit in retriever.search(world.questions[:1], k=100, explain=True)[0]:
+def test_a_view_s_snippet_is_its_layout_s(indexes, system, retriever):
+    passages = passages_of(indexes)
+    for hit in retriever.search(indexes.questions[:1], k=100, explain=True)[0]:
         passage = passages[hit.id]
         assert (hit.title, hit.text) == (passage.title, passage.text)
         got = [(view.number, view.span, view.snippet) for view in hit.views]
@@ -97,10 +97,10 @@ def test_a_view_s_snippet_is_its_layout_s(world, system, retriever):
             assert got == expected
 
 
-def test_the_corpus_has_every_kind_of_snippet(world):
+def test_the_corpus_has_every_kind_of_snippet(indexes):
     """What the test above needs to say something: titles apart and merged, padding, and full passages."""
     kinds = set()
-    for passage in passages_of(world).values():
+    for passage in passages_of(indexes).values():
         snippets = split_snippets(passage.title, passage.text, passage.sentence_ends, 4)
         kinds |= {"padding" if s.padding else "title" if s.span is None else "text" for s in snippets}
         kinds |= {"full"} if not snippets[-1].padding else set()
@@ -125,23 +125,25 @@ def test_rows_are_numbered_as_they_were_placed(tmp_path_factory, shape, padding)
         numbered_views(sequences, len(every) + 1)
 
 
-def test_an_approximate_index_never_says_that_it_is_exact(world):
-    assert not multiview.load(world.index("pooled")).exact
-    assert multiview.load(world.index("camvr")).exact
+def test_an_approximate_index_never_says_that_it_is_exact(indexes):
+    assert not multiview.load(indexes.index("pooled")).exact
+    assert multiview.load(indexes.index("camvr")).exact
 
 
-def test_the_corpus_s_own_columns_come_along(world):
-    rows = {row["id"]: row for row in pq.read_table(world.store.root.parent / "passages.parquet").to_pylist()}
-    for hit in multiview.load(world.index("camvr")).search(world.questions[:1], k=100)[0]:
+def test_the_corpus_s_own_columns_come_along(indexes):
+    rows = {
+        row["id"]: row for row in pq.read_table(indexes.store.root.parent / "passages.parquet").to_pylist()
+    }
+    for hit in multiview.load(indexes.index("camvr")).search(indexes.questions[:1], k=100)[0]:
         assert hit.columns == {name: rows[hit.id][name] for name in ("url", "day")}
         assert hit.views == ()
 
 
-def test_a_question_s_answer_does_not_depend_on_its_company(world, monkeypatch):
-    loaded = multiview.load(world.index("camvr"))
-    together = loaded.search(world.questions, k=5)
+def test_a_question_s_answer_does_not_depend_on_its_company(indexes, monkeypatch):
+    loaded = multiview.load(indexes.index("camvr"))
+    together = loaded.search(indexes.questions, k=5)
     monkeypatch.setattr(retrieving, "QUESTIONS_AT_ONCE", 3)
-    assert [[hit.id for hit in hits] for hits in loaded.search(world.questions, k=5)] == [
+    assert [[hit.id for hit in hits] for hits in loaded.search(indexes.questions, k=5)] == [
         [hit.id for hit in hits] for hits in together
     ]
     assert loaded.search([], k=5) == []
@@ -151,13 +153,13 @@ def test_a_question_s_answer_does_not_depend_on_its_company(world, monkeypatch):
         loaded.search("Tesla?")
 
 
-def test_threads_get_what_one_thread_gets(world):
+def test_threads_get_what_one_thread_gets(indexes):
     """From the first call on, which is when a tokenizer is set up."""
-    parts = [world.questions[i::8] * 3 for i in range(8)]
-    once = multiview.load(world.index("camvr"))
+    parts = [indexes.questions[i::8] * 3 for i in range(8)]
+    once = multiview.load(indexes.index("camvr"))
     alone = [once.search(part, k=5, explain=True) for part in parts]
     for _ in range(5):
-        loaded, start = multiview.load(world.index("camvr")), threading.Barrier(8)
+        loaded, start = multiview.load(indexes.index("camvr")), threading.Barrier(8)
 
         def search(part, loaded=loaded, start=start):
             start.wait()
@@ -167,15 +169,15 @@ def test_threads_get_what_one_thread_gets(world):
             assert list(pool.map(search, parts)) == alone
 
 
-def test_questions_are_encoded_without_the_encoder_of_passages(world):
-    loaded = multiview.load(world.index("camvr"))
+def test_questions_are_encoded_without_the_encoder_of_passages(indexes):
+    loaded = multiview.load(indexes.index("camvr"))
     assert list(loaded._encoder.model.encoders) == ["question"]
-    assert list(multiview.load(world.index("dpr"))._encoder.model.encoders) == ["passage"], "tied"
+    assert list(multiview.load(indexes.index("dpr"))._encoder.model.encoders) == ["passage"], "tied"
 
 
-def test_questions_are_encoded_with_the_settings_of_the_views(world):
-    assert multiview.load(world.index("dpr"))._encoder.settings.compute == "autocast"
-    settings = multiview.load(world.index("camvr"), device="cpu")._encoder.settings
+def test_questions_are_encoded_with_the_settings_of_the_views(indexes):
+    assert multiview.load(indexes.index("dpr"))._encoder.settings.compute == "autocast"
+    settings = multiview.load(indexes.index("camvr"), device="cpu")._encoder.settings
     assert (settings.compute, settings.device) == ("float32", "cpu")
 
 
@@ -185,18 +187,18 @@ def test_importing_multiview_is_light():
     assert printed.stdout == "[]\n"
 
 
-def test_what_is_no_index_is_refused_before_anything_is_loaded(world):
-    model = world.record("camvr/initial-model", "model")
+def test_what_is_no_index_is_refused_before_anything_is_loaded(indexes):
+    model = indexes.record("camvr/initial-model", "model")
     with pytest.raises(
         InputError, match=r"is the address of an artifact of kind model: search needs .* index$"
     ):
-        multiview.load(f"{world.store.url}/{model.folder}")
+        multiview.load(f"{indexes.store.url}/{model.folder}")
     with pytest.raises(InputError, match=r"there is no artifact at .*/index/none: run the step"):
-        multiview.load(f"{world.store.url}/index/none")
+        multiview.load(f"{indexes.store.url}/index/none")
     with pytest.raises(InputError, match="is no artifact address"):
         multiview.load("index")
     with pytest.raises(InputError, match="there is no device 'tpux'"):
-        multiview.load(world.index("dpr"), device="tpux")
+        multiview.load(indexes.index("dpr"), device="tpux")
 
 
 @pytest.mark.parametrize(
@@ -206,29 +208,29 @@ def test_what_is_no_index_is_refused_before_anything_is_loaded(world):
         ("split", "passages"),
     ],
 )
-def test_an_index_whose_source_is_gone_names_it(world, tmp_path, path, kind):
-    broken = world.copy(tmp_path / "store")
-    record = world.record(path, kind)
+def test_an_index_whose_source_is_gone_names_it(indexes, tmp_path, path, kind):
+    broken = indexes.copy(tmp_path / "store")
+    record = indexes.record(path, kind)
     broken.store.remove(record.folder)
     with pytest.raises(InputError) as error:
         multiview.load(broken.index("camvr"))
     # Its records name the store where it was made.
     assert str(error.value) == (
-        f"index {broken.index('camvr')}: there is no artifact at {world.store.root.parent}/first/{record.folder}: "
+        f"index {broken.index('camvr')}: there is no artifact at {indexes.store.root.parent}/first/{record.folder}: "
         "run the step that makes it again"
     )
 
 
-def test_embeddings_need_not_be_kept(world, tmp_path):
-    whole = multiview.load(world.index("camvr")).search(world.questions, k=5)
-    copied = world.copy(tmp_path / "store")
+def test_embeddings_need_not_be_kept(indexes, tmp_path):
+    whole = multiview.load(indexes.index("camvr")).search(indexes.questions, k=5)
+    copied = indexes.copy(tmp_path / "store")
     shutil.rmtree(copied.store.root / "embeddings")
-    assert multiview.load(copied.index("camvr")).search(world.questions, k=5) == whole
+    assert multiview.load(copied.index("camvr")).search(indexes.questions, k=5) == whole
 
 
-def test_an_index_of_an_earlier_version_is_to_be_built_again(world, tmp_path):
-    broken = world.copy(tmp_path / "store")
-    record = world.record("camvr/round-0/index", "index")
+def test_an_index_of_an_earlier_version_is_to_be_built_again(indexes, tmp_path):
+    broken = indexes.copy(tmp_path / "store")
+    record = indexes.record("camvr/round-0/index", "index")
     inputs = {"embeddings": record.inputs["embeddings"]}
     earlier = record.model_copy(update={"step_version": 1, "inputs": inputs})
     broken.store.replace(f"{record.folder}/artifact.json", earlier.to_json())
@@ -254,9 +256,9 @@ def test_an_index_of_an_earlier_version_is_to_be_built_again(world, tmp_path):
         ("split", "passages", "shard-01.parquet"),
     ],
 )
-def test_a_damaged_file_is_named_with_the_way_out(world, tmp_path, path, kind, file):
-    broken = world.copy(tmp_path / "store")
-    record = world.record(path, kind)
+def test_a_damaged_file_is_named_with_the_way_out(indexes, tmp_path, path, kind, file):
+    broken = indexes.copy(tmp_path / "store")
+    record = indexes.record(path, kind)
     target = broken.files(record) / file
     whole = target.read_bytes()
     system = path.split("/")[0] if kind == "index" else "camvr"
@@ -276,9 +278,9 @@ def test_a_damaged_file_is_named_with_the_way_out(world, tmp_path, path, kind, f
     assert said() == f"{target} is missing: {way_out}"
 
 
-def test_a_flipped_bit_is_found_when_every_byte_is_read(world, tmp_path):
-    broken = world.copy(tmp_path / "store")
-    target = broken.files(world.record("camvr/round-0/index", "index")) / "index.faiss"
+def test_a_flipped_bit_is_found_when_every_byte_is_read(indexes, tmp_path):
+    broken = indexes.copy(tmp_path / "store")
+    target = broken.files(indexes.record("camvr/round-0/index", "index")) / "index.faiss"
     content = bytearray(target.read_bytes())
     content[-1] ^= 1
     target.write_bytes(content)
@@ -287,18 +289,18 @@ def test_a_flipped_bit_is_found_when_every_byte_is_read(world, tmp_path):
         multiview.load(broken.index("camvr"), verify=True)
 
 
-def test_texts_damaged_after_loading_are_named(world, tmp_path):
-    broken = world.copy(tmp_path / "store")
+def test_texts_damaged_after_loading_are_named(indexes, tmp_path):
+    broken = indexes.copy(tmp_path / "store")
     loaded = multiview.load(broken.index("camvr"))
-    for shard in broken.files(world.record("split", "passages")).iterdir():
+    for shard in broken.files(indexes.record("split", "passages")).iterdir():
         shard.write_bytes(b"\0" * shard.stat().st_size)
     with pytest.raises(InputError, match=r"shard-00\.parquet was altered"):
         loaded.search(["Tesla?"])
 
 
-def test_a_source_that_was_rebuilt_with_other_bytes_is_refused(world, tmp_path):
-    broken = world.copy(tmp_path / "store")
-    record = world.record("camvr/initial-model", "model")
+def test_a_source_that_was_rebuilt_with_other_bytes_is_refused(indexes, tmp_path):
+    broken = indexes.copy(tmp_path / "store")
+    record = indexes.record("camvr/initial-model", "model")
     other = record.model_copy(update={"digest": "0" * 64})
     broken.store.replace(f"{record.folder}/artifact.json", other.to_json())
     # It is not what is meant here, and where it was made there is none.

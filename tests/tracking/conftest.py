@@ -15,7 +15,7 @@ def uri(tmp_path_factory) -> str:
 @pytest.fixture(scope="session")
 def expected(tmp_path_factory, uri) -> dict:
     """What MLflow holds after one uninterrupted shipping."""
-    world = ReportedRun(tmp_path_factory.mktemp("expected"), uri, "expected")
-    world.tell_all()
-    assert tracking.ship(world.store, world.run.id, uri)
-    return world.seen()
+    reported = ReportedRun(tmp_path_factory.mktemp("expected"), uri, "expected")
+    reported.tell_all()
+    assert tracking.ship(reported.store, reported.run.id, uri)
+    return reported.seen()

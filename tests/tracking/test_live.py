@@ -20,38 +20,38 @@ def until(true: Callable[[], bool]) -> None:
 
 def test_a_run_is_shipped_while_a_block_runs(tmp_path, uri, expected, monkeypatch):
     monkeypatch.setattr(live, "SHIP_SECONDS", 0.05)
-    world = ReportedRun(tmp_path, uri, "block")
-    with tracking.ship_live(world.store, world.run.id, uri):
-        world.tell("split", "s")
-        until(lambda: "split" in world.seen())
-        world.tell("camvr/round-2/train", "t", status="running")
-        until(lambda: "camvr/round-2/train" in world.seen())
-    world.tell("camvr/round-2/evaluate", "e")
+    reported = ReportedRun(tmp_path, uri, "block")
+    with tracking.ship_live(reported.store, reported.run.id, uri):
+        reported.events("split", "s")
+        until(lambda: "split" in reported.seen())
+        reported.events("camvr/round-2/train", "t", status="running")
+        until(lambda: "camvr/round-2/train" in reported.seen())
+    reported.events("camvr/round-2/evaluate", "e")
     time.sleep(0.5)
-    assert set(world.seen()) == {"", "split", "camvr/round-2/train"}, "the block has ended"
+    assert set(reported.seen()) == {"", "split", "camvr/round-2/train"}, "the block has ended"
 
 
 def test_a_step_alone_is_shipped_while_a_block_runs_and_at_its_end(tmp_path, uri):
-    world = ReportedRun(tmp_path, uri, "pod")
-    world.tell("split", "s")
+    reported = ReportedRun(tmp_path, uri, "pod")
+    reported.events("split", "s")
     client = MlflowClient(uri)
     plugin_run = client.create_run("0").info.run_id
     path = "camvr/round-2/train"
     with (
         pytest.raises(RuntimeError, match="the step's own"),
-        tracking.ship_step_live(world.store, world.run.id, path, uri, plugin_run),
+        tracking.ship_step_live(reported.store, reported.run.id, path, uri, plugin_run),
     ):
-        world.tell(path, "t", status="failed")
+        reported.events(path, "t", status="failed")
         raise RuntimeError("the step's own")
-    seen = world.seen()
+    seen = reported.seen()
     assert set(seen) == {"", path} and seen[path][0] == "FAILED"
     tags = client.get_run(plugin_run).data.tags
-    assert (tags[names.TAG_STEP_OF], tags[names.TAG_PATH]) == (world.run.id, path)
+    assert (tags[names.TAG_STEP_OF], tags[names.TAG_PATH]) == (reported.run.id, path)
 
 
 def test_a_block_does_not_wait_for_an_mlflow_that_is_down(tmp_path, monkeypatch):
     monkeypatch.setattr(live, "SHIP_SECONDS", 0.01)
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-    world = ReportedRun(tmp_path, "http://127.0.0.1:9", "down")
-    with tracking.ship_step_live(world.store, world.run.id, "split", world.uri, "run"):
-        world.tell("split", "s")
+    reported = ReportedRun(tmp_path, "http://127.0.0.1:9", "down")
+    with tracking.ship_step_live(reported.store, reported.run.id, "split", reported.uri, "run"):
+        reported.events("split", "s")

@@ -31,17 +31,17 @@ def test_a_run_is_a_parent_and_each_step_a_child(expected):
 
 
 def test_a_step_that_all_systems_share_has_no_system_by_shard_either(uri, tmp_path):
-    world = ReportedRun(tmp_path, uri, "shared")
-    world.tell("generate-queries/shard-00", "a", step="generate-queries")
-    world.tell("camvr/round-1/encode/shard-00", "a", step="encode")
-    tracking.ship(world.store, world.run.id, uri)
-    systems = {path: tags.get("system") for path, (_, tags, *_) in world.seen().items() if path}
+    reported = ReportedRun(tmp_path, uri, "shared")
+    reported.events("generate-queries/shard-00", "a", step="generate-queries")
+    reported.events("camvr/round-1/encode/shard-00", "a", step="encode")
+    tracking.ship(reported.store, reported.run.id, uri)
+    systems = {path: tags.get("system") for path, (_, tags, *_) in reported.seen().items() if path}
     assert systems == {"generate-queries/shard-00": None, "camvr/round-1/encode/shard-00": "camvr"}
 
 
-def metrics_of_model(uri: str, world: ReportedRun) -> list[Any]:
+def metrics_of_model(uri: str, reported: ReportedRun) -> list[Any]:
     """The metrics of the logged model of the world's training, as MLflow has them now."""
-    reference = world.reference("model", "camvr-round-2-train")
+    reference = reported.reference("model", "camvr-round-2-train")
     client = MlflowClient(uri)
     (found,) = client.search_logged_models(["1"], f"tags.sha256 = '{reference.digest}'")
     return client.get_logged_model(found.model_id).metrics or []
@@ -50,28 +50,28 @@ def metrics_of_model(uri: str, world: ReportedRun) -> list[Any]:
 def test_a_model_has_the_metrics_of_each_evaluation_once(tmp_path):
     uri = new_database(tmp_path)
     for run in ("first", "again"):  # whose steps were all there, and MLflow new
-        world = ReportedRun(tmp_path / "store", uri, run)
-        world.tell("split", "s")
-        world.tell("camvr/round-2/train", "t", status="found")
-        world.tell("camvr/round-2/evaluate", "e", status="found")
-        tracking.ship(world.store, run, uri)
-        told = metrics_of_model(uri, world)
+        reported = ReportedRun(tmp_path / "store", uri, run)
+        reported.events("split", "s")
+        reported.events("camvr/round-2/train", "t", status="found")
+        reported.events("camvr/round-2/evaluate", "e", status="found")
+        tracking.ship(reported.store, run, uri)
+        told = metrics_of_model(uri, reported)
         assert {metric.key: metric.value for metric in told} == {
             "accuracy_at_5": 0.75,
             "accuracy_at_5/view_1": 0.5,
         }
         (digest,) = {metric.dataset_digest for metric in told}
-        assert world.reference("dev_questions", "split").digest.startswith(digest)
+        assert reported.reference("dev_questions", "split").digest.startswith(digest)
         (run_id,) = {metric.run_id for metric in told}
         assert MlflowClient(uri).get_run(run_id).data.tags["multiview.run"] == "first"
-        assert world.seen()["camvr/round-2/evaluate"][1]["corpus"] == "@passages", "by its digest"
+        assert reported.seen()["camvr/round-2/evaluate"][1]["corpus"] == "@passages", "by its digest"
 
 
 def test_a_logged_model_leads_to_its_artifact(expected, uri, tmp_path):
-    world = ReportedRun(tmp_path, uri, "expected")
+    reported = ReportedRun(tmp_path, uri, "expected")
     model = MlflowClient(uri).search_logged_models(["1"])[0]
     reference = tracking.logged_model(uri, model.model_id)
-    assert reference.digest == world.reference("model", "camvr-round-2-train").digest
+    assert reference.digest == reported.reference("model", "camvr-round-2-train").digest
     (typed,) = Lookup(str(tmp_path), uri).artifacts(f"models:/{model.model_id}")
     assert typed == reference
     with pytest.raises(InputError, match="^MLflow at .*camvr"):
@@ -80,16 +80,16 @@ def test_a_logged_model_leads_to_its_artifact(expected, uri, tmp_path):
 
 def test_the_commit_and_the_image_are_those_that_made_it(tmp_path, uri):
     """Of a step that found its output, its record's; of one that is running, its own."""
-    world = ReportedRun(tmp_path, uri, "commit")
+    reported = ReportedRun(tmp_path, uri, "commit")
     for path, made in (("split", {"git_sha": "made", "image": "i@1"}), ("camvr/round-2/train", {})):
         kind = "passages" if path == "split" else "model"
-        attempt = Attempt(world.store, kind, path.replace("/", "-"), "a")
+        attempt = Attempt(reported.store, kind, path.replace("/", "-"), "a")
         attempt.publish(step=path, step_version=0, config={}, inputs={}, environment=made)
-    world.tell("split", "a", status="found", git_sha="found", image="i@2")
-    world.tell("camvr/round-2/train", "a", git_sha="own", image="i@2")
-    world.tell("camvr/round-2/evaluate", "e", status="running", git_sha="own", image="i@3")
-    tracking.ship(world.store, world.run.id, uri)
-    tags = {path: tags for path, (_, tags, *_) in world.seen().items()}
+    reported.events("split", "a", status="found", git_sha="found", image="i@2")
+    reported.events("camvr/round-2/train", "a", git_sha="own", image="i@2")
+    reported.events("camvr/round-2/evaluate", "e", status="running", git_sha="own", image="i@3")
+    tracking.ship(reported.store, reported.run.id, uri)
+    tags = {path: tags for path, (_, tags, *_) in reported.seen().items()}
     assert (tags["split"]["git_sha"], tags["split"]["image"]) == ("made", "i@1")
     assert (tags["camvr/round-2/train"]["git_sha"], tags["camvr/round-2/train"]["image"]) == ("own", "i@2")
     assert tags["camvr/round-2/evaluate"]["image"] == "i@3"
@@ -97,27 +97,29 @@ def test_the_commit_and_the_image_are_those_that_made_it(tmp_path, uri):
 
 
 def test_a_description_that_a_person_wrote_is_left_alone(tmp_path, uri):
-    world = ReportedRun(tmp_path, uri, "person")
-    world.tell_all()
-    tracking.ship(world.store, world.run.id, uri)
-    client, parent = MlflowClient(uri), tracking.find_run(uri, world.run.id).mlflow_id
+    reported = ReportedRun(tmp_path, uri, "person")
+    reported.tell_all()
+    tracking.ship(reported.store, reported.run.id, uri)
+    client, parent = MlflowClient(uri), tracking.find_run(uri, reported.run.id).mlflow_id
     note = client.get_run(parent).data.tags["mlflow.note.content"]
-    assert note.startswith("training of camvr over @passages") and f"multiview lineage {world.run.id}" in note
+    assert (
+        note.startswith("training of camvr over @passages") and f"multiview lineage {reported.run.id}" in note
+    )
     client.set_tag(parent, "mlflow.note.content", "the good one")
-    world.tell("camvr/round-2/evaluate", "later", status="failed", error="no disk")
-    tracking.ship(world.store, world.run.id, uri)
+    reported.events("camvr/round-2/evaluate", "later", status="failed", error="no disk")
+    tracking.ship(reported.store, reported.run.id, uri)
     assert client.get_run(parent).data.tags["mlflow.note.content"] == "the good one"
 
 
 def test_a_run_that_failed_says_where(tmp_path, uri):
-    world = ReportedRun(tmp_path, uri, "failing")
-    world.tell("split", "s")
-    world.tell("camvr/round-2/train", "t", status="failed", error="no memory")
-    tracking.ship(world.store, world.run.id, uri)
-    assert "- camvr/round-2/train: no memory" in world.seen()[""][1]["mlflow.note.content"]
-    world.tell_all()
-    tracking.ship(world.store, world.run.id, uri)
-    assert "no memory" not in world.seen()[""][1]["mlflow.note.content"]
+    reported = ReportedRun(tmp_path, uri, "failing")
+    reported.events("split", "s")
+    reported.events("camvr/round-2/train", "t", status="failed", error="no memory")
+    tracking.ship(reported.store, reported.run.id, uri)
+    assert "- camvr/round-2/train: no memory" in reported.seen()[""][1]["mlflow.note.content"]
+    reported.tell_all()
+    tracking.ship(reported.store, reported.run.id, uri)
+    assert "no memory" not in reported.seen()[""][1]["mlflow.note.content"]
 
 
 def test_files_of_the_same_name_in_two_folders_are_both_kept(tmp_path, monkeypatch):
@@ -125,10 +127,10 @@ def test_files_of_the_same_name_in_two_folders_are_both_kept(tmp_path, monkeypat
     record = SimpleNamespace(files=[SimpleNamespace(path=path) for path in paths], to_json=lambda: b"{}")
     monkeypatch.setattr(contents, "read_record", lambda *key: record)
     monkeypatch.setattr(contents, "stage", lambda *record: SimpleNamespace(path=tmp_path))
-    client, world = Mock(), ReportedRun(tmp_path, "", "files")
+    client, reported = Mock(), ReportedRun(tmp_path, "", "files")
     child = SimpleNamespace(info=SimpleNamespace(run_id="child"), data=SimpleNamespace(tags={}))
-    state = SimpleNamespace(outputs={"evaluation": world.reference("evaluation", "key")})
-    contents.Contents(world.store, world.run, client, "0", None).report_files("parent", child, state)  # type: ignore[arg-type]
+    state = SimpleNamespace(outputs={"evaluation": reported.reference("evaluation", "key")})
+    contents.Contents(reported.store, reported.run, client, "0", None).report_files("parent", child, state)  # type: ignore[arg-type]
     logged = [call.args[1:] for call in client.log_artifact.call_args_list]
     assert logged == [
         (str(tmp_path / "metrics.json"), "evaluation"),
@@ -140,9 +142,9 @@ def test_a_report_is_a_file_of_its_step_and_of_the_whole_run(tmp_path, monkeypat
     record = SimpleNamespace(files=[SimpleNamespace(path="report.html")], to_json=lambda: b"{}")
     monkeypatch.setattr(contents, "read_record", lambda *key: record)
     monkeypatch.setattr(contents, "stage", lambda *record: SimpleNamespace(path=tmp_path))
-    client, world = Mock(), ReportedRun(tmp_path, "", "files")
+    client, reported = Mock(), ReportedRun(tmp_path, "", "files")
     child = SimpleNamespace(info=SimpleNamespace(run_id="child"), data=SimpleNamespace(tags={}))
-    state = SimpleNamespace(outputs={"report": world.reference("report", "key")})
-    contents.Contents(world.store, world.run, client, "0", None).report_files("parent", child, state)  # type: ignore[arg-type]
+    state = SimpleNamespace(outputs={"report": reported.reference("report", "key")})
+    contents.Contents(reported.store, reported.run, client, "0", None).report_files("parent", child, state)  # type: ignore[arg-type]
     page = (str(tmp_path / "report.html"), "report")
     assert [call.args for call in client.log_artifact.call_args_list] == [("child", *page), ("parent", *page)]

@@ -17,13 +17,13 @@ from tests.tracking.test_registry import tell_index
 
 
 def test_shipping_again_says_that_there_is_nothing_new(tmp_path, uri, expected):
-    world = ReportedRun(tmp_path, uri, "again")
-    world.tell_all()
-    assert tracking.ship(world.store, world.run.id, uri)
-    assert not tracking.ship(world.store, world.run.id, uri)
-    world.store.remove("runs/again/mlflow/shipped")
-    assert tracking.ship(world.store, world.run.id, uri)
-    assert world.seen() == expected
+    reported = ReportedRun(tmp_path, uri, "again")
+    reported.tell_all()
+    assert tracking.ship(reported.store, reported.run.id, uri)
+    assert not tracking.ship(reported.store, reported.run.id, uri)
+    reported.store.remove("runs/again/mlflow/shipped")
+    assert tracking.ship(reported.store, reported.run.id, uri)
+    assert reported.seen() == expected
 
 
 class Killed(Exception):
@@ -55,69 +55,69 @@ def test_a_shipper_killed_after_any_call_is_continued(tmp_path, uri, expected, m
 
     kills = 0
     for left in range(1, 100):
-        world = ReportedRun(tmp_path / str(left), uri, f"killed-{left}")
-        world.tell_all()
+        reported = ReportedRun(tmp_path / str(left), uri, f"killed-{left}")
+        reported.tell_all()
         monkeypatch.setattr(shipping, "connect", lambda _, left=left: Fragile(left))
         try:
-            tracking.ship(world.store, world.run.id, uri)
+            tracking.ship(reported.store, reported.run.id, uri)
         except Killed:
             kills += 1
         monkeypatch.setattr(shipping, "connect", real)
-        tracking.ship(world.store, world.run.id, uri)
-        assert world.seen() == expected, f"after {left} calls"
+        tracking.ship(reported.store, reported.run.id, uri)
+        assert reported.seen() == expected, f"after {left} calls"
         if left > kills:
             break
     assert kills > 10
 
 
 def test_a_step_that_failed_and_then_succeeded_is_finished_in_mlflow(tmp_path, uri, expected):
-    world = ReportedRun(tmp_path, uri, "mended")
-    world.tell("split", "s")
-    world.tell("camvr/round-2/train", "first", losses=2, status="failed", error="no memory")
-    tracking.ship(world.store, world.run.id, uri)
-    seen = world.seen()
+    reported = ReportedRun(tmp_path, uri, "mended")
+    reported.events("split", "s")
+    reported.events("camvr/round-2/train", "first", losses=2, status="failed", error="no memory")
+    tracking.ship(reported.store, reported.run.id, uri)
+    seen = reported.seen()
     assert (seen[""][0], seen["camvr/round-2/train"][0]) == ("FAILED", "FAILED")
     assert seen["camvr/round-2/train"][1]["error"] == "no memory"
-    world.tell_all()
-    tracking.ship(world.store, world.run.id, uri)
-    assert world.seen() == expected
+    reported.tell_all()
+    tracking.ship(reported.store, reported.run.id, uri)
+    assert reported.seen() == expected
 
 
 def test_a_step_is_shipped_while_it_runs(tmp_path, uri, expected):
-    world = ReportedRun(tmp_path, uri, "live")
-    world.tell("split", "s")
-    world.tell("camvr/round-2/train", "t", losses=1, status="running")
-    tracking.ship(world.store, world.run.id, uri)
-    assert world.seen()["camvr/round-2/train"][0] == "RUNNING"
-    log = EventLog(world.store, "model/camvr-round-2-train/attempts/t")
+    reported = ReportedRun(tmp_path, uri, "live")
+    reported.events("split", "s")
+    reported.events("camvr/round-2/train", "t", losses=1, status="running")
+    tracking.ship(reported.store, reported.run.id, uri)
+    assert reported.seen()["camvr/round-2/train"][0] == "RUNNING"
+    log = EventLog(reported.store, "model/camvr-round-2-train/attempts/t")
     for step in (2, 3):
         log.metric("loss", 1 / step, step)
         log.metric("grad_norm", 1.0, step)
-    world.tell("camvr/round-2/train", "t")
-    world.tell("camvr/round-2/evaluate", "e")
-    tracking.ship(world.store, world.run.id, uri)
-    assert world.seen() == expected
+    reported.events("camvr/round-2/train", "t")
+    reported.events("camvr/round-2/evaluate", "e")
+    tracking.ship(reported.store, reported.run.id, uri)
+    assert reported.seen() == expected
 
 
 def test_two_stores_with_the_same_run_do_not_mix(tmp_path, uri):
     one, two = ReportedRun(tmp_path / "one", uri, "twin"), ReportedRun(tmp_path / "two", uri, "twin")
-    for world in (one, two):
-        world.tell_all()
-        tracking.ship(world.store, world.run.id, uri)
-    for world in (one, two):
-        found = tracking.find_run(uri, "twin", world.store.url)
-        assert found.store == world.store.url
-        assert found.steps["split"].outputs["passages"] == world.reference("passages", "split")
+    for reported in (one, two):
+        reported.tell_all()
+        tracking.ship(reported.store, reported.run.id, uri)
+    for reported in (one, two):
+        found = tracking.find_run(uri, "twin", reported.store.url)
+        assert found.store == reported.store.url
+        assert found.steps["split"].outputs["passages"] == reported.reference("passages", "split")
         assert tracking.find_run(uri, found.mlflow_id) == found
     with pytest.raises(InputError, match="several stores hold run twin"):
         tracking.find_run(uri, "twin")
 
 
 def test_sync_goes_on_after_a_broken_run(tmp_path, uri):
-    world = ReportedRun(tmp_path, uri, "zz-fine")
-    world.tell_all()
-    world.store.replace("runs/aa-broken/steps/split.json", b"{}")
-    shipped, failed = tracking.sync(world.store, uri)
+    reported = ReportedRun(tmp_path, uri, "zz-fine")
+    reported.tell_all()
+    reported.store.replace("runs/aa-broken/steps/split.json", b"{}")
+    shipped, failed = tracking.sync(reported.store, uri)
     assert shipped == ["zz-fine"]
     assert list(failed) == ["aa-broken"]
     with pytest.raises(InputError, match="has no runs"):
@@ -126,24 +126,24 @@ def test_sync_goes_on_after_a_broken_run(tmp_path, uri):
 
 def test_a_database_made_anew_is_filled_again(tmp_path):
     uri = new_database(tmp_path)
-    world = ReportedRun(tmp_path / "store", uri)
-    world.tell_all()
+    reported = ReportedRun(tmp_path / "store", uri)
+    reported.tell_all()
     ship = "import sys; from multiview import tracking; from multiview.artifacts.store import open_store; "
     ship += "tracking.ship(open_store(sys.argv[1]), *sys.argv[2:])"
     # In a process of its own: MLflow keeps the database open.
-    subprocess.run([sys.executable, "-c", ship, world.store.url, world.run.id, uri], check=True)
+    subprocess.run([sys.executable, "-c", ship, reported.store.url, reported.run.id, uri], check=True)
     (tmp_path / "mlflow.db").unlink()
     with pytest.raises(InputError, match="no MLflow database"):
-        tracking.find_run(uri, world.run.id)
-    assert tracking.ship(world.store, world.run.id, uri)
-    assert set(world.seen()) == {"", *world.run.steps}
+        tracking.find_run(uri, reported.run.id)
+    assert tracking.ship(reported.store, reported.run.id, uri)
+    assert set(reported.seen()) == {"", *reported.run.steps}
 
 
 def test_a_server_that_is_down_is_one_line(tmp_path, monkeypatch):
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-    world = ReportedRun(tmp_path, "http://127.0.0.1:9")
+    reported = ReportedRun(tmp_path, "http://127.0.0.1:9")
     with pytest.raises(InputError, match=r"^MLflow at http://127.0.0.1:9: .+$"):
-        tracking.ship(world.store, world.run.id, world.uri)
+        tracking.ship(reported.store, reported.run.id, reported.uri)
 
 
 @pytest.mark.parametrize("run", ["it's", "", "a b"])
@@ -156,13 +156,13 @@ def test_runs_are_shipped_to_a_server_over_http_and_found_there(tmp_path):
     words = ["server", "--backend-store-uri", new_database(tmp_path)]
     words += ["--artifacts-destination", str(tmp_path / "artifacts")]
     with mlflow_server(words, tmp_path) as address:
-        world = ReportedRun(tmp_path / "store", address)
-        world.tell_all()
-        assert tracking.ship(world.store, world.run.id, address)
-        assert not tracking.ship(world.store, world.run.id, address), "nothing is new"
-        found = tracking.find_run(address, world.run.id)
-        assert found.run.config == world.run.config
-        assert found.steps["camvr/round-2/train"].outputs["model"] == world.reference(
+        reported = ReportedRun(tmp_path / "store", address)
+        reported.tell_all()
+        assert tracking.ship(reported.store, reported.run.id, address)
+        assert not tracking.ship(reported.store, reported.run.id, address), "nothing is new"
+        found = tracking.find_run(address, reported.run.id)
+        assert found.run.config == reported.run.config
+        assert found.steps["camvr/round-2/train"].outputs["model"] == reported.reference(
             "model", "camvr-round-2-train"
         )
         client = MlflowClient(address)
@@ -171,7 +171,7 @@ def test_runs_are_shipped_to_a_server_over_http_and_found_there(tmp_path):
         assert [m.step for m in client.get_metric_history(child.info.run_id, "loss")] == [1, 2, 3]
         # A server takes no folder of its own machine for a version's source.
         index = tell_index(LocalStore(tmp_path / "store"), "of-index")
-        tracking.ship(world.store, "of-index", address)
+        tracking.ship(reported.store, "of-index", address)
         assert tracking.register(address, index, "served", ["champion"]) == "1"
         assert (
             tracking.registered_index(address, tracking.RegisteredModel("served", alias="champion"))

@@ -13,7 +13,7 @@ from multiview.steps.context import StepContext
 from multiview.training.batches import no_negatives
 from multiview.training.train import training_data
 from tests.fixtures import training_material
-from tests.fixtures.events import Recorder
+from tests.fixtures.events import RecordedEvents
 
 
 def test_found_positives_are_drawn_where_asked_and_are_never_negatives(tmp_path: Path) -> None:
@@ -35,13 +35,13 @@ def test_found_positives_are_drawn_where_asked_and_are_never_negatives(tmp_path:
     positives = pa.array([found.get(qid, []) for qid in table["qid"].to_pylist()])
     pq.write_table(table.append_column("positive_ids", positives), file)
 
-    tell = Recorder()
-    first, texts = training_data(Train(batch_size=3, epochs=60), StepContext(Config(), inputs, {}, tell))
-    assert first.positives == [["p000"], ["p001"], ["p003"]] and tell.facts["dropped_questions"] == 1
+    events = RecordedEvents()
+    first, texts = training_data(Train(batch_size=3, epochs=60), StepContext(Config(), inputs, {}, events))
+    assert first.positives == [["p000"], ["p001"], ["p003"]] and events.facts["dropped_questions"] == 1
     assert first.pool == {"q0": ["p004", "p005"], "q1": ["p004", "p005"], "q2": ["p004", "p001", "p005"]}
     assert "p002" not in texts, "nobody trains on it"
     items, texts = training_data(
-        Train(batch_size=3, epochs=60, positive_passage="drawn"), StepContext(Config(), inputs, {}, tell)
+        Train(batch_size=3, epochs=60, positive_passage="drawn"), StepContext(Config(), inputs, {}, events)
     )
     examples = [items[i] for i in range(len(items))]
     drawn = Counter(example.positive for example in examples if example.question.qid == "q0")

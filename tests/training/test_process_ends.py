@@ -16,16 +16,16 @@ from multiview.config import Config, Train
 from multiview.errors import InputError, ProcessFailed, one_line
 from multiview.steps.context import StepContext
 from multiview.training.processes import on_processes, processes_here
-from tests.fixtures.checkpoints import Kept
-from tests.fixtures.events import Recorder
+from tests.fixtures.checkpoints import KeptCheckpoints
+from tests.fixtures.events import RecordedEvents
 from tests.training import process_bodies
 
 
-def end(body: Any, tmp_path: Path, checkpoints: Any = None) -> Recorder:
-    tell = Recorder()
+def end(body: Any, tmp_path: Path, checkpoints: Any = None) -> RecordedEvents:
+    events = RecordedEvents()
     settings = Config.partial({"train": Train(processes=2)})
-    on_processes(body, StepContext(settings, {}, {"seen": tmp_path}, tell, checkpoints))
-    return tell
+    on_processes(body, StepContext(settings, {}, {"seen": tmp_path}, events, checkpoints))
+    return events
 
 
 def test_a_process_that_dies_ends_the_training_with_one_line(tmp_path: Path) -> None:
@@ -43,7 +43,11 @@ def test_what_the_store_raises_is_raised_here(tmp_path: Path) -> None:
     for folder in ("kept", "checkpoint-4"):
         (tmp_path / folder).mkdir()
     with pytest.raises(KeyboardInterrupt):
-        end(process_bodies.store_refuses, tmp_path / "checkpoint-4", Kept(tmp_path / "kept", stop_after=4))
+        end(
+            process_bodies.store_refuses,
+            tmp_path / "checkpoint-4",
+            KeptCheckpoints(tmp_path / "kept", stop_after=4),
+        )
 
 
 STARTER = """
@@ -52,11 +56,11 @@ from multiview.config import Config, Train
 from multiview.steps.context import StepContext
 from multiview.training.processes import on_processes
 from tests.training.process_bodies import says_its_ids
-from tests.fixtures.events import Recorder
+from tests.fixtures.events import RecordedEvents
 
 if __name__ == "__main__":
     settings = Config.partial({"train": Train(processes=2)})
-    on_processes(says_its_ids, StepContext(settings, {}, {"seen": Path("SEEN")}, Recorder()))
+    on_processes(says_its_ids, StepContext(settings, {}, {"seen": Path("SEEN")}, RecordedEvents()))
 """
 
 

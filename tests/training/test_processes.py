@@ -19,8 +19,8 @@ from multiview.training.processes import on_processes
 from multiview.training.stream import Example
 from multiview.training.trainer import check_processes
 from tests.fixtures import training_material
-from tests.fixtures.checkpoints import Kept
-from tests.fixtures.events import Recorder
+from tests.fixtures.checkpoints import KeptCheckpoints
+from tests.fixtures.events import RecordedEvents
 from tests.training import watched
 
 SHORT: dict[str, Any] = {
@@ -61,7 +61,7 @@ class Trainings(NamedTuple):
     seen: dict[int, dict[str, list[list[dict[str, Any]]]]]
     models: dict[int, Path]
     folder: Path
-    tells: dict[int, Recorder]
+    events_of: dict[int, RecordedEvents]
 
 
 def settings_of(case: str, processes: int) -> Train:
@@ -84,7 +84,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Staged]:
 
 
 @pytest.fixture(scope="module")
-def world(data: dict[str, Staged], base: Path, tmp_path_factory: pytest.TempPathFactory) -> Trainings:
+def all_trainings(data: dict[str, Staged], base: Path, tmp_path_factory: pytest.TempPathFactory) -> Trainings:
     """All cases on one process and on two, in one start of processes: starting them is most of the time."""
     folder = tmp_path_factory.mktemp("processes")
     starts = {
@@ -102,7 +102,7 @@ def world(data: dict[str, Staged], base: Path, tmp_path_factory: pytest.TempPath
             Config.partial({}),
             {"parts": [Staged(folder / "queries", "part")]},
             {"queries": folder / "gathered"},
-            Recorder(),
+            RecordedEvents(),
         )
     )
     inputs["warm-up"] = {
@@ -110,7 +110,7 @@ def world(data: dict[str, Staged], base: Path, tmp_path_factory: pytest.TempPath
         "passages": data["passages"],
         "queries": Staged(folder / "gathered", "queries"),
     }
-    seen, models, tells = {}, {}, {}
+    seen, models, events_of = {}, {}, {}
     for processes in (1, 2):
         output = {"seen": folder / f"seen-{processes}", "models": folder / f"models-{processes}"}
         for place in output.values():
@@ -119,21 +119,25 @@ def world(data: dict[str, Staged], base: Path, tmp_path_factory: pytest.TempPath
         dropout = {**SHORT, "dropout": 0.3, "max_steps": 4, "checkpoint_steps": 2, "processes": processes}
         settings = Config.partial({"train": Train(processes=processes)})
         trainings = {name: settings_of(name, processes) for name in CASES} | {"dropout": Train(**dropout)}
-        tells[processes] = Recorder()
+        events_of[processes] = RecordedEvents()
         body = watched.watch if processes == 1 else watched.watch_and_resume
-        on_processes(partial(body, trainings, inputs), StepContext(settings, {}, output, tells[processes]))
+        on_processes(
+            partial(body, trainings, inputs), StepContext(settings, {}, output, events_of[processes])
+        )
         models[processes] = output["models"]
         seen[processes] = {
             name: [torch.load(output["seen"] / f"{name}-{rank}.pt") for rank in range(processes)]
             for name in CASES
         }
-    return Trainings(seen, models, folder, tells)
+    return Trainings(seen, models, folder, events_of)
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_two_processes_have_the_loss_the_gradients_and_the_norm_of_one(world: Trainings, case: str) -> None:
-    (alone,) = world.seen[1][case]
-    for together in world.seen[2][case]:
+def test_two_processes_have_the_loss_the_gradients_and_the_norm_of_one(
+    all_trainings: Trainings, case: str
+) -> None:
+    (alone,) = all_trainings.seen[1][case]
+    for together in all_trainings.seen[2][case]:
         assert len(alone) == len(together) == 3
         for one, two in zip(alone, together, strict=True):
             torch.testing.assert_close(two["loss"], one["loss"], rtol=RELATIVE, atol=0)
@@ -148,10 +152,10 @@ def test_two_processes_have_the_loss_the_gradients_and_the_norm_of_one(world: Tr
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_whole_training_gives_the_same_model(world: Trainings, case: str) -> None:
+def test_a_whole_training_gives_the_same_model(all_trainings: Trainings, case: str) -> None:
     one, two, start = (
         BiEncoder.load(folder / case).state_dict()
-        for folder in (world.models[1], world.models[2], world.folder / "start")
+        for folder in (all_trainings.models[1], all_trainings.models[2], all_trainings.folder / "start")
     )
     moved = max((one[name] - start[name]).abs().max().item() for name in one)
     assert moved > 1e-4
@@ -159,8 +163,8 @@ def test_a_whole_training_gives_the_same_model(world: Trainings, case: str) -> N
         torch.testing.assert_close(two[name], value, rtol=RELATIVE, atol=1e-3 * moved, msg=name)
 
 
-def test_the_first_process_tells_for_all(world: Trainings) -> None:
-    one, two = world.tells[1], world.tells[2]
+def test_the_first_process_tells_for_all(all_trainings: Trainings) -> None:
+    one, two = all_trainings.events_of[1], all_trainings.events_of[2]
     # The dropout trainings, which only two processes ran, came last and have steps of their own.
     assert two.facts == {**one.facts, "processes": 2, "steps": 4}
     count = len(one.metrics)
@@ -169,30 +173,32 @@ def test_the_first_process_tells_for_all(world: Trainings) -> None:
         assert got == pytest.approx(expected, rel=1e-4, abs=1e-5), name
 
 
-def test_a_resumed_training_draws_the_same_dropout_and_each_process_its_own(world: Trainings) -> None:
-    folder = world.models[2]
+def test_a_resumed_training_draws_the_same_dropout_and_each_process_its_own(all_trainings: Trainings) -> None:
+    folder = all_trainings.models[2]
     assert [path.name for path in (folder / "kept").iterdir()] == ["2"]
     whole, resumed = (BiEncoder.load(folder / name).state_dict() for name in ("whole", "resumed"))
     assert all(torch.equal(whole[name], resumed[name]) for name in whole)
-    states = [torch.load(world.folder / "seen-2" / f"state-{rank}.pt") for rank in (0, 1)]
+    states = [torch.load(all_trainings.folder / "seen-2" / f"state-{rank}.pt") for rank in (0, 1)]
     assert not torch.equal(*states)
 
 
 def test_one_process_goes_on_from_a_checkpoint_of_two(
-    world: Trainings, data: dict[str, Staged], tmp_path: Path
+    all_trainings: Trainings, data: dict[str, Staged], tmp_path: Path
 ) -> None:
     settings = {**SHORT, "dropout": 0.3, "max_steps": 4, "checkpoint_steps": 2, "processes": 1}
-    tell = Recorder()
-    context = StepContext(Config(), {}, {"models": tmp_path}, tell, Kept(world.models[2] / "kept"))
-    start = Staged(world.folder / "start" / "camvr", "")
+    events = RecordedEvents()
+    context = StepContext(
+        Config(), {}, {"models": tmp_path}, events, KeptCheckpoints(all_trainings.models[2] / "kept")
+    )
+    start = Staged(all_trainings.folder / "start" / "camvr", "")
     watched._train(Train(**settings), {"start": start, **data}, context, "model")
-    assert sorted({step for _, _, step in tell.metrics if step}) == [3, 4]
+    assert sorted({step for _, _, step in events.metrics if step}) == [3, 4]
     assert BiEncoder.load(tmp_path / "model")
 
 
-def test_nodes_that_found_different_checkpoints_do_not_mix_them(world: Trainings) -> None:
+def test_nodes_that_found_different_checkpoints_do_not_mix_them(all_trainings: Trainings) -> None:
     for rank in (0, 1):
-        line = (world.folder / "seen-2" / f"refused-{rank}").read_text()
+        line = (all_trainings.folder / "seen-2" / f"refused-{rank}").read_text()
         assert "different checkpoints (checkpoint-0, checkpoint-1)" in line
 
 

@@ -10,11 +10,11 @@ from multiview.errors import InputError
 from multiview.steps.checkpoints import StoredCheckpoints
 from multiview.steps.events import EventLog, Events
 from multiview.training.remote import RemoteCheckpoints, RemoteEvents, answering, declared_calls
-from tests.fixtures.checkpoints import Kept
-from tests.fixtures.events import Recorder
+from tests.fixtures.checkpoints import KeptCheckpoints
+from tests.fixtures.events import RecordedEvents
 
 
-class Clearable(Recorder):
+class Clearable(RecordedEvents):
     """Events that have more methods than training processes may call."""
 
     cleared = False
@@ -28,7 +28,7 @@ def public(kind: type) -> set[str]:
 
 
 def test_events_and_checkpoints_reach_the_starting_process(tmp_path: Path) -> None:
-    events, kept = Recorder(), Kept(tmp_path / "kept")
+    events, kept = RecordedEvents(), KeptCheckpoints(tmp_path / "kept")
     (tmp_path / "checkpoint-4").mkdir()
     with answering(declared_calls(events, kept)) as (line, raised):
         remote = RemoteEvents(line)
@@ -72,7 +72,7 @@ def test_what_is_not_declared_is_refused_by_the_answering_side(call: tuple[str, 
 
 
 def test_what_a_call_raises_is_raised_on_both_sides(tmp_path: Path) -> None:
-    class Full(Recorder):
+    class Full(RecordedEvents):
         def fact(self, name: str, value: Any) -> None:
             raise InputError("the bucket is full")
 
@@ -86,7 +86,9 @@ def test_what_a_call_raises_is_raised_on_both_sides(tmp_path: Path) -> None:
 
 def test_remote_methods_are_those_of_what_they_reach() -> None:
     assert public(RemoteEvents) == public(Events)
-    assert public(RemoteEvents) | {"publish"} == set(declared_calls(Recorder(), Kept(Path("kept"))))
+    assert public(RemoteEvents) | {"publish"} == set(
+        declared_calls(RecordedEvents(), KeptCheckpoints(Path("kept")))
+    )
     for remote, there in ((RemoteEvents, EventLog), (RemoteCheckpoints, StoredCheckpoints)):
         for name in public(remote):
             reached, called = (inspect.signature(getattr(kind, name)) for kind in (there, remote))

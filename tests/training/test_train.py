@@ -22,8 +22,8 @@ from multiview.training.stream import Example, QuestionStream
 from multiview.training.train import train, training_data
 from multiview.training.trainer import BiEncoderTrainer, warmup_steps
 from tests.fixtures import training_material
-from tests.fixtures.checkpoints import Kept
-from tests.fixtures.events import Recorder
+from tests.fixtures.checkpoints import KeptCheckpoints
+from tests.fixtures.events import RecordedEvents
 
 
 def plain_questions(count: int) -> list[Question]:
@@ -83,10 +83,10 @@ def test_max_steps_cuts_epochs_short() -> None:
 
 
 def test_warm_up_is_as_set_but_never_most_of_a_short_run() -> None:
-    tell = Recorder()
-    assert warmup_steps(Train(), 10_000, tell) == 1237 and not tell.warnings
-    assert warmup_steps(Train(), 100, tell) == 10 and len(tell.warnings) == 1
-    assert warmup_steps(Train(warmup_steps=None, warmup_ratio=0.2), 100, tell) == 20
+    events = RecordedEvents()
+    assert warmup_steps(Train(), 10_000, events) == 1237 and not events.warnings
+    assert warmup_steps(Train(), 100, events) == 10 and len(events.warnings) == 1
+    assert warmup_steps(Train(warmup_steps=None, warmup_ratio=0.2), 100, events) == 20
 
 
 def test_a_passage_that_is_a_positive_of_the_same_question_is_no_negative_of_it() -> None:
@@ -138,7 +138,7 @@ def run(
     data: dict[str, Staged],
     model: Staged,
     output: Path,
-    tell: Recorder,
+    events: RecordedEvents,
     checkpoints: Any = None,
     **options: Any,
 ) -> BiEncoder:
@@ -153,7 +153,7 @@ def run(
         **options,
     }
     step_settings = Config.partial({"train": Train(**chosen), "questions": Questions()})
-    train(StepContext(step_settings, {"start": model, **data}, {"model": output}, tell, checkpoints))
+    train(StepContext(step_settings, {"start": model, **data}, {"model": output}, events, checkpoints))
     return BiEncoder.load(output)
 
 
@@ -166,13 +166,13 @@ def test_a_killed_run_ends_with_the_very_weights_of_an_uninterrupted_one(
     data: dict[str, Staged], base: Path, tmp_path: Path, tied: bool
 ) -> None:
     model = training_material.saved_model(tmp_path / "start", base, tied=tied)
-    whole = run(data, model, tmp_path / "whole", Recorder())
-    kept = Kept(tmp_path, stop_after=8)
+    whole = run(data, model, tmp_path / "whole", RecordedEvents())
+    kept = KeptCheckpoints(tmp_path, stop_after=8)
     kept.folder = tmp_path / "checkpoints"
     with pytest.raises(KeyboardInterrupt):
-        run(data, model, tmp_path / "killed", Recorder(), kept)
+        run(data, model, tmp_path / "killed", RecordedEvents(), kept)
     kept.stop_after = None
-    resumed = run(data, model, tmp_path / "resumed", Recorder(), kept)
+    resumed = run(data, model, tmp_path / "resumed", RecordedEvents(), kept)
     expected, got, start = weights(whole), weights(resumed), weights(BiEncoder.load(model.path))
     assert expected.keys() == got.keys()
     assert all(torch.equal(expected[name], got[name]) for name in expected)
@@ -182,16 +182,16 @@ def test_a_killed_run_ends_with_the_very_weights_of_an_uninterrupted_one(
 def test_training_lowers_the_loss_and_says_what_it_was_made_of(
     data: dict[str, Staged], base: Path, tmp_path: Path
 ) -> None:
-    tell = Recorder()
+    events = RecordedEvents()
     options: dict[str, Any] = {
         "temperature": {"schedule": "annealed"},
         "local_weight": 0.01,
         "dropout": 0.0,
         "epochs": 12,
     }
-    run(data, training_material.saved_model(tmp_path / "start", base), tmp_path / "out", tell, **options)
+    run(data, training_material.saved_model(tmp_path / "start", base), tmp_path / "out", events, **options)
     told: dict[str, list[float]] = {}
-    for name, value, step in tell.metrics:
+    for name, value, step in events.metrics:
         assert step is not None
         told.setdefault(name, []).append(value)
     assert told["contrastive_loss"][-1] < 0.5 * told["contrastive_loss"][0]
@@ -200,30 +200,30 @@ def test_training_lowers_the_loss_and_says_what_it_was_made_of(
     wins = [told[f"view_{view}_wins"][0] for view in range(1, 5)]
     assert sum(wins) == pytest.approx(1)
     assert {"loss", "grad_norm", "learning_rate", "local_loss", "epoch", "in_batch_accuracy"} <= told.keys()
-    assert tell.steps[-1] == (36, 36, "steps")
-    assert tell.facts["steps"] == 36 and tell.facts["dropped_questions"] == 0
+    assert events.steps[-1] == (36, 36, "steps")
+    assert events.facts["steps"] == 36 and events.facts["dropped_questions"] == 0
 
 
 def test_bfloat16_and_recomputed_activations_train_too(
     data: dict[str, Staged], base: Path, tmp_path: Path
 ) -> None:
     model = training_material.saved_model(tmp_path / "start", base)
-    plain = run(data, model, tmp_path / "a", Recorder(), max_steps=2, dropout=0.0)
+    plain = run(data, model, tmp_path / "a", RecordedEvents(), max_steps=2, dropout=0.0)
     again = run(
-        data, model, tmp_path / "b", Recorder(), max_steps=2, dropout=0.0, gradient_checkpointing=True
+        data, model, tmp_path / "b", RecordedEvents(), max_steps=2, dropout=0.0, gradient_checkpointing=True
     )
     for name, value in weights(plain).items():
         torch.testing.assert_close(weights(again)[name], value, atol=2e-5, rtol=1e-4)
-    tell = Recorder()
-    half = run(data, model, tmp_path / "c", tell, max_steps=2, dropout=0.0, precision="bfloat16")
+    events = RecordedEvents()
+    half = run(data, model, tmp_path / "c", events, max_steps=2, dropout=0.0, precision="bfloat16")
     # A run shorter than log_steps is not silent.
-    assert ("learning_rate", 2) in [(name, step) for name, _, step in tell.metrics]
+    assert ("learning_rate", 2) in [(name, step) for name, _, step in events.metrics]
     assert all(value.dtype == torch.float32 and value.isfinite().all() for value in weights(half).values())
     both = run(  # as paper-camvr has them
         data,
         model,
         tmp_path / "d",
-        Recorder(),
+        RecordedEvents(),
         max_steps=2,
         dropout=0.0,
         precision="bfloat16",
@@ -247,15 +247,15 @@ def test_a_question_without_its_positive_is_dropped_and_a_positive_is_never_a_ha
         "passages": training_material.write_shard(tmp_path / "passages", passages),
         **training_material.write_training_data(tmp_path, questions, pool),
     }
-    tell = Recorder()
-    items, texts = training_data(Train(batch_size=8), StepContext(Config(), inputs, {}, tell))
+    events = RecordedEvents()
+    items, texts = training_data(Train(batch_size=8), StepContext(Config(), inputs, {}, events))
     assert items.positives == [["p001"], ["p002"]]
     assert items.pool == {"q0": ["p003"], "q2": ["p004"]}
     assert set(texts) == {"p001", "p002", "p003", "p004"}
-    assert tell.facts["dropped_questions"] == 1 and items.batch_size == 2
+    assert events.facts["dropped_questions"] == 1 and items.batch_size == 2
     with pytest.raises(InputError, match="no question"):
         training_material.write_training_data(tmp_path, questions[1:2], {})
-        training_data(Train(), StepContext(Config(), inputs, {}, tell))
+        training_data(Train(), StepContext(Config(), inputs, {}, events))
 
 
 def test_the_batch_finds_every_view_and_the_answers_view(base: Path, tmp_path: Path) -> None:
@@ -276,7 +276,7 @@ def test_training_checks_its_settings_against_the_model(
 ) -> None:
     model = training_material.saved_model(tmp_path / "mvr", base, architecture="mvr")
     with pytest.raises(InputError, match=r"train\.positive"):
-        run(data, model, tmp_path / "out", Recorder())
+        run(data, model, tmp_path / "out", RecordedEvents())
 
 
 def test_scores_are_taken_in_float32_inside_autocast() -> None:

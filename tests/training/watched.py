@@ -16,7 +16,7 @@ from multiview.training import train as training
 from multiview.training.gathering import check_same_start
 from multiview.training.trainer import BiEncoderTrainer
 from multiview.training.warm_up import _warm_up
-from tests.fixtures.checkpoints import Kept
+from tests.fixtures.checkpoints import KeptCheckpoints
 
 
 class Watched(BiEncoderTrainer):
@@ -60,7 +60,7 @@ def watch(trainings: dict[str, Train], inputs: Inputs, context: StepContext) -> 
 def watch_and_resume(trainings: dict[str, Train], inputs: Inputs, context: StepContext) -> None:
     """`watch`, then train with dropout once through and once from a checkpoint in the middle."""
     watch(trainings, inputs, context)
-    kept = replace(context, checkpoints=Kept(context.output("models") / "kept"))
+    kept = replace(context, checkpoints=KeptCheckpoints(context.output("models") / "kept"))
     _train(trainings["dropout"], inputs["dropout"], kept, "whole")
     torch.distributed.barrier()
     _train(trainings["dropout"], inputs["dropout"], kept, "resumed")

@@ -102,7 +102,7 @@ def test_questions_about_an_article_find_the_passages_that_hold_their_answer(tmp
         (("Ada_Lovelace-1",), None),
     ]
     assert done.train[0].relevance == (2, 2), "the article's grade is that of both"
-    assert done.tell.facts["dropped_questions"] == 1
+    assert done.events.facts["dropped_questions"] == 1
 
 
 def test_long_texts_of_a_table_are_cut_when_asked_and_paragraphs_never(tmp_path, articles):

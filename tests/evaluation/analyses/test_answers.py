@@ -78,16 +78,16 @@ def test_a_span_holds_whole_matches():
 @pytest.mark.parametrize("name", ["camvr", "padded"])
 def test_answer_view_accuracy_of_a_model(request, name):
     """Eq. 15 as it is written, hit by hit."""
-    world = request.getfixturevalue(name)
-    subject = world.subject()
-    passages, ids = {p.id: p for p in world.passages}, subject.index.ids.to_pylist()
+    analysed = request.getfixturevalue(name)
+    subject = analysed.subject()
+    passages, ids = {p.id: p for p in analysed.passages}, subject.index.ids.to_pylist()
     rows = {row["k"]: row for row in answer_view(subject).tables["answer_view"].rows.to_pylist()}
     assert list(rows) == [1, 3, 5]
-    answered = [row for row, question in enumerate(world.questions) if question.answers]
+    answered = [row for row, question in enumerate(analysed.questions) if question.answers]
     for k, row in rows.items():
         overall, answer = [], []
         for q in answered:
-            answers, matched, any_part = world.questions[q].answers, [], []
+            answers, matched, any_part = analysed.questions[q].answers, [], []
             for number, view in zip(
                 subject.top.passages[q, :k], subject.top.winning_views[q, :k], strict=True
             ):

@@ -9,9 +9,9 @@ from multiview.evaluation.analyses.subject import NotApplicable
 from tests.fixtures.analysed_model import fresh_views
 
 
-def plainly(world, subject) -> tuple[list[list[str]], list[list[str]], list[bool]]:
+def plainly(analysed, subject) -> tuple[list[list[str]], list[list[str]], list[bool]]:
     """Each question's passages of the whole corpus by all views and by real views, and whether a padding view won."""
-    views, ids = fresh_views(world), subject.index.ids.to_pylist()
+    views, ids = fresh_views(analysed), subject.index.ids.to_pylist()
     every, real, wins = [], [], []
     for query in subject.queries.astype(np.float64):
         scores = {}
@@ -26,9 +26,9 @@ def plainly(world, subject) -> tuple[list[list[str]], list[list[str]], list[bool
     return every, real, wins
 
 
-def drawn_to_padding(world):
+def drawn_to_padding(analysed):
     """Every third question looks like the padding views of some passage, else none would win."""
-    subject, views = world.subject(), fresh_views(world)
+    subject, views = analysed.subject(), fresh_views(analysed)
     padding_views = [vectors[padded].sum(axis=0) for vectors, padded in views.values() if any(padded)]
     for row, vector in zip(range(0, len(subject.queries), 3), padding_views, strict=False):
         subject.queries[row] = 20 * vector / np.linalg.norm(vector)
@@ -39,11 +39,11 @@ def drawn_to_padding(world):
 @pytest.mark.parametrize("indexed", [True, False])
 def test_padding_views_of_a_model(request, indexed):
     """In the index, or encoded afresh: the same rankings."""
-    world = request.getfixturevalue("padded" if indexed else "without_padding")
-    subject = drawn_to_padding(world)
-    every, real, wins = plainly(world, subject)
-    texts = {passage.id: passage.text for passage in world.passages}
-    answered = [row for row, question in enumerate(world.questions) if question.answers]
+    analysed = request.getfixturevalue("padded" if indexed else "without_padding")
+    subject = drawn_to_padding(analysed)
+    every, real, wins = plainly(analysed, subject)
+    texts = {passage.id: passage.text for passage in analysed.passages}
+    answered = [row for row, question in enumerate(analysed.questions) if question.answers]
     findings = padding(subject)
     assert findings.metrics["padding_wins_top_1"] == pytest.approx(np.mean(wins))
     assert any(wins) and not all(wins)
@@ -53,7 +53,7 @@ def test_padding_views_of_a_model(request, indexed):
         assert row["overlap"] == findings.metrics[f"padding_overlap_at_{k}"] == pytest.approx(np.mean(same))
         for name, rankings in (("with_padding", every), ("without_padding", real)):
             found = [
-                any(has_answer(texts[id_], world.questions[q].answers) for id_ in rankings[q][:k])
+                any(has_answer(texts[id_], analysed.questions[q].answers) for id_ in rankings[q][:k])
                 for q in answered
             ]
             assert row[name] == findings.metrics[f"accuracy_at_{k}/{name}"] == pytest.approx(np.mean(found))
@@ -85,6 +85,6 @@ def test_overlap_by_hand():
 
 
 def test_layouts_without_padding_views_have_no_such_analysis(camvr, dpr):
-    for world in (camvr, dpr):
+    for analysed in (camvr, dpr):
         with pytest.raises(NotApplicable, match="padding"):
-            padding(world.subject())
+            padding(analysed.subject())

@@ -21,15 +21,15 @@ from multiview.model.layouts import LAYOUTS
 from multiview.steps.context import StepContext
 from tests.fixtures.analysed_model import AnalysedModel, fresh_views
 from tests.fixtures.artifacts import questions_folder, write_index
-from tests.fixtures.events import Recorder
+from tests.fixtures.events import RecordedEvents
 from tests.fixtures.halves import Halves
 
 
-def run(world, folder, **evaluation):
+def run(analysed, folder, **evaluation):
     folder.mkdir()
-    tell = Recorder()
-    evaluate(StepContext(world.settings(**evaluation), world.inputs, {"evaluation": folder}, tell))
-    return folder / "analyses", tell
+    events = RecordedEvents()
+    evaluate(StepContext(analysed.settings(**evaluation), analysed.inputs, {"evaluation": folder}, events))
+    return folder / "analyses", events
 
 
 def test_every_analysis_has_a_name_in_the_settings():
@@ -39,34 +39,34 @@ def test_every_analysis_has_a_name_in_the_settings():
 def test_an_approximate_index_is_analysed_by_its_stored_views(padded, tmp_path):
     """One that looks at all of so few passages finds what the exact one finds, and all analyses with it."""
     write_index(tmp_path / "index", padded.folder / "embeddings", kind="tiny")
-    (exact, told), (found, tell) = (
-        run(world, tmp_path / name, depth=30)
-        for name, world in (("exact", padded), ("tiny", with_index(padded, tmp_path / "index")))
+    (exact, told), (found, events) = (
+        run(analysed, tmp_path / name, depth=30)
+        for name, analysed in (("exact", padded), ("tiny", with_index(padded, tmp_path / "index")))
     )
     assert [name for name, _, _ in told.metrics if name.startswith("index_recall")] == []
-    assert [(name, value) for name, value, _ in tell.metrics][:1] == [("index_recall_at_10", 1.0)]
+    assert [(name, value) for name, value, _ in events.metrics][:1] == [("index_recall_at_10", 1.0)]
     one, other = (json.loads((folder / "metrics.json").read_text()) for folder in (exact, found))
     assert other == pytest.approx(one, abs=1e-6)
     for file in exact.glob("*.parquet"):
         assert pq.read_table(found / file.name).num_rows == pq.read_table(file).num_rows
-    assert "analyses_left_out" not in tell.facts
+    assert "analyses_left_out" not in events.facts
 
 
-def with_index(world: AnalysedModel, folder: Path) -> AnalysedModel:
-    other = copy(world)
-    other.inputs = {**world.inputs, "index": Staged(folder, "index")}
+def with_index(analysed: AnalysedModel, folder: Path) -> AnalysedModel:
+    other = copy(analysed)
+    other.inputs = {**analysed.inputs, "index": Staged(folder, "index")}
     return other
 
 
 def test_all_analyses_of_a_model(padded, tmp_path, monkeypatch):
-    folder, tell = run(padded, tmp_path / "one")
+    folder, events = run(padded, tmp_path / "one")
     tables = {name for name in ANALYSES if name != "speed"}
     assert {file.name for file in folder.iterdir()} == {f"{t}.parquet" for t in tables} | {
         "metrics.json",
         "tables.md",
     }
     metrics = json.loads((folder / "metrics.json").read_text())
-    told = {name: value for name, value, _ in tell.metrics}
+    told = {name: value for name, value, _ in events.metrics}
     whole = {name: value for name, value in metrics.items() if "/" not in name}
     overlaps = {"padding_overlap_at_1", "padding_overlap_at_3"}
     assert {name: told.get(name) for name in whole if name not in overlaps} == {
@@ -89,8 +89,10 @@ def test_all_analyses_of_a_model(padded, tmp_path, monkeypatch):
     assert last["view"] is None and last["accuracy_at_3"] == overall["accuracy_at_3"]
     parts = (metrics[f"accuracy_at_3/{part}_view{s}"] for part, s in (("answer", ""), ("other", "s")))
     assert sum(parts) == pytest.approx(overall["accuracy_at_3"])
-    assert tell.facts["encode_milliseconds_per_passage"] > 0 < tell.facts["search_milliseconds_per_question"]
-    assert "analyses_left_out" not in tell.facts
+    assert (
+        events.facts["encode_milliseconds_per_passage"] > 0 < events.facts["search_milliseconds_per_question"]
+    )
+    assert "analyses_left_out" not in events.facts
     page = (folder / "tables.md").read_text()
     assert "\n## answer_view\n\nAccuracy by snippets" in page
     assert "| ---: | ---: | ---: | ---: |\n| 1 | 0." in page
@@ -102,7 +104,7 @@ def test_all_analyses_of_a_model(padded, tmp_path, monkeypatch):
 
 
 def test_what_does_not_suit_one_view_is_left_out_and_said(dpr, tmp_path):
-    folder, tell = run(dpr, tmp_path / "one")
+    folder, events = run(dpr, tmp_path / "one")
     assert {file.name for file in folder.iterdir()} == {
         "groups.parquet",
         "training_answers.parquet",
@@ -119,14 +121,14 @@ def test_what_does_not_suit_one_view_is_left_out_and_said(dpr, tmp_path):
         "cosine",
         "padding",
     }
-    assert set(tell.facts["analyses_left_out"]) == left_out
+    assert set(events.facts["analyses_left_out"]) == left_out
 
 
 def test_analyses_are_chosen_by_name(padded, tmp_path):
     folder, _ = run(padded, tmp_path / "one", analyses=("usage",))
     assert {file.name for file in folder.iterdir()} == {"usage.parquet", "metrics.json", "tables.md"}
-    folder, tell = run(padded, tmp_path / "none", analyses=())
-    assert not folder.exists() and "encode_milliseconds_per_passage" not in tell.facts
+    folder, events = run(padded, tmp_path / "none", analyses=())
+    assert not folder.exists() and "encode_milliseconds_per_passage" not in events.facts
     with pytest.raises(InputError, match="evaluation.analyses"):
         validate({"evaluation": {"analyses": ["perplexity"]}})
 
@@ -136,10 +138,10 @@ def test_data_without_training_questions_or_answers(camvr, tmp_path):
     inputs = {name: staged for name, staged in camvr.inputs.items() if name != "train_questions"}
     inputs["questions"] = Staged(questions_folder(tmp_path / "questions", bare), "bare")
     (tmp_path / "one").mkdir()
-    tell = Recorder()
-    evaluate(StepContext(camvr.settings(), inputs, {"evaluation": tmp_path / "one"}, tell))
+    events = RecordedEvents()
+    evaluate(StepContext(camvr.settings(), inputs, {"evaluation": tmp_path / "one"}, events))
     left_out = {"training_answers", "padding", "answer_view", "groups"}
-    assert set(tell.facts["analyses_left_out"]) == left_out
+    assert set(events.facts["analyses_left_out"]) == left_out
     metrics = json.loads((tmp_path / "one" / "analyses" / "metrics.json").read_text())
     assert "recall_at_5/view_1" in metrics and "accuracy_at_5/view_1" not in metrics
 
@@ -147,12 +149,12 @@ def test_data_without_training_questions_or_answers(camvr, tmp_path):
 def test_an_architecture_of_several_sequences(tmp_path, monkeypatch):
     """Two sequences with a view each: there is no attention between them, and all else is as for any layout."""
     monkeypatch.setitem(LAYOUTS, Halves.name, Halves)
-    world = AnalysedModel(tmp_path / "world", architecture="halves", pooling="snippet", normalise=True)
-    folder, tell = run(world, tmp_path / "one")
-    assert set(tell.facts["analyses_left_out"]) == {"attention", "padding"}
-    views, rows = fresh_views(world), pq.read_table(folder / "variation.parquet").to_pylist()
-    asked = {question.qid: question for question in world.questions}
-    queries = dict(zip(asked, world.subject().queries, strict=True))
+    analysed = AnalysedModel(tmp_path / "world", architecture="halves", pooling="snippet", normalise=True)
+    folder, events = run(analysed, tmp_path / "one")
+    assert set(events.facts["analyses_left_out"]) == {"attention", "padding"}
+    views, rows = fresh_views(analysed), pq.read_table(folder / "variation.parquet").to_pylist()
+    asked = {question.qid: question for question in analysed.questions}
+    queries = dict(zip(asked, analysed.subject().queries, strict=True))
     assert rows and {row["view"] for row in rows} == {1, 2}
     for row in rows:
         halves, _ = views[row["passage_id"]]

@@ -14,17 +14,19 @@ from multiview.generation.metrics import rouge_l_by_number
 from tests.fixtures.analysed_model import DEPTH, hand_index
 
 
-def stored_views(world) -> dict[str, np.ndarray]:
+def stored_views(analysed) -> dict[str, np.ndarray]:
     """The views as the index holds them, in float64."""
-    table = pq.read_table(world.folder / "embeddings" / "rows.parquet").to_pylist()
-    views = np.fromfile(world.folder / "embeddings" / "views.f16", "<f2").reshape(-1, 64).astype(np.float64)
+    table = pq.read_table(analysed.folder / "embeddings" / "rows.parquet").to_pylist()
+    views = (
+        np.fromfile(analysed.folder / "embeddings" / "views.f16", "<f2").reshape(-1, 64).astype(np.float64)
+    )
     return {row["id"]: views[row["offset"] : row["offset"] + row["views"]] for row in table}
 
 
-def retrieved_gold(world, views: dict[str, np.ndarray], queries: np.ndarray) -> dict[int, float]:
+def retrieved_gold(analysed, views: dict[str, np.ndarray], queries: np.ndarray) -> dict[int, float]:
     """Recall of the gold passage at 1, 3 and 5, by the best of some views."""
     ranks = []
-    for question, query in zip(world.questions, queries.astype(np.float64), strict=True):
+    for question, query in zip(analysed.questions, queries.astype(np.float64), strict=True):
         ranking = sorted(views, key=lambda id_: (-(views[id_] @ query).max(), id_))
         gold = question.positive_ids[0]
         ranks.append(ranking.index(gold) if gold in ranking else 99)

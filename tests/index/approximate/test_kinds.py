@@ -28,7 +28,7 @@ from multiview.index.approximate.measuring import (
 from multiview.index.faiss_library import faiss
 from multiview.index.view_index import ViewIndex
 from tests.fixtures.artifacts import write_embeddings, write_index
-from tests.fixtures.events import Recorder
+from tests.fixtures.events import RecordedEvents
 
 KINDS = [
     "compact",
@@ -50,7 +50,7 @@ class ClusteredViews(NamedTuple):
     halves: list[Path]
     folder: Path
 
-    def build(self, folder: Path, kind: str, shards: list[Path] | None = None, **settings) -> Recorder:
+    def build(self, folder: Path, kind: str, shards: list[Path] | None = None, **settings) -> RecordedEvents:
         return write_index(folder, *(shards or [self.whole]), kind=kind, **settings)
 
     def scores(self) -> np.ndarray:
@@ -62,7 +62,7 @@ class ClusteredViews(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory) -> ClusteredViews:
+def clustered(tmp_path_factory) -> ClusteredViews:
     """700 passages of none to six views in 35 clusters of different lengths, and questions near views."""
     folder = tmp_path_factory.mktemp("kinds")
     rng = np.random.default_rng(0)
@@ -83,9 +83,9 @@ def world(tmp_path_factory) -> ClusteredViews:
 
 
 @pytest.fixture(scope="module", params=KINDS)
-def built(request, world) -> tuple[Path, Recorder]:
-    folder = world.folder / f"index-{KINDS.index(request.param)}"
-    return folder, world.build(folder, request.param)
+def built(request, clustered) -> tuple[Path, RecordedEvents]:
+    folder = clustered.folder / f"index-{KINDS.index(request.param)}"
+    return folder, clustered.build(folder, request.param)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -96,52 +96,52 @@ def several_additions():
         yield
 
 
-def test_most_of_the_true_passages_are_found(world, built):
-    top = ViewIndex.load(built[0]).search(world.queries, 10)
-    best = np.argsort(-world.scores(), axis=1)[:, :10]
+def test_most_of_the_true_passages_are_found(clustered, built):
+    top = ViewIndex.load(built[0]).search(clustered.queries, 10)
+    best = np.argsort(-clustered.scores(), axis=1)[:, :10]
     assert passage_recall(top.passages, best, 10) > 0.9
     assert not top.exact
 
 
-def test_scores_and_winning_views_are_those_of_the_stored_views(world, built):
-    top = ViewIndex.load(built[0]).search(world.queries, 20)
-    scores = world.scores()
+def test_scores_and_winning_views_are_those_of_the_stored_views(clustered, built):
+    top = ViewIndex.load(built[0]).search(clustered.queries, 20)
+    scores = clustered.scores()
     assert (top.passages >= 0).all()
-    for question, query in enumerate(world.queries.astype(np.float64)):
+    for question, query in enumerate(clustered.queries.astype(np.float64)):
         found = top.passages[question]
         assert len(set(found)) == 20
         np.testing.assert_array_equal(top.scores[question], scores[question, found].astype(np.float32))
         assert (np.diff(top.scores[question]) <= 0).all()
         for passage, view in zip(found, top.winning_views[question], strict=True):
-            assert view == (world.views[passage].astype(np.float16).astype(np.float64) @ query).argmax()
+            assert view == (clustered.views[passage].astype(np.float16).astype(np.float64) @ query).argmax()
 
 
-def test_what_reads_views_reads_the_stored_ones(world, built):
+def test_what_reads_views_reads_the_stored_ones(clustered, built):
     """`passage_scores`, `view_scores`, and the analyses that copy views or go through all of them."""
     index = ViewIndex.load(built[0])
-    numbers = np.tile(np.arange(-1, 699), (len(world.queries), 1))
-    expected = np.concatenate([np.full((len(numbers), 1), -np.inf), world.scores()[:, :699]], axis=1)
-    np.testing.assert_allclose(index.passage_scores(world.queries, numbers), expected, rtol=1e-6)
+    numbers = np.tile(np.arange(-1, 699), (len(clustered.queries), 1))
+    expected = np.concatenate([np.full((len(numbers), 1), -np.inf), clustered.scores()[:, :699]], axis=1)
+    np.testing.assert_allclose(index.passage_scores(clustered.queries, numbers), expected, rtol=1e-6)
     for number in (0, 1, 5, 699):
-        stored = world.views[number].astype(np.float16).astype(np.float32)
+        stored = clustered.views[number].astype(np.float16).astype(np.float32)
         np.testing.assert_array_equal(index.views_of(number), stored)
         np.testing.assert_allclose(
-            index.view_scores(world.queries[0], number), stored @ world.queries[0], rtol=1e-5
+            index.view_scores(clustered.queries[0], number), stored @ clustered.queries[0], rtol=1e-5
         )
-    world.build(exact := world.folder / f"exact-{built[0].name}", "exact")
+    clustered.build(exact := clustered.folder / f"exact-{built[0].name}", "exact")
     flat = ViewIndex.load(exact)
     np.testing.assert_array_equal(mean_cosines(index, 6), mean_cosines(flat, 6))
-    one, other = (search_views(i, 0, 2, world.queries, 5) for i in (index, flat))
+    one, other = (search_views(i, 0, 2, clustered.queries, 5) for i in (index, flat))
     np.testing.assert_array_equal(one.passages, other.passages)
     assert one.exact, "the analysis itself looks at every first and second view"
 
 
-def test_all_passages_come_back_where_all_are_asked_for(world, built):
+def test_all_passages_come_back_where_all_are_asked_for(clustered, built):
     """However few lists a search looks into; but a graph does not lead everywhere."""
     index = ViewIndex.load(built[0])
     index.search_parameters = dataclasses.replace(index.search_parameters, probes=1, rerank=0)
-    top = index.search(world.queries[:3], 700)
-    real = np.flatnonzero([len(views) for views in world.views])
+    top = index.search(clustered.queries[:3], 700)
+    real = np.flatnonzero([len(views) for views in clustered.views])
     for found, scores in zip(top.passages, top.scores, strict=True):
         got = found[found >= 0]
         assert np.isneginf(scores[len(got) :]).all() and (found[: len(got)] == got).all()
@@ -151,28 +151,28 @@ def test_all_passages_come_back_where_all_are_asked_for(world, built):
             assert set(got) == set(real)
 
 
-def test_equal_input_and_seed_give_equal_files(world, built, tmp_path):
+def test_equal_input_and_seed_give_equal_files(clustered, built, tmp_path):
     kind = KINDS[int(built[0].name.rpartition("-")[2])]
-    world.build(tmp_path / "again", kind)
+    clustered.build(tmp_path / "again", kind)
     for file in built[0].iterdir():
         assert (tmp_path / "again" / file.name).read_bytes() == file.read_bytes(), file.name
 
 
-def test_two_shards_merged_are_the_index_of_one(world, built, tmp_path):
+def test_two_shards_merged_are_the_index_of_one(clustered, built, tmp_path):
     """Byte for byte, graphs too: how views are spread over shards and blocks makes no difference."""
     kind = KINDS[int(built[0].name.rpartition("-")[2])]
-    world.build(tmp_path / "two", kind, world.halves)
+    clustered.build(tmp_path / "two", kind, clustered.halves)
     for file in built[0].iterdir():
         assert (tmp_path / "two" / file.name).read_bytes() == file.read_bytes(), file.name
 
 
 @pytest.mark.parametrize("kind", ["compact", "tiny", "hnsw"])
-def test_an_index_on_disk_finds_what_one_in_memory_finds(world, tmp_path, kind):
+def test_an_index_on_disk_finds_what_one_in_memory_finds(clustered, tmp_path, kind):
     found = []
     for on_disk in (False, True):
-        world.build(tmp_path / str(on_disk), kind, on_disk=on_disk)
+        clustered.build(tmp_path / str(on_disk), kind, on_disk=on_disk)
         index = ViewIndex.load(tmp_path / str(on_disk))
-        found.append(index.search(world.queries, 10))
+        found.append(index.search(clustered.queries, 10))
         mapped = [line for line in Path("/proc/self/maps").read_text().splitlines() if str(tmp_path) in line]
         assert any("views.f16" in line for line in mapped)
         assert any(f"{on_disk}/index.faiss" in line for line in mapped) == on_disk
@@ -180,7 +180,7 @@ def test_an_index_on_disk_finds_what_one_in_memory_finds(world, tmp_path, kind):
     np.testing.assert_array_equal(found[0].scores, found[1].scores)
 
 
-def test_the_header_says_how_it_was_built_and_what_it_misses(world, built):
+def test_the_header_says_how_it_was_built_and_what_it_misses(clustered, built):
     folder, told = built
     header = json.loads((folder / "index.json").read_text())
     assert header["exact"] is False and header["kind"] == KINDS[int(folder.name.rpartition("-")[2])]
@@ -196,34 +196,34 @@ def test_the_header_says_how_it_was_built_and_what_it_misses(world, built):
     assert told.steps[-1] == (header["views"], header["views"], "views")
 
 
-def test_recall_is_the_share_of_the_true_passages(world, tmp_path):
-    world.build(tmp_path / "exact", "exact")
+def test_recall_is_the_share_of_the_true_passages(clustered, tmp_path):
+    clustered.build(tmp_path / "exact", "exact")
     flat = ViewIndex.load(tmp_path / "exact")
-    best = exact_passages(flat.stored, flat.offsets, flat.view_counts, world.queries, 12)
-    np.testing.assert_array_equal(best, np.argsort(-world.scores(), axis=1)[:, :12])
+    best = exact_passages(flat.stored, flat.offsets, flat.view_counts, clustered.queries, 12)
+    np.testing.assert_array_equal(best, np.argsort(-clustered.scores(), axis=1)[:, :12])
     found, exact = np.array([[3, 9, 1, 7], [5, -1, -1, -1]]), np.array([[1, 2, 3, 9], [5, 6, -1, -1]])
     assert passage_recall(found, exact, 4) == pytest.approx((3 / 4 + 1 / 2) / 2)
     assert passage_recall(found, exact, 2) == pytest.approx((0 / 2 + 1 / 2) / 2)
     assert without(exact, np.array([2, 9])).tolist() == [[1, 3, 9], [5, 6, -1]]
 
 
-def test_questions_measure_an_index_that_finds_half(world, tmp_path):
-    world.build(tmp_path / "index", "compact", measured=30)
-    index, tell = ViewIndex.load(tmp_path / "index"), Recorder()
-    best = np.argsort(-world.scores(), axis=1)[:, :10]
+def test_questions_measure_an_index_that_finds_half(clustered, tmp_path):
+    clustered.build(tmp_path / "index", "compact", measured=30)
+    index, events = ViewIndex.load(tmp_path / "index"), RecordedEvents()
+    best = np.argsort(-clustered.scores(), axis=1)[:, :10]
     best[:, 5:] = -1
-    measure_questions(index, world.queries, best, tell)
-    assert tell.metrics == [("index_recall_at_10", 0.5, None)], "of a depth of 10 there is no recall at 100"
+    measure_questions(index, clustered.queries, best, events)
+    assert events.metrics == [("index_recall_at_10", 0.5, None)], "of a depth of 10 there is no recall at 100"
 
 
-def test_the_sample_does_not_depend_on_the_shards(world):
-    whole = sample_views([Embeddings(world.whole)], 100, 3)
-    split = sample_views([Embeddings(half) for half in world.halves], 100, 3)
+def test_the_sample_does_not_depend_on_the_shards(clustered):
+    whole = sample_views([Embeddings(clustered.whole)], 100, 3)
+    split = sample_views([Embeddings(half) for half in clustered.halves], 100, 3)
     np.testing.assert_array_equal(whole, split)
-    every = np.concatenate(world.views).astype(np.float16).astype(np.float32)
+    every = np.concatenate(clustered.views).astype(np.float16).astype(np.float32)
     assert {row.tobytes() for row in whole} <= {row.tobytes() for row in every} and len(whole) == 100
-    np.testing.assert_array_equal(sample_views([Embeddings(world.whole)], 10**6, 3), every)
-    assert not np.array_equal(whole, sample_views([Embeddings(world.whole)], 100, 4))
+    np.testing.assert_array_equal(sample_views([Embeddings(clustered.whole)], 10**6, 3), every)
+    assert not np.array_equal(whole, sample_views([Embeddings(clustered.whole)], 100, 4))
 
 
 def test_lists_follow_the_root_of_the_views():
@@ -254,10 +254,10 @@ def test_lists_follow_the_root_of_the_views():
         ({"kind": "compact", "device": "gpu"}, "index.device=gpu: it is cpu, cuda or auto"),
     ],
 )
-def test_what_cannot_be_built_is_one_line_with_the_way_out(world, tmp_path, settings, says):
+def test_what_cannot_be_built_is_one_line_with_the_way_out(clustered, tmp_path, settings, says):
     with pytest.raises(InputError) as error:
-        write_index(tmp_path / "index", world.whole, **settings)
-    assert says.format(views=sum(map(len, world.views))) in str(error.value)
+        write_index(tmp_path / "index", clustered.whole, **settings)
+    assert says.format(views=sum(map(len, clustered.views))) in str(error.value)
     assert "\n" not in str(error.value)
 
 
@@ -267,7 +267,7 @@ def test_no_views_have_no_approximate_index(tmp_path):
         write_index(tmp_path / "index", shard, kind="compact")
 
 
-def test_views_that_are_gone_or_short_are_named(world, built, tmp_path):
+def test_views_that_are_gone_or_short_are_named(clustered, built, tmp_path):
     shutil.copytree(built[0], folder := tmp_path / "index")
     file = folder / "views.f16"
     file.write_bytes(file.read_bytes()[:-2])
@@ -291,7 +291,7 @@ def test_the_benchmark_prints_a_row_a_kind(documented, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("there", [True, False])
-def test_a_gpu_builds_what_the_processor_builds(world, tmp_path, monkeypatch, there):
+def test_a_gpu_builds_what_the_processor_builds(clustered, tmp_path, monkeypatch, there):
     """With a stand-in for faiss-gpu: copies are made where it would move an index, or its refusal is told."""
     asked = []
 
@@ -309,9 +309,9 @@ def test_a_gpu_builds_what_the_processor_builds(world, tmp_path, monkeypatch, th
         "index_gpu_to_cpu": faiss.clone_index,
     }.items():
         monkeypatch.setattr(building.faiss, name, stand_in, raising=False)
-    told = world.build(tmp_path / "gpu", "compact", world.halves)
+    told = clustered.build(tmp_path / "gpu", "compact", clustered.halves)
     assert len(asked) == 2, "a shard at a time"
     assert any("on a GPU" in warning for warning in told.warnings) == (not there)
     monkeypatch.undo()
-    world.build(tmp_path / "cpu", "compact", world.halves)
+    clustered.build(tmp_path / "cpu", "compact", clustered.halves)
     assert (tmp_path / "gpu/index.faiss").read_bytes() == (tmp_path / "cpu/index.faiss").read_bytes()

@@ -24,7 +24,7 @@ from multiview.training.trainer import BiEncoderTrainer
 from multiview.training.warm_up import warm_up
 from tests.fixtures import training_material
 from tests.fixtures.artifacts import write_index
-from tests.fixtures.events import Recorder
+from tests.fixtures.events import RecordedEvents
 
 PASSAGES = [training_material.passage(i, sentences=1 + i % 4) for i in range(20)]
 QUERIES = {
@@ -45,7 +45,7 @@ def queries(folder: Path, passages: list[Passage] = PASSAGES) -> Staged:
         (folder / name).mkdir(parents=True)
     write_queries([(p.id, QUERIES[p.id]) for p in passages], folder / "made" / "queries.parquet")
     made = {"parts": [Staged(folder / "made", "made")]}
-    gather_queries(StepContext(Config.partial({}), made, {"queries": folder / "gathered"}, Recorder()))
+    gather_queries(StepContext(Config.partial({}), made, {"queries": folder / "gathered"}, RecordedEvents()))
     return Staged(folder / "gathered", "queries")
 
 
@@ -63,7 +63,7 @@ def index(model: Staged, tmp_path_factory: pytest.TempPathFactory) -> ViewIndex:
             Config.partial({"encode": Encode(batch_tokens=512, device="cpu")}),
             inputs,
             {"embeddings": folder / "embeddings"},
-            Recorder(),
+            RecordedEvents(),
         )
     )
     write_index(folder / "index", folder / "embeddings")
@@ -112,7 +112,7 @@ def test_queries_of_another_corpus_are_refused(model: Staged, tmp_path: Path) ->
                 Config.partial({"encode": Encode(device="cpu")}),
                 inputs,
                 {"embeddings": tmp_path / "out"},
-                Recorder(),
+                RecordedEvents(),
             )
         )
 
@@ -154,11 +154,11 @@ def test_the_warm_up_trains(base: Path, tmp_path: Path, architecture: str) -> No
         "queries": queries(tmp_path / "queries"),
     }
     chosen = Train(batch_size=8, max_steps=3, warmup_steps=None, learning_rate=1e-3, log_steps=1, negatives=7)
-    tell = Recorder()
-    warm_up(StepContext(Config.partial({"train": chosen}), inputs, {"model": tmp_path / "model"}, tell))
+    events = RecordedEvents()
+    warm_up(StepContext(Config.partial({"train": chosen}), inputs, {"model": tmp_path / "model"}, events))
     without = sum(not asked for asked in QUERIES.values())
-    assert tell.facts["passages_without_queries"] == without == 4
-    assert tell.facts["questions"] == len(PASSAGES) - without
+    assert events.facts["passages_without_queries"] == without == 4
+    assert events.facts["questions"] == len(PASSAGES) - without
     before, after = BiEncoder.load(start.path), BiEncoder.load(tmp_path / "model")
     pairs = zip(before.parameters(), after.parameters(), strict=True)
     assert any(not torch.equal(one, other) for one, other in pairs)
@@ -186,7 +186,11 @@ def test_the_warm_up_reads_passages_with_their_queries_or_alone(
     chosen = Train.model_validate(
         {"batch_size": 8, "max_steps": 1, "warmup_steps": None, "warmup_passage": passage}
     )
-    warm_up(StepContext(Config.partial({"train": chosen}), inputs, {"model": tmp_path / "model"}, Recorder()))
+    warm_up(
+        StepContext(
+            Config.partial({"train": chosen}), inputs, {"model": tmp_path / "model"}, RecordedEvents()
+        )
+    )
     layout = BiEncoder.load(start.path).layout
     first = {id_: asked[0] for id_, asked in QUERIES.items() if asked}
     expected = {
@@ -217,7 +221,7 @@ def test_a_shard_without_passages_has_the_columns_of_the_others(model: Staged, t
         "queries": Staged(tmp_path / "unread", "queries"),
     }
     settings = Config.partial({"encode": Encode(device="cpu")})
-    encode(StepContext(settings, inputs, {"embeddings": tmp_path / "embeddings"}, Recorder()))
+    encode(StepContext(settings, inputs, {"embeddings": tmp_path / "embeddings"}, RecordedEvents()))
     embeddings = Embeddings(tmp_path / "embeddings")
     assert (embeddings.rows, embeddings.passages, embeddings.blocks) == (0, 0, 0)
     assert embeddings.dim == BiEncoder.load(model.path).dim

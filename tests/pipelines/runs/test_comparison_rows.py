@@ -20,30 +20,30 @@ UNTRAINED = ["--set", "train.rounds=0", "--set", "evaluation.analyses=[]"]
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory) -> Project:
+def project(tmp_path_factory) -> Project:
     return Project.make(tmp_path_factory.mktemp("comparing"))
 
 
 @pytest.fixture
-def say(world, monkeypatch, capsys):
+def say(project, monkeypatch, capsys):
     """A command in this world's store."""
 
     def said(*words: str, status: int = 0) -> str:
-        where = ["--store", world.store, "--tracking-uri", world.tracking]
+        where = ["--store", project.store, "--tracking-uri", project.tracking]
         return command(monkeypatch, capsys, *words, *where, status=status)
 
     return said
 
 
 @pytest.fixture
-def run(world, say):
+def run(project, say):
     """The id of a training run, made if it is not there, and told to MLflow."""
 
     def made(*settings: str) -> str:
-        preset = ["--preset", str(world.folder / "tiny.yaml"), *UNTRAINED]
+        preset = ["--preset", str(project.folder / "tiny.yaml"), *UNTRAINED]
         words = [word for setting in settings for word in ("--set", setting)]
         name = say("run", "training", *preset, *words).split(":")[0]
-        tracking.ship(open_store(world.store), name, world.tracking)
+        tracking.ship(open_store(project.store), name, project.tracking)
         return name
 
     return made
@@ -53,17 +53,17 @@ def rows(output: str) -> list[str]:
     return [line.split("|")[1].strip() for line in output.splitlines() if line.startswith("| ")][1:]
 
 
-def comparison(world: Project) -> Path:
+def comparison(project: Project) -> Path:
     """The files of the newest comparison."""
-    return max(Path(world.store).glob("comparison/*/attempts/*/"), key=lambda path: path.stat().st_mtime_ns)
+    return max(Path(project.store).glob("comparison/*/attempts/*/"), key=lambda path: path.stat().st_mtime_ns)
 
 
 @pytest.mark.documented("python -m pipelines compare RUN RUN")
-def test_runs_are_compared_by_their_systems(documented, world, run, say):
+def test_runs_are_compared_by_their_systems(documented, project, run, say):
     camvr, dpr = run(), run("model.architecture=dpr")
     output = say(*words(documented.replace("RUN", camvr, 1).replace("RUN", dpr)), "--baseline", "dpr")
     assert rows(output) == ["camvr", "dpr"]
-    folder = comparison(world)
+    folder = comparison(project)
     assert json.loads((folder / "significance.json").read_text())["baseline"] == "dpr"
     settings = json.loads((folder / "settings.json").read_text())
     assert {system: of["model.architecture"] for system, of in settings.items()} == {
@@ -78,7 +78,7 @@ def test_runs_are_compared_by_their_systems(documented, world, run, say):
         (state,) = (
             s
             for r in (camvr, dpr)
-            for s in world.states(r).values()
+            for s in project.states(r).values()
             if s.path == f"{system}/round-0/evaluate"
         )
         store, record = load_record(state.outputs["evaluation"].address)
@@ -102,8 +102,8 @@ def test_runs_are_compared_by_their_systems(documented, world, run, say):
     assert {f"{name}/camvr" for name in ("compute_seconds", "wall_seconds", "index_bytes")} <= set(told)
     assert told["index_bytes/camvr"] > told["index_bytes/dpr"] > 0, "four views are more than one"
 
-    tracking.ship(open_store(world.store), output.split(":")[0], world.tracking)
-    client = MlflowClient(world.tracking)
+    tracking.ship(open_store(project.store), output.split(":")[0], project.tracking)
+    client = MlflowClient(project.tracking)
     (experiment,) = client.search_experiments(filter_string="name = 'multiview'")
     (theirs,) = client.search_runs([experiment.experiment_id], f"tags.compares = '{camvr} {dpr}'")
     assert theirs.data.tags["architecture"] == "camvr, dpr" and theirs.data.tags["corpus"]
@@ -130,13 +130,13 @@ def test_runs_are_compared_by_their_systems(documented, world, run, say):
     )
 
 
-def test_systems_of_one_name_are_told_apart_and_what_is_shared_is_one_row(world, run, say):
+def test_systems_of_one_name_are_told_apart_and_what_is_shared_is_one_row(project, run, say):
     one, other = run(), run("model.views=2")
     output = say("compare", one, other, one)
     assert rows(output) == [f"camvr:{name.rpartition('-')[2]}" for name in (one, other)]
     compared = output.split(":")[0]
-    tracking.ship(open_store(world.store), compared, world.tracking)  # whose metrics may have such names
-    assert set(tracking.find_run(world.tracking, compared).steps) == {"compare", "report"}
+    tracking.ship(open_store(project.store), compared, project.tracking)  # whose metrics may have such names
+    assert set(tracking.find_run(project.tracking, compared).steps) == {"compare", "report"}
     assert "a comparison needs two systems" in say("compare", one, one, status=2)
     assert "comparison.baseline: dpr is no row" in say("compare", one, other, "--baseline", "dpr", status=2)
 
@@ -153,9 +153,9 @@ def test_runs_on_other_questions_or_another_corpus_are_refused(run, say):
     assert "was not evaluated on the corpus of camvr" in say("compare", one, other, status=2)
 
 
-def test_costs_are_sums_and_longest_chains_of_the_records_seconds(world, run):
+def test_costs_are_sums_and_longest_chains_of_the_records_seconds(project, run):
     name = run()
-    states = world.states(name)
+    states = project.states(name)
     address = states["camvr/round-0/evaluate"].outputs["evaluation"].address
     seconds = {
         path: max(load_record(reference.address)[1].seconds for reference in state.outputs.values())

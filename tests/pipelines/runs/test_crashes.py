@@ -31,83 +31,83 @@ ROUND_ONE = [
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory) -> Project:
+def project(tmp_path_factory) -> Project:
     return Project.make(tmp_path_factory.mktemp("world"))
 
 
-def test_killed_trainings_and_drivers_are_continued(world):
+def test_killed_trainings_and_drivers_are_continued(project):
     """kill -9 of a training step, and of the driver while it trains: the same command goes on, redoing at most a
     checkpoint interval."""
     settings = ("rounds=1", "epochs=25", "checkpoint_steps=15", "seed=7")
     command = ("run", "training", *(word for s in settings for word in ("--set", f"train.{s}")))
 
-    driver = world.start(*command)
-    checkpoint = _wait(lambda: _checkpoints(world))
+    driver = project.start(*command)
+    checkpoint = _wait(lambda: _checkpoints(project))
     os.kill(_step_process(driver.pid, "train"), signal.SIGKILL)
     output, _ = driver.communicate(timeout=120)
     assert driver.returncode == 1
     assert "camvr/round-1/train ended without a word" in output
 
-    driver = world.start(*command)
-    _wait(lambda: _checkpoints(world) > checkpoint and _checkpoints(world))
+    driver = project.start(*command)
+    _wait(lambda: _checkpoints(project) > checkpoint and _checkpoints(project))
     step = _step_process(driver.pid, "train")
     driver.kill()
     driver.communicate()
     _wait(lambda: not Path(f"/proc/{step}").exists())
 
-    world(*command)
-    (run,) = [r for r in world.runs() if list(world.states(r)) == ROUND_ONE]
-    trainings = _logged_steps(world, world.states(run)["camvr/round-1/train"].outputs["model"].address)
+    project(*command)
+    (run,) = [r for r in project.runs() if list(project.states(r)) == ROUND_ONE]
+    trainings = _logged_steps(project, project.states(run)["camvr/round-1/train"].outputs["model"].address)
     assert len(trainings) == 3
     assert [step for _, step in trainings[-1]] == list(range(1, 151)), "the last log tells the whole training"
     for before, after in itertools.pairwise(trainings):
         resumed = len(set(before) & set(after))
         assert resumed >= 15, "it went on from a checkpoint, with the events before it"
         assert len(before) - resumed <= 15, "at most one checkpoint interval is done again"
-    assert _checkpoints(world) == [], "checkpoints of a finished model are dropped"
+    assert _checkpoints(project) == [], "checkpoints of a finished model are dropped"
 
 
 @pytest.mark.acceptance
-def test_an_encoding_that_was_killed_costs_its_shard_alone(world):
+def test_an_encoding_that_was_killed_costs_its_shard_alone(project):
     again = ("run", "training", "--set", "train.rounds=0", "--set", "encode.batch_tokens=1024")
-    driver = world.start(*again)
+    driver = project.start(*again)
     victim = _wait(lambda: _step_process(driver.pid, "encode", wait=False))
     os.kill(victim, signal.SIGKILL)
     output, _ = driver.communicate(timeout=120)
     assert driver.returncode == 1
-    output = world(*again)
+    output = project(*again)
     found = [line for line in output.splitlines() if "/encode/" in line and line.endswith("found")]
     assert len(found) == 1, output
 
 
 @pytest.mark.acceptance
-def test_two_drivers_over_one_store_both_end_well(world):
+def test_two_drivers_over_one_store_both_end_well(project):
     settings = ("--set", "train.rounds=0", "--set", "model.architecture=dpr")
-    drivers = [world.start("run", "training", *settings) for _ in range(2)]
+    drivers = [project.start("run", "training", *settings) for _ in range(2)]
     outputs = [driver.communicate(timeout=300)[0] for driver in drivers]
     assert [driver.returncode for driver in drivers] == [0, 0], outputs
-    (run,) = [r for r in world.runs() if "dpr/round-0/evaluate" in world.states(r)]
-    for state in world.states(run).values():
+    (run,) = [r for r in project.runs() if "dpr/round-0/evaluate" in project.states(r)]
+    for state in project.states(run).values():
         for reference in state.outputs.values():
             assert load_record(reference.address)[1].digest == reference.digest
-    assert len(tracking.find_run(world.tracking, run).steps) == len(world.states(run))
+    assert len(tracking.find_run(project.tracking, run).steps) == len(project.states(run))
 
 
-def test_the_line_of_a_failing_step_reaches_the_user(world, tmp_path):
-    corpus = json.loads((world.folder / "corpus" / "train.json").read_text())
+def test_the_line_of_a_failing_step_reaches_the_user(project, tmp_path):
+    corpus = json.loads((project.folder / "corpus" / "train.json").read_text())
     corpus["data"][3]["paragraphs"][0]["qas"][0]["answers"][0]["answer_start"] += 1
     broken = tmp_path / "broken.json"
     broken.write_text(json.dumps(corpus))
-    output = world("run", "training", "--set", f"questions.source={broken}", status=2)
+    output = project("run", "training", "--set", f"questions.source={broken}", status=2)
     errors = [line for line in output.splitlines() if line.startswith("error:")]
     assert len(errors) == 1
     assert errors[0].startswith("error: split: question train3-0: answer ")
     assert "Traceback" not in output and "Inner task failed" not in output
 
 
-def _logged_steps(world: Project, address: str) -> list[list[tuple[int, int | None]]]:
+def _logged_steps(project: Project, address: str) -> list[list[tuple[int, int | None]]]:
     """Time and step of each loss that an attempt at a model logged; earlier attempts are shorter."""
-    store, folder = open_store(world.store), address.removeprefix(f"{world.store}/")
+    store, folder = open_store(project.store), address.removeprefix(f"{project.store}/")
     attempts = {path.split(".events")[0] for path in store.files(folder) if path.endswith(".events.jsonl")}
     losses = [
         [(m.time, m.step) for m in read_metrics(store, attempt) if m.name == "loss"] for attempt in attempts
@@ -115,9 +115,9 @@ def _logged_steps(world: Project, address: str) -> list[list[tuple[int, int | No
     return sorted(losses, key=len)
 
 
-def _checkpoints(world: Project) -> list[int]:
+def _checkpoints(project: Project) -> list[int]:
     """Steps of the complete checkpoints."""
-    store = open_store(world.store)
+    store = open_store(project.store)
     return [
         int(name.rsplit("-", 1)[1])
         for name in store.folders("checkpoint")

@@ -37,30 +37,30 @@ PATHS = [
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory) -> Project:
+def project(tmp_path_factory) -> Project:
     return Project.make(tmp_path_factory.mktemp("world"))
 
 
 @pytest.fixture
-def in_process(world, monkeypatch, capsys) -> Callable[..., str]:
+def in_process(project, monkeypatch, capsys) -> Callable[..., str]:
     """What a command prints that does no work, in this process: that spares it its imports."""
 
     def call(*words: str, status: int = 0) -> str:
-        return command(monkeypatch, capsys, *world.command(*words)[3:], status=status)
+        return command(monkeypatch, capsys, *project.command(*words)[3:], status=status)
 
     return call
 
 
 @pytest.fixture(scope="module")
-def trained(world) -> str:
+def trained(project) -> str:
     """The run of the whole pipeline, in the world's store."""
-    world("run", "training")
-    (run,) = world.runs()
+    project("run", "training")
+    (run,) = project.runs()
     return run
 
 
-def test_the_whole_dag_runs_through_kfp(world, trained):
-    states = world.states(trained)
+def test_the_whole_dag_runs_through_kfp(project, trained):
+    states = project.states(trained)
     assert sorted(states) == sorted(PATHS)
     assert {state.status for state in states.values()} == {"done"}
     for state in states.values():
@@ -73,29 +73,29 @@ def test_the_whole_dag_runs_through_kfp(world, trained):
     assert evaluation.environment["torch"]
 
 
-def test_the_same_command_again_does_no_work_and_imports_nothing_heavy(world, trained):
-    before = {path for path in Path(world.store).rglob("*") if "runs" not in path.parts}
-    seen = world.log(trained).stat().st_size
-    output = world("run", "training", PYTHONPROFILEIMPORTTIME="1")
+def test_the_same_command_again_does_no_work_and_imports_nothing_heavy(project, trained):
+    before = {path for path in Path(project.store).rglob("*") if "runs" not in path.parts}
+    seen = project.log(trained).stat().st_size
+    output = project("run", "training", PYTHONPROFILEIMPORTTIME="1")
     assert "0 steps done, 13 found" in output
-    log = world.log(trained).read_bytes()[seen:].decode()
+    log = project.log(trained).read_bytes()[seen:].decode()
     imports = set(re.findall(r"import time:[ \d|]+\| +(\w+)$", log, re.MULTILINE))
     assert "pydantic" in imports, "the log holds the steps' imports"
     assert not imports & {"torch", "transformers", "mlflow", "faiss", "nltk"}
-    after = {path for path in Path(world.store).rglob("*") if "runs" not in path.parts}
+    after = {path for path in Path(project.store).rglob("*") if "runs" not in path.parts}
     assert after == before
-    assert {state.status for state in world.states(trained).values()} == {"found"}
+    assert {state.status for state in project.states(trained).values()} == {"found"}
 
 
-def test_mlflow_holds_the_run_its_steps_and_what_flowed_between_them(world, trained):
+def test_mlflow_holds_the_run_its_steps_and_what_flowed_between_them(project, trained):
     from mlflow import MlflowClient
 
-    found = tracking.find_run(world.tracking, trained)
+    found = tracking.find_run(project.tracking, trained)
     assert sorted(found.steps) == sorted(PATHS)
-    for path, state in world.states(trained).items():
+    for path, state in project.states(trained).items():
         assert found.steps[path].outputs == state.outputs
         assert found.steps[path].inputs == state.inputs
-    client = MlflowClient(world.tracking)
+    client = MlflowClient(project.tracking)
     experiment = client.get_experiment_by_name("multiview")
     assert experiment is not None
     runs = client.search_runs([experiment.experiment_id])
@@ -115,34 +115,34 @@ def test_mlflow_holds_the_run_its_steps_and_what_flowed_between_them(world, trai
     }
     assert len(train.outputs.model_outputs) == 1
     metrics = json.loads(
-        (_folder(world, trained, "camvr/round-2/evaluate", "evaluation") / "metrics.json").read_text()
+        (_folder(project, trained, "camvr/round-2/evaluate", "evaluation") / "metrics.json").read_text()
     )
     assert {name: evaluate.data.metrics[name] for name in metrics} == metrics
     # Shipping again changes nothing.
     before = [(r.info.run_id, r.data.to_dictionary()) for r in runs]
-    open_store(world.store).remove(f"runs/{trained}/mlflow/shipped")
-    assert tracking.sync(open_store(world.store), world.tracking) == ([trained], {})
+    open_store(project.store).remove(f"runs/{trained}/mlflow/shipped")
+    assert tracking.sync(open_store(project.store), project.tracking) == ([trained], {})
     assert [
         (r.info.run_id, r.data.to_dictionary()) for r in client.search_runs([experiment.experiment_id])
     ] == before
-    assert tracking.sync(open_store(world.store), world.tracking) == ([], {})
+    assert tracking.sync(open_store(project.store), project.tracking) == ([], {})
 
 
-def test_every_byte_that_made_the_run_is_verified_from_its_mlflow_id(world, trained, tmp_path):
+def test_every_byte_that_made_the_run_is_verified_from_its_mlflow_id(project, trained, tmp_path):
     """From any of its steps one walks to models, negatives, passages and code."""
-    found = tracking.find_run(world.tracking, trained)
-    lineage = trace(Lookup(str(tmp_path), world.tracking).artifacts(found.mlflow_id))
+    found = tracking.find_run(project.tracking, trained)
+    lineage = trace(Lookup(str(tmp_path), project.tracking).artifacts(found.mlflow_id))
     assert list(flaws(lineage)) == []
-    outputs = {r.address for state in world.states(trained).values() for r in state.outputs.values()}
+    outputs = {r.address for state in project.states(trained).values() for r in state.outputs.values()}
     assert {node.address for node in lineage.nodes} == outputs
     (commit,) = {node.record.environment["git_sha"] for node in lineage.nodes}
     head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True)
     assert commit.removesuffix("-dirty") == head.stdout.strip() == (found.run.git_sha or "")[:40]
 
 
-def test_every_step_can_be_rerun_from_mlflow(world, trained):
+def test_every_step_can_be_rerun_from_mlflow(project, trained):
     """Its plan reads exactly what the step read in the earlier run."""
-    earlier, states = tracking.find_run(world.tracking, trained), world.states(trained)
+    earlier, states = tracking.find_run(project.tracking, trained), project.states(trained)
     for path in {*PATHS, *(path.rpartition("/shard-")[0] for path in PATHS if "shard" in path)}:
         part = cut(earlier, path, {}, downstream=False)
         steps = [str(step) for step in part.request.plan.paths()]
@@ -157,32 +157,34 @@ def test_every_step_can_be_rerun_from_mlflow(world, trained):
         part.verify()
 
 
-def test_a_dry_rerun_says_what_it_would_do_and_does_nothing(world, trained, in_process):
+def test_a_dry_rerun_says_what_it_would_do_and_does_nothing(project, trained, in_process):
     output = in_process("rerun", "camvr/round-2/encode", "--from", trained, "--dry-run", "--downstream")
     steps = [line.split()[1] for line in output.splitlines() if line.split()[:1] == ["runs"]]
     assert steps == PATHS[9:]
-    assert world.runs() == [trained]
+    assert project.runs() == [trained]
 
 
 @pytest.mark.documented("python -m pipelines rerun camvr/round-2/encode ")
-def test_a_rerun_does_that_step_and_what_follows_with_verified_inputs(documented, world, trained, in_process):
+def test_a_rerun_does_that_step_and_what_follows_with_verified_inputs(
+    documented, project, trained, in_process
+):
     from mlflow import MlflowClient
 
-    parent = tracking.find_run(world.tracking, trained).mlflow_id
-    output = world(*words(documented.replace("RUN", parent)))
+    parent = tracking.find_run(project.tracking, trained).mlflow_id
+    output = project(*words(documented.replace("RUN", parent)))
     assert "4 steps done, 0 found" in output
-    (rerun,) = [run for run in world.runs() if run != trained]
-    states, earlier = world.states(rerun), world.states(trained)
+    (rerun,) = [run for run in project.runs() if run != trained]
+    states, earlier = project.states(rerun), project.states(trained)
     assert list(states) == sorted(PATHS[9:])
     for path in PATHS[9:11]:
         assert states[path].inputs == earlier[path].inputs
         assert states[path].outputs != earlier[path].outputs
         assert states[path].config["encode"]["compute"] == "autocast"
-    new = MlflowClient(world.tracking).get_run(tracking.find_run(world.tracking, rerun).mlflow_id)
+    new = MlflowClient(project.tracking).get_run(tracking.find_run(project.tracking, rerun).mlflow_id)
     assert new.data.tags["multiview.rerun_of"] == trained
 
     # One flipped byte in an input: the line names the file.
-    model = Path(_folder(world, trained, "camvr/round-2/train", "model"))
+    model = Path(_folder(project, trained, "camvr/round-2/train", "model"))
     file = model / "passage" / "model.safetensors"
     data = bytearray(file.read_bytes())
     data[-1] ^= 1
@@ -194,7 +196,7 @@ def test_a_rerun_does_that_step_and_what_follows_with_verified_inputs(documented
         data[-1] ^= 1
         file.write_bytes(data)
     # A rerun of a rerun: its own steps first, the others from the run that it came from.
-    part = cut(tracking.find_run(world.tracking, rerun), "camvr/round-2/evaluate", {}, downstream=False)
+    part = cut(tracking.find_run(project.tracking, rerun), "camvr/round-2/evaluate", {}, downstream=False)
     read = {artifact.reader.split()[1]: artifact.reference for artifact in part.imported}
     assert read["index"] == states["camvr/round-2/index"].outputs["index"]
     assert read["model"] == earlier["camvr/round-2/train"].outputs["model"]
@@ -205,18 +207,18 @@ def test_a_rerun_does_that_step_and_what_follows_with_verified_inputs(documented
     assert "has no run nonsense" in in_process("rerun", "split", "--from", "nonsense", status=2)
 
 
-def test_training_starts_from_an_earlier_models_address(world, trained, in_process):
-    address = world.states(trained)["camvr/round-1/train"].outputs["model"].address
-    output = world("run", "training", "--set", f"train.model={address}", "--set", "train.rounds=0")
+def test_training_starts_from_an_earlier_models_address(project, trained, in_process):
+    address = project.states(trained)["camvr/round-1/train"].outputs["model"].address
+    output = project("run", "training", "--set", f"train.model={address}", "--set", "train.rounds=0")
     assert "initial-model" not in output
     # Its index is found: the same model over the same shards.
     assert re.search(r"camvr/round-0/index +found", output)
-    index = world.states(trained)["camvr/round-1/index"].outputs["index"].address
+    index = project.states(trained)["camvr/round-1/index"].outputs["index"].address
     output = in_process("run", "training", "--set", f"train.model={index}", status=2)
     assert "is the address of index, not of a model" in output
 
 
-def _folder(world: Project, run: str, path: str, kind: str) -> Path:
-    store, record = load_record(world.states(run)[path].outputs[kind].address)
+def _folder(project: Project, run: str, path: str, kind: str) -> Path:
+    store, record = load_record(project.states(run)[path].outputs[kind].address)
     assert isinstance(store, LocalStore)
     return store.root / record.data

@@ -26,12 +26,12 @@ from tests.fixtures.project import Project
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory) -> Project:
+def project(tmp_path_factory) -> Project:
     return Project.make(tmp_path_factory.mktemp("study"))
 
 
-def write(world: Project, **content) -> str:
-    file = world.folder / "lengths.yaml"
+def write(project: Project, **content) -> str:
+    file = project.folder / "lengths.yaml"
     file.write_text(yaml.safe_dump(content, sort_keys=False))
     return str(file)
 
@@ -44,55 +44,55 @@ ROWS = {
 UNTRAINED = ["--set", "train.rounds=0", "--set", "evaluation.analyses=[]"]
 
 
-def study(world: Project, monkeypatch, capsys, *words: str) -> str:
-    preset = ["--preset", str(world.folder / "tiny.yaml"), "--store", world.store]
+def study(project: Project, monkeypatch, capsys, *words: str) -> str:
+    preset = ["--preset", str(project.folder / "tiny.yaml"), "--store", project.store]
     return command(monkeypatch, capsys, "study", *words, *preset, *UNTRAINED)
 
 
-def test_a_study_says_what_is_shared_runs_each_step_once_and_compares_the_rows(world, monkeypatch, capsys):
-    file = write(world, about="Lengths.", runs=ROWS)
-    before = study(world, monkeypatch, capsys, file, "--dry-run")
+def test_a_study_says_what_is_shared_runs_each_step_once_and_compares_the_rows(project, monkeypatch, capsys):
+    file = write(project, about="Lengths.", runs=ROWS)
+    before = study(project, monkeypatch, capsys, file, "--dry-run")
     assert "lengths: Lengths." in before
     assert "  short: 0 found, 0 shared, 7 new: split, bm25-negatives, camvr/initial-model" in before
     # The other length makes another model; the third row differs from the second in its index alone.
     assert "  long: 0 found, 2 shared, 5 new: camvr/initial-model" in before
     assert "  index-all: 0 found, 3 shared, 4 new: camvr/round-0/encode/shard-00" in before
-    assert not Path(world.store).exists()
+    assert not Path(project.store).exists()
 
-    output = study(world, monkeypatch, capsys, file)
+    output = study(project, monkeypatch, capsys, file)
     table = [line.split("|")[1].strip() for line in output.splitlines() if line.startswith("| ")]
     assert table == ["system", "short", "long", "index-all"] and "†" not in table
     done = [line.split(": ")[1].split(" s")[0] for line in output.splitlines() if "steps done" in line]
     assert done == ["7", "5", "4", "2"]
 
-    after = study(world, monkeypatch, capsys, file, "--dry-run")
+    after = study(project, monkeypatch, capsys, file, "--dry-run")
     assert all(f"  {row}: 7 found, 0 shared, 0 new" in after for row in ROWS)
 
 
-def test_the_runs_of_a_study_are_a_group_in_mlflow(world, monkeypatch, capsys):
-    study(world, monkeypatch, capsys, write(world, about="Lengths.", runs=ROWS))
-    store = open_store(world.store)
+def test_the_runs_of_a_study_are_a_group_in_mlflow(project, monkeypatch, capsys):
+    study(project, monkeypatch, capsys, write(project, about="Lengths.", runs=ROWS))
+    store = open_store(project.store)
     runs = [read_run(store, name) for name in store.folders("runs")]
     assert {run.study for run in runs} == {"lengths"} and len(runs) == 4
     for run in runs:
-        tracking.ship(store, run.id, world.tracking)
+        tracking.ship(store, run.id, project.tracking)
     from mlflow import MlflowClient
 
-    client = MlflowClient(world.tracking)
+    client = MlflowClient(project.tracking)
     experiment = client.get_experiment_by_name("multiview")
     assert experiment is not None
     found = client.search_runs([experiment.experiment_id], "tags.study = 'lengths'")
     assert {run.data.tags["multiview.run"] for run in found} >= {run.id for run in runs}
 
 
-def test_seeds_make_a_row_each_and_a_table_of_means(world, monkeypatch, capsys):
+def test_seeds_make_a_row_each_and_a_table_of_means(project, monkeypatch, capsys):
     rows = {"camvr": {}, "dpr": {"model": {"architecture": "dpr", "tied": True}}}
-    output = study(world, monkeypatch, capsys, write(world, runs=rows, seeds=[0, 1]))
+    output = study(project, monkeypatch, capsys, write(project, runs=rows, seeds=[0, 1]))
     table = [line for line in output.splitlines() if line.startswith("| ")]
     named = [line.split("|")[1].strip() for line in table]
     assert named[1:5] == ["camvr/seed-0", "camvr/seed-1", "dpr/seed-0", "dpr/seed-1"]
     assert named[6:] == ["camvr", "dpr"] and "±" in table[-1]
-    (file,) = Path(world.store).glob("comparison/*/attempts/*/seeds.json")
+    (file,) = Path(project.store).glob("comparison/*/attempts/*/seeds.json")
     figures, metrics = json.loads(file.read_text()), json.loads((file.parent / "metrics.json").read_text())
     for system in ("camvr", "dpr"):
         for name, figure in figures[system].items():
@@ -103,16 +103,16 @@ def test_seeds_make_a_row_each_and_a_table_of_means(world, monkeypatch, capsys):
     assert shown == pytest.approx(100 * figures["dpr"]["accuracy_at_1"]["value"], abs=0.051)
 
 
-def test_a_study_over_comparisons_has_a_row_a_system_of_each_run(world, monkeypatch, capsys):
+def test_a_study_over_comparisons_has_a_row_a_system_of_each_run(project, monkeypatch, capsys):
     rows = {"short": {"model": {"passage_length": 32}}, "long": {}}
-    output = study(world, monkeypatch, capsys, write(world, pipeline="comparison", runs=rows))
+    output = study(project, monkeypatch, capsys, write(project, pipeline="comparison", runs=rows))
     table = [line.split("|")[1].strip() for line in output.splitlines() if line.startswith("| ")]
     assert table == ["system", "short/mvr", "short/bm25", "long/mvr", "long/bm25"]
 
 
-def test_a_baseline_that_is_no_row_is_refused_before_anything_runs(world, monkeypatch, capsys):
+def test_a_baseline_that_is_no_row_is_refused_before_anything_runs(project, monkeypatch, capsys):
     monkeypatch.setattr(local, "run_here", None)
-    file = write(world, runs=ROWS)
+    file = write(project, runs=ROWS)
     monkeypatch.setattr(
         sys, "argv", ["pipelines", "study", file, "--dry-run", "--set", "comparison.baseline=mvr"]
     )
@@ -147,13 +147,13 @@ def test_the_study_of_temperatures_has_the_paper_s():
     assert (annealed, fixed) == ([0.1, 0.3, 0.03], [10, 1, 0.3, 0.1]) and {t.floor for t in found} == {0.3}
 
 
-def test_a_step_is_shared_only_where_all_that_decides_its_output_is_equal(world, tmp_path):
-    base = gather(str(world.folder / "tiny.yaml"), [])
+def test_a_step_is_shared_only_where_all_that_decides_its_output_is_equal(project, tmp_path):
+    base = gather(str(project.folder / "tiny.yaml"), [])
     plans = {
         "one": training(base),
         "same": training(base),
-        "checkpoints": training(gather(str(world.folder / "tiny.yaml"), ["train.checkpoint_steps=7"])),
-        "other-data": training(gather(str(world.folder / "tiny.yaml"), ["questions.limit=5"])),
+        "checkpoints": training(gather(str(project.folder / "tiny.yaml"), ["train.checkpoint_steps=7"])),
+        "other-data": training(gather(str(project.folder / "tiny.yaml"), ["questions.limit=5"])),
     }
     status = {
         row: {str(prospect.path): prospect.status for prospect in prospects}

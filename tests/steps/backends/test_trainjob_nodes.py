@@ -45,7 +45,7 @@ def published(store: LocalStore, kind: str, key: str, fill: Any) -> Reference:
     return Reference(address=f"{store.url}/{record.folder}", digest=record.digest)
 
 
-def world(folder: Path) -> tuple[LocalStore, dict[str, Reference]]:
+def stored_training(folder: Path) -> tuple[LocalStore, dict[str, Reference]]:
     """A store with all that a training reads."""
     store = LocalStore(folder / "store")
     base = tiny_bert(folder / "base")
@@ -82,7 +82,7 @@ def train(store: LocalStore, inputs: dict[str, Reference], path: str, **settings
 
 @pytest.mark.acceptance
 def test_two_nodes_train_the_model_of_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store, inputs = world(tmp_path)
+    store, inputs = stored_training(tmp_path)
     alone = train(store, inputs, "alone", seed=0)
     expected = BiEncoder.load(store.root / alone.data).state_dict()
     store.remove(alone.folder)  # the key is the same: how many train it is no part of it
