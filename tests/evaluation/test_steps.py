@@ -102,7 +102,7 @@ class RetrievalRun:
 
 @pytest.fixture(scope="module")
 def retrieval(tmp_path_factory):
-    return RetrievalRun(tmp_path_factory.mktemp("world"))
+    return RetrievalRun(tmp_path_factory.mktemp("retrieval"))
 
 
 def scores_by_plain_formula(retrieval):

@@ -41,7 +41,7 @@ def gpu_image(containers) -> str:
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory) -> Project:
-    return Project.make(tmp_path_factory.mktemp("world"))
+    return Project.make(tmp_path_factory.mktemp("project"))
 
 
 def run(project: Project, containers: Engine, cpu: str, gpu: str, *words: str) -> tuple[int, str]:

@@ -36,7 +36,7 @@ def begun(tmp_path_factory: pytest.TempPathFactory) -> ChangingCorpus:
 
 @pytest.fixture
 def corpus(begun: ChangingCorpus, tmp_path: Path) -> ChangingCorpus:
-    folder = tmp_path / "world"
+    folder = tmp_path / "copy"
     shutil.copytree(begun.folder, folder)
     for number in (1, 2):
         file = folder / "store" / champion_file(number)

@@ -68,11 +68,11 @@ class Begun:
     """A champion, a change, and the steps behind it that take long."""
 
     def __init__(self, folder: Path) -> None:
-        self.world = ChangingCorpus.make(folder)
-        self.world.refresh(refresh={"model": self.world.with_model()})
-        self.world.change(3)
-        self.world.add("new-1")
-        self.plan: Plan = self.world.plan()
+        self.changing = ChangingCorpus.make(folder)
+        self.changing.refresh(refresh={"model": self.changing.with_model()})
+        self.changing.change(3)
+        self.changing.add("new-1")
+        self.plan: Plan = self.changing.plan()
         self.expected = self.run(LocalStore(folder / "store"))
         self.root = folder / "store"
         for kind in MADE_ANEW:

@@ -40,11 +40,11 @@ def begun(tmp_path_factory: pytest.TempPathFactory) -> ChangingCorpus:
 @pytest.fixture
 def corpus(begun: ChangingCorpus, tmp_path: Path) -> ChangingCorpus:
     """The same for one test alone."""
-    shutil.copytree(begun.folder, tmp_path / "world")
-    first = tmp_path / "world" / "store" / champion_file(1)
-    first.write_text(first.read_text().replace(str(begun.folder), str(tmp_path / "world")))
+    shutil.copytree(begun.folder, tmp_path / "copy")
+    first = tmp_path / "copy" / "store" / champion_file(1)
+    first.write_text(first.read_text().replace(str(begun.folder), str(tmp_path / "copy")))
     copy = ChangingCorpus(
-        tmp_path / "world", LocalStore(tmp_path / "world" / "store"), begun.base, [*begun.rows]
+        tmp_path / "copy", LocalStore(tmp_path / "world" / "store"), begun.base, [*begun.rows]
     )
     copy.settings = {
         **begun.settings,

@@ -23,7 +23,7 @@ def browser(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("world")
+    folder = tmp_path_factory.mktemp("compared")
     page = ComparedSystems(folder).page()
     assert read(page).all("figure")
     return folder / "report" / "report.html"

@@ -20,7 +20,7 @@ from tests.fixtures.page_tree import Element, read
 
 @pytest.fixture(scope="module")
 def compared(tmp_path_factory) -> ComparedSystems:
-    return ComparedSystems(tmp_path_factory.mktemp("world"))
+    return ComparedSystems(tmp_path_factory.mktemp("compared"))
 
 
 @pytest.fixture(scope="module")

@@ -40,7 +40,7 @@ def test_a_step_that_all_systems_share_has_no_system_by_shard_either(uri, tmp_pa
 
 
 def metrics_of_model(uri: str, reported: ReportedRun) -> list[Any]:
-    """The metrics of the logged model of the world's training, as MLflow has them now."""
+    """The metrics of the logged model of the run's training, as MLflow has them now."""
     reference = reported.reference("model", "camvr-round-2-train")
     client = MlflowClient(uri)
     (found,) = client.search_logged_models(["1"], f"tags.sha256 = '{reference.digest}'")

@@ -149,7 +149,7 @@ def test_data_without_training_questions_or_answers(camvr, tmp_path):
 def test_an_architecture_of_several_sequences(tmp_path, monkeypatch):
     """Two sequences with a view each: there is no attention between them, and all else is as for any layout."""
     monkeypatch.setitem(LAYOUTS, Halves.name, Halves)
-    analysed = AnalysedModel(tmp_path / "world", architecture="halves", pooling="snippet", normalise=True)
+    analysed = AnalysedModel(tmp_path / "halves", architecture="halves", pooling="snippet", normalise=True)
     folder, events = run(analysed, tmp_path / "one")
     assert set(events.facts["analyses_left_out"]) == {"attention", "padding"}
     views, rows = fresh_views(analysed), pq.read_table(folder / "variation.parquet").to_pylist()

@@ -26,7 +26,7 @@ def project(tmp_path_factory) -> Project:
 
 @pytest.fixture
 def say(project, monkeypatch, capsys):
-    """A command in this world's store."""
+    """A command in this project's store."""
 
     def said(*words: str, status: int = 0) -> str:
         where = ["--store", project.store, "--tracking-uri", project.tracking]

@@ -32,7 +32,7 @@ ROUND_ONE = [
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory) -> Project:
-    return Project.make(tmp_path_factory.mktemp("world"))
+    return Project.make(tmp_path_factory.mktemp("project"))
 
 
 def test_killed_trainings_and_drivers_are_continued(project):

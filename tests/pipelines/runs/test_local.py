@@ -38,7 +38,7 @@ PATHS = [
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory) -> Project:
-    return Project.make(tmp_path_factory.mktemp("world"))
+    return Project.make(tmp_path_factory.mktemp("project"))
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def in_process(project, monkeypatch, capsys) -> Callable[..., str]:
 
 @pytest.fixture(scope="module")
 def trained(project) -> str:
-    """The run of the whole pipeline, in the world's store."""
+    """The run of the whole pipeline, in the project's store."""
     project("run", "training")
     (run,) = project.runs()
     return run
