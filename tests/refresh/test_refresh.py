@@ -44,7 +44,7 @@ def corpus(begun: ChangingCorpus, tmp_path: Path) -> ChangingCorpus:
     first = tmp_path / "copy" / "store" / champion_file(1)
     first.write_text(first.read_text().replace(str(begun.folder), str(tmp_path / "copy")))
     copy = ChangingCorpus(
-        tmp_path / "copy", LocalStore(tmp_path / "world" / "store"), begun.base, [*begun.rows]
+        tmp_path / "copy", LocalStore(tmp_path / "copy" / "store"), begun.base, [*begun.rows]
     )
     copy.settings = {
         **begun.settings,

@@ -5,7 +5,7 @@ import pytest
 from multiview.data.questions import Question
 from tests.fixtures.browser import Browser, program, started
 from tests.fixtures.compared_systems import BM25, CAMVR, MVR, PASSAGES, QUESTIONS, ComparedSystems, System
-from tests.fixtures.hostile_texts import HOSTILE, hostile_world
+from tests.fixtures.hostile_texts import HOSTILE, hostile_systems
 from tests.fixtures.page_tree import read
 
 pytestmark = pytest.mark.skipif(program() is None, reason="no Chromium here: apt-get install chromium")
@@ -32,7 +32,7 @@ def file(tmp_path_factory):
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory):
     folder = tmp_path_factory.mktemp("hostile")
-    hostile_world(folder).page()
+    hostile_systems(folder).page()
     return folder / "report" / "report.html"
 
 

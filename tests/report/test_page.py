@@ -14,7 +14,7 @@ from multiview.errors import InputError
 from multiview.evaluation.trec import read_qrels, read_run
 from multiview.kubeflow.component import execute
 from tests.fixtures.compared_systems import AT, PASSAGES, QUESTIONS, ComparedSystems
-from tests.fixtures.hostile_texts import HOSTILE, hostile_world
+from tests.fixtures.hostile_texts import HOSTILE, hostile_systems
 from tests.fixtures.page_tree import Element, read
 
 
@@ -131,7 +131,7 @@ def _is(child: Element | str, tag: str) -> bool:
 
 
 def test_what_users_wrote_is_text(tmp_path):
-    compared = hostile_world(tmp_path)
+    compared = hostile_systems(tmp_path)
     for name in ("settings.json", "won.json"):
         values = {row: {"won": 1, "lost": 1, "tied": 1} for row in compared.rows}
         settings = {row: {f"setting {HOSTILE[0]}": f"value {row}"} for row in compared.rows}
