@@ -45,8 +45,8 @@ demo: $(VENV)/ready
 # Tests keep their files in memory where it has room: MLflow's databases alone wait for a disk thousands of times.
 MEMORY := $(shell test $$(df --output=avail -BG /dev/shm 2>/dev/null | tail -n 1 | tr -dc 0-9) -ge 8 2>/dev/null && echo /dev/shm)
 
-# One thread a process: the tests run two at a time, and their models are tiny. In this order the files that
-# take minutes do not come last.
+# One thread per process: the tests run two at a time, and their models are tiny. Files are begun in the order in
+# which they are collected, the longest first (tests/conftest.py).
 test: setup
 	folder=$$(mktemp -d $(if $(MEMORY),-p $(MEMORY))) && trap 'rm -rf "$$folder"' EXIT INT TERM && \
 	TMPDIR=$$folder OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
