@@ -74,17 +74,19 @@ def best_scores(
     flat = passage_rows.ravel()
     order = np.argsort(flat, kind="stable")
 
-    def raise_to(best: np.ndarray, row: int, views: np.ndarray) -> None:
+    def raise_to(row: int, views: np.ndarray, padded: np.ndarray) -> None:
+        # One product for both maxima: of another number of views, the same product may round otherwise.
         hits = order[slice(*np.searchsorted(flat, [row, row + 1], sorter=order))]
-        scores = (queries[hits // passage_rows.shape[1]] @ views.T).max(axis=1, initial=-np.inf)
-        best.ravel()[hits] = np.maximum(best.ravel()[hits], scores)
+        scores = queries[hits // passage_rows.shape[1]] @ views.T
+        for best, columns in ((by_all, slice(None)), (by_real, ~padded)):
+            raised = scores[:, columns].max(axis=1, initial=-np.inf)
+            best.ravel()[hits] = np.maximum(best.ravel()[hits], raised)
 
     def left_out() -> Iterator[tuple[TokenSequence, int]]:
         for indexed in subject.read_passages(passage_rows):
             padded = np.array([view.padding for view in indexed.views], bool)
             views = subject.index.views_of(indexed.row)
-            raise_to(by_all, indexed.row, views)
-            raise_to(by_real, indexed.row, views[~padded])
+            raise_to(indexed.row, views, padded)
             if len(views) < len(indexed.all_views):
                 for sequence in indexed.sequences:
                     if any(view.padding for view in sequence.views):
@@ -92,7 +94,7 @@ def best_scores(
 
     for sequence, row, vectors in subject.encoder.passages(left_out()):
         fresh = vectors[[view.padding for view in sequence.views]]
-        raise_to(by_all, row, fresh.astype(np.float16).astype(np.float32))
+        raise_to(row, fresh.astype(np.float16).astype(np.float32), np.ones(len(fresh), bool))
     return by_all, by_real
 
 
