@@ -235,7 +235,7 @@ def _run(request: Request, store: Store, uri: str | None, debug: bool, show: boo
     done = sum(state.status != "found" for state in states)
     console.print(f"{run.id}: {done} steps done, {len(states) - done} found, {time.time() - started:.0f} s\n")
     if show:
-        results.show(console, states, uri)
+        results.show_results(console, states, uri)
     return states
 
 

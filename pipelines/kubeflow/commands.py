@@ -77,7 +77,7 @@ def _follow(
     counts = f"{done} steps done, {len(states) - done} found, " if states else ""
     console.print(f"{run.id}: {counts}{time.time() - begun:.0f} s\n", markup=False)
     if states:
-        results.show(console, states, tracking_uri or submission.config.kubeflow.mlflow_uri)
+        results.show_results(console, states, tracking_uri or submission.config.kubeflow.mlflow_uri)
 
 
 ScheduleFile = Annotated[Path, typer.Argument(metavar="FILE", help="A YAML file with a list of schedules.")]

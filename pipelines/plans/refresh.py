@@ -84,13 +84,13 @@ def _architectures(config: Config) -> dict[str, str]:
 
 def _check_gate(config: Config) -> None:
     """Raises InputError for a metric of the gate that these settings do not measure."""
-    ranks, depth = config.evaluation.at, config.evaluation.depth
-    metrics = metric_names.evaluation_metrics(ranks, depth)
+    cuts, depth = config.evaluation.at, config.evaluation.depth
+    metrics = metric_names.evaluation_metrics(cuts, depth)
     for setting in ("drops", "least"):
         for metric in getattr(config.gate, setting):
             if metric not in metrics:
                 raise InputError(
-                    f"gate.{setting}: {metric} is not measured: with evaluation.at={list(ranks)} and "
+                    f"gate.{setting}: {metric} is not measured: with evaluation.at={list(cuts)} and "
                     f"evaluation.depth={depth} there are {', '.join(metrics)}"
                 )
 

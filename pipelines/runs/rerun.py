@@ -111,8 +111,8 @@ def _check_changes(plan: Plan, before: Plan, chosen: Set[StepPath], changes: Ove
 def _first_difference(plan: Plan, before: Plan) -> StepPath | None:
     """The first step that had other shards or inputs before, or is new."""
     for path, node in plan.nodes.items():
-        old = before.nodes.get(path)
-        if old is None or (old.shards, old.inputs) != (node.shards, node.inputs):
+        earlier = before.nodes.get(path)
+        if earlier is None or (earlier.shards, earlier.inputs) != (node.shards, node.inputs):
             return path
     return None
 

@@ -38,7 +38,7 @@ from multiview.steps.runs import StepState, finished_outputs
 from pipelines.plans.refresh import CHAMPION
 
 
-def show(console: Console, states: list[StepState], tracking_uri: str | None) -> None:
+def show_results(console: Console, states: list[StepState], tracking_uri: str | None) -> None:
     """Prints the results of a run, as far as it has some, and the commands that go on from it.
 
     MLflow's address is left out where it is not known.

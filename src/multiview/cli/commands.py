@@ -71,11 +71,11 @@ def lineage(
     debug: Debug = False,
 ) -> None:
     """Show what an artifact was made from: models, negatives, passages, settings, code, sources."""
-    from multiview.cli.lineage import show
+    from multiview.cli.lineage import show_lineage
     from multiview.cli.lookup import Lookup
     from multiview.lineage.trace import trace
 
-    show(trace(Lookup(store, tracking_uri).artifacts(name)), verify=verify, json=json)
+    show_lineage(trace(Lookup(store, tracking_uri).artifacts(name)), verify=verify, json=json)
 
 
 def register(
@@ -163,9 +163,9 @@ def inspect(
     debug: Debug = False,
 ) -> None:
     """Show what a run would read: counts, lengths, first rows and every problem. Exit status 2 if there is one."""
-    from multiview.cli.inspection import show
+    from multiview.cli.inspection import show_inspection
 
-    if show(sources or [], preset, settings or []).problems.counts:
+    if show_inspection(sources or [], preset, settings or []).problems.counts:
         raise typer.Exit(2)
 
 
@@ -184,7 +184,7 @@ def config(
     if markdown:
         print(text.markdown(), end="")
     else:
-        text.show(name, preset, settings or [])
+        text.show_settings(name, preset, settings or [])
 
 
 COMMANDS = (search, lineage, register, sync, gc, inspect, config)

@@ -25,7 +25,7 @@ FILES = 3
 """Files that are named; the others are counted."""
 
 
-def show(sources: Sequence[str], preset: str | None, settings: Sequence[str]) -> Inspection:
+def show_inspection(sources: Sequence[str], preset: str | None, settings: Sequence[str]) -> Inspection:
     """Inspect and print what a run with some sources, a preset and settings would read.
 
     Raises InputError for what cannot be read, or where nothing is named.
@@ -139,22 +139,22 @@ def _questions(inspection: Inspection, use: Use, questions: list[Question]) -> l
 
 
 def _answers(questions: list[Question]) -> str:
-    numbers = [len(question.answers) for question in questions if question.answers]
-    if not numbers:
+    counts = [len(question.answers) for question in questions if question.answers]
+    if not counts:
         return "none: ranked by gold passages alone"
-    text = f"{sum(numbers) / len(numbers):.1f} per question"
-    if len(numbers) < len(questions):
-        text += f" of the {len(numbers):,} that have any"
+    text = f"{sum(counts) / len(counts):.1f} per question"
+    if len(counts) < len(questions):
+        text += f" of the {len(counts):,} that have any"
     if offsets := sum(question.answer_starts is not None for question in questions):
         text += f", {offsets:,} with offsets"
     return text
 
 
 def _gold(questions: list[Question], missing: int) -> str:
-    numbers = [len(question.positive_ids) for question in questions if question.positive_ids]
-    if not numbers:
+    counts = [len(question.positive_ids) for question in questions if question.positive_ids]
+    if not counts:
         return "none: ranked by answers alone"
-    text = f"{sum(numbers) / len(numbers):.1f} per question"
+    text = f"{sum(counts) / len(counts):.1f} per question"
     return text + (f", not in the corpus for {missing:,} questions" if missing else "")
 
 

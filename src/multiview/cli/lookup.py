@@ -44,11 +44,11 @@ class LoggedModel:
 
 
 @dataclass(frozen=True)
-class Champion:
+class CurrentChampion:
     """The index that answers in the store."""
 
 
-Typed = Address | RunId | LoggedModel | RegisteredModel | Champion
+Typed = Address | RunId | LoggedModel | RegisteredModel | CurrentChampion
 
 MODEL_SCHEME = "models:"
 _LOGGED_MODEL = re.compile(r"(models:/)?(?P<id>m-[0-9a-f]{32})")
@@ -58,7 +58,7 @@ _REGISTERED_MODEL = re.compile(r"models:/(?P<name>[^/@]+)(@(?P<alias>[^/@]+)|/(?
 def parse(text: str) -> Typed:
     """Returns what a text names, by its form alone. Raises InputError for a URI that names no model."""
     if text == names.CHAMPION:
-        return Champion()
+        return CurrentChampion()
     if match := _LOGGED_MODEL.fullmatch(text):
         return LoggedModel(match["id"])
     if match := _REGISTERED_MODEL.fullmatch(text):
@@ -126,7 +126,7 @@ class Lookup:
                     f"{typed.id} is a logged model, not an index: give an index's address, models:/NAME@ALIAS, "
                     f"a run's id, or {names.CHAMPION}"
                 )
-            case Champion():
+            case CurrentChampion():
                 if (address := self._champion_index()) is None:
                     raise InputError(
                         f"store {self.store.url} has no champion: run the pipeline refresh first"

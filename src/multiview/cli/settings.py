@@ -103,7 +103,7 @@ def markdown() -> str:
     return "\n".join(parts)
 
 
-def show(name: str | None, preset: str | None, settings: Sequence[str]) -> None:
+def show_settings(name: str | None, preset: str | None, settings: Sequence[str]) -> None:
     """Print all settings, a section or one setting, with the values of a preset and of settings over it.
 
     Raises InputError for a name that is neither, and for what a preset or setting has wrong.

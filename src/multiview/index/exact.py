@@ -93,15 +93,15 @@ def top_passages(
             chunk = pending[start : start + size]
             scores, rows = searcher.search(queries[chunk], fetch)
             for question, view_scores, view_rows in zip(chunk.tolist(), scores, rows, strict=True):
-                passages, best, views = rank_passages(view_scores, view_rows, offsets, tie_order)
+                passages, passage_scores, winners = rank_passages(view_scores, view_rows, offsets, tie_order)
                 all_seen = fetch == searcher.ntotal
-                if not all_seen and (len(passages) < k or view_scores[-1] >= best[k - 1]):
+                if not all_seen and (len(passages) < k or view_scores[-1] >= passage_scores[k - 1]):
                     unsettled.append(question)
                     continue
                 count = min(k, len(passages))
                 top.passages[question, :count] = passages[:k]
-                top.scores[question, :count] = best[:k]
-                top.winning_views[question, :count] = views[:k]
+                top.scores[question, :count] = passage_scores[:k]
+                top.winning_views[question, :count] = winners[:k]
                 settled += 1
             report_done(settled)
         pending = np.asarray(unsettled, dtype=np.int64)

@@ -23,7 +23,7 @@ from multiview.tracking import notes
 from multiview.tracking.client import RUN_FILE, children_of, connect, database, explained
 from multiview.tracking.corpus import corpus_tag
 from multiview.tracking.registry import mirror
-from multiview.tracking.run_contents import Contents, flatten, parts
+from multiview.tracking.run_contents import RunContents, flatten, parts
 
 NO_ATTEMPT = "none"
 
@@ -110,7 +110,7 @@ class _Shipper:
         self.experiment = experiment.experiment_id
         instance = f"{uri} {experiment.experiment_id} {experiment.creation_time}"
         self.corpus = corpus_tag(states)
-        self.contents = Contents(store, run, self.client, self.experiment, self.corpus)
+        self.contents = RunContents(store, run, self.client, self.experiment, self.corpus)
         self.claims = f"{names.RUNS}/{run.id}/mlflow/{_short_digest(instance)}"
 
     def ship(self, states: list[StepState]) -> str:

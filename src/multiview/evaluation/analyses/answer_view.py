@@ -32,11 +32,11 @@ def answer_view(subject: Subject) -> Findings:
     if not subject.answered.any():
         raise NotApplicable("no question has an answer")
     hits = answer_view_hits(subject)
-    overall = accuracy(first_rank(subject.holds)[subject.answered], subject.at)
-    answer = accuracy(first_rank(hits)[subject.answered], subject.at)
+    overall = accuracy(first_rank(subject.holds)[subject.answered], subject.cuts)
+    answer = accuracy(first_rank(hits)[subject.answered], subject.cuts)
     metrics: dict[str, float] = {}
     rows = []
-    for k in subject.at:
+    for k in subject.cuts:
         name = metric_names.accuracy_at(k)
         other = overall[name] - answer[name]
         metrics |= {

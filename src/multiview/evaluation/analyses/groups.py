@@ -50,20 +50,20 @@ def groups(subject: Subject) -> Findings:
                 members.setdefault(group, []).append(row)
     if not members:
         raise NotApplicable("no question has an answer and a gold passage in the index")
-    return accuracy_by_group(first_rank(subject.holds), members, subject.at)
+    return accuracy_by_group(first_rank(subject.holds), members, subject.cuts)
 
 
 def accuracy_by_group(
-    first_answer: np.ndarray, members: Mapping[tuple[str, str], Sequence[int]], at: Sequence[int]
+    first_answer: np.ndarray, members: Mapping[tuple[str, str], Sequence[int]], cuts: Sequence[int]
 ) -> Findings:
     """Accuracy at each k of the questions of each (grouping, group); `first_answer` [q] are ranks as in `accuracy`."""
     metrics: dict[str, float] = {}
     table = []
     for (grouping, group), questions in sorted(members.items()):
-        of_group = accuracy(first_answer[np.asarray(questions)], at)
-        table.append({"grouping": grouping, "group": group, "questions": len(questions)} | of_group)
+        accuracies = accuracy(first_answer[np.asarray(questions)], cuts)
+        table.append({"grouping": grouping, "group": group, "questions": len(questions)} | accuracies)
         metrics |= {
-            metric_names.of_group(f"{grouping}_{group}", name): value for name, value in of_group.items()
+            metric_names.of_group(f"{grouping}_{group}", name): value for name, value in accuracies.items()
         }
     return Findings(metrics, {"groups": CaptionedTable(CAPTION, pa.Table.from_pylist(table))})
 
