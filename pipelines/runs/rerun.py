@@ -30,7 +30,7 @@ class Imported:
 
 @dataclass(frozen=True)
 class Rerun:
-    """A request whose plan was cut out of an earlier run's, and everything that it reads from that run."""
+    """A request for a part of an earlier run's plan, and everything that it reads from that run."""
 
     request: Request
     imported: tuple[Imported, ...]

@@ -45,7 +45,7 @@ class Champion(BaseModel):
         return champion_file(self.number)
 
     def references(self) -> dict[str, Reference]:
-        """Its artifacts by kind."""
+        """The champion's artifacts by kind."""
         return {names.INDEX: self.index, names.MODEL: self.model, names.PASSAGES: self.passages}
 
     def load(self, store: Store) -> dict[str, tuple[Store, Record]]:

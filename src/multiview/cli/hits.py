@@ -1,4 +1,4 @@
-"""Hits as a person reads them, and as JSON."""
+"""The hits of a search as text for a terminal, and as JSON."""
 
 from __future__ import annotations
 

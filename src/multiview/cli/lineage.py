@@ -1,4 +1,4 @@
-"""`multiview lineage`: the tree of what made an artifact, or one JSON object with every record."""
+"""`multiview lineage`: the tree of an artifact's inputs, or one JSON object with every record."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ SHORT = 12
 WIDE = 10_000
 """Width of the output where it is no terminal: every line is whole, and can be searched."""
 FILES = 3
-"""Source files that are named; the others are counted."""
+"""Most source files to name; the others are counted."""
 
 
 def show_lineage(lineage: Lineage, *, verify: bool = False, json: bool = False) -> None:
-    """Print a lineage and, with `verify`, whether every byte of it is as it was written.
+    """Print a lineage; with `verify`, check every byte of its files against the records.
 
     Raises InputError with the first flaw and the number of others.
     """
@@ -89,7 +89,7 @@ def _line(name: str, artifact: Input, again: bool) -> Text:
 
 
 def _under(node: LineageNode, step_is_shown: bool) -> list[Text]:
-    """The lines under an artifact's own, which another output of the same step need not repeat."""
+    """The lines under an artifact's first line, which another output of the same step need not repeat."""
     lines = [Text(f"{node.record.step}, as above", "dim")] if step_is_shown else _details(node.record)
     if node.last:
         lines.append(Text(f"what made it: multiview lineage {node.address}", "dim"))
@@ -97,7 +97,7 @@ def _under(node: LineageNode, step_is_shown: bool) -> list[Text]:
 
 
 def _details(record: Record) -> list[Text]:
-    """The step of an artifact, when it ran and with whose code; settings that are not defaults; sources."""
+    """The step of an artifact, its time and its code; settings that are not defaults; sources."""
     created = record.created[:16].replace("T", " ")
     code = _code(record.environment)
     step = f"{record.step} {record.step_version}, {created}, {record.seconds:.1f} s"

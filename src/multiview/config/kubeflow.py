@@ -93,7 +93,7 @@ def check_nodes(step: str, nodes: int) -> None:
 
 
 class Kubeflow(Section):
-    """How steps run on Kubeflow. These settings have no effect elsewhere and change no step's output. *Ours.*"""
+    """Execution of steps on Kubeflow. These settings have no effect elsewhere and change no step's output. *Ours.*"""
 
     cpu: Pod = Pod()
     """Pods of steps that need no GPU."""

@@ -1,4 +1,4 @@
-"""Checks of the corpus and the questions before anything is made from them, for `split` and `inspect`."""
+"""Checks of the corpus and the questions, for `split` and `inspect`, before anything is written."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Seen:
     firsts: list[int] = field(default_factory=list)
     """The row at which each file begins."""
     holding: dict[tuple[str, str], list[str]] = field(default_factory=dict)
-    """(question, cut article) to those passages of the article that hold an answer."""
+    """(question, cut article) to the passages of the article that hold an answer."""
     cut: set[str] = field(default_factory=set)
     """Ids of gold passages that are cut articles."""
     left_out: int = 0
@@ -81,7 +81,7 @@ class Seen:
     def in_passages(self, question: Question) -> Question:
         """Returns the question with each positive that is a cut article replaced by its passages that hold an answer.
 
-        Those passages get the article's grade, or the highest grade of several articles. The offsets are dropped,
+        The passages get the article's grade, or the highest grade of several articles. The offsets are dropped,
         because they counted in the article.
         """
         if not self.holding:

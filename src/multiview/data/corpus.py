@@ -1,4 +1,4 @@
-"""The corpus as it is in the user's files: which files, and their passages in order."""
+"""The corpus in the user's files, as passages in order."""
 
 from __future__ import annotations
 

@@ -33,9 +33,9 @@ HELD_OUT = {"dev", "test", "valid", "validation", "val", "eval"}
 SAMPLE = 20_000
 """Number of passages, from the first on, in which sentences are counted."""
 UNKNOWN_POSITIVES = "gold passages that are not in the corpus, of questions that have others"
-"""Kind of a remark."""
+"""Kind of the remark about gold passages that the corpus lacks."""
 FIRST = 3
-"""Passages that are shown."""
+"""Number of passages that are shown."""
 
 
 @dataclass

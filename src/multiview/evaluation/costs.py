@@ -39,7 +39,7 @@ class Cost:
 
 
 def check_alike(evaluations: Mapping[str, str]) -> None:
-    """Raise InputError unless all evaluations, system to address, are of the same questions over the same corpus."""
+    """Raises InputError unless all evaluations, system to address, are of the same questions over the same corpus."""
     (first, expected), *others = [
         (system, load_record(address)[1]) for system, address in evaluations.items()
     ]
@@ -122,7 +122,7 @@ def cost_of(address: str) -> Cost:
 
 
 def _nodes_behind(address: str) -> list[LineageNode]:
-    """An artifact and all that it was made from, each after its inputs. Raises InputError if it is gone."""
+    """Returns an artifact and everything behind it, each after its inputs. Raises InputError if it is gone."""
     nodes = trace([reference_of(address)]).nodes
     return list(TopologicalSorter({node: _inputs(node) for node in nodes}).static_order())
 

@@ -1,4 +1,4 @@
-"""Exact top-k passages from a search over views (SPEC, "Retrieval").
+"""Exact top-k passages from a search over views.
 
 A passage's score is the max over its views' scores. Asking an index for k views gives fewer than k passages, and no
 fixed number of views is enough when scores tie, so the search fetches more views until the answer can no longer change.
@@ -128,7 +128,7 @@ def rank_passages(
 
 
 def tie_order(ids: pa.Array) -> np.ndarray:
-    """Position of each id in string order, by code point [p] int64: what breaks ties between passages."""
+    """Position of each id in string order, by code point [p] int64, which breaks ties between passages."""
     sorted_rows = pc.call_function("array_sort_indices", [ids]).to_numpy()
     positions = np.empty(len(ids), np.int64)
     positions[sorted_rows] = np.arange(len(ids))

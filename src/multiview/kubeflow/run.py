@@ -37,7 +37,7 @@ def close_run(store: str, described: str, job: str, status: str, message: str, u
 
     A run has succeeded if this start of it has done or found every step. Kubeflow's final `status` and its `message`
     are only passed on, because versions of Kubeflow report SUCCEEDED, COMPLETE or, for a run with a loop, RUNNING. An
-    empty `url` receives nothing. Raises requests.RequestException if the address refuses the message. Errors of the
+    empty `url` receives no message. Raises requests.RequestException if the address refuses the message. Errors of the
     store or of MLflow are raised after the message was sent.
     """
     run, complete = _run(described, job), False

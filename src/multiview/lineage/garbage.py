@@ -44,7 +44,7 @@ class Garbage:
     kind: str
     """The artifact's kind, or `ATTEMPT`."""
     path: str
-    """Its folder in the store."""
+    """The folder in the store."""
     bytes: int
 
     @property

@@ -39,7 +39,7 @@ def find_changes(context: StepContext) -> None:
 
     Writes the other passages into `corpus.shards` files `shard-00.parquet` …, in corpus order, in shards of equal
     size as nearly as possible, in the schema of passages. Where all passages must be encoded and the corpus has as
-    many files, its files are copied as they are, so that embeddings of them are found. `changes.parquet` has one row
+    many files, its files are copied unchanged, so that existing embeddings of them are found. `changes.parquet` has one row
     per passage of the new corpus, in order: `old`, its row in the index, or -1 where it must be encoded.
 
     Memory holds the ids and hashes of both corpora, and one row group of texts. Raises InputError for an index that
@@ -109,7 +109,7 @@ def _known(index: Ancestor) -> pa.Table:
 
 
 def _why_full(known: pa.Table, index: Ancestor, context: StepContext) -> str:
-    """Why every passage must be encoded; empty where the index's passages can be kept."""
+    """Returns the reason to encode every passage; empty where the index's passages can be kept."""
     settings = context.settings
     if not known.num_rows:
         return "nothing to build on"

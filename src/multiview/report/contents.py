@@ -55,7 +55,7 @@ class ShownView:
     """One view of a retrieved passage: its score, and the part of the text that it represents."""
 
     number: int
-    """From 1."""
+    """Number of the view in its passage, from 1."""
     score: float
     start: int | None
     stop: int | None

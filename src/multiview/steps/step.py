@@ -115,7 +115,7 @@ class Step:
         return load_function(self.run)
 
     def fingerprint(self, settings: Config, store: Store | None) -> Any:
-        """Returns what decides its outputs besides settings and inputs: sources by content, and everything else that
+        """Returns the fingerprint of what decides the outputs besides settings and inputs: sources by content, and what
         it reads from the store, if a store is given."""
         if self.store_fingerprint:
             return load_function(self.store_fingerprint)(store) if store else {}

@@ -1,4 +1,4 @@
-"""All steps with their inputs, outputs and functions."""
+"""The table of steps, with their inputs, outputs and functions."""
 
 from __future__ import annotations
 
@@ -300,7 +300,7 @@ GPU_STEPS = {step.name for step in STEPS.values() if step.gpu}
 
 
 def step(name: str) -> Step:
-    """Returns the step of a name. Raises InputError for an unknown step."""
+    """Returns the step called `name`. Raises InputError for an unknown step."""
     try:
         return STEPS[name]
     except KeyError:

@@ -1,4 +1,4 @@
-"""From a run's state and event files to MLflow runs."""
+"""Shipping of a run: its state and event files become MLflow runs."""
 
 from __future__ import annotations
 
@@ -73,7 +73,9 @@ def ship(
 
 
 def link(uri: str, theirs: str, run_id: str, path: str) -> None:
-    """Tags the run `theirs`, which Kubeflow's MLflow plugin made for a step, with the step. Our run of the step is another.
+    """Tags the run `theirs`, which Kubeflow's MLflow plugin made for a step, with the step.
+
+    The step also has an MLflow run of its own, which `ship` makes.
 
     Raises InputError if MLflow cannot be reached or has no such run.
     """

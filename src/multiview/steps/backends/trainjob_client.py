@@ -66,8 +66,8 @@ class TrainJob:
 def run_train_job(task: Task, nodes: Nodes) -> None:
     """Starts the TrainJob of `task`, or finds the running one, and follows it to its end.
 
-    It is deleted when it has ended, and when this process is told to end (SIGTERM); a process that is killed
-    leaves it running for the next try. InputError or ProcessFailed with the line of the pod that failed first;
+    The job is deleted when it has ended, and when this process receives SIGTERM; a process that is killed leaves it
+    running for the next try. Raises InputError or ProcessFailed with the line of the pod that failed first, and
     InputError where the cluster refuses the job.
     """
     jobs = _Jobs(nodes.namespace or _namespace())
