@@ -22,7 +22,7 @@ TIMEOUT = 30
 
 
 class Unavailable(Exception):
-    """The data cannot be installed; the text says why and what can be done."""
+    """The data cannot be installed; the text gives the reason and the way out."""
 
 
 def data_folder() -> Path:

@@ -1,4 +1,4 @@
-"""Rerunning one step of an earlier run, and what follows it, without the steps before it.
+"""Reruns of one step of an earlier run, and of the steps after it, without the steps before it.
 
 The inputs are found in MLflow and their bytes are verified; the plan is cut at them.
 """

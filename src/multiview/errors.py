@@ -29,7 +29,7 @@ class ProcessFailed(Exception):
 
 
 class Undeclared(Exception):
-    """A step reads what it does not declare: a setting, an input, an output or the store.
+    """A step reads something that it does not declare: a setting, an input, an output or the store.
 
     The step's key would not cover it, so that a change would go unnoticed.
     """

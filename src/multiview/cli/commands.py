@@ -112,7 +112,7 @@ def register(
 
 
 def sync(store: StoreUrl = "store", tracking_uri: TrackingUri = None, debug: Debug = False) -> None:
-    """Send to MLflow what the store's runs have not sent yet."""
+    """Send everything to MLflow that the store's runs have not sent yet."""
     from multiview import tracking
     from multiview.artifacts.store import open_store
     from multiview.errors import StepFailed
@@ -126,9 +126,7 @@ def sync(store: StoreUrl = "store", tracking_uri: TrackingUri = None, debug: Deb
 
 
 def gc(
-    delete: Annotated[
-        bool, typer.Option("--delete", help="Delete them; otherwise only print what would go.")
-    ] = False,
+    delete: Annotated[bool, typer.Option("--delete", help="Delete them; otherwise only list them.")] = False,
     days: Annotated[
         float, typer.Option(min=0, help="Keep what was written, and what runs have used, in the last days.")
     ] = 7.0,
@@ -155,7 +153,7 @@ def inspect(
         list[str] | None,
         typer.Argument(
             metavar="[SOURCE]…",
-            help="Files, folders, patterns or URLs; what each is for is recognised by its content and name.",
+            help="Files, folders, patterns or URLs; the use of each is recognised by its content and name.",
         ),
     ] = None,
     preset: Preset = None,

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from multiview.config import Questions
 from multiview.data.answers import Mode, TokenizedText, has_answer
-from multiview.data.corpus import Corpus
+from multiview.data.corpus import CorpusFiles
 from multiview.data.questions import Question
 from multiview.data.reading import sources
 from multiview.data.reading.articles import ARTICLE_COLUMNS
@@ -32,7 +32,7 @@ def read_questions(
 ) -> list[Question]:
     """Returns the questions of some sources, with unique ids. Sources without any question are a problem.
 
-    `report_problem` raises InputError by default. `report_remark` receives what is skipped (see `questions_of`).
+    `report_problem` raises InputError by default. `report_remark` receives skipped rows (see `questions_of`).
     """
     locations: dict[str, str] = {}
     questions: list[Question] = []
@@ -96,7 +96,7 @@ class Seen:
 
 
 def check(
-    corpus: Corpus,
+    corpus: CorpusFiles,
     questions: Sequence[Question],
     matching: Mode,
     progress: Callable[[int], None],

@@ -12,7 +12,7 @@ import pyarrow as pa
 from multiview.artifacts.record import load_record
 from multiview.config import Config, Questions
 from multiview.data import checking, passages, questions, shards
-from multiview.data.corpus import Corpus
+from multiview.data.corpus import CorpusFiles
 from multiview.data.questions import Question
 from multiview.data.reading import sources
 from multiview.data.reading.problems import Problems
@@ -38,7 +38,7 @@ def split(context: StepContext) -> None:
     remarks = Problems()
     train = checking.read_questions(asked, asked.source, "train", report_remark=remarks)
     dev = checking.read_questions(asked, asked.dev_source, "dev", report_remark=remarks)
-    corpus = Corpus.of(context.settings)
+    corpus = CorpusFiles.of(context.settings)
     seen = checking.check(
         corpus,
         [*train, *dev],
@@ -112,7 +112,9 @@ def sources_fingerprint(settings: Config) -> dict[str, Any]:
     train = sources.expand_sources(asked.source, "train")
     dev = sources.expand_sources(asked.dev_source, "dev")
     corpus = [
-        file for file in Corpus.of(settings).files if settings.corpus.source or file not in (*train, *dev)
+        file
+        for file in CorpusFiles.of(settings).files
+        if settings.corpus.source or file not in (*train, *dev)
     ]
     return {
         "corpus": sources.fingerprints(corpus),
@@ -177,7 +179,7 @@ def _sentences_of(context: StepContext) -> SentencesOf:
     return KnownSentences(known.path, split) if before == now else split
 
 
-def _wanted_tables(corpus: Corpus, wanted: Collection[str], extra: pa.Schema) -> Iterator[pa.Table]:
+def _wanted_tables(corpus: CorpusFiles, wanted: Collection[str], extra: pa.Schema) -> Iterator[pa.Table]:
     """Yields the wanted passages, each once, in the order of the files, with the columns of all files."""
     schema = pa.schema([*(passages.SCHEMA.field(name) for name in PASSAGE_COLUMNS), *extra])
     left = set(wanted)

@@ -142,7 +142,7 @@ def write_evaluation(
     Writes `metrics.json` (name to value), `run.trec`, `qrels.trec` (with grades), `best.parquet` (see
     `write_top_hits`) and `questions.parquet`, one row per question: qid; rank_of_first_answer and rank_of_first_gold,
     from 1 or null; the top passage, its score and its winning view; the span of that view's snippet in the text, null
-    where the view stands for no part of the text; and one column per metric, null where the question has no answer or
+    where the view represents no part of the text; and one column per metric, null where the question has no answer or
     no gold passage. `metrics.json` has the means of these columns.
     """
     holds = answer_holding(top.passages, ids, read_passages(passages), questions, mode)

@@ -142,7 +142,7 @@ def _queries_record(index: Ancestor) -> Record | None:
 
 
 def _language(passages: Ancestor | None) -> str | None:
-    """The language that sentences were split for, which changes what is encoded; None for the default."""
+    """The language that sentences were split for, which changes encodings; None for the default."""
     return passages and passages.record.config.get("corpus", {}).get("language")
 
 

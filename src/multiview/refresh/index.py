@@ -31,7 +31,7 @@ from multiview.steps.events import Events
 
 
 def refresh_index(context: StepContext) -> None:
-    """Step: build the index of a new corpus, `passages`, from the `old` index and the embeddings of what changed.
+    """Step: build the index of a new corpus, `passages`, from the `old` index and the embeddings of new passages.
 
     The passages that `changes` kept come from the old index. The others come from `embeddings` by `model`, one input
     per shard of the changes. Writes the files that `build_index` writes from the same stored views in the new

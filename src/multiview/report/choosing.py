@@ -46,7 +46,7 @@ def chosen_questions(
 ) -> tuple[int, list[Asked], dict[str, tuple[str, str]]]:
     """Returns the number of all questions, at most `MOST` chosen ones, and the passages that the chosen ones name.
 
-    `folders` are the systems' evaluations of the same questions, `base` the place of the baseline. The questions
+    `folders` are the systems' evaluations of the same questions, `base` the position of the baseline. The questions
     come in turns from four kinds, so that a page may end after any of them: some system wins, some system loses, all
     systems are wrong, and the others. Memory does not grow with the corpus. Raises InputError for a passage that is
     not in the corpus.

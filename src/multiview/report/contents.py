@@ -77,7 +77,7 @@ class ShownHit:
 
 @dataclass(frozen=True)
 class Asked:
-    """A question with what every system found for it."""
+    """A question with the passages that every system found for it."""
 
     qid: str
     question: str

@@ -30,7 +30,7 @@ COUNTS = {
 
 
 def refresh_report(context: StepContext) -> None:
-    """Step: one self-contained HTML page about a refresh: what changed, how the index was made, and the verdict.
+    """Step: one self-contained HTML page about a refresh: the changes, the making of the index, and the verdict.
 
     Inputs: `promotion`, `verdict`, `changes` and `index`; output `report`: `report.html`.
     """

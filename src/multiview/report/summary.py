@@ -143,7 +143,7 @@ def _differences(contents: Contents) -> Iterator[str]:
     found = {name: (_differing(figures, 1), _differing(figures, -1)) for name, figures in tested.items()}
     if not any(above + below for above, below in found.values()):
         yield (
-            f"No system differs significantly from {contents.baseline} on any metric: what lies between them may be chance."
+            f"No system differs significantly from {contents.baseline} on any metric: their differences may be chance."
         )
         return
     alike = [name for name, (above, below) in found.items() if not above + below]

@@ -37,7 +37,7 @@ PAGES = {
 | runs of a pipeline | ``tags.`multiview.pipeline` = 'comparison'`` |
 | trainings side by side, as charts | ``tags.`multiview.step` = 'train' and tags.architecture = 'camvr'`` |
 | refreshes that were refused | `tags.decision = 'refuse'` |
-| what was done with a corpus | `tags.corpus = 'passages.parquet@4c1fb96f'` |
+| everything done with a corpus | `tags.corpus = 'passages.parquet@4c1fb96f'` |
 """,
 }
 """Tags of the MLflow experiment."""

@@ -1,4 +1,4 @@
-"""The effect of padding views (the views of empty snippets) on what is retrieved."""
+"""The effect of padding views (the views of empty snippets) on the retrieved passages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The subject of an analysis (a model with its index and what it retrieved), and the findings of an analysis."""
+"""The subject of an analysis (a model with its index and retrieved passages), and the findings of an analysis."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class ViewSummary:
 
 @dataclass
 class Subject:
-    """A model, its index over a corpus, and what it retrieved for the questions."""
+    """A model, its index over a corpus, and the passages that it retrieved for the questions."""
 
     model: Path
     layout: Layout
