@@ -290,7 +290,7 @@ def _exact_scores(views: np.ndarray, rows: np.ndarray, query: np.ndarray) -> np.
 
 
 def tie_order(ids: pa.Array) -> np.ndarray:
-    """Position of each id in string order, by code point [p] int64: what breaks ties between passages."""
+    """Position of each id in string order, by code point [p] int64, which breaks ties between passages."""
     sorted_rows = pc.call_function("array_sort_indices", [ids]).to_numpy()
     positions = np.empty(len(ids), np.int64)
     positions[sorted_rows] = np.arange(len(ids))
