@@ -13,7 +13,7 @@ __all__ = ["website"]
 
 LONGEST = [
     "tests/demo/test_demo.py",
-    "tests/artifacts/test_gs.py",
+    "tests/artifacts/test_store_gs.py",
     "tests/pipelines/runs/test_local.py",
     "tests/pipelines/runs/test_crashes.py",
     "tests/index/test_faiss_library.py",
@@ -21,7 +21,7 @@ LONGEST = [
     "tests/tracking/test_shipping.py",
     "tests/pipelines/test_outputs.py",
     "tests/kubeflow/test_run.py",
-    "tests/training/test_process_ends.py",
+    "tests/training/test_processes_end.py",
 ]
 """The files that take longest, in order of their processor time: they begin first, so that no process ends alone."""
 

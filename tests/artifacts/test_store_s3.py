@@ -1,4 +1,4 @@
-"""The store on `s3://`: what tests/artifacts/test_gs.py shows of `gs://`, against a server of S3's protocol."""
+"""The store on `s3://`: what tests/artifacts/test_store_gs.py shows of `gs://`, against a server of S3's protocol."""
 
 import json
 import os
@@ -10,7 +10,7 @@ import pytest
 
 from multiview.artifacts.store import open_store
 from multiview.errors import InputError
-from tests.artifacts import test_gs as of_gs
+from tests.artifacts import test_store_gs as of_gs
 from tests.fixtures.bucket import Asked, free_port
 from tests.fixtures.project import ROOT, Project
 from tests.fixtures.s3 import CREDENTIALS, s3_server
