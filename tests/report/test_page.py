@@ -8,11 +8,15 @@ import re
 import numpy as np
 import pytest
 from kfp.dsl import HTML, Artifact
+from markupsafe import Markup
 
 from multiview import names
 from multiview.errors import InputError
 from multiview.evaluation.trec import read_qrels, read_run
 from multiview.kubeflow.component import execute
+from multiview.report.contents import System
+from multiview.report.drawing import Chart
+from multiview.report.page import Group, fitting
 from tests.fixtures.compared_systems import AT, PASSAGES, QUESTIONS, ComparedSystems
 from tests.fixtures.hostile_texts import HOSTILE, hostile_systems
 from tests.fixtures.page_tree import Element, read
@@ -198,3 +202,14 @@ def test_kubeflow_shows_the_page_itself(compared, text, tmp_path):
 
 def _metadata(compared: ComparedSystems, key: str) -> dict[str, str]:
     return {"address": compared.address(key), "digest": compared.made[key].digest, "path": key}
+
+
+def test_what_there_is_no_room_for_is_named():
+    def group(title: str, *sizes: int) -> Group:
+        row = System("a", 0, {})
+        return Group(title, "", [(row, Chart("", Markup("x" * size), (), [])) for size in sizes])
+
+    groups = [group("one", 40, 40), group("two", 30), group("three", 5, 5)]
+    shown, left = fitting(groups, 100)
+    assert [one.title for one in shown] == ["one", "three"] and left == ["two"]
+    assert fitting(groups, 120) == (groups, [])

@@ -1,4 +1,4 @@
-"""The baselines' layouts: ME-BERT's first tokens, parts of a text, passages read with queries."""
+"""Layouts of a sequence per part of the text: sentences, and runs of words."""
 
 from pathlib import Path
 
@@ -10,18 +10,7 @@ from multiview.config import Model, Train
 from multiview.data.passages import Passage
 from multiview.data.sentences import sentence_ends
 from multiview.model.layouts import architecture, check
-from tests.model.layouts.test_layouts import PASSAGE, make, tokens, view
-
-WHOLE = (0, len(PASSAGE.text))
-
-
-def test_me_bert_has_the_first_k_tokens(base: Path) -> None:
-    (sequence,) = make(base, "me-bert", views=3).passage(PASSAGE)
-    (dpr,) = make(base, "dpr").passage(PASSAGE)
-    assert sequence.input_ids == dpr.input_ids and sequence.position_ids is None
-    assert sequence.views == (view((0, 1)), view((1, 2)), view((2, 3)))
-    (short,) = make(base, "me-bert", views=8).passage(Passage("p", "", "Queen.", (6,)))
-    assert len(short.views) == len(short.input_ids) == 4
+from tests.fixtures.laid_out import PASSAGE, make, tokens, view
 
 
 def test_a_sentence_is_a_sequence_after_the_title(base: Path) -> None:
@@ -50,27 +39,6 @@ def test_equal_splits_partition_the_text_into_runs_that_differ_by_a_word(text: s
     words = [text[start:stop].split() for start, stop in spans]
     expected = np.array_split(text.split(), max(1, min(number, len(text.split()))))
     assert words == [part.tolist() for part in expected]
-
-
-def test_dual_cross_reads_the_passage_with_each_distinct_query(base: Path) -> None:
-    made = make(base, "dual-cross")
-    sequences = made.passage(PASSAGE, ["Who won?", "Where?", "Who won?"])
-    assert [tokens(made, sequence.input_ids) for sequence in sequences] == [
-        "[CLS] who won ? [SEP] old e ##u ##r ##o ##p ##e the king won . it was in paris . queen . [SEP]",
-        "[CLS] where ? [SEP] old e ##u ##r ##o ##p ##e the king won . it was in paris . queen . [SEP]",
-    ]
-    assert all(sequence.views == (view((0, 1), span=WHOLE),) for sequence in sequences)
-    (plain,) = made.passage(PASSAGE)
-    assert (
-        tokens(made, plain.input_ids).startswith("[CLS] old e")
-        and tokens(made, plain.input_ids).count("[SEP]") == 1
-    )
-    assert made.passage(PASSAGE, ["The king’s?"]) == made.passage(PASSAGE, ["The king's?"])
-    cut = make(base, "dual-cross", passage_length=16)
-    (sequence,) = cut.passage(PASSAGE, ["king " * 5])
-    assert tokens(cut, sequence.input_ids) == (
-        "[CLS] king king king king king [SEP] old e ##u ##r ##o ##p ##e the [SEP]"
-    )
 
 
 def test_parts_train_on_each_part_that_holds_an_answer() -> None:
