@@ -7,9 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from tests.fixtures.documented import beginning_with
+from tests.fixtures.refreshed_corpora import first_champion, promoted_corpus, second_champion
 from tests.fixtures.website import website
 
-__all__ = ["website"]
+__all__ = ["first_champion", "promoted_corpus", "second_champion", "website"]
 
 LONGEST = [
     "tests/demo/test_demo.py",

@@ -1,15 +1,19 @@
 """`multiview search`: which index and which questions are meant, and what is printed."""
 
+from __future__ import annotations
+
 import io
 import json
 import sys
 from datetime import date
+from typing import Any
 
 import pytest
 from mlflow import MlflowClient
 from rich.console import Console
 
 import multiview
+from multiview.artifacts.champions import current
 from multiview.artifacts.record import Reference
 from multiview.artifacts.store import LocalStore
 from multiview.cli import app
@@ -18,6 +22,8 @@ from multiview.cli.lookup import newest_index
 from multiview.errors import InputError
 from multiview.serving.retriever import Hit, ScoredView
 from multiview.steps.runs import Run, StepState, write_run, write_state
+from tests.fixtures.changing_corpus import ChangingCorpus
+from tests.fixtures.inprocess import multiview_command
 from tests.fixtures.servers import new_database
 
 QUESTION = "Where was Tesla born?"
@@ -264,3 +270,20 @@ def test_json_is_one_line_whatever_the_columns_hold():
     assert len(line.splitlines()) == 1
     assert json.loads(line)["hits"][0]["columns"] == {"day": "2020-01-02", "n": 3, "x": None}
     assert json.loads(line)["question"] == "ä\n"
+
+
+def test_search_asks_the_champion(promoted_corpus: ChangingCorpus, monkeypatch: Any, capsys: Any) -> None:
+    champion = current(promoted_corpus.store)
+    assert champion is not None
+    for named in ([], ["--index", "champion"]):
+        found = multiview_command(
+            monkeypatch,
+            capsys,
+            "search",
+            "Who ran past the castle?",
+            "--json",
+            *named,
+            "--store",
+            promoted_corpus.store.url,
+        )
+        assert json.loads(found)["hits"]

@@ -9,7 +9,6 @@ import pytest
 from multiview import names
 from multiview.artifacts.champions import current
 from multiview.config.overrides import merge
-from multiview.errors import InputError
 from multiview.lineage import garbage
 from tests.fixtures.changing_corpus import ChangingCorpus
 from tests.fixtures.tiny import tiny_t5
@@ -77,8 +76,3 @@ def collecting_of_embeddings(corpus: ChangingCorpus) -> None:
     for one in found:
         garbage.remove(corpus.store, one)
     assert names.EMBEDDINGS in {piece.kind for piece in found}
-
-
-def test_a_refresh_trains_no_generator(corpus: ChangingCorpus) -> None:
-    with pytest.raises(InputError, match=r"generation.fine_tune: .*generation.model=ADDRESS"):
-        corpus.plan(generation={"fine_tune": True})
