@@ -210,7 +210,7 @@ def test_the_command_line_answers(environment, index):
     assert (hit["id"], hit["snippet"]) == (expected.id, expected.snippet)
 
 
-def test_every_setting_and_preset_is_told(environment):
+def test_every_setting_and_preset_is_shown(environment):
     assert (
         environment.run("multiview", "config", "--markdown") == (ROOT / "docs/configuration.md").read_text()
     )
@@ -220,8 +220,8 @@ def test_every_setting_and_preset_is_told(environment):
 
 
 def test_the_demo_s_files_are_inspected(environment):
-    told = environment.run("multiview", "inspect", "demo://train.json", status=2)
-    assert told.startswith(
+    output = environment.run("multiview", "inspect", "demo://train.json", status=2)
+    assert output.startswith(
         "error: corpus.language=english: NLTK's sentence data for it are not installed; run: "
     )
     there = {"NLTK_DATA": str(data_folder())}

@@ -81,7 +81,7 @@ def written(given: Train): given.{name} = 1
 """
 
 
-def test_reads_are_told_from_what_looks_like_one():
+def test_a_read_is_not_confused_with_what_looks_like_one():
     source = Source({"reading": ast.parse(READING.format(name="epochs"))})
     lines = [node.lineno for node in source.reads("reading")["Train", "epochs"]]
     found = [READING.splitlines()[line - 1].split("(")[0] for line in lines]

@@ -249,8 +249,8 @@ def test_whatever_the_settings_counts_add_up_and_each_negative_is_one(
     for name in rows[0]:
         if name not in ("qid", "positive_score"):
             assert events.facts[name] == sum(row[name] for row in rows)
-    told = {name: value for name, value, _ in events.metrics}
-    assert told.items() >= events.facts.items()
+    metrics = {name: value for name, value, _ in events.metrics}
+    assert metrics.items() >= events.facts.items()
 
 
 def hits(mined: Mined) -> tuple[np.ndarray, np.ndarray]:

@@ -129,7 +129,7 @@ def test_outputs_change_only_with_the_version_of_their_step(made):
 
 
 def _artifacts(store: LocalStore) -> list[str]:
-    # The promotion is done again where its champion was removed, and leaves what it told.
+    # The promotion is done again where its champion was removed, and leaves the same events.
     others = (names.RUNS, names.CHAMPIONS, names.PROMOTION)
     return [path for path in store.files("") if path.split("/")[0] not in others]
 

@@ -60,7 +60,7 @@ def test_an_exact_index_is_the_same_artifact(tmp_path_factory, seed, queries):
 @FEW
 @given(st.integers(0, 2**32))
 def test_a_trained_index_is_what_its_quantizers_make_of_the_corpus(tmp_path_factory, kind, seed):
-    """The faiss index and everything beside it, byte for byte; the header tells how far it drifted."""
+    """The faiss index and everything beside it, byte for byte; the header has how far it drifted."""
     vectors = ChangingVectors(tmp_path_factory.mktemp("store"), index={"kind": kind}, refresh=NEVER)
     rng, corpus = np.random.default_rng(seed), numbered(*range(200))
     model = vectors.model()

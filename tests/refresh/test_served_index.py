@@ -105,8 +105,8 @@ def test_the_same_hits_as_after_a_rebuild(served):
     pq.write_table(pa.Table.from_pylist([more, *rows[1:]], pq.read_schema(served.corpus)), served.corpus)
 
     refreshed = served.refresh(old)
-    told = refreshed["changes"]["changes"].facts
-    assert [told[name] for name in ("added", "changed", "removed", "to_encode")] == [1, 1, 1, 2]
+    facts = refreshed["changes"]["changes"].facts
+    assert [facts[name] for name in ("added", "changed", "removed", "to_encode")] == [1, 1, 1, 2]
     assert [refreshed[f"encode/shard-0{n}"]["embeddings"].facts["passages"] for n in (0, 1)] == [1, 1]
     rebuilt = served.build()
     for name in ("index.faiss", "passages.parquet"):

@@ -72,10 +72,10 @@ def test_marks_intervals_and_costs_are_the_comparisons(compared, page):
     for row, system in zip(table.all("tr")[1:], compared.rows, strict=True):
         for cell in row.all("td"):
             (data,) = cell.all("data")
-            told = significance["systems"][system][data.attributes["data-metric"]]
-            low, high = (f"{100 * told[end]:.1f}" for end in ("low", "high"))
+            figures = significance["systems"][system][data.attributes["data-metric"]]
+            low, high = (f"{100 * figures[end]:.1f}" for end in ("low", "high"))
             assert cell.one("span", class_="interval").text == f"{low}–{high}"
-            marked = told["corrected_p"] is not None and told["corrected_p"] < 0.05
+            marked = figures["corrected_p"] is not None and figures["corrected_p"] < 0.05
             assert bool(cell.all("span", class_="mark")) == marked
     cost = page.one("section", id="cost")
     assert [cell.text for cell in cost.all("tr")[1].all("td")] == ["2 min 5 s", "1 min 1 s", "16.4 kB", "812"]

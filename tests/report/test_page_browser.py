@@ -111,8 +111,8 @@ def test_questions_are_filtered_by_outcome_and_by_words(browser, file):
     browser.open(file)
     everything = {question.qid for question in QUESTIONS}
     assert set(shown(browser)) == everything
-    told = "document.querySelector('output').textContent"
-    assert browser.ask(told) == "5 of 5 shown"
+    count = "document.querySelector('output').textContent"
+    assert browser.ask(count) == "5 of 5 shown"
     expected = {f"won {place}": set() for place in (1, 2)} | {f"lost {place}": set() for place in (1, 2)}
     wrong = set()
     for question in QUESTIONS:
@@ -125,7 +125,7 @@ def test_questions_are_filtered_by_outcome_and_by_words(browser, file):
     for outcome, qids in {**expected, "wrong": wrong}.items():
         assert set(choose(browser, outcome)) == qids, outcome
     assert choose(browser, words="BOATS colour") == ["q3"]
-    assert browser.ask(told) == "1 of 5 shown"
+    assert browser.ask(count) == "1 of 5 shown"
     assert choose(browser, "won 1", "marohaven wealthy") == ["q0"]
     assert choose(browser, words="no such words") == []
     assert set(choose(browser)) == everything
@@ -165,7 +165,7 @@ def test_the_keyboard_reaches_everything_and_shows_where_it_is(browser, file):
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_text_can_be_told_from_what_is_behind_it(browser, file, dark):
+def test_text_stands_out_from_what_is_behind_it(browser, file, dark):
     """WCAG's AA: 4.5 for all text here, 3 for what is drawn."""
     browser.open(file, dark=dark)
     browser.ask("document.querySelectorAll('details').forEach(d => d.open = true)")

@@ -54,7 +54,7 @@ def test_clearing_checkpoints_leaves_the_other_trainers_attempt_alone(tmp_path):
     assert checkpoints.latest() is None
 
 
-def test_a_resumed_log_tells_the_whole_training(tmp_path):
+def test_a_resumed_log_covers_the_whole_training(tmp_path):
     store = LocalStore(tmp_path / "store")
     first, second = EventLog(store, "model/key/attempts/a"), EventLog(store, "model/key/attempts/b")
     first.metric("loss", 2.0, 1)
@@ -65,5 +65,5 @@ def test_a_resumed_log_tells_the_whole_training(tmp_path):
     second.warning("begun")
     assert StoredCheckpoints(store, "key", tmp_path / "two", second).latest()
     second.metric("loss", 1.5, 2)
-    told = [getattr(event, "value", None) for event in read_events(store, "model/key/attempts/b")]
-    assert told == [2.0, None, 1.5]
+    values = [getattr(event, "value", None) for event in read_events(store, "model/key/attempts/b")]
+    assert values == [2.0, None, 1.5]

@@ -26,7 +26,7 @@ def publish(store: LocalStore, kind: str, key: str, inputs: dict | None = None, 
     return Reference(address=f"{store.url}/{record.folder}", digest=record.digest)
 
 
-def tell_index(store: LocalStore, key: str) -> Reference:
+def publish_index(store: LocalStore, key: str) -> Reference:
     """An index over a small corpus, made by the only step of a run that has its name."""
     sources = {"corpus": [{"name": "my passages.parquet", "sha256": "0" * 64}]}
     passages = publish(store, "passages", f"p-{key}", sources=sources)
@@ -55,7 +55,7 @@ def uri(store) -> str:
 @pytest.fixture(scope="module")
 def indexes(store, uri) -> list[Reference]:
     """Three, of which MLflow knows the first one's run."""
-    made = [tell_index(store, key) for key in ("one", "two", "three")]
+    made = [publish_index(store, key) for key in ("one", "two", "three")]
     tracking.ship(store, "one", uri)
     return made
 

@@ -190,16 +190,25 @@ def test_training_lowers_the_loss_and_says_what_it_was_made_of(
         "epochs": 12,
     }
     run(data, training_material.saved_model(tmp_path / "start", base), tmp_path / "out", events, **options)
-    told: dict[str, list[float]] = {}
+    metrics: dict[str, list[float]] = {}
     for name, value, step in events.metrics:
         assert step is not None
-        told.setdefault(name, []).append(value)
-    assert told["contrastive_loss"][-1] < 0.5 * told["contrastive_loss"][0]
-    assert told["temperature"][0] == 1 and told["temperature"][-1] == pytest.approx(2.718281828 ** (-1.1))
-    assert 0 <= told["fallback_share"][0] <= 1
-    wins = [told[f"view_{view}_wins"][0] for view in range(1, 5)]
+        metrics.setdefault(name, []).append(value)
+    assert metrics["contrastive_loss"][-1] < 0.5 * metrics["contrastive_loss"][0]
+    assert metrics["temperature"][0] == 1 and metrics["temperature"][-1] == pytest.approx(
+        2.718281828 ** (-1.1)
+    )
+    assert 0 <= metrics["fallback_share"][0] <= 1
+    wins = [metrics[f"view_{view}_wins"][0] for view in range(1, 5)]
     assert sum(wins) == pytest.approx(1)
-    assert {"loss", "grad_norm", "learning_rate", "local_loss", "epoch", "in_batch_accuracy"} <= told.keys()
+    assert {
+        "loss",
+        "grad_norm",
+        "learning_rate",
+        "local_loss",
+        "epoch",
+        "in_batch_accuracy",
+    } <= metrics.keys()
     assert events.steps[-1] == (36, 36, "steps")
     assert events.facts["steps"] == 36 and events.facts["dropped_questions"] == 0
 

@@ -37,7 +37,7 @@ def say(project, monkeypatch, capsys):
 
 @pytest.fixture
 def run(project, say):
-    """The id of a training run, made if it is not there, and told to MLflow."""
+    """The id of a training run, made if it is missing, and shipped to MLflow."""
 
     def made(*settings: str) -> str:
         preset = ["--preset", str(project.folder / "tiny.yaml"), *UNTRAINED]
@@ -98,16 +98,16 @@ def test_runs_are_compared_by_their_systems(documented, project, run, say):
     events = [
         json.loads(line) for line in next(folder.parent.glob("*.events.jsonl")).read_text().splitlines()
     ]
-    told = {event["name"]: event["value"] for event in events if event["event"] == "metric"}
-    assert {f"{name}/camvr" for name in ("compute_seconds", "wall_seconds", "index_bytes")} <= set(told)
-    assert told["index_bytes/camvr"] > told["index_bytes/dpr"] > 0, "four views are more than one"
+    metrics = {event["name"]: event["value"] for event in events if event["event"] == "metric"}
+    assert {f"{name}/camvr" for name in ("compute_seconds", "wall_seconds", "index_bytes")} <= set(metrics)
+    assert metrics["index_bytes/camvr"] > metrics["index_bytes/dpr"] > 0, "four views are more than one"
 
     tracking.ship(open_store(project.store), output.split(":")[0], project.tracking)
     client = MlflowClient(project.tracking)
     (experiment,) = client.search_experiments(filter_string="name = 'multiview'")
     (theirs,) = client.search_runs([experiment.experiment_id], f"tags.compares = '{camvr} {dpr}'")
     assert theirs.data.tags["architecture"] == "camvr, dpr" and theirs.data.tags["corpus"]
-    assert theirs.data.metrics["index_bytes/camvr"] == told["index_bytes/camvr"]
+    assert theirs.data.metrics["index_bytes/camvr"] == metrics["index_bytes/camvr"]
     assert theirs.inputs is not None
     names = {entry.dataset.name.partition("-")[0] for entry in theirs.inputs.dataset_inputs}
     assert names == {"passages", "dev_questions", "train_questions"}

@@ -12,7 +12,7 @@ from typing import Any
 
 from urllib3.util import Retry
 
-from multiview import names
+from multiview import environment, names
 from multiview.artifacts.record import Record
 from multiview.errors import InputError, ProcessFailed
 from multiview.steps.backends.trainjob import (
@@ -97,7 +97,7 @@ class _Jobs:
             ) from error
         configuration = client.Configuration()
         try:
-            if "KUBERNETES_SERVICE_HOST" in os.environ:
+            if environment.KUBERNETES_HOST in os.environ:
                 config.load_incluster_config(client_configuration=configuration)
             else:
                 config.load_kube_config(client_configuration=configuration)
