@@ -67,3 +67,21 @@ def test_a_resumed_log_covers_the_whole_training(tmp_path):
     second.metric("loss", 1.5, 2)
     values = [getattr(event, "value", None) for event in read_events(store, "model/key/attempts/b")]
     assert values == [2.0, None, 1.5]
+
+
+def test_the_latest_checkpoint_is_a_copy_that_may_be_changed(tmp_path):
+    store = LocalStore(tmp_path / "store")
+    StoredCheckpoints(store, "key", tmp_path / "one").publish(5, checkpoint(tmp_path / "trainer", "after 5"))
+    latest = StoredCheckpoints(store, "key", tmp_path / "one").latest()
+    assert latest is not None
+    (latest / "weights").write_text("changed")
+    other = StoredCheckpoints(store, "key", tmp_path / "two").latest()
+    assert other is not None and (other / "weights").read_text() == "after 5"
+
+
+def test_of_two_trainers_the_first_checkpoint_of_a_step_stays(tmp_path):
+    store = LocalStore(tmp_path / "store")
+    for name in ("one", "two"):
+        StoredCheckpoints(store, "key", tmp_path).publish(5, checkpoint(tmp_path / name, f"of {name}"))
+    latest = StoredCheckpoints(store, "key", tmp_path / "scratch").latest()
+    assert latest is not None and (latest / "weights").read_text() == "of one"
