@@ -10,7 +10,7 @@ import pytest
 
 from multiview.artifacts.store import open_store
 from multiview.errors import InputError
-from tests.artifacts import test_store_gs as of_gs
+from tests.fixtures import on_buckets
 from tests.fixtures.bucket import Asked, free_port
 from tests.fixtures.project import ROOT, Project
 from tests.fixtures.s3 import CREDENTIALS, s3_server
@@ -34,7 +34,7 @@ def on_s3(code: str) -> str:
 def test_races_on_s3_have_one_winner_each(bucket):
     racers = [
         subprocess.Popen(
-            [sys.executable, "-c", of_gs.RACER, "s3://bucket/races", name],
+            [sys.executable, "-c", on_buckets.RACER, "s3://bucket/races", name],
             env={**os.environ, **bucket},
             cwd=ROOT,
             stdin=subprocess.PIPE,
@@ -52,23 +52,23 @@ def test_races_on_s3_have_one_winner_each(bucket):
 
 def test_artifacts_on_s3(bucket):
     """Also where the answer to a create is lost: it is sent again, refused, and was ours all the same."""
-    said = of_gs.run(bucket, on_s3(of_gs.STORE))
+    said = on_buckets.run_on(bucket, on_s3(on_buckets.STORE))
     assert "has 7 bytes instead of 5: remove the folder s3://bucket/store/passages/k" in said
 
 
 def test_sources_on_s3(bucket):
-    assert of_gs.run(bucket, on_s3(of_gs.SOURCES)) == "read\n"
+    assert on_buckets.run_on(bucket, on_s3(on_buckets.SOURCES)) == "read\n"
 
 
 def test_a_large_file_goes_to_s3_in_parts_and_comes_back_whole(bucket, log):
-    written, read = map(int, of_gs.run(bucket, on_s3(of_gs.LARGE)).split())
+    written, read = map(int, on_buckets.run_on(bucket, on_s3(on_buckets.LARGE)).split())
     assert written < 90 and read < 90, "four parts of 8 MB at a time and the four before, of 110"
     parts = [one.received for one in Asked.read(log, "large/index") if "partNumber" in one.path]
     assert len(parts) == 14 and sum(parts) == 110 << 20
 
 
 def test_one_row_group_of_a_source_on_s3_is_asked_for_as_a_range(bucket, log):
-    assert of_gs.run(bucket, on_s3(of_gs.ONE_BLOCK)) == "1000\n"
+    assert on_buckets.run_on(bucket, on_s3(on_buckets.ONE_BLOCK)) == "1000\n"
     asked = Asked.read(log, "blocks/p.parquet")
     size = sum(one.received for one in asked)
     assert size > 8 * 10_000_000
@@ -76,7 +76,7 @@ def test_one_row_group_of_a_source_on_s3_is_asked_for_as_a_range(bucket, log):
 
 
 def test_a_busy_bucket_on_s3_is_asked_again(bucket):
-    of_gs.run(bucket, on_s3(of_gs.BUSY))
+    on_buckets.run_on(bucket, on_s3(on_buckets.BUSY))
 
 
 def test_credentials_of_s3_that_are_missing_or_wrong_are_one_line(monkeypatch, tmp_path):
@@ -85,7 +85,7 @@ def test_credentials_of_s3_that_are_missing_or_wrong_are_one_line(monkeypatch, t
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
         monkeypatch.setenv(name, str(tmp_path / "none"))
-    lines = of_gs.run({}, on_s3(of_gs.REFUSED)).splitlines()
+    lines = on_buckets.run_on({}, on_s3(on_buckets.REFUSED)).splitlines()
     assert len(lines) == 4
     for line in lines:
         assert "s3://bucket/private" in line and "no access (Unable to locate credentials)" in line
@@ -107,7 +107,9 @@ for url in sys.argv[1:]:
 
 def test_servers_of_other_makers(bucket):
     """Their refusals lack AWS's name for the condition; one that knows no conditions is no store."""
-    said = of_gs.run(bucket, CREATES, "s3://bucket/no-conditions", "s3://elsewhere/store").splitlines()
+    said = on_buckets.run_on(
+        bucket, CREATES, "s3://bucket/no-conditions", "s3://elsewhere/store"
+    ).splitlines()
     assert said[0] == "True False b'1'"
     assert said[1].startswith(
         "InputError store s3://bucket/no-conditions does not enforce exclusive creation"
@@ -131,5 +133,5 @@ def test_without_s3fs_a_line_says_what_to_install(monkeypatch):
 @pytest.mark.acceptance
 def test_the_whole_small_dag_runs_on_s3_and_is_found_again(bucket, tmp_path):
     project = Project.make(tmp_path, store="s3://bucket/runs/store", **bucket)
-    assert of_gs.run(bucket, of_gs.DAG, str(tmp_path / "tiny.yaml"), project.store) == "13\n"
+    assert on_buckets.run_on(bucket, on_buckets.DAG, str(tmp_path / "tiny.yaml"), project.store) == "13\n"
     assert "0 steps done, 13 found" in project("run", "training")

@@ -21,8 +21,8 @@ from kfp.dsl.python_component import PythonComponent
 
 from multiview.steps.step import Step
 from pipelines.kubeflow.compile import COMPONENTS
+from tests.fixtures.imports import FLOORS
 from tests.fixtures.project import ROOT
-from tests.test_floors import FLOORS
 
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 ROWS = re.findall(r"^\| (\d+) \| `(.*?)` \|", PAGE, re.M)

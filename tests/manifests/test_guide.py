@@ -7,8 +7,20 @@ import pytest
 
 from multiview.config.overrides import gather, validate
 from pipelines.plans import PIPELINES
-from tests.manifests.built import BUILT, MANIFESTS, ROOT, Manifest, golden
-from tests.manifests.test_rules import OVERLAYS, amount, name_of, of_kind, pods, profiles, secrets
+from tests.manifests.built import (
+    BUILT,
+    MANIFESTS,
+    OVERLAYS,
+    ROOT,
+    Manifest,
+    amount,
+    golden,
+    name_of,
+    of_kind,
+    pods,
+    profiles,
+    secrets,
+)
 
 GUIDE = (ROOT / "docs" / "cluster.md").read_text()
 README = (MANIFESTS / "README.md").read_text()

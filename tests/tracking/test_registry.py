@@ -14,32 +14,9 @@ from multiview.artifacts.store import LocalStore
 from multiview.cli import app
 from multiview.cli.lookup import Lookup
 from multiview.errors import InputError
-from multiview.steps.runs import Run, StepState, write_run, write_state
 from multiview.tracking import RegisteredModel
+from tests.fixtures.published_index import publish, publish_index
 from tests.fixtures.servers import new_database
-
-
-def publish(store: LocalStore, kind: str, key: str, inputs: dict | None = None, **more) -> Reference:
-    attempt = Attempt(store, kind, key)
-    (attempt.path / "data").write_text(f"{kind} {key}")
-    record, _ = attempt.publish(step=kind, step_version=0, config={}, inputs=inputs or {}, **more)
-    return Reference(address=f"{store.url}/{record.folder}", digest=record.digest)
-
-
-def publish_index(store: LocalStore, key: str) -> Reference:
-    """An index over a small corpus, made by the only step of a run that has its name."""
-    sources = {"corpus": [{"name": "my passages.parquet", "sha256": "0" * 64}]}
-    passages = publish(store, "passages", f"p-{key}", sources=sources)
-    embeddings = publish(store, "embeddings", f"e-{key}", {"passages": [passages]})
-    facts = {"passages": 1200, "views": 4000, "dim": 8}
-    index = publish(store, "index", f"i-{key}", {"embeddings": [embeddings]}, facts=facts)
-    write_run(store, Run(id=key, pipeline="training", config={}, steps=["camvr/index"]))
-    made = {"inputs": {"embeddings": [embeddings]}, "outputs": {"index": index}}
-    state = StepState.model_validate(
-        {"path": "camvr/index", "step": "index", "status": "done", "ended": 1.0, **made}
-    )
-    write_state(store, key, state)
-    return index
 
 
 @pytest.fixture(scope="module")

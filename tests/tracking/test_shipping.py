@@ -11,9 +11,9 @@ from multiview.artifacts.store import LocalStore
 from multiview.errors import InputError
 from multiview.steps.events import EventLog
 from multiview.tracking import shipping
+from tests.fixtures.published_index import publish_index
 from tests.fixtures.reported_run import ReportedRun
 from tests.fixtures.servers import mlflow_server, new_database
-from tests.tracking.test_registry import publish_index
 
 
 def test_shipping_again_says_that_there_is_nothing_new(tmp_path, uri, expected):
