@@ -29,8 +29,8 @@ LONGEST = [
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the tests of the longest files first, all others in their order after them."""
-    place = {file: number for number, file in enumerate(LONGEST)}
-    items.sort(key=lambda item: place.get(item.location[0], len(LONGEST)))
+    order = {file: number for number, file in enumerate(LONGEST)}
+    items.sort(key=lambda item: order.get(item.location[0], len(LONGEST)))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -224,8 +224,8 @@ def test_the_demo_s_files_are_inspected(environment):
     assert output.startswith(
         "error: corpus.language=english: NLTK's sentence data for it are not installed; run: "
     )
-    there = {"NLTK_DATA": str(data_folder())}
-    printed = environment.run("multiview", "inspect", "demo://train.json", **there)
+    variables = {"NLTK_DATA": str(data_folder())}
+    printed = environment.run("multiview", "inspect", "demo://train.json", **variables)
     assert re.search(r"questions +913 *\n", printed) and "Problems\n  none\n" in printed
 
 

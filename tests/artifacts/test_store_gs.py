@@ -67,9 +67,9 @@ def test_one_row_group_of_a_source_is_asked_for_as_a_range(bucket, log):
     """The file has eight of 10 MB."""
     assert on_buckets.run_on(bucket, on_buckets.ONE_BLOCK) == "1000\n"
     asked = Asked.read(log, "blocks/p.parquet")
-    size = sum(one.received for one in asked)
+    size = sum(request.received for request in asked)
     assert size > 8 * 10_000_000
-    assert 10_000_000 < sum(one.sent for one in asked) < size / 3
+    assert 10_000_000 < sum(request.sent for request in asked) < size / 3
 
 
 def test_a_busy_bucket_is_asked_again(bucket):

@@ -63,16 +63,16 @@ def test_sources_on_s3(bucket):
 def test_a_large_file_goes_to_s3_in_parts_and_comes_back_whole(bucket, log):
     written, read = map(int, on_buckets.run_on(bucket, on_s3(on_buckets.LARGE)).split())
     assert written < 90 and read < 90, "four parts of 8 MB at a time and the four before, of 110"
-    parts = [one.received for one in Asked.read(log, "large/index") if "partNumber" in one.path]
+    parts = [request.received for request in Asked.read(log, "large/index") if "partNumber" in request.path]
     assert len(parts) == 14 and sum(parts) == 110 << 20
 
 
 def test_one_row_group_of_a_source_on_s3_is_asked_for_as_a_range(bucket, log):
     assert on_buckets.run_on(bucket, on_s3(on_buckets.ONE_BLOCK)) == "1000\n"
     asked = Asked.read(log, "blocks/p.parquet")
-    size = sum(one.received for one in asked)
+    size = sum(request.received for request in asked)
     assert size > 8 * 10_000_000
-    assert 10_000_000 < sum(one.sent for one in asked) < size / 3
+    assert 10_000_000 < sum(request.sent for request in asked) < size / 3
 
 
 def test_a_busy_bucket_on_s3_is_asked_again(bucket):

@@ -105,8 +105,10 @@ def store_run(**steps: dict) -> StoreRun:
 def tracked_run(step: str | None = None, earlier: tuple[str, ...] = (), **steps: dict) -> TrackedRun:
     """A run as MLflow knows it; the steps `earlier` are those of the run that it reruns in part."""
     tracked = {path.replace("_", "/"): TrackedStep(**fields) for path, fields in steps.items()}
-    own = [path for path in tracked if path not in earlier]
-    return TrackedRun("id", "store", Run(id="r", pipeline="training", config={}, steps=own), tracked, step)
+    steps_of_run = [path for path in tracked if path not in earlier]
+    return TrackedRun(
+        "id", "store", Run(id="r", pipeline="training", config={}, steps=steps_of_run), tracked, step
+    )
 
 
 def addresses(artifacts: list[Reference]) -> list[str]:

@@ -116,9 +116,9 @@ PAPERS: dict[str, dict[str, Any]] = {
 def test_a_paper_s_preset_has_its_numbers(name):
     config = resolve(read_preset(name))
     for setting, expected in PAPERS[name].items():
-        stage, _, place = setting.rpartition(" ")
+        stage, _, name_of_setting = setting.rpartition(" ")
         value: Any = stage_settings(config, stage) if stage else config  # type: ignore[arg-type]
-        for part in place.split("."):
+        for part in name_of_setting.split("."):
             value = getattr(value, part)
         assert value == expected, setting
 

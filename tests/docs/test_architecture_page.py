@@ -132,8 +132,8 @@ def add_lines(block: Block, patch: pytest.MonkeyPatch) -> None:
     module, name = importlib.import_module(block.module), str(block.name)
     original = getattr(module, name)
     source = inspect.getsource(original)
-    (place,) = re.finditer(rf"^( *){re.escape(str(block.line))}", source, re.M)
-    changed = source[: place.start()] + textwrap.indent(block.code, place[1]) + source[place.start() :]
+    (match,) = re.finditer(rf"^( *){re.escape(str(block.line))}", source, re.M)
+    changed = source[: match.start()] + textwrap.indent(block.code, match[1]) + source[match.start() :]
     names: dict[str, Any] = {}
     exec(f"from __future__ import annotations\n{changed}", vars(module), names)
     for other in list(sys.modules.values()):

@@ -61,10 +61,10 @@ def made(folder: Path, store: LocalStore, shards: int) -> Records:
 def test_queries_go_from_passages_to_figures_and_sharding_does_not_matter(tmp_path: Path) -> None:
     store = LocalStore(tmp_path / "store")
     whole, parts = made(tmp_path, store, 1), made(tmp_path, store, 3)
-    one = read_queries([store.root / whole["queries/shard-00"]["queries"].data])
+    whole_queries = read_queries([store.root / whole["queries/shard-00"]["queries"].data])
     several = [store.root / parts[f"queries/shard-{number:02d}"]["queries"].data for number in range(3)]
-    assert read_queries(several) == one and len(one) == 12
-    assert all(one.values())
+    assert read_queries(several) == whole_queries and len(whole_queries) == 12
+    assert all(whole_queries.values())
     evaluation = parts["queries/evaluate"]["query_evaluation"]
     metrics = json.loads((store.root / evaluation.data / "metrics.json").read_text())
     assert set(metrics) == {"rouge_l_at_1", "rouge_l_at_2", "rouge_l_at_3", "self_bleu_4"}

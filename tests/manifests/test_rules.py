@@ -155,9 +155,9 @@ def test_steps_may_train_on_several_nodes(folder):
 
 @pytest.mark.parametrize("folder", BUILT)
 def test_what_is_referred_to_is_there(folder):
-    there = [manifest for other in {folder, "overlays/gke-prod"} for manifest in golden(other)]
-    settings = {name_of(manifest) for manifest in there if manifest["kind"] == "ConfigMap"}
-    accounts = {name_of(manifest) for manifest in there if manifest["kind"] == "ServiceAccount"}
+    applied = [manifest for other in {folder, "overlays/gke-prod"} for manifest in golden(other)]
+    settings = {name_of(manifest) for manifest in applied if manifest["kind"] == "ConfigMap"}
+    accounts = {name_of(manifest) for manifest in applied if manifest["kind"] == "ServiceAccount"}
     for manifest, pod in pods(folder):
         namespace = manifest["metadata"]["namespace"]
         assert (namespace, pod.get("serviceAccountName", "mlflow")) in accounts
@@ -278,8 +278,8 @@ def test_the_schedule_submits_with_the_overlay_s_profile(monkeypatch, tmp_path):
     (shipped,) = [m for m in of_kind("overlays/gke-prod", "ConfigMap") if "profile" in name_of(m)[1]]
     for name, content in shipped["data"].items():
         (tmp_path / name).write_text(content)
-    place, _, file = environment["MULTIVIEW_PROFILES"].rpartition("/")
-    assert place == mounted
+    folder, _, file = environment["MULTIVIEW_PROFILES"].rpartition("/")
+    assert folder == mounted
     monkeypatch.setenv("MULTIVIEW_PROFILES", str(tmp_path / file))
     profile = resolve_profile(None, {"host": environment["KF_PIPELINES_ENDPOINT"]})
     options = [argument.removeprefix("--set=") for argument in container["args"] if "--set=" in argument]

@@ -33,7 +33,7 @@ def test_a_store_without_champion_and_model_says_what_to_give(corpus: ChangingCo
 def test_a_champion_whose_index_is_gone_says_how_to_go_on(corpus: ChangingCorpus) -> None:
     champion = current(corpus.store)
     assert champion is not None
-    corpus.store.remove("/".join(champion.index.address.split("/")[-2:]))
+    corpus.store.remove(champion.load(corpus.store)[names.INDEX][1].folder)
     with pytest.raises(InputError, match=r"champion 1: there is no artifact at .*rollback --to NUMBER"):
         corpus.refresh()
 

@@ -121,11 +121,11 @@ def test_at_every_write(begun: Begun, tmp_path: Path) -> None:
     crowned = counting.paths.index("champions/000002.json") + 1
     assert len(counting.paths) > crowned > 20
     shutil.rmtree(tmp_path / "store")
-    for at in range(1, len(counting.paths) + 1):
+    for write in range(1, len(counting.paths) + 1):
         root = begun.copy(tmp_path)
         with pytest.raises(Crash):
-            begun.run(Failing(root, lambda number, path, at=at: number == at, crash))
-        assert check_whole(root) == (2 if at > crowned else 1)
+            begun.run(Failing(root, lambda number, path, write=write: number == write, crash))
+        assert check_whole(root) == (2 if write > crowned else 1)
         assert begun.run(LocalStore(root)).digest == begun.expected.digest
         assert check_whole(root) == 2 and numbers(LocalStore(root)) == [1, 2]
         shutil.rmtree(root)

@@ -43,7 +43,7 @@ def test_queries_are_generated_for_what_changed_and_the_index_is_that_of_a_rebui
     assert sum(made) == records["challenger/changes"][names.CHANGES].facts["to_encode"] == 3
     rebuilt = corpus.refresh(refresh={"full": True})
     assert rebuilt["challenger/changes"][names.CHANGES].facts["to_encode"] == len(corpus.rows)
-    digests = [one["challenger/index"][names.INDEX].digest for one in (records, rebuilt)]
+    digests = [run["challenger/index"][names.INDEX].digest for run in (records, rebuilt)]
     assert digests[0] == digests[1], "to the byte, queries included"
     champion = current(corpus.store)
     assert champion is not None and (champion.number, champion.index.digest) == (2, digests[0])

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from multiview import load, names
 from multiview.artifacts.champions import current, numbers, rollback
+from multiview.artifacts.record import split_address
 from multiview.config.overrides import merge
 from multiview.data import sentences
 from multiview.lineage import garbage
@@ -116,8 +119,8 @@ def test_what_is_collected_is_missed_by_nobody(corpus: ChangingCorpus) -> None:
     gone = {piece.kind for piece in found}
     assert gone == {names.CHANGES, names.EMBEDDINGS, names.INDEX}
     assert corpus.store.folders(names.INDEX) == sorted(
-        {piece.path.split("/")[1] for piece in found if piece.kind == names.INDEX}
-        | {champion.index.address.split("/")[-1]}
+        {Path(piece.path).name for piece in found if piece.kind == names.INDEX}
+        | {split_address(champion.index.address)[2]}
     )
     assert [hit.id for hit in load(champion.index.address).search(["What ran past the old castle?"], 3)[0]]
 

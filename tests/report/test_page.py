@@ -145,8 +145,8 @@ def test_what_users_wrote_is_text(tmp_path):
     page = read(compared.page())
     text = page.text
     for hostile in HOSTILE:
-        for place in ("title", "text", "question", "answer", "qid"):
-            assert f"{place} {hostile}" in text, place
+        for field in ("title", "text", "question", "answer", "qid"):
+            assert f"{field} {hostile}" in text, field
     for row in compared.rows:
         assert (
             row in page.one("ul", class_="key").text

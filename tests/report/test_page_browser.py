@@ -97,9 +97,9 @@ def test_what_users_wrote_is_text_in_the_browser_too(browser, hostile):
     browser.ask("document.querySelectorAll('details').forEach(d => d.open = true)")
     text = browser.ask("document.body.textContent")
     for written in HOSTILE:
-        for place in ("system", "title", "text", "question", "answer", "qid"):
-            if place != "system" or written in HOSTILE[:4]:
-                assert f"{place} {written}" in text, place
+        for field in ("system", "title", "text", "question", "answer", "qid"):
+            if field != "system" or written in HOSTILE[:4]:
+                assert f"{field} {written}" in text, field
     assert browser.ask("document.querySelectorAll('script, img, iframe, object').length") == 1
     assert choose(browser, words=f"question {HOSTILE[4]}") == [f"qid {HOSTILE[4]}"]
     browser.open(hostile, PHONE)

@@ -10,7 +10,7 @@ def contents(values: dict[str, float], p: float | None = None, **more: Any) -> C
     """Systems with one metric; all differ from the first one with this corrected p."""
     base, *_ = values
     systems = [
-        System(name, place, {"accuracy_at_5": value}) for place, (name, value) in enumerate(values.items())
+        System(name, number, {"accuracy_at_5": value}) for number, (name, value) in enumerate(values.items())
     ]
     figures = {
         name: {

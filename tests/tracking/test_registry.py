@@ -103,9 +103,9 @@ def test_indexes_of_the_same_bytes_over_other_passages_are_two_versions(indexes,
 def test_a_store_that_was_moved_is_followed(indexes, uri, store, tmp_path):
     tracking.register(uri, indexes[0], "moved", ["champion"])
     shutil.copytree(store.root / "index", tmp_path / "index")
-    there = indexes[0].model_copy(update={"address": f"{tmp_path}/index/i-one"})
-    assert tracking.register(uri, there, "moved") == "1"
-    assert tracking.registered_index(uri, RegisteredModel("moved", alias="champion")) == there.address
+    moved = indexes[0].model_copy(update={"address": f"{tmp_path}/index/i-one"})
+    assert tracking.register(uri, moved, "moved") == "1"
+    assert tracking.registered_index(uri, RegisteredModel("moved", alias="champion")) == moved.address
 
 
 def test_what_is_no_index_is_not_registered(indexes, uri, store):

@@ -110,12 +110,12 @@ def test_groups_of_questions_are_as_batches_of_their_own() -> None:
     scores = torch.randn(4, 8, 2, generator=torch.Generator().manual_seed(0))
 
     def loss(rows: list[int], group: int | None) -> float:
-        places = [*rows, *(4 + row for row in rows)]
+        positions = [*rows, *(4 + row for row in rows)]
         part = [examples[row] for row in rows]
-        masks = torch.tensor(no_negatives(part, [ids[place] for place in places], group))
-        views = torch.ones(len(places), 2, dtype=torch.bool)
-        own = torch.arange(len(rows))
-        found, _ = contrastive_loss(scores[rows][:, places], views, own, masks, 1.0, real_views=views)
+        masks = torch.tensor(no_negatives(part, [ids[position] for position in positions], group))
+        views = torch.ones(len(positions), 2, dtype=torch.bool)
+        diagonal = torch.arange(len(rows))
+        found, _ = contrastive_loss(scores[rows][:, positions], views, diagonal, masks, 1.0, real_views=views)
         return found.item()
 
     assert loss([0, 1, 2, 3], 2) == pytest.approx((loss([0, 1], None) + loss([2, 3], None)) / 2, rel=1e-5)

@@ -77,9 +77,9 @@ def test_a_fork_works_where_it_is_asked_and_says_it_there(server, reporter, tmp_
     assert reporter.state.status == "done"
     folder = reporter.store.root / reporter.state.attempt
     assert folder.is_dir(), "the state names the attempt that the fork made"
-    who, _, place = (folder / "who.txt").read_text().partition(" in ")
+    who, _, working_folder = (folder / "who.txt").read_text().partition(" in ")
     fork, _, parent = who.partition(" of ")
-    assert (int(parent), place) == (server[1].pid, str(tmp_path))
+    assert (int(parent), working_folder) == (server[1].pid, str(tmp_path))
     assert int(fork) not in (os.getpid(), server[1].pid)
     assert capfd.readouterr().out == "said\n"
     run(reporter)

@@ -53,8 +53,8 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
         return cluster
 
     yield make
-    for one in made:
-        one.close()
+    for started in made:
+        started.close()
 
 
 def until(cluster: Cluster, true: Callable[[], Any]) -> None:
@@ -132,11 +132,11 @@ def test_a_job_is_followed_to_its_end_and_deleted(cluster: Callable[..., Cluster
 
 
 def test_the_pods_have_the_secrets_that_are_named(cluster: Callable[..., Cluster], tmp_path: Path) -> None:
-    place = tmp_path / "token"
-    here = cluster(f"import os; open({str(place)!r}, 'w').write(os.environ['HF_TOKEN'])")
+    token = tmp_path / "token"
+    here = cluster(f"import os; open({str(token)!r}, 'w').write(os.environ['HF_TOKEN'])")
     here.secrets = {"hub": {"token": "hf_1"}}
     run_train_job(TASK, nodes().model_copy(update={"secrets": {"hub": {"token": "HF_TOKEN"}}}))
-    assert place.read_text() == "hf_1"
+    assert token.read_text() == "hf_1"
 
 
 def test_the_line_of_the_pod_that_failed_first_is_reported(
