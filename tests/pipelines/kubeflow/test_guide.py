@@ -96,11 +96,11 @@ FAILURES = DOCUMENT.partition("## What failures look like")[2].partition("**A lo
 
 
 @pytest.mark.parametrize("words", re.findall(r"^\| `(.*?)` \|", FAILURES, re.M))
-def test_the_failures_are_told_in_these_words(words):
+def test_the_failures_have_these_words(words):
     places = [
         *sorted((ROOT / "pipelines").rglob("*.py")),
         ROOT / "src" / "multiview" / "artifacts" / "credentials.py",
     ]
-    told = "".join(path.read_text() for path in places)
-    told = re.sub(r'"\s*f?"', "", told).replace("answers {error.status}", "answers 5")
-    assert words in told
+    source = "".join(path.read_text() for path in places)
+    source = re.sub(r'"\s*f?"', "", source).replace("answers {error.status}", "answers 5")
+    assert words in source

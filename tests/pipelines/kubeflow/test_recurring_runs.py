@@ -29,7 +29,7 @@ def write(*schedules: dict, file: str = "refresh.yaml", **more) -> None:
 
 @pytest.fixture
 def apply(kubeflow, command):
-    """Applies a file of these schedules; the lines told."""
+    """Applies a file of these schedules; the lines printed."""
 
     def call(*schedules: dict, options: str = "", status: int = 0, file: str = "refresh.yaml") -> list[str]:
         write(*schedules, file=file)
@@ -111,8 +111,8 @@ def test_others_recurring_runs_are_left_alone(kubeflow, apply, command):
     assert not kubeflow.changes()
     assert apply({**NIGHTLY, "name": "third"}, file="other.yaml") == ["third: created"]
     assert names(kubeflow) == ["nightly", "third", "weekly"]
-    told = command(f"schedule list --host {kubeflow.url}").splitlines()
-    assert told == ["nightly  0 0 3 * * *  UTC  of refresh", "third  0 0 3 * * *  UTC  of other"]
+    printed = command(f"schedule list --host {kubeflow.url}").splitlines()
+    assert printed == ["nightly  0 0 3 * * *  UTC  of refresh", "third  0 0 3 * * *  UTC  of other"]
     assert "did you mean nightly?" in command(f"schedule delete nihgtly --host {kubeflow.url}", status=2)
     assert "is of no file of schedules" in command(f"schedule delete weekly --host {kubeflow.url}", status=2)
     assert command(f"schedule delete nightly --host {kubeflow.url}") == "nightly: deleted\n"
@@ -163,14 +163,14 @@ def test_what_was_cut_short_is_mended_by_the_next_apply(kubeflow, apply):
     ],
 )
 def test_bad_input_is_one_line_and_nothing_is_sent(change, line, kubeflow, apply):
-    (told,) = apply({**NIGHTLY, **change}, status=2)
-    assert line in told, told
+    (printed,) = apply({**NIGHTLY, **change}, status=2)
+    assert line in printed, printed
     assert not kubeflow.requests
 
 
 def test_two_schedules_of_one_name_are_refused(kubeflow, apply):
-    (told,) = apply(NIGHTLY, {**WEEKLY, "name": "nightly"}, status=2)
-    assert "nightly is there twice" in told
+    (printed,) = apply(NIGHTLY, {**WEEKLY, "name": "nightly"}, status=2)
+    assert "nightly is there twice" in printed
     assert not kubeflow.requests
 
 
@@ -204,7 +204,7 @@ def test_crons_that_kubeflow_does_not_take(cron):
         check_cron(cron)
 
 
-def test_reconciling_is_told_from_what_is_there_alone():
+def test_reconciling_needs_only_what_is_there():
     assert (
         reconcile({}, [Entry("1", "a", "", True, "mine", "d"), Entry("2", "b", "", True)], "mine")[0].name
         == "a"
