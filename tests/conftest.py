@@ -1,4 +1,4 @@
-"""What tests of several rooms need."""
+"""Fixtures for tests of several rooms."""
 
 import inspect
 import sys
@@ -34,7 +34,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Tests of documented commands are given them."""
+    """Parametrize tests of documented commands with the commands."""
     if mark := metafunc.definition.get_closest_marker("documented"):
         lines = beginning_with(*mark.args, **mark.kwargs)
         if "documented_lines" in metafunc.fixturenames:

@@ -33,7 +33,7 @@ def test_a_crash_before_any_write_leaves_no_artifact_and_no_obstacle(tmp_path, p
 
 
 def test_what_is_published_survives_a_failure_that_comes_after(tmp_path):
-    """As where a step's second output cannot be written: the first one's data stay."""
+    """If a step's second output cannot be written, the data of its first output stay."""
     store = LocalStore(tmp_path)
     attempt = Attempt(store, "passages", "k")
     (attempt.path / "a.txt").write_text("text")

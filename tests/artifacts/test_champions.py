@@ -1,4 +1,4 @@
-"""The champion's files: created exclusively, never changed, gone back by going on."""
+"""The champion's files: created exclusively, never changed; a rollback is the next file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records: whose they are, what their digest covers, and where they lie."""
+"""Records: the versions that are read, what the digest covers, and their addresses."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A record is created exclusively and whole, whoever races and whoever is killed."""
+"""Files are created exclusively and whole, even when processes race or are killed."""
 
 import multiprocessing
 import os

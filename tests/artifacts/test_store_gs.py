@@ -16,7 +16,7 @@ from tests.fixtures.project import ROOT, Project
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory) -> Path:
-    """What the emulator was asked."""
+    """The file in which the emulator logs its requests."""
     return tmp_path_factory.mktemp("emulator") / "requests.jsonl"
 
 
@@ -56,7 +56,7 @@ def test_sources_in_a_bucket(bucket):
 
 
 def test_a_large_file_goes_in_parts_and_comes_back_whole(bucket, log):
-    """110 MB here, of which some parts of 8 MB are in memory."""
+    """110 MB, of which only some parts of 8 MB are in memory at a time."""
     written, read = map(int, on_buckets.run_on(bucket, on_buckets.LARGE).split())
     parts = [asked.received for asked in Asked.read(log, "large/index") if asked.received > 1 << 20]
     assert len(parts) == 14 and sum(parts) == 110 << 20
@@ -64,7 +64,7 @@ def test_a_large_file_goes_in_parts_and_comes_back_whole(bucket, log):
 
 
 def test_one_row_group_of_a_source_is_asked_for_as_a_range(bucket, log):
-    """The file has eight of 10 MB."""
+    """The file has eight row groups of 10 MB."""
     assert on_buckets.run_on(bucket, on_buckets.ONE_BLOCK) == "1000\n"
     asked = Asked.read(log, "blocks/p.parquet")
     size = sum(request.received for request in asked)
@@ -73,7 +73,7 @@ def test_one_row_group_of_a_source_is_asked_for_as_a_range(bucket, log):
 
 
 def test_a_busy_bucket_is_asked_again(bucket):
-    """503 to the first try of each read, listing and write, one of several parts among them."""
+    """The first attempt at each read, listing and write gets 503, including a write in several parts."""
     on_buckets.run_on(bucket, on_buckets.BUSY)
 
 

@@ -51,7 +51,7 @@ def test_races_on_s3_have_one_winner_each(bucket):
 
 
 def test_artifacts_on_s3(bucket):
-    """Also where the answer to a create is lost: it is sent again, refused, and was ours all the same."""
+    """This includes a create whose answer is lost: the second request is refused although the first one succeeded."""
     said = on_buckets.run_on(bucket, on_s3(on_buckets.STORE))
     assert "has 7 bytes instead of 5: remove the folder s3://bucket/store/passages/k" in said
 
@@ -106,7 +106,7 @@ for url in sys.argv[1:]:
 
 
 def test_servers_of_other_makers(bucket):
-    """Their refusals lack AWS's name for the condition; one that knows no conditions is no store."""
+    """Their refusals lack AWS's name for the condition; a server without conditions cannot hold a store."""
     said = on_buckets.run_on(
         bucket, CREATES, "s3://bucket/no-conditions", "s3://elsewhere/store"
     ).splitlines()

@@ -1,4 +1,4 @@
-"""`multiview gc`: what would go, and then goes."""
+"""`multiview gc`: a forecast without `--delete`, the same removals with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every setting is read: declared and never read is worse than not there."""
+"""Every declared setting is read somewhere."""
 
 import ast
 
@@ -18,7 +18,7 @@ def source() -> Source:
 
 @pytest.fixture(scope="module")
 def reads(source):
-    """Of every module."""
+    """The syntax trees of all modules."""
     return {module: source.reads(module) for module in TEXTS}
 
 

@@ -1,4 +1,4 @@
-"""docs/architecture.md: its floors are those that are held, its paths are there, and its examples run.
+"""docs/architecture.md: its floors are the tested ones, its paths exist, and its examples run.
 
 The first line of a block says where its code goes: into a new file, at the end of a file that exists, into a table
 of it (`in STEPS`), or into a function before a line (`in add_data before ...`). Each is done here for the time of a

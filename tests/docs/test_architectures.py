@@ -1,4 +1,4 @@
-"""An architecture of one's own (docs/architectures.md) goes from training to search and touches nothing else."""
+"""A user's own architecture (docs/architectures.md) works from training to search without other changes."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Encoding: an embedding depends on its passage and nothing else, and the files are what they say."""
+"""Encoding: an embedding depends on its passage alone, and the files match their description."""
 
 import hashlib
 import json

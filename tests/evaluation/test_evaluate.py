@@ -27,7 +27,7 @@ from tests.fixtures.retrieval_run import SETTINGS, scores_by_plain_formula
 
 
 def test_other_tools_find_our_figures_in_the_files(tmp_path):
-    """Where scores do not tie. Three questions of twelve: one without gold, one without results."""
+    """Scores do not tie. Three questions of twelve: one without gold, one without results."""
     rng = np.random.default_rng(0)
     passages = [passage(f"p{i}", f"text {i}") for i in range(40)]
     questions = []
@@ -75,7 +75,7 @@ def test_an_evaluation_by_hand(tmp_path):
     ids = pa.array([p.id for p in passages])
 
     def views_of(rows, numbers):
-        """Six views a passage, of which the last wins and stands for a part of the text in two questions."""
+        """Six views per passage, of which the last wins and stands for a part of the text in two questions."""
         spans = [(0, 3), (2, 7), None, None]
         return [
             [HitViews([0.0] * 5 + [1.0], [None] * 5 + [spans[row]]) for number in found if number >= 0]

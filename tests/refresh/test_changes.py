@@ -133,7 +133,7 @@ def test_nothing_changed(vectors):
 
 
 def test_only_ids_and_hashes_of_the_index_are_read(vectors):
-    """Its vectors may be gone."""
+    """The vectors of the old index may be missing."""
     model, passages = vectors.model(), vectors.passages(numbered(*range(20)))
     index = vectors.index(model, passages)
     for file in vectors.files(index).iterdir():

@@ -45,7 +45,7 @@ def vectors(tmp_path) -> ChangingVectors:
     ],
 )
 def test_it_builds_anew_from_stored_views_and_says_why(vectors, why, before, now):
-    """The faiss index is then that of the step `index`."""
+    """The faiss index is then the one that the step `index` makes."""
     model = vectors.model()
     old = (
         vectors.empty_index(model)

@@ -13,7 +13,7 @@ def test_outcomes_go_by_the_first_right_passage():
 
 
 def test_questions_come_in_turns_from_all_kinds():
-    """Those that are won are few: a page that shows some questions shows them."""
+    """Questions that a system wins are few, so a page that shows some questions shows them."""
     ranks = np.array([[1, 1]] * 50 + [[1, 2]] * 30 + [[0, 2]] * 10 + [[2, 1]] * 2)
     qids = [f"q{i}" for i in range(len(ranks))]
     order = _in_turns(qids, ranks, 0)

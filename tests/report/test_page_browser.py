@@ -43,7 +43,7 @@ def shown(browser: Browser) -> list[str]:
 
 
 def choose(browser: Browser, outcome: str = "", words: str = "") -> list[str]:
-    """What is shown after a person has chosen."""
+    """The ids of the questions that are shown after a choice."""
     browser.ask(
         "for (const [name, value] of Object.entries(" + repr({"outcome": outcome, "text": words}) + ")) {"
         " const field = document.querySelector('form').elements[name]; field.value = value;"

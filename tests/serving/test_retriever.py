@@ -99,7 +99,7 @@ def test_a_view_s_snippet_is_its_layout_s(indexes, system, retriever):
 
 
 def test_the_corpus_has_every_kind_of_snippet(indexes):
-    """What the test above needs to say something: titles apart and merged, padding, and full passages."""
+    """The cases that the test above covers: titles apart and merged, padding, and full passages."""
     kinds = set()
     for passage in passages_of(indexes).values():
         snippets = split_snippets(passage.title, passage.text, passage.sentence_ends, 4)

@@ -31,7 +31,7 @@ def uri(store) -> str:
 
 @pytest.fixture(scope="module")
 def indexes(store, uri) -> list[Reference]:
-    """Three, of which MLflow knows the first one's run."""
+    """Three indexes; MLflow has the run of the first one."""
     made = [publish_index(store, key) for key in ("one", "two", "three")]
     tracking.ship(store, "one", uri)
     return made

@@ -1,4 +1,4 @@
-"""The evaluate step with its analyses, and what it leaves."""
+"""The evaluate step with its analyses, and the files that it writes."""
 
 import json
 from copy import copy
@@ -37,7 +37,7 @@ def test_every_analysis_has_a_name_in_the_settings():
 
 
 def test_an_approximate_index_is_analysed_by_its_stored_views(padded, tmp_path):
-    """One that looks at all of so few passages finds what the exact one finds, and all analyses with it."""
+    """An approximate index that searches all of these few passages gives the results of the exact one, and the same analyses."""
     write_index(tmp_path / "index", padded.folder / "embeddings", kind="tiny")
     (exact, exact_events), (found, events) = (
         run(analysed, tmp_path / name, depth=30)
@@ -147,7 +147,7 @@ def test_data_without_training_questions_or_answers(camvr, tmp_path):
 
 
 def test_an_architecture_of_several_sequences(tmp_path, monkeypatch):
-    """Two sequences with a view each: there is no attention between them, and all else is as for any layout."""
+    """There is no attention between two sequences with a view each; all other analyses are as for any layout."""
     monkeypatch.setitem(LAYOUTS, Halves.name, Halves)
     analysed = AnalysedModel(tmp_path / "halves", architecture="halves", pooling="snippet", normalise=True)
     folder, events = run(analysed, tmp_path / "one")

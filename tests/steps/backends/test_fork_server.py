@@ -1,4 +1,4 @@
-"""Work done in forks: as it would be done here, whatever ends it."""
+"""Work in forks has the results and the errors of work in this process."""
 
 import os
 import signal
