@@ -43,7 +43,7 @@ def without(text: str, places: list[ast.expr]) -> ast.Module:
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_a_setting_that_is_read_no_more_is_noticed(name, source, reads):
-    """Its reads are taken out of the source. What is read there and nowhere else goes with it, as both kinds of pods."""
+    """Its reads are taken out of the source, and so is everything that is read there alone, such as both kinds of pods."""
     removed = {module: found[SETTINGS[name]] for module, found in reads.items() if SETTINGS[name] in found}
     changed = {module: source.reads(module, without(TEXTS[module], removed[module])) for module in removed}
     gone = [

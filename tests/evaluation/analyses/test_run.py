@@ -37,7 +37,7 @@ def test_every_analysis_has_a_name_in_the_settings():
 
 
 def test_an_approximate_index_is_analysed_by_its_stored_views(padded, tmp_path):
-    """An approximate index that searches all of these few passages gives the results of the exact one, and the same analyses."""
+    """An approximate index that searches all of these few passages gives the exact results and analyses."""
     write_index(tmp_path / "index", padded.folder / "embeddings", kind="tiny")
     (exact, exact_events), (found, events) = (
         run(analysed, tmp_path / name, depth=30)
