@@ -63,7 +63,7 @@ def test_outputs_are_made_once_and_found_afterwards(store: LocalStore) -> None:
     assert made["counts"].facts == {"longest": "king"}
     assert [(event.name, event.value) for event in read_metrics(store, made["counts"].data)] == [("words", 4)]
     state = read_state(store, "run", "count")
-    assert state == reporter.state
+    assert state is not None and state == reporter.state
     assert state.status == "done" and state.attempt == made["counts"].data and state.key == made["words"].key
     assert state.outputs == {kind: Reference.to(store, record) for kind, record in made.items()}
 
