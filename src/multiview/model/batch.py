@@ -58,7 +58,8 @@ def make_batch(
 
 def to_device(batch: Batch, device: torch.device) -> Batch:
     """The batch on `device`."""
-    return {name: tensor.to(device) for name, tensor in batch.items()}  # type: ignore[return-value, attr-defined]
+    moved = {name: tensor.to(device) for name, tensor in batch.items()}  # pyright: ignore[reportAttributeAccessIssue]
+    return moved  # pyright: ignore[reportReturnType]
 
 
 def pool(hidden: Tensor, weights: Tensor) -> Tensor:
