@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from multiview import metric_names, names
 from multiview.artifacts.staged import Staged
 from multiview.config import Model
+from multiview.data.reading.tables import Row
 from multiview.errors import InputError
 from multiview.evaluation.costs import Cost
 from multiview.evaluation.evaluate import METRICS_FILE
@@ -153,7 +154,7 @@ def _tables(folder: Path) -> dict[str, Any]:
     return tables
 
 
-def _alone(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:
+def _alone(rows: Sequence[Row]) -> dict[str, list[float]]:
     views = [row for row in rows if row["view"] is not None]
     accuracies = [name for name in rows[0] if name.startswith(metric_names.ACCURACY_PREFIX)]
     metrics = metric_columns({"": dict.fromkeys(accuracies, 0.0)})
