@@ -33,7 +33,7 @@ NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 WATCH_SECONDS = 300
 """Duration of one watch; then the job is read again, so that no event is missed for longer."""
 KubernetesObject: TypeAlias = Any
-"""An object, a result or an error of Kubernetes's generated client, whose code says too little or the wrong of its types."""
+"""An object, a result or an error of Kubernetes's generated client, which is not typed."""
 
 RETRY = Retry(total=6, backoff_factor=1, status_forcelist=(429, 500, 502, 503, 504))
 BAD_INPUT = 2
