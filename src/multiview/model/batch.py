@@ -58,8 +58,10 @@ def make_batch(
 
 def to_device(batch: Batch, device: torch.device) -> Batch:
     """The batch on `device`."""
-    moved = {name: tensor.to(device) for name, tensor in batch.items()}  # pyright: ignore[reportAttributeAccessIssue]
-    return moved  # pyright: ignore[reportReturnType]
+    return {  # pyright: ignore[reportReturnType]
+        name: tensor.to(device)  # pyright: ignore[reportAttributeAccessIssue]
+        for name, tensor in batch.items()
+    }
 
 
 def pool(hidden: Tensor, weights: Tensor) -> Tensor:
