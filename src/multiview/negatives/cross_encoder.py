@@ -9,10 +9,7 @@ import numpy as np
 import pyarrow as pa
 import torch
 from safetensors import SafetensorError
-from transformers import (
-    AutoModelForSequenceClassification,
-    AutoTokenizer,
-)
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from multiview.config import Config, Encode, JsonObject
 from multiview.data.passages import Passage, read_passages

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -138,9 +138,17 @@ def _views(index: Ancestor | None) -> dict[int, int]:
     return dict(sorted(Counter(views).items()))
 
 
-def _tables(folder: Path) -> dict[str, Any]:
-    """Fields of a `System` that an evaluation's analyses fill."""
-    tables: dict[str, Any] = {}
+class _Tables(TypedDict, total=False):
+    """The fields of a `System` that an evaluation's analyses fill."""
+
+    usage: dict[str, list[float]]
+    alone: dict[str, list[float]]
+    attention: np.ndarray
+    cosine: np.ndarray
+
+
+def _tables(folder: Path) -> _Tables:
+    tables: _Tables = {}
     if (file := folder / "usage.parquet").exists():
         usage = pq.read_table(file).to_pydict()
         shares = (metric_names.SHARE_OF_TOP_1, metric_names.SHARE_OF_GOLD)
