@@ -17,7 +17,7 @@ from multiview.data.questions import Question, relevance
 from multiview.errors import InputError
 from multiview.evaluation.evaluate import evaluate, evaluate_bm25, write_evaluation
 from multiview.evaluation.top_hits import HitViews
-from multiview.evaluation.trec import read_qrels, read_run
+from multiview.evaluation.trec import read_qrels, read_trec_run
 from multiview.index.exact import TopPassages
 from multiview.steps.context import StepContext
 from tests.fixtures.artifacts import passage, question, questions_folder, write_passages
@@ -156,7 +156,7 @@ def test_an_evaluation_by_hand(tmp_path):
             "top_stop": None,
         },
     ]
-    assert list(read_run(out / "run.trec")) == ["q0", "q1", "q2"]
+    assert list(read_trec_run(out / "run.trec")) == ["q0", "q1", "q2"]
     assert read_qrels(out / "qrels.trec")["q2"] == {"p1": 1, "p4": 1}
     again, _ = write("two")
     for file in out.iterdir():
@@ -165,7 +165,7 @@ def test_an_evaluation_by_hand(tmp_path):
 
 def test_evaluation_of_a_model(retrieval):
     out, events = retrieval.run("evaluation", evaluate)
-    run = read_run(out / "run.trec")
+    run = read_trec_run(out / "run.trec")
     plain = scores_by_plain_formula(retrieval)
     texts = {p.id: p.text for p in retrieval.passages}
     first = []

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 
 from multiview import metric_names, names
-from multiview.artifacts.champions import numbers
+from multiview.artifacts.champions import champion_numbers
 from multiview.steps.events import read_metrics
 from tests.fixtures.changing_corpus import ChangingCorpus
 
 
 def test_nothing_changed_nothing_is_promoted(corpus: ChangingCorpus) -> None:
     records = corpus.refresh()
-    assert (corpus.decision(records), numbers(corpus.store)) == ("keep", [1])
+    assert (corpus.decision(records), champion_numbers(corpus.store)) == ("keep", [1])
     assert records["challenger/changes"][names.CHANGES].facts["to_encode"] == 0
 
 
@@ -21,11 +21,11 @@ def test_a_halved_corpus_is_refused_and_the_champion_stays(corpus: ChangingCorpu
     records = corpus.refresh()
     found = corpus.verdict(records)
     assert found["decision"] == "refuse" and found["says"].startswith("largest_shrinkage: ")
-    assert numbers(corpus.store) == [1]
+    assert champion_numbers(corpus.store) == [1]
     page = (corpus.files(records["report"][names.REPORT]) / "report.html").read_text()
     assert "<h1>Refused</h1>" in page and "largest_shrinkage" in page
     assert corpus.decision(corpus.refresh(gate={"drops": {}, "largest_shrinkage": 0.6})) == "promote"
-    assert numbers(corpus.store) == [1, 2]
+    assert champion_numbers(corpus.store) == [1, 2]
 
 
 def test_the_gate_reports_the_metrics_of_both_sides_as_metric_and_side(corpus: ChangingCorpus) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from multiview import load, names
-from multiview.artifacts.champions import current, numbers, rollback
+from multiview.artifacts.champions import champion_numbers, current, rollback
 from multiview.artifacts.record import split_address
 from multiview.config.overrides import merge
 from multiview.data import sentences
@@ -76,7 +76,7 @@ def test_another_model_is_a_rebuild_and_the_champion_is_asked_with_its_own(corpu
     champion = current(corpus.store)
     assert champion is not None and champion.model.address == other
     records = corpus.refresh()
-    assert (corpus.decision(records), numbers(corpus.store)) == ("keep", [1, 2]), (
+    assert (corpus.decision(records), champion_numbers(corpus.store)) == ("keep", [1, 2]), (
         "the champion's model from now on"
     )
 

@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from multiview import names
 from multiview.errors import InputError
-from multiview.evaluation.trec import read_qrels, read_run
+from multiview.evaluation.trec import read_qrels, read_trec_run
 from multiview.kubeflow.component import execute
 from multiview.report.contents import System
 from multiview.report.drawing import Chart
@@ -48,7 +48,7 @@ def test_the_numbers_are_those_of_the_comparison_and_of_a_recomputation_from_the
 
     texts = {passage.id: passage.text for passage in PASSAGES}
     for system, staged in zip(compared.rows, compared.evaluations, strict=True):
-        run, gold = read_run(staged.path / "run.trec"), read_qrels(staged.path / "qrels.trec")
+        run, gold = read_trec_run(staged.path / "run.trec"), read_qrels(staged.path / "qrels.trec")
         expected: dict[str, list[float]] = {}
         for question in QUESTIONS:
             found = [name for name, _ in run.get(question.qid, [])]

@@ -3,17 +3,17 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multiview.report.contents import Hit, View
+from multiview.report.contents import ShownHit, ShownView
 from multiview.report.passages import LONGEST, bars, pieces
 
 
-def hit(*spans: tuple[int, int] | None, won: int = 1, scores: tuple[float, ...] = ()) -> Hit:
+def hit(*spans: tuple[int, int] | None, won: int = 1, scores: tuple[float, ...] = ()) -> ShownHit:
     scores = scores or tuple(float(n) for n in range(len(spans)))
     views = tuple(
-        View(number, score, *(span or (None, None)))
+        ShownView(number, score, *(span or (None, None)))
         for number, (span, score) in enumerate(zip(spans, scores, strict=True), start=1)
     )
-    return Hit(1, "p", 1.0, False, False, won, views)
+    return ShownHit(1, "p", 1.0, False, False, won, views)
 
 
 @given(

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
-from multiview.config import Config
+from multiview.config import Config, JsonObject
 from multiview.config.documents import checked, document_names, find_document, read_value
 from multiview.errors import InputError
 
-Overrides = dict[str, Any]
+Overrides = JsonObject
 
 
 def gather(preset: str | None, settings: Iterable[str]) -> Overrides:
@@ -41,7 +40,7 @@ def read_preset(name: str) -> Overrides:
     return find_document(name, "preset").content
 
 
-def merge(*layers: Mapping[str, Any], depth: int = 0) -> Overrides:
+def merge(*layers: Mapping[str, object], depth: int = 0) -> Overrides:
     """Merges nested dicts; later layers win. Inside a section an empty dict replaces the value below it, as in
     `train.warm_up={}`."""
     merged: Overrides = {}
