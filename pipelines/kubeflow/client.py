@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from urllib3.util import Retry
 
+from multiview import environment
 from multiview.errors import InputError, nearest
 from pipelines.kubeflow.connection import PROFILES, Connection
 
@@ -123,7 +124,7 @@ def check_connection(connection: Connection) -> None:
         return
     if connection.kube_context:
         _check_context(connection.kube_context)
-    elif "KUBERNETES_SERVICE_HOST" not in os.environ:
+    elif environment.KUBERNETES_HOST not in os.environ:
         raise InputError(
             "Kubeflow's address is not known: give --host (KF_PIPELINES_ENDPOINT), --kube-context, or a "
             f"profile in {PROFILES}"

@@ -60,6 +60,14 @@ def read_document(file: Path | Traversable, kind: str, name: str | None = None) 
     return Document(where, content)
 
 
+def read_value(text: str, where: str) -> object:
+    """Returns a single YAML value. Raises InputError; the message begins with `where`."""
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise InputError(f"{where}: the value is not YAML; quote it") from error
+
+
 def find_document(name: str, kind: str) -> Document:
     """Reads a YAML file, or a document of this package by its name. Raises InputError with the nearest names."""
     if _is_yaml(name):

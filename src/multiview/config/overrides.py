@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-import yaml
-
 from multiview.config import Config, JsonObject
-from multiview.config.documents import checked, document_names, find_document
+from multiview.config.documents import checked, document_names, find_document, read_value
 from multiview.errors import InputError
 
 Overrides = JsonObject
@@ -27,10 +25,7 @@ def parse_setting(setting: str) -> Overrides:
     name, equals, text = setting.partition("=")
     if not equals or not name:
         raise InputError(f"--set {setting}: expected SECTION.NAME=VALUE, as in encode.compute=float32")
-    try:
-        value = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise InputError(f"--set {setting}: the value is not YAML; quote it") from error
+    value = read_value(text, f"--set {setting}")
     for part in reversed(name.split(".")):
         value = {part: value}
     return value

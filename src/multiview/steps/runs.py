@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Container, Iterable, Iterator
 from datetime import UTC, datetime
+from pathlib import PurePosixPath
 from typing import Literal
 
 from pydantic import BaseModel
@@ -102,25 +103,32 @@ def read_run(store: Store, run: str) -> Run:
 
 
 def write_state(store: Store, run: str, state: StepState) -> None:
-    path = f"{names.RUNS}/{run}/steps/{state.path}.json"
-    store.replace(path, state.model_dump_json().encode())
+    store.replace(_state_file(run, state.path), state.model_dump_json().encode())
 
 
 def read_state(store: Store, run: str, path: str) -> StepState | None:
     """Returns the state of one step of a run; None if it has not begun."""
-    data = store.read(f"{names.RUNS}/{run}/steps/{path}.json")
+    data = store.read(_state_file(run, path))
     return StepState.model_validate(json.loads(data)) if data else None
 
 
 def read_states(store: Store, run: str, but: Container[str] = ()) -> Iterator[StepState]:
     """Yields the states of all steps of a run that have begun, except the paths `but`, in order of their paths."""
-    folder = f"{names.RUNS}/{run}/steps/"
-    for file in store.files(folder.rstrip("/")):
-        path = file.removeprefix(folder).removesuffix(".json")
-        if path in but or path.rsplit("/", 1)[-1].startswith("."):
+    folder = _states_folder(run)
+    for file in store.files(folder):
+        path = PurePosixPath(file)
+        if path.name.startswith(".") or str(path.relative_to(folder).with_suffix("")) in but:
             continue
         if data := store.read(file):
             yield StepState.model_validate(json.loads(data))
+
+
+def _states_folder(run: str) -> str:
+    return f"{names.RUNS}/{run}/steps"
+
+
+def _state_file(run: str, path: str) -> str:
+    return f"{_states_folder(run)}/{path}.json"
 
 
 def finished_outputs(states: Iterable[StepState], output: str) -> dict[str, Reference]:

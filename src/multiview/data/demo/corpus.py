@@ -13,9 +13,8 @@ from dataclasses import dataclass, field
 from importlib.resources import files
 from random import Random
 
-import yaml
-
 from multiview.config import JsonObject
+from multiview.config.documents import read_document
 
 PEOPLE, PLACES, WORKS = 100, 90, 120
 DEV_SHARE = 0.25
@@ -39,7 +38,7 @@ class Entity:
 def demo_corpus(seed: int = 0) -> dict[str, JsonObject]:
     """Returns SQuAD JSON of the training and the dev questions with their passages: `train`, `dev`."""
     random = Random(seed)
-    phrases = yaml.safe_load((files("multiview.data.demo") / "phrases.yaml").read_text(encoding="utf-8"))
+    phrases = read_document(files("multiview.data.demo") / "phrases.yaml", "phrases").content
     entities = _entities(random, phrases)
     articles = [_article(random, phrases, entity, f"demo-{n}") for n, entity in enumerate(entities)]
     random.shuffle(articles)

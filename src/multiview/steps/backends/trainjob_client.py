@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from urllib3.util import Retry
 
-from multiview import names
+from multiview import environment, names
 from multiview.artifacts.record import Record
 from multiview.config import JsonObject
 from multiview.errors import InputError, ProcessFailed
@@ -101,7 +101,7 @@ class _Jobs:
             ) from error
         configuration = client.Configuration()
         try:
-            if "KUBERNETES_SERVICE_HOST" in os.environ:
+            if environment.KUBERNETES_HOST in os.environ:
                 config.load_incluster_config(client_configuration=configuration)
             else:
                 config.load_kube_config(client_configuration=configuration)
