@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +20,7 @@ import pyarrow.parquet as pq
 from multiview import metric_names
 from multiview.artifacts.record import load_record
 from multiview.artifacts.staged import Staged
-from multiview.config import Encode, Index
+from multiview.config import Encode, Index, JsonObject
 from multiview.data.passages import ROW_GROUP
 from multiview.data.shards import Rows
 from multiview.encoding.embeddings import QUERIES_FIELD, ROWS_SCHEMA, VIEWS_FILE, Embeddings
@@ -30,6 +29,7 @@ from multiview.index.approximate.building import build
 from multiview.index.approximate.kinds import EXACT
 from multiview.index.approximate.measuring import measure
 from multiview.index.exact import longest_view
+from multiview.index.faiss_index import FaissObject
 from multiview.index.faiss_library import faiss
 from multiview.index.stored_views import ViewBlocks
 from multiview.index.view_index import (
@@ -46,7 +46,7 @@ from multiview.steps.events import Events
 HASHED_AT_ONCE = 1 << 16
 
 ApproximateBuilder = Callable[
-    [Sequence[ViewBlocks], Index, Callable[[np.ndarray], Any], Events], tuple[Any, dict[str, Any]]
+    [Sequence[ViewBlocks], Index, Callable[[np.ndarray], object], Events], tuple[FaissObject, JsonObject]
 ]
 """Makes an approximate faiss index of views, as `approximate.building.build` does."""
 
@@ -128,7 +128,7 @@ def write_index(
     _report(header, (folder / (VIEWS_FILE if index.exact else INDEX_FILE)).stat().st_size, events)
 
 
-def _report(header: dict[str, Any], index_bytes: int, events: Events) -> None:
+def _report(header: JsonObject, index_bytes: int, events: Events) -> None:
     for name in ("passages", "views", "dim"):
         events.fact(name, header[name])
     for name in (metric_names.DRIFT_ADDED, metric_names.DRIFT_ERROR):

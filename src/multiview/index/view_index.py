@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from multiview.config import JsonObject
 from multiview.data.passages import PassageRows
 from multiview.encoding.embeddings import VIEWS_FILE
 from multiview.errors import InputError
@@ -41,7 +41,7 @@ class ViewIndex:
         ids: pa.Array,
         offsets: np.ndarray,
         view_counts: np.ndarray,
-        header: dict[str, Any],
+        header: JsonObject,
         faiss_index: FaissIndex | None = None,
         queries: PassageRows | None = None,
     ) -> None:
@@ -77,7 +77,7 @@ class ViewIndex:
 
     @classmethod
     def from_parts(
-        cls, folder: Path, faiss_index: FaissIndex | None, passages: pa.Table, header: dict[str, Any]
+        cls, folder: Path, faiss_index: FaissIndex | None, passages: pa.Table, header: JsonObject
     ) -> ViewIndex:
         """Returns the index in `folder`, from its table of passages and, if it is approximate, its faiss index, which are
         in memory already.

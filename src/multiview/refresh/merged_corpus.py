@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from multiview.config import JsonObject
 from multiview.data.passages import ROW_GROUP, PassageRows
 from multiview.data.shards import Rows
 from multiview.encoding.embeddings import QUERIES_FIELD, ROWS_SCHEMA, VIEWS_FILE, Embeddings
@@ -38,7 +38,7 @@ class OldIndex:
     """An index as a step wrote it; its vectors are read only on demand."""
 
     folder: Path
-    header: dict[str, Any]
+    header: JsonObject
     passages: pa.Table
     """The index's `passages.parquet`."""
 

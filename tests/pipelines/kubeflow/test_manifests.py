@@ -16,7 +16,7 @@ from pipelines.kubeflow.manifests import write_manifests
 from pipelines.kubeflow.submission import package
 from pipelines.plans.training import training
 from pipelines.request import Request
-from tests.manifests.schemas import validate
+from tests.fixtures.manifest_schemas import validate
 
 
 def documents(path):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 
@@ -27,7 +25,7 @@ def each_view(subject: Subject) -> Findings:
     tops = subject.search_views(ranges, "views alone")
     tops.append(subject.top.passages)
     holds = np.split(subject.answers_in(np.concatenate(tops, axis=1)), len(tops), axis=1)
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, float | None]] = []
     metrics: dict[str, float] = {}
     for view, (passage_rows, held) in enumerate(zip(tops, holds, strict=True)):
         figures = accuracy(first_rank(held)[subject.answered], subject.cuts)
