@@ -12,7 +12,7 @@ from typing import Any
 
 from urllib3.util import Retry
 
-from multiview import names
+from multiview import environment, names
 from multiview.artifacts.record import Record
 from multiview.errors import InputError, ProcessFailed
 from multiview.steps.backends.trainjob import (
@@ -23,6 +23,7 @@ from multiview.steps.backends.trainjob import (
     Nodes,
     Task,
     job_name,
+    owned_by,
     train_job,
 )
 from multiview.steps.reporter import StepReporter
@@ -66,12 +67,14 @@ class TrainJob:
 def run_train_job(task: Task, nodes: Nodes) -> None:
     """Starts the TrainJob of `task`, or finds the running one, and follows it to its end.
 
-    It is deleted when it has ended, and when this process is told to end (SIGTERM); a process that is killed
-    leaves it running for the next try. InputError or ProcessFailed with the line of the pod that failed first;
+    It is deleted when it has ended, and when this process is told to end (SIGTERM). A process that is killed leaves
+    it running for the next try; Kubernetes deletes it when the pods of all tries are gone. InputError or ProcessFailed with the line of the pod that failed first;
     InputError where the cluster refuses the job.
     """
     jobs = _Jobs(nodes.namespace or _namespace())
     job = train_job(task, nodes)
+    if owner := _pod_here(nodes):
+        job = owned_by(job, *owner)
     name = job["metadata"]["name"]
     with _ending(lambda: jobs.delete(name)):
         jobs.start(job)
@@ -119,6 +122,7 @@ class _Jobs:
         if there is not None:
             ended = _end_of(there)
             if not _going(there) and (ended is None or ended["type"] == "Complete"):
+                self._adopt(there, job)
                 return
             self.delete(name)
             self._await_gone(name)
@@ -128,6 +132,8 @@ class _Jobs:
             # Another try of the step was faster: the job is there.
             if error.status != 409:
                 raise _refusal(error, self.namespace) from error
+            if there := self._read(name):
+                self._adopt(there, job)
             return
         if not made["spec"].get("runtimePatches"):  # an API server drops fields that a kind does not have
             self.delete(name)
@@ -135,6 +141,17 @@ class _Jobs:
                 f"TrainJob in namespace {self.namespace}: the cluster's Kubeflow Trainer knows no runtimePatches, so "
                 "its pods would be on any node, without their account: install 2.2 or later, or set nodes to 1"
             )
+
+    def _adopt(self, there: dict[str, Any], job: dict[str, Any]) -> None:
+        """Adds the owner of `job` to the owners of a job that another try has started."""
+        for owner in job["metadata"].get("ownerReferences", ()):
+            adopted = owned_by(there, owner["name"], owner["uid"])["metadata"]["ownerReferences"]
+            # A JSON patch: of custom objects the API server takes no strategic one, which the client makes of a dict.
+            patch = [{"op": "add", "path": "/metadata/ownerReferences", "value": adopted}]
+            with contextlib.suppress(self._refused):  # without the right to patch it has its first owner alone
+                self._objects.patch_namespaced_custom_object(
+                    *self._where, there["metadata"]["name"], body=patch
+                )
 
     def follow(self, name: str) -> dict[str, Any] | None:
         """Returns the condition with which a job ended; None if it was deleted."""
@@ -240,11 +257,19 @@ def _refusal(error: Any, namespace: str) -> InputError:
     """Returns the error for a job that the cluster refuses, with the way out."""
     hints = {
         401: "the pod's service account is not known to the cluster",
-        403: f"let the step's service account get, list, watch, create and delete {PLURAL}.{GROUP} in it",
+        403: f"let the step's service account get, list, watch, create, patch and delete {PLURAL}.{GROUP} in it",
         404: "install Kubeflow Trainer, or set nodes to 1",
     }
     hint = hints.get(error.status, str(error.body or error.reason).strip())
     return InputError(f"TrainJob in namespace {namespace}: {error.status} {error.reason}: {hint}")
+
+
+def _pod_here(nodes: Nodes) -> tuple[str, str] | None:
+    """Returns name and uid of this pod, if it can own what is in the namespace of the nodes."""
+    name, uid = os.environ.get(environment.POD_NAME), os.environ.get(environment.POD_UID)
+    if not name or not uid or (nodes.namespace and nodes.namespace != _namespace()):
+        return None
+    return name, uid
 
 
 def _namespace() -> str:
