@@ -34,6 +34,7 @@ class Pods:
                 raise InputError(
                     f"kubeflow.steps: there is no step {step!r}{nearest(step, steps, listed=steps)}"
                 )
+        for step in steps:
             self.pod(step)
 
     def pod(self, step: str) -> Pod:
@@ -51,6 +52,12 @@ class Pods:
             check_nodes(step, pod.nodes)
         except ValueError as error:
             raise InputError(f"kubeflow.{kind}.nodes: {error}") from error
+        if pod.priority_class and not self.settings.queue:
+            raise InputError(
+                f"kubeflow.{kind}.priority_class: {pod.priority_class} is one of Kueue's and needs a queue: set "
+                "kubeflow.queue. Kubernetes' own PriorityClass cannot be chosen: neither KFP nor Kubeflow Trainer "
+                "hands one to a pod"
+            )
         return pod
 
     def dress(self, task: Any, step: str) -> Any:

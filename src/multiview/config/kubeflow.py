@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
@@ -160,18 +160,6 @@ class Kubeflow(Section):
         for step, changes in steps.items():
             check_nodes(step, changes.get("nodes", 1))
         return steps
-
-    @model_validator(mode="after")
-    def _priority_in_a_queue(self) -> Self:
-        kinds = [self.cpu.priority_class, self.gpu.priority_class]
-        steps = [changes.get("priority_class") for changes in self.steps.values()]
-        if not self.queue and any([*kinds, *steps]):
-            raise PydanticCustomError(
-                "priority",
-                "priority_class is one of Kueue's and needs a queue: set kubeflow.queue. Kubernetes' own "
-                "PriorityClass cannot be chosen, since neither KFP nor Kubeflow Trainer hands one to a pod",
-            )
-        return self
 
 
 class Notify(Section):

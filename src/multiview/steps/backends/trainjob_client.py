@@ -146,11 +146,14 @@ class _Jobs:
         """Adds the owner of `job` to the owners of a job that another try has started."""
         for owner in job["metadata"].get("ownerReferences", ()):
             adopted = owned_by(there, owner["name"], owner["uid"])["metadata"]["ownerReferences"]
-            # A JSON patch: of custom objects the API server takes no strategic one, which the client makes of a dict.
-            patch = [{"op": "add", "path": "/metadata/ownerReferences", "value": adopted}]
             with contextlib.suppress(self._refused):  # without the right to patch it has its first owner alone
-                self._objects.patch_namespaced_custom_object(
-                    *self._where, there["metadata"]["name"], body=patch
+                # Not by CustomObjectsApi: which kind of patch it sends differs between its versions.
+                self._objects.api_client.call_api(
+                    f"/apis/{GROUP}/{VERSION}/namespaces/{self.namespace}/{PLURAL}/{there['metadata']['name']}",
+                    "PATCH",
+                    header_params={"Content-Type": "application/merge-patch+json"},
+                    body={"metadata": {"ownerReferences": adopted}},
+                    auth_settings=["BearerToken"],
                 )
 
     def follow(self, name: str) -> dict[str, Any] | None:
@@ -267,9 +270,9 @@ def _refusal(error: Any, namespace: str) -> InputError:
 def _pod_here(nodes: Nodes) -> tuple[str, str] | None:
     """Returns name and uid of this pod, if it can own what is in the namespace of the nodes."""
     name, uid = os.environ.get(environment.POD_NAME), os.environ.get(environment.POD_UID)
-    if not name or not uid or (nodes.namespace and nodes.namespace != _namespace()):
+    if not name or not uid:
         return None
-    return name, uid
+    return (name, uid) if nodes.namespace in (None, _namespace()) else None
 
 
 def _namespace() -> str:
