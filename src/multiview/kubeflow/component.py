@@ -132,13 +132,13 @@ def _shipping(reporter: StepReporter) -> Iterator[None]:
         return
     from multiview import tracking
 
-    _compare_servers(reporter, uri)
+    _compare_servers(uri)
     plugin_run = os.environ.get(environment.MLFLOW_RUN_ID)
     with tracking.ship_step_live(reporter.store, reporter.run, reporter.state.path, uri, plugin_run):
         yield
 
 
-def _compare_servers(reporter: StepReporter, uri: str) -> None:
+def _compare_servers(uri: str) -> None:
     """Warns where KFP's MLflow plugin has replaced the MLflow server of the pod's settings."""
     ours = os.environ.get(environment.MLFLOW_URI)
     plugin = environment.MLFLOW_RUN_ID in os.environ or environment.MLFLOW_EXPERIMENT_ID in os.environ

@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 import pytest
-import yaml
 
 from components import CPU_IMAGE, GPU_IMAGE
 from multiview import environment
@@ -19,21 +18,10 @@ from pipelines.plans import PIPELINES
 from pipelines.plans.training import training
 from tests.fixtures.pod_security import violations
 from tests.fixtures.project import ROOT
+from tests.pipelines.kubeflow.compiled import GOLDEN, all_tasks, documents, tasks_of
 
-GOLDEN = Path(__file__).parents[1] / "golden"
 ON_GPU = {"train", "encode", "mine", "evaluate"}
 ON_GPU |= {"train-generator", "generate-queries", "encode-with-queries", "warm-up"}
-
-
-def documents(path: Path) -> tuple[dict, dict]:
-    pipeline, platform = yaml.safe_load_all(path.read_text())
-    return pipeline, platform["platforms"]["kubernetes"]["deploymentSpec"]["executors"]
-
-
-def tasks_of(ir: dict) -> dict[str, dict]:
-    """All tasks that run a component, by name; those of loops and of the exit handler's block among them."""
-    leaves = {name for name, c in ir["components"].items() if "executorLabel" in c}
-    return {name: task for name, task in all_tasks(ir).items() if task["componentRef"]["name"] in leaves}
 
 
 @pytest.mark.parametrize("name", PIPELINES)
@@ -262,12 +250,6 @@ def test_a_pod_knows_how_many_gpus_torch_must_see(tmp_path, pod, seen):
         container = ir["deploymentSpec"]["executors"][f"exec-{step}"]["container"]
         told = {variable["name"]: variable["value"] for variable in container["env"]}
         assert told.get("MULTIVIEW_GPUS") == expected
-
-
-def all_tasks(ir: dict) -> dict[str, dict]:
-    """All tasks by name, loops and exit handlers among them."""
-    dags = [ir["root"]["dag"], *(c["dag"] for c in ir["components"].values() if "dag" in c)]
-    return {name: task for dag in dags for name, task in dag["tasks"].items()}
 
 
 @pytest.mark.parametrize("name", PIPELINES)
