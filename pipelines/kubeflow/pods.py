@@ -96,6 +96,8 @@ class Pods:
             kubernetes.set_security_context(task, run_as_non_root=True)
         for secret, keys in self._secrets().items():
             kubernetes.use_secret_as_env(task, secret, keys)
+        for known in task.platform_config["kubernetes"].get("secretAsEnv", ()):
+            known.pop("optional", None)  # false, as by default; KFP 2.14 refuses a pipeline that says so
         for name, value in variables.items():
             task.set_env_variable(name, value)
         return task.set_caching_options(False)
