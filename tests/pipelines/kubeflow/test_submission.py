@@ -9,6 +9,8 @@ import yaml
 from multiview.errors import InputError
 from multiview.steps.runs import Run
 from pipelines.kubeflow.images import check_images
+from pipelines.kubeflow.submission import warn_of_shards
+from pipelines.plans.training import training
 from tests.fixtures.kubeflow_server import Fault
 
 SUBMIT = "submit training --preset small.yaml --store gs://bucket/store"
@@ -254,6 +256,20 @@ def test_a_bad_name_of_an_image_sends_nothing(kubeflow, command, monkeypatch):
     monkeypatch.setenv("MULTIVIEW_GPU_IMAGE", "not an image")
     assert "MULTIVIEW_GPU_IMAGE: 'not an image'" in command(f"{SUBMIT} --host {kubeflow.url}", status=2)
     assert not kubeflow.requests
+
+
+@pytest.mark.parametrize(("rounds", "warned"), [(4, False), (5, True)])
+def test_more_shards_than_argo_has_room_for_are_warned_of(capsys, rounds, warned):
+    """Of several rounds, each with as many steps as there are shards."""
+    warn_of_shards(training({"corpus": {"shards": 100}, "train": {"rounds": rounds}}))
+    told = capsys.readouterr().err
+    assert told.startswith("warning: this run has 500 steps on single shards") == warned
+    assert warned or not told
+
+
+def test_a_warning_stops_nothing(kubeflow, command):
+    told = command(f"{SUBMIT} --host {kubeflow.url} --set corpus.shards=100 --set train.rounds=5")
+    assert "warning: this run has 500 steps on single shards" in told and " started: " in told
 
 
 def test_processes_have_a_gpu_each_on_their_node(kubeflow, command):
