@@ -105,7 +105,7 @@ class _Builder:
 
         if node.shards:
             # Without a name: KFP looks for the outputs of a named loop in vain before 2.16.
-            parallel = self.pods.pod(node.step.name).parallel_shards if self.pods else None
+            parallel = self.pods.parallelism(node.step.name) if self.pods else None
             with dsl.ParallelFor(list(node.shards), parallelism=parallel) as shard:
                 self.tasks[node.path] = call(shard=shard)
         else:

@@ -60,6 +60,10 @@ class Pods:
             )
         return pod
 
+    def parallelism(self, step: str) -> int | None:
+        """Returns how many shards a step may work on at once; None: all."""
+        return self.pod(step).parallel_shards
+
     def dress(self, task: Any, step: str) -> Any:
         """Gives a task its resources, image, place, secrets, environment, timeout and retries; returns the task."""
         pod, variables = self.pod(step), self._environment()

@@ -158,7 +158,7 @@ def check_devices(plan: Plan, config: Config) -> None:
 def warn_of_shards(plan: Plan) -> None:
     """Warns of a run that has more steps on single shards than Argo keeps the status of with ease."""
     count = sum(len(node.shards) for node in plan.nodes.values())
-    if count > MANY_SHARDS:
+    if count >= MANY_SHARDS:
         print(
             f"warning: this run has {count} steps on single shards, and Argo's status of a run has room for some 500 "
             "to 800: set a smaller corpus.shards, or run fewer systems at once",

@@ -89,7 +89,6 @@ class Pod(Section):
     backoff_seconds: Annotated[int, Field(ge=0)] = 60
     """Seconds before the first retry; the wait doubles with each further retry."""
 
-
     @property
     def visible_gpus(self) -> int:
         """Number of GPUs that torch must see in the pod at least: CUDA shows a process one slice of a GPU at most."""

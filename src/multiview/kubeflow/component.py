@@ -81,7 +81,9 @@ def import_artifact(address: str, digest: str, artifact: KfpArtifact) -> None:
     """
     _, record = load_record(address)
     if record.digest != digest:
-        raise InputError(f"{address} has the digest {record.digest}, not {digest}: it was made anew; run again")
+        raise InputError(
+            f"{address} has the digest {record.digest}, not {digest}: it was made anew; run again"
+        )
     artifact.metadata.update(address=address, digest=digest)
     Path(artifact.path).write_bytes(record.to_json())
 

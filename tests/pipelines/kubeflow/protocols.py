@@ -45,12 +45,17 @@ def compile_all(folder: Path) -> tuple[list[Path], Path]:
         config = validate({"kubeflow": {**EVERYTHING, **more}})
         return compile_plan(training({}), folder / f"{name}.yaml", config)
 
-    return [*sorted(GOLDEN.glob("*.yaml")), compiled("everything")], compiled("non-root", run_as_non_root=True)
+    return [*sorted(GOLDEN.glob("*.yaml")), compiled("everything")], compiled(
+        "non-root", run_as_non_root=True
+    )
 
 
 def messages(packages: Path) -> tuple[type[Message], type[Message]]:
     """The messages of a pipeline and of an executor's configuration, as the packages in a folder define them."""
-    for name in ("kfp", "kfp.kubernetes"):  # without the code of KFP's SDK, which is there of one version alone
+    for name in (
+        "kfp",
+        "kfp.kubernetes",
+    ):  # without the code of KFP's SDK, which is there of one version alone
         package = types.ModuleType(name)
         package.__path__ = [str(packages / name.replace(".", "/"))]
         sys.modules[name] = package

@@ -187,7 +187,12 @@ def test_pods_are_what_a_shared_cluster_asks_for(tmp_path):
         "annotations": {"example.org/owner": "search, ranking"},
     }
     assert [secret["secretName"] for secret in encode["imagePullSecret"]] == ["registry"]
-    volume = {"volumeName": "scratch", "mountPath": "/scratch", "accessModes": ["ReadWriteOnce"], "size": "1Ti"}
+    volume = {
+        "volumeName": "scratch",
+        "mountPath": "/scratch",
+        "accessModes": ["ReadWriteOnce"],
+        "size": "1Ti",
+    }
     assert encode["genericEphemeralVolume"] == [{**volume, "storageClassName": "fast"}]
     assert platform["exec-mine"]["genericEphemeralVolume"] == [{**volume, "defaultStorageClass": True}]
     assert platform["exec-index"]["podMetadata"] == {"labels": {"kueue.x-k8s.io/queue-name": "gpus"}}
@@ -221,7 +226,9 @@ def driver_s_pod(container: dict, platform: dict) -> dict:
     }
     volumes = [{"name": name, "emptyDir": {}} for name in ("kfp-launcher", "gcs-scratch", "s3-scratch")]
     volumes += [{"name": v["volumeName"], "emptyDir": {}} for v in platform.get("emptyDirMounts", [])]
-    volumes += [{"name": v["volumeName"], "ephemeral": {}} for v in platform.get("genericEphemeralVolume", [])]
+    volumes += [
+        {"name": v["volumeName"], "ephemeral": {}} for v in platform.get("genericEphemeralVolume", [])
+    ]
     return {
         "containers": [{"name": "main", "image": container["image"], "securityContext": context}],
         "volumes": volumes,

@@ -108,7 +108,12 @@ def attempts(policy: dict, runs: float) -> int:
 
 @pytest.mark.parametrize(
     "pod",
-    [{}, {"timeout_hours": 100, "retries": 7, "backoff_seconds": 600}, {"retries": 0}, {"timeout_hours": 0.01}],
+    [
+        {},
+        {"timeout_hours": 100, "retries": 7, "backoff_seconds": 600},
+        {"retries": 0},
+        {"timeout_hours": 0.01},
+    ],
 )
 def test_every_attempt_fits_into_argo_s_window(pod, tmp_path):
     """However long it ran: by the SDK's default, nothing that ran for an hour would be tried again."""

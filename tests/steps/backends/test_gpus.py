@@ -32,7 +32,10 @@ def test_fewer_gpus_than_promised_are_one_line_with_the_likely_cause(monkeypatch
         check_gpus()
     line = str(raised.value)
     assert line.startswith(f"this pod asked for {SEEN + 2} GPUs, and torch, built ") and "\n" not in line
-    assert f"sees {SEEN}" in line and "driver is likely too old for this torch (CUDA 13 needs 580 or newer)" in line
+    assert (
+        f"sees {SEEN}" in line
+        and "driver is likely too old for this torch (CUDA 13 needs 580 or newer)" in line
+    )
 
 
 def test_torch_s_own_words_are_passed_on(monkeypatch):
@@ -47,7 +50,9 @@ def test_torch_s_own_words_are_passed_on(monkeypatch):
 
     monkeypatch.setattr(torch.cuda, "is_available", is_available)
     monkeypatch.setenv("MULTIVIEW_GPUS", "1")
-    with pytest.raises(InputError, match=r"asked for 1 GPU, .* sees 0 \(torch: .*\(found version 12020\)\): "):
+    with pytest.raises(
+        InputError, match=r"asked for 1 GPU, .* sees 0 \(torch: .*\(found version 12020\)\): "
+    ):
         check_gpus()
 
 

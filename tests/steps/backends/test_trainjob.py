@@ -305,7 +305,9 @@ def test_a_job_waits_in_a_queue_as_a_whole_and_its_pods_are_not_queued_again() -
 
 def test_pods_that_train_together_have_a_volume_that_their_user_may_write_to() -> None:
     spec = pod_of(train_job(TASK, nodes(scratch="500Gi", shared_memory="1Gi")))["spec"]
-    claims = {v["name"]: v["ephemeral"]["volumeClaimTemplate"]["spec"] for v in spec["volumes"] if "ephemeral" in v}
+    claims = {
+        v["name"]: v["ephemeral"]["volumeClaimTemplate"]["spec"] for v in spec["volumes"] if "ephemeral" in v
+    }
     assert claims == {
         "scratch": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "500Gi"}}}
     }

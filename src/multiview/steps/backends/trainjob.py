@@ -197,7 +197,11 @@ def _pod_patch(pod: Pod, nodes: Nodes) -> dict[str, Any]:
     if volumes:
         patch["volumes"] = volumes
     patch["containers"] = [
-        {"name": CONTAINER, "securityContext": CONTAINER_SECURITY, **({"volumeMounts": mounts} if mounts else {})}
+        {
+            "name": CONTAINER,
+            "securityContext": CONTAINER_SECURITY,
+            **({"volumeMounts": mounts} if mounts else {}),
+        }
     ]
     return patch
 

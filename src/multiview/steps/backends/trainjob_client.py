@@ -146,7 +146,9 @@ class _Jobs:
         """Adds the owner of `job` to the owners of a job that another try has started."""
         for owner in job["metadata"].get("ownerReferences", ()):
             adopted = owned_by(there, owner["name"], owner["uid"])["metadata"]["ownerReferences"]
-            with contextlib.suppress(self._refused):  # without the right to patch it has its first owner alone
+            with contextlib.suppress(
+                self._refused
+            ):  # without the right to patch it has its first owner alone
                 # Not by CustomObjectsApi: which kind of patch it sends differs between its versions.
                 self._objects.api_client.call_api(
                     f"/apis/{GROUP}/{VERSION}/namespaces/{self.namespace}/{PLURAL}/{there['metadata']['name']}",
