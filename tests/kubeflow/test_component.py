@@ -122,9 +122,10 @@ def test_an_imported_artifact_is_read_as_one_that_a_step_made(store, run, done, 
     assert passages.metadata == {"address": address, "digest": published.digest}
     assert Path(passages.path).read_bytes() == published.to_json()
     questions = Dataset(metadata={"address": address, "digest": published.digest})
-    inputs = {"passages": passages, "questions": questions}
-    execute("bm25-negatives", run, "n", "{}", **inputs, negatives=Dataset(uri=str(tmp_path / "negatives")))
-    assert done == [("bm25-negatives", {name: Reference.to(store, published) for name in inputs})]
+    negatives = Dataset(uri=str(tmp_path / "negatives"))
+    execute("bm25-negatives", run, "n", "{}", passages=passages, questions=questions, negatives=negatives)
+    reference = Reference.to(store, published)
+    assert done == [("bm25-negatives", {"passages": reference, "questions": reference})]
 
 
 def test_an_imported_artifact_is_the_one_that_was_meant(store, tmp_path):

@@ -57,8 +57,13 @@ def test_what_several_tasks_read_is_imported_once(tmp_path):
 def test_an_import_is_a_pod_of_ours(tmp_path):
     """KFP's importer opens no bucket at an S3 endpoint of one's own but the pipeline root's."""
     plan = Plan("evaluation")
-    inputs = {name: reference(name) for name in ("passages", "questions")}
-    plan.add(StepPath("evaluate-bm25"), "evaluate-bm25", Config(), **inputs)
+    plan.add(
+        StepPath("evaluate-bm25"),
+        "evaluate-bm25",
+        Config(),
+        passages=reference("passages"),
+        questions=reference("dev_questions"),
+    )
     ir, platform = documents(compile_plan(plan, tmp_path / "import.yaml"))
     executors = ir["deploymentSpec"]["executors"]
     assert not any("importer" in executor for executor in executors.values())

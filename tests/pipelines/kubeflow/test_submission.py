@@ -279,7 +279,7 @@ def test_more_shards_than_argo_has_room_for_are_warned_of(capsys, shards, warned
 
 def test_a_warning_of_shards_stops_nothing(kubeflow, command):
     line = SUBMIT.replace("submit training", "submit comparison")
-    told = command(f"{line} --host {kubeflow.url} --set corpus.shards=100")
+    told = command(f"{line} --host {kubeflow.url} --set corpus.shards=100 --set train.rounds=2")
     assert "steps on single shards, and Argo's status" in told and " started: " in told
 
 
