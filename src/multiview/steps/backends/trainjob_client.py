@@ -67,8 +67,9 @@ class TrainJob:
 def run_train_job(task: Task, nodes: Nodes) -> None:
     """Starts the TrainJob of `task`, or finds the running one, and follows it to its end.
 
-    It is deleted when it has ended, and when this process is told to end (SIGTERM). A process that is killed leaves
-    it running for the next try; Kubernetes deletes it when the pods of all tries are gone. InputError or ProcessFailed with the line of the pod that failed first;
+    The job is deleted when it has ended, and when this process receives SIGTERM; a process that is killed leaves it
+    running for the next try. Kubernetes deletes it when the pods of all tries are gone. Raises InputError or
+    ProcessFailed with the line of the pod that failed first, and
     InputError where the cluster refuses the job.
     """
     jobs = _Jobs(nodes.namespace or _namespace())
@@ -118,11 +119,11 @@ class _Jobs:
     def start(self, job: dict[str, Any]) -> None:
         """Creates a job, unless a job of its name runs; a failed or terminating job is removed first."""
         name = job["metadata"]["name"]
-        there = self._read(name)
-        if there is not None:
-            ended = _end_of(there)
-            if not _going(there) and (ended is None or ended["type"] == "Complete"):
-                self._adopt(there, job)
+        existing = self._read(name)
+        if existing is not None:
+            ended = _end_of(existing)
+            if not _going(existing) and (ended is None or ended["type"] == "Complete"):
+                self._adopt(existing, job)
                 return
             self.delete(name)
             self._await_gone(name)
@@ -132,8 +133,8 @@ class _Jobs:
             # Another try of the step was faster: the job is there.
             if error.status != 409:
                 raise _refusal(error, self.namespace) from error
-            if there := self._read(name):
-                self._adopt(there, job)
+            if existing := self._read(name):
+                self._adopt(existing, job)
             return
         if not made["spec"].get("runtimePatches"):  # an API server drops fields that a kind does not have
             self.delete(name)
@@ -142,16 +143,16 @@ class _Jobs:
                 "its pods would be on any node, without their account: install 2.2 or later, or set nodes to 1"
             )
 
-    def _adopt(self, there: dict[str, Any], job: dict[str, Any]) -> None:
+    def _adopt(self, existing: dict[str, Any], job: dict[str, Any]) -> None:
         """Adds the owner of `job` to the owners of a job that another try has started."""
         for owner in job["metadata"].get("ownerReferences", ()):
-            adopted = owned_by(there, owner["name"], owner["uid"])["metadata"]["ownerReferences"]
+            adopted = owned_by(existing, owner["name"], owner["uid"])["metadata"]["ownerReferences"]
             with contextlib.suppress(
                 self._refused
             ):  # without the right to patch it has its first owner alone
                 # Not by CustomObjectsApi: which kind of patch it sends differs between its versions.
                 self._objects.api_client.call_api(
-                    f"/apis/{GROUP}/{VERSION}/namespaces/{self.namespace}/{PLURAL}/{there['metadata']['name']}",
+                    f"/apis/{GROUP}/{VERSION}/namespaces/{self.namespace}/{PLURAL}/{existing['metadata']['name']}",
                     "PATCH",
                     header_params={"Content-Type": "application/merge-patch+json"},
                     body={"metadata": {"ownerReferences": adopted}},
@@ -260,13 +261,13 @@ def _names_object(error: Any) -> bool:
 
 def _refusal(error: Any, namespace: str) -> InputError:
     """Returns the error for a job that the cluster refuses, with the way out."""
-    hints = {
+    remedies = {
         401: "the pod's service account is not known to the cluster",
         403: f"let the step's service account get, list, watch, create, patch and delete {PLURAL}.{GROUP} in it",
         404: "install Kubeflow Trainer, or set nodes to 1",
     }
-    hint = hints.get(error.status, str(error.body or error.reason).strip())
-    return InputError(f"TrainJob in namespace {namespace}: {error.status} {error.reason}: {hint}")
+    remedy = remedies.get(error.status, str(error.body or error.reason).strip())
+    return InputError(f"TrainJob in namespace {namespace}: {error.status} {error.reason}: {remedy}")
 
 
 def _pod_here(nodes: Nodes) -> tuple[str, str] | None:
