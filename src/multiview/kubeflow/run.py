@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any
 
 from multiview import environment, names
 from multiview.artifacts.store import Store, open_store
@@ -69,7 +68,7 @@ def _start_file(run: Run, job: str) -> str:
 
 def failure_message(
     store: str, run: Run, job: str, status: str, message: str, states: list[StepState]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Returns the message about a failed run, JSON-ready."""
     return {
         "run": run.id,

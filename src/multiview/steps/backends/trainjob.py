@@ -8,13 +8,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from typing import Any
 
 from pydantic import BaseModel
 
 from multiview import environment
 from multiview.artifacts.record import Reference
-from multiview.config import Pod
+from multiview.config import JsonObject, Pod
 from multiview.errors import InputError
 
 QUEUE_LABEL, PRIORITY_LABEL = "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class"
@@ -83,7 +82,7 @@ def job_name(task: Task) -> str:
     return f"{task.step}-{identity[:24]}"
 
 
-def train_job(task: Task, nodes: Nodes) -> dict[str, Any]:
+def train_job(task: Task, nodes: Nodes) -> JsonObject:
     """Returns the TrainJob in the form of `trainer.kubeflow.org/v1alpha1`."""
     pod = nodes.pod
     return {
@@ -143,7 +142,7 @@ def labels(pod: Pod, queue: str | None) -> dict[str, str]:
     return {**pod.labels, **{key: value for key, value in kueue.items() if value}}
 
 
-def owned_by(job: dict[str, Any], name: str, uid: str) -> dict[str, Any]:
+def owned_by(job: JsonObject, name: str, uid: str) -> JsonObject:
     """Returns a job, or its patch, with a pod among its owners: Kubernetes deletes it when none of them is left."""
     owner = {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": uid, "blockOwnerDeletion": False}
     metadata = job["metadata"]
@@ -156,7 +155,7 @@ def _processes(task: Task, pod: Pod) -> int:
     return json.loads(task.config)["train"].get("processes") or max(pod.gpus, 1)
 
 
-def _environment(nodes: Nodes) -> list[dict[str, Any]]:
+def _environment(nodes: Nodes) -> list[JsonObject]:
     plain = [{"name": name, "value": value} for name, value in nodes.environment.items()]
     return plain + [
         {"name": variable, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}}
@@ -173,17 +172,17 @@ def _resources(pod: Pod) -> dict[str, dict[str, str]]:
     }
 
 
-def _template_patch(pod: Pod, nodes: Nodes) -> dict[str, Any]:
+def _template_patch(pod: Pod, nodes: Nodes) -> JsonObject:
     # A sidecar of Istio's, which a namespace of Kubeflow's gives pods, does not pass torchrun's connections on,
     # and outlives the training.
-    metadata: dict[str, Any] = {"labels": {**pod.labels, "sidecar.istio.io/inject": "false"}}
+    metadata: JsonObject = {"labels": {**pod.labels, "sidecar.istio.io/inject": "false"}}
     if pod.annotations:
         metadata["annotations"] = dict(pod.annotations)
     return {"metadata": metadata, "spec": _pod_patch(pod, nodes)}
 
 
-def _pod_patch(pod: Pod, nodes: Nodes) -> dict[str, Any]:
-    patch: dict[str, Any] = {"securityContext": _pod_security(pod)}
+def _pod_patch(pod: Pod, nodes: Nodes) -> JsonObject:
+    patch: JsonObject = {"securityContext": _pod_security(pod)}
     if nodes.service_account:
         patch["serviceAccountName"] = nodes.service_account
     if pod.node_selector:
@@ -209,22 +208,22 @@ def _pod_patch(pod: Pod, nodes: Nodes) -> dict[str, Any]:
 CONTAINER_SECURITY = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 
 
-def _pod_security(pod: Pod) -> dict[str, Any]:
+def _pod_security(pod: Pod) -> JsonObject:
     """Returns what the pod-security level `restricted` asks of a pod, and who may write to a volume made for it."""
-    security: dict[str, Any] = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    security: JsonObject = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
     return {**security, "fsGroup": GROUP_ID} if pod.scratch else security
 
 
-def _volumes(pod: Pod) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
+def _volumes(pod: Pod) -> tuple[list[JsonObject], list[dict[str, str]]]:
     """Returns a pod's volumes and where they are mounted."""
-    volumes: list[dict[str, Any]] = []
+    volumes: list[JsonObject] = []
     mounts: list[dict[str, str]] = []
     if pod.shared_memory:
         memory = {"medium": "Memory", "sizeLimit": pod.shared_memory}
         volumes.append({"name": "shared-memory", "emptyDir": memory})
         mounts.append({"name": "shared-memory", "mountPath": "/dev/shm"})
     if pod.scratch:
-        claim: dict[str, Any] = {
+        claim: JsonObject = {
             "accessModes": ["ReadWriteOnce"],
             "resources": {"requests": {"storage": pod.scratch}},
         }
