@@ -67,10 +67,19 @@ bench-index: $(VENV)/ready
 bench-refresh: $(VENV)/ready
 	$(BIN)/python -m benchmarks.refresh $(BENCH)
 
-lint: setup
+# The protocols of the versions of KFP that take our pipelines (docs/kubeflow.md), each in a folder of its own.
+PROTOCOLS := $(addprefix $(VENV)/protocols/,2.14.0 2.15.0 2.16.1 2.17.0)
+
+$(VENV)/protocols/%: | $(VENV)/tested
+	rm -rf $@.part
+	$(PIP) --no-deps --target $@.part kfp-pipeline-spec==$* kfp-kubernetes==$*
+	mv $@.part $@
+
+lint: setup $(PROTOCOLS)
 	$(BIN)/ruff check src pipelines components images tests benchmarks
 	$(BIN)/ruff format --check src pipelines components images tests benchmarks
 	$(BIN)/pyright
+	$(BIN)/python -m tests.pipelines.kubeflow.protocols $(PROTOCOLS)
 	$(BIN)/python -m pytest tests/manifests/test_overlays.py tests/manifests/test_rules.py
 	@command -v kustomize >/dev/null || command -v kubectl >/dev/null || echo "manifests/ was not built, \
 	only what is kept of it was checked: neither kustomize nor kubectl is on the PATH" >&2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
@@ -70,6 +71,23 @@ def execute(name: str, run: str, path: str, config: str, *, shard: str = "", **a
     return reporter.state.outputs[declared.outputs[0]].address
 
 
+def import_artifact(address: str, digest: str, artifact: KfpArtifact) -> None:
+    """Makes a KFP artifact of an artifact in a store, for the steps that read it.
+
+    KFP's own importer would make one artifact of one address, which its metadata store refuses as two inputs of a
+    step, and its launcher opens no bucket but the pipeline root's at an S3 endpoint that needs paths.
+
+    Raises InputError for an address without an artifact, and for an artifact with another digest.
+    """
+    _, record = load_record(address)
+    if record.digest != digest:
+        raise InputError(
+            f"{address} has the digest {record.digest}, not {digest}: it was made anew; run again"
+        )
+    artifact.metadata.update(address=address, digest=digest)
+    Path(artifact.path).write_bytes(record.to_json())
+
+
 def _references(declared: Step, artifacts: Mapping[str, Given], shard: str) -> Inputs:
     """Returns references to the inputs of a step, or to one shard's file of each input that is read by shard."""
     references: dict[str, Reference | list[Reference]] = {}
@@ -116,6 +134,19 @@ def _shipping(reporter: StepReporter) -> Iterator[None]:
         return
     from multiview import tracking
 
+    _compare_servers(uri)
     plugin_run = os.environ.get(environment.MLFLOW_RUN_ID)
     with tracking.ship_step_live(reporter.store, reporter.run, reporter.state.path, uri, plugin_run):
         yield
+
+
+def _compare_servers(uri: str) -> None:
+    """Warns where KFP's MLflow plugin has replaced the MLflow server of the pod's settings."""
+    ours = os.environ.get(environment.MLFLOW_URI)
+    plugin = environment.MLFLOW_RUN_ID in os.environ or environment.MLFLOW_EXPERIMENT_ID in os.environ
+    if plugin and ours and ours != uri:
+        line = (
+            f"this step is recorded in {uri}, which Kubeflow's MLflow plugin gives, and not in {ours}: "
+            "set kubeflow.mlflow_uri to the plugin's server, or let the plugin not inject its environment"
+        )
+        print(f"warning: {line}", file=sys.stderr)

@@ -23,6 +23,7 @@ from pipelines.plans.plan import Output, Plan
 from pipelines.plans.training import training
 from pipelines.runs.rerun import cut
 from pipelines.runs.study_comparison import evaluation_paths
+from tests.pipelines.kubeflow.compiled import imports, shared_inputs
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -199,12 +200,11 @@ def test_any_step_is_cut_out_with_its_inputs_and_compiles(path, tmp_path):
     assert {name for name, _ in node.sources()} == set(node.step.inputs)
     assert all(isinstance(source, Reference) for _, source in node.sources())
     ir, _ = documents(compile_plan(plan, tmp_path / "part.yaml"))
-    importers = [e["importer"] for e in ir["deploymentSpec"]["executors"].values() if "importer" in e]
     lists = sum(len(_list(v)) for v in node.inputs.values() if isinstance(v, list))
-    assert len(importers) == len(part.imported) - lists
-    for importer in importers:
-        assert importer["artifactUri"]["constant"] == f"{importer['metadata']['address']}/artifact.json"
-        assert importer["metadata"]["digest"]
+    imported = imports(ir)
+    assert len(imported) == len(part.imported) - lists
+    assert set(imported) <= {(read.reference.address, read.reference.digest) for read in part.imported}
+    assert not shared_inputs(ir)
 
 
 def test_downstream_of_round_ones_encoding_is_all_that_follows():
