@@ -1,8 +1,8 @@
-"""What images install, from the current folder's pyproject.toml.
+"""What images install: the current folder's pyproject.toml, and the locks that are made of it.
 
-`packages.py list cpu|gpu|runner` prints it, and `packages.py models` the models that steps' images carry;
-`packages.py wheels` puts what the CPU image and the runner install into images/wheels, for builds that reach no
-package index.
+`packages.py lock [OPTION …]` writes the locks, with further options of `uv pip compile`; `packages.py wheels` puts what
+the CPU image and the runner install into images/wheels, for builds that reach no package index. `make lock` and
+`make wheels` run them.
 """
 
 import re
@@ -10,6 +10,11 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+
+IMAGES = ("cpu", "gpu", "runner")
+PYTHON = "3.11"
+PLATFORM = "x86_64-manylinux_2_28"
+"""What the locks are for."""
 
 ONLY_STEPS = {
     *("accelerate", "bm25s", "ir-measures", "matplotlib", "nltk", "pytrec-eval-terrier", "pystemmer"),
@@ -24,12 +29,15 @@ def name(requirement: str) -> str:
 
 
 def requirements(project: dict, image: str) -> list[str]:
-    """What an image needs: the project's dependencies with the extra `cpu` or `gpu`, or the runner's part; a store
-    on `s3://`; and in steps' images the client that starts a training on several nodes."""
+    """What an image needs: the project's dependencies with faiss, or the runner's part; a store on `s3://`; and in
+    steps' images the client that starts a training on several nodes.
+
+    faiss is `faiss-cpu` in the GPU image too: `faiss-gpu` would bring a second CUDA (docs/images.md).
+    """
     extras = project["optional-dependencies"]
     needed = [*project["dependencies"], *extras["s3"]]
     if image != "runner":
-        return [*needed, *extras[image], *extras["kubeflow"]]
+        return [*needed, *extras["cpu"], *extras["kubeflow"]]
     # The runner only asks an MLflow server, for which a tenth of MLflow is enough.
     return [
         re.sub(r"^mlflow\b", "mlflow-skinny", requirement)
@@ -44,37 +52,77 @@ def models(project: dict) -> list[str]:
     return project["optional-dependencies"]["demo"]
 
 
-def fill_wheels(settings: dict, folder: Path) -> None:
-    """Put wheels into `folder` with this Python's pip and its settings, unless they are there."""
+def pinned(package: str) -> str:
+    """The version of a package, as constraints.txt has it: `torch==2.13.0`."""
+    found = re.search(rf"^{package}==\S+$", Path("constraints.txt").read_text(), re.M)
+    assert found, f"constraints.txt has no {package}"
+    return found.group()
+
+
+def locks(settings: dict) -> dict[str, tuple[list[str], list[str]]]:
+    """Per lock file what it is made of, and the options that make it: an image's packages with all that they need;
+    what builds packages that are no wheels; and what images of steps hold without what it needs in turn, since a
+    component needs of kfp only what runs it, and a base model is but files."""
+    project = settings["project"]
+    whole = {f"images/{image}/requirements.lock": (requirements(project, image), []) for image in IMAGES}
+    # PyTorch's own index has the build without CUDA. The other by its whole name, so that this is not taken for it.
+    whole["images/cpu/requirements.lock"][0].append(f"{pinned('torch')}+cpu")
+    whole["images/gpu/requirements.lock"][0].append(pinned("torch").replace("==", "==="))
+    return whole | {
+        "images/build.lock": (settings["build-system"]["requires"], []),
+        "images/steps.lock": ([pinned("kfp"), *models(project)], ["--no-deps"]),
+    }
+
+
+def write_locks(settings: dict, options: list[str]) -> None:
+    """Writes every lock by `uv pip compile`: versions with hashes. What a lock has already stays while it fits."""
+    for file, (wanted, own) in locks(settings).items():
+        uv = [
+            "uv",
+            "pip",
+            "compile",
+            "-",
+            f"--output-file={file}",
+            "--constraints=constraints.txt",
+            "--quiet",
+        ]
+        uv += ["--generate-hashes", f"--python-version={PYTHON}", f"--python-platform={PLATFORM}"]
+        uv += ["--custom-compile-command=make lock", *own, *options]
+        lines = "\n".join(wanted)
+        subprocess.run(uv, input=lines, text=True, check=True, stdout=subprocess.DEVNULL)
+        if any("===" in requirement for requirement in wanted):
+            lock = Path(file)
+            lock.write_text(re.sub(r"^torch==(?=\d)", "torch===", lock.read_text(), flags=re.M))
+
+
+def fill_wheels(folder: Path) -> None:
+    """Put what the locks name into `folder` with this Python's pip and its settings, unless it is there."""
     sys.path.insert(0, "")
     from images.sentence_data import WHEEL
 
-    project = settings["project"]
-    wanted = [*requirements(project, "cpu"), *requirements(project, "runner")]
-    wanted = list(dict.fromkeys([*wanted, *settings["build-system"]["requires"]]))
-    filled, constraints = folder / "filled.txt", Path("constraints.txt")
-    alone = [*models(project), WHEEL]
-    asked = "\n".join([*wanted, *alone, constraints.read_text()])
+    files = [f"images/{name}.lock" for name in ("build", "steps", "cpu/requirements", "runner/requirements")]
+    asked = "\n".join([WHEEL, *(Path(file).read_text() for file in files)])
+    filled = folder / "filled.txt"
     if filled.is_file() and filled.read_text() == asked:
         return
-    for old in folder.glob("*.whl"):
+    for old in [*folder.glob("*.whl"), *folder.glob("*.tar.gz")]:
         old.unlink()
-    pip = [sys.executable, "-m", "pip"]
-    options = ["--quiet", f"--wheel-dir={folder}", f"--constraint={constraints}"]
-    subprocess.run([*pip, "wheel", *options, *wanted], check=True)
-    subprocess.run([*pip, "download", "--quiet", "--no-deps", f"--dest={folder}", *alone], check=True)
+    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", f"--dest={folder}"]
+    for file in files:
+        subprocess.run(
+            [*pip, "--no-build-isolation", "--require-hashes", f"--requirement={file}"], check=True
+        )
+    subprocess.run([*pip, WHEEL], check=True)
     filled.write_text(asked)
 
 
 def main() -> None:
     settings = tomllib.loads(Path("pyproject.toml").read_text())
     match sys.argv[1:]:
-        case ["list", ("cpu" | "gpu" | "runner") as image]:
-            print("\n".join(requirements(settings["project"], image)))
-        case ["models"]:
-            print("\n".join(models(settings["project"])))
+        case ["lock", *options]:
+            write_locks(settings, options)
         case ["wheels"]:
-            fill_wheels(settings, Path("images/wheels"))
+            fill_wheels(Path("images/wheels"))
         case _:
             sys.exit(__doc__)
 
