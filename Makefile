@@ -71,7 +71,7 @@ lint: setup
 	$(BIN)/ruff check src pipelines components images tests benchmarks
 	$(BIN)/ruff format --check src pipelines components images tests benchmarks
 	$(BIN)/pyright
-	$(BIN)/python -m pytest tests/manifests/test_overlays.py tests/manifests/test_rules.py
+	$(BIN)/python -m pytest $(addprefix tests/manifests/test_,overlays.py rules.py namespaces.py pod_security.py)
 	@command -v kustomize >/dev/null || command -v kubectl >/dev/null || echo "manifests/ was not built, \
 	only what is kept of it was checked: neither kustomize nor kubectl is on the PATH" >&2
 	$(BIN)/hadolint images/*/Dockerfile
