@@ -88,8 +88,9 @@ def test_the_way_for_one_user_is_built_as_the_guide_says(tmp_path, monkeypatch):
     (namespace,) = [m for m in made if m["kind"] == "Namespace"]
     assert namespace["metadata"]["name"] == "multiview"
     assert not any("part-of" in label for label in namespace["metadata"]["labels"])
-    accounts = {name_of(m) for m in made if m["kind"] == "ServiceAccount"}
-    assert ("kubeflow", "multiview-steps") in accounts
+    accounts = {name_of(m): m["metadata"] for m in made if m["kind"] == "ServiceAccount"}
+    of_steps = accounts["kubeflow", "multiview-steps"]["annotations"]
+    assert of_steps["iam.gke.io/gcp-service-account"].startswith("multiview-steps@my-project.")
 
 
 def test_the_driver_that_is_asked_for_knows_the_images_cuda():
