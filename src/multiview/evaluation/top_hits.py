@@ -1,11 +1,11 @@
-"""The first passages of each question, with the scores of their views and the spans of text that the views stand for."""
+"""The first passages of each question, with the scores of their views and the spans of text that the views represent."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -49,7 +49,7 @@ class HitViews:
     scores: Sequence[float]
     """Score of each view for the question."""
     spans: Sequence[Span | None]
-    """Part of the text that each view stands for, [start, stop) in code points; none where a view stands for no part."""
+    """Part of the text that each view represents, [start, stop) in code points; none where a view represents no part."""
 
 
 FindViews = Callable[[Sequence[int], np.ndarray], list[list[HitViews]]]
@@ -92,7 +92,7 @@ def write_top_hits(
 
     `holds` and `gold` [q, depth] say which passages hold an answer and which are gold. Columns: qid, rank from 1,
     passage_id, score, answer, gold, view (the winning view, from 0), view_scores, view_starts and view_stops (null
-    where a view stands for no text). Without `find_views`, for retrievers that have no views, the columns of views
+    where a view represents no text). Without `find_views`, for retrievers that have no views, the columns of views
     and the spans are null.
     """
     first_spans: list[Span | None] = []
@@ -101,7 +101,7 @@ def write_top_hits(
             rows = range(start, min(start + QUESTIONS_AT_ONCE, len(questions)))
             passage_rows = top.passages[rows.start : rows.stop, :HITS_PER_QUESTION]
             views = find_views(rows, passage_rows) if find_views else None
-            records: list[dict[str, Any]] = []
+            records: list[dict[str, object]] = []
             for question in rows:
                 hits = top.hits(question)[:HITS_PER_QUESTION]
                 hit_views = views[question - start] if views else []
@@ -122,7 +122,7 @@ def write_top_hits(
     return first_spans
 
 
-def _view_columns(winner: int, views: HitViews) -> dict[str, Any]:
+def _view_columns(winner: int, views: HitViews) -> dict[str, object]:
     return {
         "view": winner,
         "view_scores": views.scores,

@@ -3,7 +3,6 @@
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch.utils.data import Dataset
@@ -23,6 +22,7 @@ from multiview.data.passages import Passage, PassageLookup
 from multiview.data.questions import read_questions
 from multiview.errors import InputError
 from multiview.generation.generators import check_lengths, input_text, load, save
+from multiview.model.layouts import PreTrainedTokenizer
 from multiview.steps.context import StepContext
 from multiview.steps.events import Events
 from multiview.training.trainer import ReportingCallback
@@ -41,7 +41,7 @@ def train_generator(context: StepContext) -> None:
     with tempfile.TemporaryDirectory(prefix="training-") as folder:
         trainer = Seq2SeqTrainer(
             model=model,
-            args=training_arguments(context.settings.generation.train, Path(folder)),
+            args=generator_arguments(context.settings.generation.train, Path(folder)),
             train_dataset=Pairs(pairs, tokenizer, context.settings.generation),
             data_collator=DataCollatorForSeq2Seq(tokenizer, model),
             callbacks=[ReportingCallback(context.events, context.checkpoints), LossCallback(context.events)],
@@ -70,7 +70,9 @@ def gold_pairs(passages: Path, questions: Path, events: Events) -> list[tuple[Pa
 class Pairs(Dataset):
     """Data set of passages and questions, tokenised on access."""
 
-    def __init__(self, pairs: Sequence[tuple[Passage, str]], tokenizer: Any, settings: Generation) -> None:
+    def __init__(
+        self, pairs: Sequence[tuple[Passage, str]], tokenizer: PreTrainedTokenizer, settings: Generation
+    ) -> None:
         self._pairs, self._tokenizer, self._settings = pairs, tokenizer, settings
 
     def __len__(self) -> int:
@@ -101,14 +103,14 @@ class LossCallback(TrainerCallback):
         state: TrainerState,
         control: TrainerControl,
         logs: dict[str, float] | None = None,
-        **_: Any,
+        **_: object,
     ) -> None:
         if logs and "loss" in logs:
             for name, value in logs.items():
                 self._events.metric(name, float(value), step=state.global_step)
 
 
-def training_arguments(settings: GeneratorTraining, folder: Path) -> Seq2SeqTrainingArguments:
+def generator_arguments(settings: GeneratorTraining, folder: Path) -> Seq2SeqTrainingArguments:
     """Returns our settings as arguments of transformers' Trainer."""
     gpu = torch.cuda.is_available()
     arguments = Seq2SeqTrainingArguments(

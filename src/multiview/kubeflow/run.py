@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any
 
 from multiview import environment, names
 from multiview.artifacts.store import Store, open_store
@@ -37,8 +36,8 @@ def close_run(store: str, described: str, job: str, status: str, message: str, u
 
     A run has succeeded if this start of it has done or found every step. Kubeflow's final `status` and its `message`
     are only passed on, because versions of Kubeflow report SUCCEEDED, COMPLETE or, for a run with a loop, RUNNING. An
-    empty `url` receives nothing. Raises requests.RequestException if the address refuses the notice. Errors of the
-    store or of MLflow are raised after the notice was sent.
+    empty `url` receives no message. Raises requests.RequestException if the address refuses the message. Errors of the
+    store or of MLflow are raised after the message was sent.
     """
     run, complete = _run(described, job), False
     states: list[StepState] = []
@@ -52,7 +51,7 @@ def close_run(store: str, described: str, job: str, status: str, message: str, u
             tracking.ship(opened, run.id, uri, failed=not complete)
     finally:
         if url and not complete:
-            post(url, notice(store, run, job, status, message, states))
+            post(url, failure_message(store, run, job, status, message, states))
 
 
 def _states(store: Store, run: Run, job: str) -> list[StepState]:
@@ -67,10 +66,10 @@ def _start_file(run: Run, job: str) -> str:
     return f"{names.RUNS}/{run.id}/{names.KUBEFLOW}/{job}"
 
 
-def notice(
+def failure_message(
     store: str, run: Run, job: str, status: str, message: str, states: list[StepState]
-) -> dict[str, Any]:
-    """Returns the notice about a failed run, JSON-ready."""
+) -> dict[str, object]:
+    """Returns the message about a failed run, JSON-ready."""
     return {
         "run": run.id,
         "pipeline": run.pipeline,

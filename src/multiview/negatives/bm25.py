@@ -67,10 +67,10 @@ class Bm25Index:
         for question, tokens in enumerate(streamed):
             if tokens and not self._empty:
                 scores = self._bm25.get_scores_from_ids(tokens)
-                best = best_scores(scores, self._tie_order, k)
-                top.passages[question, : len(best)] = best
-                top.scores[question, : len(best)] = scores[best]
-                top.winning_views[question, : len(best)] = 0
+                rows = best_scores(scores, self._tie_order, k)
+                top.passages[question, : len(rows)] = rows
+                top.scores[question, : len(rows)] = scores[rows]
+                top.winning_views[question, : len(rows)] = 0
             report_done(question + 1)
         return top
 
@@ -87,7 +87,7 @@ class TokenIdLists(Sequence[list[int]]):
     def __len__(self) -> int:
         return len(self._stops) - 1
 
-    def __getitem__(self, row: int) -> list[int]:  # type: ignore[override]
+    def __getitem__(self, row: int) -> list[int]:  # pyright: ignore[reportIncompatibleMethodOverride]
         if not 0 <= row < len(self):
             raise IndexError(row)
         return self._ids[self._stops[row] : self._stops[row + 1]].tolist()

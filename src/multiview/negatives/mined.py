@@ -7,14 +7,14 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from multiview.config import Config, Mining
+from multiview.config import Config, JsonObject, Mining
 from multiview.data.passages import read_passages
 from multiview.data.questions import Question, read_questions
 from multiview.index.exact import TopPassages
@@ -53,7 +53,7 @@ class Mined:
     """[q] float32: s+, -inf where no positive is in the index; None without a margin."""
 
 
-def fingerprint(settings: Config) -> dict[str, Any]:
+def cross_encoder_fingerprint(settings: Config) -> JsonObject:
     """Returns the fingerprint of `mining.cross_encoder`, if it is set: part of the key of the negatives that it filters."""
     name = settings.mining.cross_encoder
     return {"cross_encoder": base_fingerprint(name, "mining.cross_encoder")} if name else {}
@@ -143,11 +143,11 @@ def best_positive_scores(index: ViewIndex, queries: np.ndarray, questions: Seque
 
     s+ is -inf where the index has none of a question's positives.
     """
-    best = np.full(len(questions), -np.inf, np.float32)
+    scores = np.full(len(questions), -np.inf, np.float32)
     for question, rows in enumerate(positive_rows(index.ids, questions)):
         if len(rows):
-            best[question] = index.passage_scores(queries[question : question + 1], rows[None]).max()
-    return best
+            scores[question] = index.passage_scores(queries[question : question + 1], rows[None]).max()
+    return scores
 
 
 def sample_negatives(kept: np.ndarray, qids: Sequence[str], number: int, seed: int) -> np.ndarray:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from multiview import metric_names, names
 from multiview.artifacts.staged import Staged
 from multiview.config import Model
+from multiview.data.reading.tables import Row
 from multiview.errors import InputError
 from multiview.evaluation.costs import Cost
 from multiview.evaluation.evaluate import METRICS_FILE
@@ -51,26 +52,26 @@ def gather(
     analyses = _read(comparison.path, ANALYSES_FILE)
     significance = _read(comparison.path, SIGNIFICANCE_FILE)
 
-    def kept(what: str, look: Callable[[], Found], otherwise: Found) -> Found:
+    def kept(subject: str, look: Callable[[], Found], otherwise: Found) -> Found:
         try:
             return look()
         except InputError as error:
-            events.warning(f"the report leaves out {what}: {error}")
+            events.warning(f"the report leaves out {subject}: {error}")
             return otherwise
 
     systems = []
-    for place, (row, staged) in enumerate(zip(rows, evaluations, strict=True)):
+    for position, (row, staged) in enumerate(zip(rows, evaluations, strict=True)):
         evaluation = found[row]
         index = kept(f"{row}'s index", lambda e=evaluation: _input(e, "index"), None)
         model = kept(f"{row}'s model", lambda e=evaluation: _input(e, "model"), None)
         systems.append(
             System(
                 name=row,
-                place=place,
+                position=position,
                 metrics=metrics[row],
                 architecture=kept(f"{row}'s architecture", lambda m=model: _architecture(m), None),
                 analyses=analyses.get(row, {}),
-                views=kept(f"{row}'s views per passage", lambda i=index: _views(i), {}),
+                view_counts=kept(f"{row}'s views per passage", lambda i=index: _view_counts(i), {}),
                 trainings=kept(f"{row}'s training", lambda m=model: trainings(m) if m else [], []),
                 **_tables(staged.path / names.ANALYSES),
             )
@@ -79,8 +80,8 @@ def gather(
     passages = kept("the passages", lambda: _input(first, "passages"), None)
     questions = kept("the questions", lambda: _input(first, "questions"), None)
     folders = [staged.path for staged in evaluations]
-    base = next((s.place for s in systems if s.name == significance["baseline"]), 0)
-    number, asked, texts = kept(
+    base = next((s.position for s in systems if s.name == significance["baseline"]), 0)
+    question_count, asked, texts = kept(
         "the questions", lambda: chosen_questions(folders, base, passages, questions), (0, [], {})
     )
     return Contents(
@@ -88,7 +89,7 @@ def gather(
         baseline=significance["baseline"],
         significance=significance,
         passages=sum(file.rows or 0 for file in passages.record.files) if passages else 0,
-        questions=number,
+        questions=question_count,
         asked=asked,
         texts=texts,
         digest=comparison.digest,
@@ -129,17 +130,25 @@ def _architecture(model: Ancestor | None) -> str | None:
     return Model.model_validate_json(model.file(bases.SETTINGS_FILE).read_bytes()).architecture
 
 
-def _views(index: Ancestor | None) -> dict[int, int]:
+def _view_counts(index: Ancestor | None) -> dict[int, int]:
     """Number of views to the number of passages with so many, from the index's table of passages."""
     if index is None:
         return {}
-    views = pq.read_table(index.file("passages.parquet"), columns=["views"])["views"].to_pylist()
-    return dict(sorted(Counter(views).items()))
+    counts = pq.read_table(index.file("passages.parquet"), columns=["views"])["views"].to_pylist()
+    return dict(sorted(Counter(counts).items()))
 
 
-def _tables(folder: Path) -> dict[str, Any]:
-    """Fields of a `System` that an evaluation's analyses fill."""
-    tables: dict[str, Any] = {}
+class _Tables(TypedDict, total=False):
+    """The fields of a `System` that an evaluation's analyses fill."""
+
+    usage: dict[str, list[float]]
+    alone: dict[str, list[float]]
+    attention: np.ndarray
+    cosine: np.ndarray
+
+
+def _tables(folder: Path) -> _Tables:
+    tables: _Tables = {}
     if (file := folder / "usage.parquet").exists():
         usage = pq.read_table(file).to_pydict()
         shares = (metric_names.SHARE_OF_TOP_1, metric_names.SHARE_OF_GOLD)
@@ -153,7 +162,7 @@ def _tables(folder: Path) -> dict[str, Any]:
     return tables
 
 
-def _alone(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:
+def _alone(rows: Sequence[Row]) -> dict[str, list[float]]:
     views = [row for row in rows if row["view"] is not None]
     accuracies = [name for name in rows[0] if name.startswith(metric_names.ACCURACY_PREFIX)]
     metrics = metric_columns({"": dict.fromkeys(accuracies, 0.0)})

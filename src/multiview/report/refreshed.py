@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from markupsafe import Markup
 
 from multiview import metric_names, names
 from multiview.artifacts.record import Record, load_record
+from multiview.config import JsonObject
 from multiview.evaluation.significance import CONFIDENCE
 from multiview.evaluation.tables import metric_columns
 from multiview.refresh.gate import TITLES, read_verdict
 from multiview.refresh.gate_rules import Verdict
 from multiview.refresh.promote import PROMOTION_FILE
-from multiview.report.page import environment_of_pages, own
+from multiview.report.page import environment_of_pages, template_text
 from multiview.report.summary import size
 from multiview.steps.context import StepContext
 
@@ -30,7 +30,7 @@ COUNTS = {
 
 
 def refresh_report(context: StepContext) -> None:
-    """Step: one self-contained HTML page about a refresh: what changed, how the index was made, and the verdict.
+    """Step: one self-contained HTML page about a refresh: the changes, the making of the index, and the verdict.
 
     Inputs: `promotion`, `verdict`, `changes` and `index`; output `report`: `report.html`.
     """
@@ -41,14 +41,14 @@ def refresh_report(context: StepContext) -> None:
     context.events.fact("bytes", len(page.encode(errors="replace")))
 
 
-def render(promotion: dict[str, Any], verdict: Verdict, changes: Record, index: Record) -> str:
+def render(promotion: JsonObject, verdict: Verdict, changes: Record, index: Record) -> str:
     """Returns the page as HTML. Facts that a record lacks are left out."""
     metrics = {"challenger": {name: metric.challenger for name, metric in verdict.metrics.items()}}
     return (
         environment_of_pages()
         .get_template("refresh.html")
         .render(
-            style=Markup(own("report.css")),
+            style=Markup(template_text("report.css")),
             outcome=TITLES[verdict.decision],
             verdict=verdict,
             promotion=promotion,

@@ -1,4 +1,4 @@
-"""From a run's state and event files to MLflow runs."""
+"""Shipping of a run: its state and event files become MLflow runs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Collection, Iterable
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from filelock import FileLock
 
@@ -23,7 +23,11 @@ from multiview.tracking import notes
 from multiview.tracking.client import RUN_FILE, children_of, connect, database, explained
 from multiview.tracking.corpus import corpus_tag
 from multiview.tracking.registry import mirror
-from multiview.tracking.run_contents import Contents, flatten, parts
+from multiview.tracking.run_contents import RunContents, flatten, parts
+
+if TYPE_CHECKING:
+    from mlflow.entities import Experiment
+    from mlflow.entities import Run as MlflowRun
 
 NO_ATTEMPT = "none"
 
@@ -37,7 +41,7 @@ PAGES = {
 | runs of a pipeline | ``tags.`multiview.pipeline` = 'comparison'`` |
 | trainings side by side, as charts | ``tags.`multiview.step` = 'train' and tags.architecture = 'camvr'`` |
 | refreshes that were refused | `tags.decision = 'refuse'` |
-| what was done with a corpus | `tags.corpus = 'passages.parquet@4c1fb96f'` |
+| everything done with a corpus | `tags.corpus = 'passages.parquet@4c1fb96f'` |
 """,
 }
 """Tags of the MLflow experiment."""
@@ -73,7 +77,9 @@ def ship(
 
 
 def link(uri: str, theirs: str, run_id: str, path: str) -> None:
-    """Tags the run `theirs`, which Kubeflow's MLflow plugin made for a step, with the step. Our run of the step is another.
+    """Tags the run `theirs`, which Kubeflow's MLflow plugin made for a step, with the step.
+
+    The step also has an MLflow run of its own, which `ship` makes.
 
     Raises InputError if MLflow cannot be reached or has no such run.
     """
@@ -110,7 +116,7 @@ class _Shipper:
         self.experiment = experiment.experiment_id
         instance = f"{uri} {experiment.experiment_id} {experiment.creation_time}"
         self.corpus = corpus_tag(states)
-        self.contents = Contents(store, run, self.client, self.experiment, self.corpus)
+        self.contents = RunContents(store, run, self.client, self.experiment, self.corpus)
         self.claims = f"{names.RUNS}/{run.id}/mlflow/{_short_digest(instance)}"
 
     def ship(self, states: list[StepState]) -> str:
@@ -128,7 +134,7 @@ class _Shipper:
         self.contents.report_data(parent, self.states)
         return parent
 
-    def _experiment(self, uri: str) -> Any:
+    def _experiment(self, uri: str) -> Experiment:
         if found := self.client.get_experiment_by_name(names.EXPERIMENT):
             return found
         local = uri.startswith("sqlite") and isinstance(self.store, LocalStore)
@@ -208,7 +214,7 @@ class _Shipper:
             mlflow_tags.MLFLOW_GIT_COMMIT: self.run.git_sha,
         }
 
-    def _child(self, parent: str, state: StepState, children: dict[str, Any]) -> Any:
+    def _child(self, parent: str, state: StepState, children: dict[str, MlflowRun]) -> MlflowRun:
         """The child run of a step's attempt. Child runs of the step's other attempts are deleted."""
         attempt = state.attempt.rsplit("/", 1)[-1] or NO_ATTEMPT
         system = StepPath.parse(state.path).system
@@ -234,7 +240,7 @@ class _Shipper:
         claimed = self._claimed(f"steps/{state.path}/{attempt}", state.path, tags, state.started)
         return self.client.get_run(claimed)  # a search omits the models that a run read and made
 
-    def _report_status(self, child: Any, state: StepState) -> None:
+    def _report_status(self, child: MlflowRun, state: StepState) -> None:
         status = {"running": "RUNNING", "failed": "FAILED"}.get(state.status, "FINISHED")
         self._set_status(child.info.run_id, child.info.status, status, state.ended or state.started)
         if status == "FINISHED":
@@ -256,7 +262,7 @@ class _Shipper:
             self._report_decision(now, states)
         self._set_status(parent, now.info.status, status, ended)
 
-    def _describe(self, parent: Any) -> None:
+    def _describe(self, parent: MlflowRun) -> None:
         """Sets the run's description, unless a person has written another."""
         from mlflow.entities import RunTag
         from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
@@ -267,7 +273,7 @@ class _Shipper:
             ours = {MLFLOW_RUN_NOTE: note, names.TAG_NOTED: _short_digest(note)}
             self.client.log_batch(parent.info.run_id, tags=[RunTag(tag, text) for tag, text in ours.items()])
 
-    def _report_decision(self, parent: Any, states: Iterable[StepState]) -> None:
+    def _report_decision(self, parent: MlflowRun, states: Iterable[StepState]) -> None:
         """Sets a tag with a refresh's decision, to filter runs by."""
         for state in states:
             record = read_record(self.store, names.VERDICT, state.key) if state.step == "gate" else None
