@@ -77,7 +77,13 @@ def connect(connection: Connection, retries: Retry = RETRY) -> kfp_client.Client
 
             def get_kfp_healthz(self, sleep_duration: int = 0) -> Any:
                 # KFP's own method asks five times, five seconds apart, whatever the answer was.
-                return self._healthz_api.healthz_service_get_healthz()
+                answer: Any = self._healthz_api.healthz_service_get_healthz()
+                if answer.multi_user is None:
+                    raise InputError(
+                        f"{address(connection)} answers with a page that is not Kubeflow's, perhaps one to sign in "
+                        "on: give a fresh --cookie, or --token, --token-file or --iap-client-id"
+                    )
+                return answer
 
         file = connection.token_file
         client = Client(
@@ -85,6 +91,7 @@ def connect(connection: Connection, retries: Retry = RETRY) -> kfp_client.Client
             ui_host=connection.ui_host,
             namespace=connection.namespace or "kubeflow",
             existing_token=connection.token,
+            cookies=connection.cookie,
             client_id=connection.iap_client_id,
             other_client_id=connection.app_client_id,
             other_client_secret=connection.app_client_secret,
@@ -92,11 +99,21 @@ def connect(connection: Connection, retries: Retry = RETRY) -> kfp_client.Client
             kube_context=connection.kube_context,
             ssl_ca_cert=connection.ca_file,
         )
-        if client.get_kfp_healthz().multi_user and not client.get_user_namespace():
-            raise InputError(
-                f"Kubeflow at {address(connection)} has several users: give --namespace (KFP_NAMESPACE)"
-            )
+        if client.get_kfp_healthz().multi_user:
+            _check_several_users(client, connection)
         return client
+
+
+def _check_several_users(client: kfp_client.Client, connection: Connection) -> None:
+    """Raises InputError for a connection that multi-user Kubeflow cannot know the user of, or the namespace."""
+    where = f"Kubeflow at {address(connection)} has several users"
+    if connection.kube_context and not connection.host:
+        raise InputError(
+            f"{where}, and the Kubernetes API does not tell it which one you are: in place of --kube-context give "
+            "--host with --token, --token-file or --cookie"
+        )
+    if not client.get_user_namespace():
+        raise InputError(f"{where}: give --namespace (KFP_NAMESPACE)")
 
 
 def _keeping_host(refresh: Callable[[Any], None], host: str) -> Callable[[Any], None]:
@@ -171,9 +188,7 @@ def _answer(error: ApiException, connection: Connection) -> str:
     """What a refusal means, in words."""
     reason = reason_of(error)
     if error.status == 401:
-        return (
-            f"refuses the credentials (401): {reason}; give a fresh --token, --token-file or --iap-client-id"
-        )
+        return f"refuses the credentials (401): {reason}; give a fresh --token, --cookie, --token-file or --iap-client-id"
     if error.status == 403:
         return f"does not allow this (403): {reason}; is the namespace {connection.namespace or 'not given'} yours?"
     return f"answers {error.status}: {reason}"
