@@ -106,14 +106,14 @@ def connect(connection: Connection, retries: Retry = RETRY) -> kfp_client.Client
 
 def _check_several_users(client: kfp_client.Client, connection: Connection) -> None:
     """Raises InputError for a connection that multi-user Kubeflow cannot know the user of, or the namespace."""
-    where = f"Kubeflow at {address(connection)} has several users"
+    where = f"Kubeflow at {address(connection)}"
     if connection.kube_context and not connection.host:
         raise InputError(
-            f"{where}, and the Kubernetes API does not tell it which one you are: in place of --kube-context give "
-            "--host with --token, --token-file or --cookie"
+            f"{where} has several users, and the Kubernetes API does not tell it which one you are: in place of "
+            "--kube-context give --host with --token, --token-file or --cookie"
         )
     if not client.get_user_namespace():
-        raise InputError(f"{where}: give --namespace (KFP_NAMESPACE)")
+        raise InputError(f"{where} has several users: give --namespace (KFP_NAMESPACE)")
 
 
 def _keeping_host(refresh: Callable[[Any], None], host: str) -> Callable[[Any], None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from multiview.artifacts.store import open_store
+from multiview import environment
 from multiview.cli.options import BucketUrl, Debug, DryRun, Preset, Settings, Wait
 from pipelines.kubeflow.connection import Profile, connected
 from pipelines.plans import PIPELINES
@@ -88,7 +89,8 @@ def _follow(
     from pipelines.runs import results
 
     run, begun = submission.run, time.time()
-    states = follow(connection, kfp_run, run, open_store(submission.store))
+    tracking_uri = tracking_uri or os.environ.get(environment.MLFLOW_TRACKING_URI)
+    states = follow(connection, kfp_run, submission, tracking_uri)
     done = sum(state.status != "found" for state in states)
     counts = f"{done} steps done, {len(states) - done} found, " if states else ""
     console.print(f"{run.id}: {counts}{time.time() - begun:.0f} s\n", markup=False)
