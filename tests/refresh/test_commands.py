@@ -100,6 +100,8 @@ def test_both_outcomes_are_sent(corpus: ChangingCorpus, listener: tuple[str, lis
     champion = current(corpus.store)
     assert champion is not None and champion.number == 3
     assert [one["status"] for one in told] == ["refresh promoted", "refresh refused"]
+    assert told[0]["text"].startswith("refresh promoted: ") and "champion: 3, of " in told[0]["text"]
+    assert told[1]["text"].startswith("refresh refused: ")
     assert [one["champion"]["number"] for one in told] == [3, 3]
     assert told[1]["failed"][0]["check"] == "largest_shrinkage"
     assert told[0]["champion"]["index"]["digest"] == champion.index.digest
