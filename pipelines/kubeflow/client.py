@@ -217,7 +217,12 @@ def list_all(list_page: Callable[..., ApiObject], attribute: str, **query: Any) 
 
 def display_name_filter(name: str) -> str:
     """Returns KFP's filter for objects of a display name."""
-    return json.dumps({"predicates": [{"operation": "EQUALS", "key": "display_name", "stringValue": name}]})
+    return filter_of("display_name", name)
+
+
+def filter_of(key: str, value: str) -> str:
+    """Returns KFP's filter for objects of which a field has a value."""
+    return json.dumps({"predicates": [{"operation": "EQUALS", "key": key, "stringValue": value}]})
 
 
 def run_address(client: kfp_client.Client, run_id: str) -> str:

@@ -150,6 +150,26 @@ def list_(debug: Debug = False, *, connection: Profile) -> None:
         console.print("no schedules")
 
 
+@schedule.command("status")
+@connected
+def status(debug: Debug = False, *, connection: Profile) -> None:
+    """Whether schedules run when they should: their latest runs, and when the next are due. One overdue is status 1."""
+    from pipelines.kubeflow import client as kfp_client
+    from pipelines.kubeflow import recurring_runs
+    from pipelines.kubeflow.schedule_status import read_statuses
+
+    client = kfp_client.connect(connection)
+    entries = [entry for entry in recurring_runs.read_entries(client, connection) if entry.owner]
+    overdue = False
+    for one in read_statuses(client, connection, sorted(entries, key=lambda entry: entry.name)):
+        console.print(f"{one.name}: {one.says}", markup=False)
+        overdue |= one.overdue
+    if not entries:
+        console.print("no schedules")
+    if overdue:
+        raise typer.Exit(1)
+
+
 @schedule.command("delete")
 @connected
 def delete(

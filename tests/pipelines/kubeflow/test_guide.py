@@ -7,12 +7,13 @@ import fsspec
 import pytest
 import yaml
 
+from multiview.config.overrides import validate
 from pipelines.kubeflow.schedule_file import read_schedules
 from tests.fixtures.project import ROOT
 from tests.fixtures.split_run import passage_rows, question_rows, write
 
 DOCUMENT = (ROOT / "docs" / "kubeflow.md").read_text(encoding="utf-8")
-PROFILES, SCHEDULES = (
+PROFILES, SCHEDULES, NOTIFY = (
     yaml.safe_load(block) for block in re.findall(r"^```yaml\n(.*?)^```", DOCUMENT, re.M | re.S)
 )
 
@@ -90,6 +91,10 @@ def test_the_schedules_are_schedules():
         "time_zone",
         "enabled",
     }
+
+
+def test_the_settings_of_notices_are_settings():
+    assert validate(NOTIFY).notify.model_dump() == NOTIFY["notify"]
 
 
 FAILURES = DOCUMENT.partition("## What failures look like")[2].partition("**A lost pod.**")[0]
