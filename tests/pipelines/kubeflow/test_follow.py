@@ -179,7 +179,7 @@ def test_a_driver_of_kubeflow_s_own_that_fails_is_told(kubeflow, command, store,
         run.run_details = Workflow(
             kubeflow.versions[run.pipeline_version_reference.pipeline_version_id].pipeline_spec
         ).details({})
-        for node in run.run_details.task_details:
+        for node in run.run_details.task_details or []:
             if node.display_name == "root-driver":
                 node.state = "FAILED"
 
