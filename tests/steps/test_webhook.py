@@ -1,4 +1,4 @@
-"""Notices are taken by other programs whole, and by chats as their text."""
+"""Notifications are taken by other programs whole, and by chats as their text."""
 
 import requests
 

@@ -17,7 +17,7 @@ CLOCKS = 60.0
 """Largest difference between the clocks of two pods, in seconds."""
 
 SHOWN = 3
-"""Steps whose lines a notice's text has."""
+"""Steps whose lines a message's text has."""
 
 
 def open_run(store: str, described: str, job: str) -> str:
@@ -42,8 +42,8 @@ def close_run(store: str, described: str, job: str, status: str, message: str, u
 
     A run has succeeded if this start of it has done or found every step. Kubeflow's final `status` and its `message`
     are only passed on, because versions of Kubeflow report SUCCEEDED, COMPLETE or, for a run with a loop, RUNNING. An
-    empty `url` receives nothing. Raises requests.RequestException if the address refuses the notice. Errors of the
-    store or of MLflow are raised after the notice was sent.
+    empty `url` receives no message. Raises requests.RequestException if the address refuses the message. Errors of the
+    store or of MLflow are raised after the message was sent.
     """
     run, complete, mlflow = _run(described, job), False, None
     states: list[StepState] = []
@@ -58,7 +58,7 @@ def close_run(store: str, described: str, job: str, status: str, message: str, u
             mlflow = tracking.find_run(uri, run.id, opened.url).mlflow_id
     finally:
         if url and not complete:
-            post(url, notice(store, run, job, status, message, states, mlflow))
+            post(url, failure_message(store, run, job, status, message, states, mlflow))
 
 
 def _states(store: Store, run: Run, job: str) -> list[StepState]:
@@ -73,7 +73,7 @@ def _start_file(run: Run, job: str) -> str:
     return f"{names.RUNS}/{run.id}/{names.KUBEFLOW}/{job}"
 
 
-def notice(
+def failure_message(
     store: str,
     run: Run,
     job: str,
@@ -82,7 +82,7 @@ def notice(
     states: list[StepState],
     mlflow: str | None = None,
 ) -> dict[str, Any]:
-    """Returns the notice about a failed run, JSON-ready. `mlflow` is MLflow's id of the run, where it has it."""
+    """Returns the message about a failed run, JSON-ready. `mlflow` is MLflow's id of the run, where it has it."""
     failed = [{"step": state.path, "error": state.error} for state in states if state.status == "failed"]
     unfinished = [state.path for state in states if state.status == "running"]
     uri = os.environ.get(environment.MLFLOW_TRACKING_URI)
@@ -103,7 +103,7 @@ def notice(
 def _text(
     run: Run, job: str, failed: list[dict[str, str | None]], unfinished: list[str], mlflow: str | None
 ) -> str:
-    """The notice as a chat shows it: what failed, the first steps' lines, and where to look."""
+    """The message as a chat shows it: what failed, the first steps' lines, and where to look."""
     lines = [f"{step['step']}: {step['error']}" for step in failed]
     lines += [f"{path}: ended without a word" for path in unfinished]
     more = f"and {len(lines) - SHOWN} more" if len(lines) > SHOWN else None

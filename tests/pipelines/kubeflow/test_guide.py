@@ -93,7 +93,7 @@ def test_the_schedules_are_schedules():
     }
 
 
-def test_the_settings_of_notices_are_settings():
+def test_the_settings_of_notifications_are_settings():
     assert validate(NOTIFY).notify.model_dump() == NOTIFY["notify"]
 
 
