@@ -8,6 +8,7 @@ import pytest
 from multiview.artifacts.record import Reference
 from multiview.data.passages import Passage
 from multiview.data.questions import SCHEMA, Question
+from multiview.evaluation.tables import Significance
 from multiview.evaluation.top_hits import SCHEMA as BEST
 from multiview.report.contents import Asked, Contents, ShownHit, ShownView
 from multiview.report.contents import System as Row
@@ -166,7 +167,7 @@ def test_a_text_that_is_no_text_is_still_written():
     """A lone surrogate, as JSON can hold, has no bytes in UTF-8."""
     hit = ShownHit(1, "p", 1.0, True, True, 1, (ShownView(1, 1.0, 0, 1), ShownView(2, 0.5, 1, 2)))
     asked = Asked("q", "\ud800?", ("a",), ("p",), (1,), ((hit,),))
-    significance = {"baseline": "a", "systems": {}}
+    significance: Significance = {"baseline": "a", "test": "", "systems": {}}
     page = render(
         Contents([Row("a", 0, {})], "a", significance, 1, 1, [asked], {"p": ("\ud800", "ab\ud800")}, "digest")
     )

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import yaml
 
-from multiview.config import Config
+from multiview.config import Config, JsonObject
 from multiview.config.documents import checked, document_names, find_document
 from multiview.errors import InputError
 
-Overrides = dict[str, Any]
+Overrides = JsonObject
 
 
 def gather(preset: str | None, settings: Iterable[str]) -> Overrides:
@@ -29,7 +28,7 @@ def parse_setting(setting: str) -> Overrides:
     if not equals or not name:
         raise InputError(f"--set {setting}: expected SECTION.NAME=VALUE, as in encode.compute=float32")
     try:
-        value: Any = yaml.safe_load(text)
+        value = yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise InputError(f"--set {setting}: the value is not YAML; quote it") from error
     for part in reversed(name.split(".")):
@@ -46,7 +45,7 @@ def read_preset(name: str) -> Overrides:
     return find_document(name, "preset").content
 
 
-def merge(*layers: Mapping[str, Any], depth: int = 0) -> Overrides:
+def merge(*layers: Mapping[str, object], depth: int = 0) -> Overrides:
     """Merges nested dicts; later layers win. Inside a section an empty dict replaces the value below it, as in
     `train.warm_up={}`."""
     merged: Overrides = {}

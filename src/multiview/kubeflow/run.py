@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any
 
 from multiview import environment, names
 from multiview.artifacts.store import Store, open_store
@@ -81,7 +80,7 @@ def failure_message(
     message: str,
     states: list[StepState],
     mlflow: str | None = None,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Returns the message about a failed run, JSON-ready. `mlflow` is MLflow's id of the run, where it has it."""
     failed = [{"step": state.path, "error": state.error} for state in states if state.status == "failed"]
     unfinished = [state.path for state in states if state.status == "running"]

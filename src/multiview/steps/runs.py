@@ -10,14 +10,14 @@ import hashlib
 import json
 from collections.abc import Container, Iterable, Iterator
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel
 
 from multiview import names
 from multiview.artifacts.record import Reference
 from multiview.artifacts.store import Store
-from multiview.config import canonical_json
+from multiview.config import JsonObject, canonical_json
 from multiview.errors import InputError
 
 Status = Literal["running", "done", "found", "failed"]
@@ -35,7 +35,7 @@ class Run(BaseModel, frozen=True):
 
     id: str
     pipeline: str
-    config: dict[str, Any]
+    config: JsonObject
     """The changed settings, as nested overrides of the defaults."""
     preset: str | None = None
     git_sha: str | None = None
@@ -62,7 +62,7 @@ class StepState(BaseModel, frozen=True):
     key: str = ""
     attempt: str = ""
     """Folder of the attempt that made the first output; its events are beside it."""
-    config: dict[str, Any] = {}
+    config: JsonObject = {}
     inputs: dict[str, list[Reference]] = {}
     outputs: dict[str, Reference] = {}
     started: float = 0.0
@@ -80,7 +80,7 @@ class StepState(BaseModel, frozen=True):
         return self.status in ("done", "found")
 
 
-def run_id(pipeline: str, config: dict[str, Any], versions: dict[str, int], **more: Any) -> str:
+def run_id(pipeline: str, config: JsonObject, versions: dict[str, int], **more: object) -> str:
     """Returns the identity of a run, made of its pipeline, its settings and the versions of its steps."""
     identity = canonical_json({"pipeline": pipeline, "config": config, "versions": versions, **more})
     return f"{pipeline}-{hashlib.sha256(identity.encode()).hexdigest()[:10]}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import re
-from typing import Any
+from collections.abc import Mapping
 
 import requests
 from requests.adapters import HTTPAdapter
@@ -19,7 +19,7 @@ LONGEST = 300
 """Characters of a line of a chat's message."""
 
 
-def post(url: str, message: dict[str, Any]) -> None:
+def post(url: str, message: Mapping[str, object]) -> None:
     """Posts `message`, and again while the address is busy; to a chat of `CHATS` its `text` alone.
 
     Raises requests.RequestException if the address refuses.
