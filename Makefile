@@ -98,7 +98,7 @@ golden: setup
 	$(BIN)/python -m pipelines compile --out tests/pipelines/golden
 	$(BIN)/python -m tests.config.test_config
 	$(BIN)/python -m tests.pipelines.test_outputs
-	$(BIN)/python -m tests.manifests.built
+	$(BIN)/python -m tests.fixtures.overlays
 
 # Container images (docs/images.md), by docker or buildah: of BASE if one is named, with BUILD's further options.
 ENGINE ?= docker

@@ -10,6 +10,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from multiview.config import canonical_json
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 MARK = re.compile(r"\[multiview schedule of ([\w.-]+): ([0-9a-f]{12})\]$")
 
 
+EVER = datetime.min.replace(tzinfo=UTC)
+
+
 @dataclass(frozen=True)
 class Entry:
     """A recurring run of Kubeflow's."""
@@ -39,6 +43,7 @@ class Entry:
     owner: str | None = None
     """The file of schedules that has made it; None for a recurring run that is not ours."""
     digest: str | None = None
+    created: datetime = EVER
 
 
 @dataclass(frozen=True)
@@ -112,6 +117,7 @@ def _entry(run: ApiObject) -> Entry:
         run.mode != "DISABLE",
         mark[1] if mark else None,
         mark[2] if mark else None,
+        run.created_at,
     )
 
 

@@ -30,6 +30,9 @@ KUBE_CONTEXT = "MULTIVIEW_KUBE_CONTEXT"
 KUBEFLOW_CA = "MULTIVIEW_KUBEFLOW_CA"
 """The file of the certificate authority that signed Kubeflow's certificate."""
 
+KUBEFLOW_COOKIE = "MULTIVIEW_KUBEFLOW_COOKIE"
+"""The cookies of a signed-in session, which are sent to Kubeflow."""
+
 PIPELINE_ROOT = "MULTIVIEW_PIPELINE_ROOT"
 """The location of the files of KFP's own artifacts; unset: the server's default."""
 

@@ -12,8 +12,8 @@ import yaml
 from multiview.config.overrides import gather, validate
 from pipelines import __main__ as pipelines
 from pipelines.plans import PIPELINES
+from tests.fixtures.overlays import BUILT
 from tests.fixtures.project import ROOT
-from tests.manifests.built import BUILT
 
 TEXT = (ROOT / "docs" / "examples" / "kubeflow-on-kind.yaml").read_text()
 GUIDE = (ROOT / "docs" / "cluster.md").read_text()

@@ -52,7 +52,13 @@ def test_the_runner_leaves_out_what_the_project_names():
     needed = {name(r) for r in PROJECT["dependencies"]}
     assert needed >= ONLY_STEPS
     found = {name(r) for r in requirements(PROJECT, "runner")}
-    assert found == needed - ONLY_STEPS - {"mlflow"} | {"mlflow-skinny", "kfp", "kfp-kubernetes", "s3fs"}
+    assert found == needed - ONLY_STEPS - {"mlflow"} | {
+        "cronsim",
+        "mlflow-skinny",
+        "kfp",
+        "kfp-kubernetes",
+        "s3fs",
+    }
 
 
 def test_compiling_imports_nothing_that_the_runner_leaves_out(tmp_path):

@@ -99,6 +99,40 @@ def test_the_exit_handler_closes_the_run_and_tells_of_a_failure(tmp_path, monkey
     assert [parent.info.status for parent in parents] == ["FAILED"]
 
 
+def test_a_notice_has_a_text_with_links_that_chats_take(tmp_path, monkeypatch, receiver):
+    uri = new_database(tmp_path)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    notify = {"kubeflow": "https://kubeflow.example.org/pipeline/", "mlflow": "https://mlflow.example.org"}
+    where, store = str(tmp_path / "store"), LocalStore(tmp_path / "store")
+    run = described(steps=["split", "mine"], config={"notify": notify})
+    open_run(where, run, "aaaa")
+    for number in range(4):
+        state = StepState(
+            path=f"encode/shard-0{number}",
+            step="encode",
+            status="failed",
+            started=time.time(),
+            error="<b> & co\nx" * 99,
+        )
+        write_state(store, "training-1", state)
+    close_run(where, run, "aaaa", "FAILED", "", receiver.url)
+    lines = receiver.notices[0]["text"].splitlines()
+    found = tracking.find_run(uri, "training-1").mlflow_id
+    assert lines[0] == "training-1 failed on Kubeflow" and lines[4:] == [
+        "and 1 more",
+        f"MLflow: https://mlflow.example.org/#/runs/{found}",
+        "Kubeflow: https://kubeflow.example.org/pipeline/#/runs/details/aaaa",
+    ]
+    assert lines[1].startswith("encode/shard-00: &lt;b&gt; &amp; co x") and lines[1].endswith("…")
+
+
+def test_a_notice_without_mlflow_s_pages_has_no_link_to_them(tmp_path, monkeypatch, receiver):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", new_database(tmp_path))
+    open_run(str(tmp_path / "store"), described(steps=["split"]), "aaaa")
+    close_run(str(tmp_path / "store"), described(steps=["split"]), "aaaa", "FAILED", "", receiver.url)
+    assert receiver.notices[0]["text"] == "training-1 failed on Kubeflow"
+
+
 def test_a_pod_that_was_killed_without_a_word_still_fails_its_run(tmp_path, monkeypatch, receiver):
     uri = new_database(tmp_path)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)

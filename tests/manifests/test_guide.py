@@ -9,8 +9,8 @@ import yaml
 
 from multiview.config.overrides import gather, validate
 from pipelines.plans import PIPELINES
-from tests.manifests import built
-from tests.manifests.built import (
+from tests.fixtures import overlays as built
+from tests.fixtures.overlays import (
     BUILT,
     MANIFESTS,
     OVERLAYS,

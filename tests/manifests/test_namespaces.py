@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.manifests.built import BUILT, MANIFESTS, golden, of_kind, sources
+from tests.fixtures.overlays import BUILT, MANIFESTS, golden, of_kind, sources
 
 PART_OF = "app.kubernetes.io/part-of"
 """On a Profile's namespace it is `kubeflow-profile`: Kubeflow's network policies let callers in by it, and the profile

@@ -7,9 +7,9 @@ import jsonschema
 import pytest
 import yaml
 
+from tests.fixtures import overlays as built
 from tests.fixtures.manifest_schemas import validate
-from tests.manifests import built
-from tests.manifests.built import (
+from tests.fixtures.overlays import (
     BUILT,
     MANIFESTS,
     ROOT,

@@ -4,7 +4,7 @@ import copy
 
 import pytest
 
-from tests.manifests.built import containers, every_pod
+from tests.fixtures.overlays import containers, every_pod
 from tests.manifests.pod_security import violations
 
 

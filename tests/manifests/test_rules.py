@@ -10,7 +10,7 @@ from mlflow.server.security_utils import is_allowed_host_header
 from multiview.config.overrides import gather, merge, validate
 from pipelines.kubeflow.connection import resolve_profile
 from tests.fixtures.manifest_schemas import pod_of_workflow
-from tests.manifests.built import (
+from tests.fixtures.overlays import (
     BUILT,
     OVERLAYS,
     ROOT,

@@ -165,4 +165,8 @@ class Notify(Section):
     """Notifications of failed runs on Kubeflow and of the verdicts of refreshes. *Ours.*"""
 
     url: Annotated[Address | None, HOW] = None
-    """Address that receives JSON by POST: the failed steps and their error lines when a run on Kubeflow fails, and the verdict of every refresh."""
+    """Address that receives JSON by POST: the failed steps and their error lines when a run on Kubeflow fails, and the verdict of every refresh. Its `text` says it in a few lines, so the address of a chat's incoming webhook will do."""
+    kubeflow: Annotated[Address | None, HOW] = None
+    """Address of Kubeflow's pages, as in https://kubeflow.example.org/pipeline, for the link in `text`; none: no link."""
+    mlflow: Annotated[Address | None, HOW] = None
+    """Address of MLflow's pages, for the link in `text`, where people have another one than pods."""

@@ -7,11 +7,16 @@ import time
 
 from multiview import environment, names
 from multiview.artifacts.store import Store, open_store
+from multiview.config.kubeflow import Notify
+from multiview.config.overrides import validate
 from multiview.steps.runs import Context, Run, StepState, read_states, write_run
-from multiview.steps.webhook import post
+from multiview.steps.webhook import chat_text, post
 
 CLOCKS = 60.0
 """Largest difference between the clocks of two pods, in seconds."""
+
+SHOWN = 3
+"""Steps whose lines a message's text has."""
 
 
 def open_run(store: str, described: str, job: str) -> str:
@@ -39,7 +44,7 @@ def close_run(store: str, described: str, job: str, status: str, message: str, u
     empty `url` receives no message. Raises requests.RequestException if the address refuses the message. Errors of the
     store or of MLflow are raised after the message was sent.
     """
-    run, complete = _run(described, job), False
+    run, complete, mlflow = _run(described, job), False, None
     states: list[StepState] = []
     try:
         opened = open_store(store)
@@ -49,9 +54,10 @@ def close_run(store: str, described: str, job: str, status: str, message: str, u
             from multiview import tracking
 
             tracking.ship(opened, run.id, uri, failed=not complete)
+            mlflow = tracking.find_run(uri, run.id, opened.url).mlflow_id
     finally:
         if url and not complete:
-            post(url, failure_message(store, run, job, status, message, states))
+            post(url, failure_message(store, run, job, status, message, states, mlflow))
 
 
 def _states(store: Store, run: Run, job: str) -> list[StepState]:
@@ -67,22 +73,57 @@ def _start_file(run: Run, job: str) -> str:
 
 
 def failure_message(
-    store: str, run: Run, job: str, status: str, message: str, states: list[StepState]
+    store: str,
+    run: Run,
+    job: str,
+    status: str,
+    message: str,
+    states: list[StepState],
+    mlflow: str | None = None,
 ) -> dict[str, object]:
-    """Returns the message about a failed run, JSON-ready."""
+    """Returns the message about a failed run, JSON-ready. `mlflow` is MLflow's id of the run, where it has it."""
+    failed = [{"step": state.path, "error": state.error} for state in states if state.status == "failed"]
+    unfinished = [state.path for state in states if state.status == "running"]
+    uri = os.environ.get(environment.MLFLOW_TRACKING_URI)
     return {
+        "text": _text(run, job, failed, unfinished, mlflow and _mlflow_page(run, uri, mlflow)),
         "run": run.id,
         "pipeline": run.pipeline,
         "kubeflow_run": job,
         "status": status,
         "message": message,
         "store": store,
-        "failed": [
-            {"step": state.path, "error": state.error} for state in states if state.status == "failed"
-        ],
-        "unfinished": [state.path for state in states if state.status == "running"],
-        "mlflow": os.environ.get(environment.MLFLOW_TRACKING_URI),
+        "failed": failed,
+        "unfinished": unfinished,
+        "mlflow": uri,
     }
+
+
+def _text(
+    run: Run, job: str, failed: list[dict[str, str | None]], unfinished: list[str], mlflow: str | None
+) -> str:
+    """The message as a chat shows it: what failed, the first steps' lines, and where to look."""
+    lines = [f"{step['step']}: {step['error']}" for step in failed]
+    lines += [f"{path}: ended without a word" for path in unfinished]
+    more = f"and {len(lines) - SHOWN} more" if len(lines) > SHOWN else None
+    pages = _notify(run).kubeflow
+    return chat_text(
+        f"{run.id} failed on Kubeflow",
+        *lines[:SHOWN],
+        more,
+        mlflow and f"MLflow: {mlflow}",
+        pages and f"Kubeflow: {pages.rstrip('/')}/#/runs/details/{job}",
+    )
+
+
+def _mlflow_page(run: Run, uri: str | None, mlflow: str) -> str | None:
+    """The page of a run in MLflow; None where no page is known, as of a database."""
+    address = _notify(run).mlflow or uri or ""
+    return f"{address.rstrip('/')}/#/runs/{mlflow}" if address.startswith("http") else None
+
+
+def _notify(run: Run) -> Notify:
+    return validate({"notify": run.config.get("notify", {})}).notify
 
 
 def _run(described: str, job: str) -> Run:

@@ -14,7 +14,7 @@ from tests.fixtures.project import ROOT
 from tests.fixtures.split_run import passage_rows, question_rows, write
 
 DOCUMENT = (ROOT / "docs" / "kubeflow.md").read_text(encoding="utf-8")
-PROFILES, SHARED, SCHEDULES, _ = (  # the last one is for KFP's operators: see test_retries.py
+PROFILES, SHARED, SCHEDULES, NOTIFY, _ = (  # the last one is for KFP's operators: see test_retries.py
     yaml.safe_load(block) for block in re.findall(r"^```yaml\n(.*?)^```", DOCUMENT, re.M | re.S)
 )
 
@@ -97,6 +97,10 @@ def test_the_schedules_are_schedules():
         "time_zone",
         "enabled",
     }
+
+
+def test_the_settings_of_notifications_are_settings():
+    assert validate(NOTIFY).notify.model_dump() == NOTIFY["notify"]
 
 
 FAILURES = DOCUMENT.partition("## What failures look like")[2].partition("**A lost pod.**")[0]

@@ -9,7 +9,7 @@ from multiview.steps.path import StepPath
 from pipelines.kubeflow.compile import compile_plan
 from pipelines.plans import PIPELINES
 from pipelines.plans.plan import Plan
-from tests.pipelines.kubeflow.compiled import GOLDEN, documents, imports, shared_inputs, tasks_of
+from tests.fixtures.compiled import GOLDEN, documents, imports, shared_inputs, tasks_of
 
 
 def reference(kind: str, key: str = "k") -> Reference:

@@ -16,9 +16,9 @@ from pipelines.kubeflow.compile import compile_plan
 from pipelines.kubeflow.pods import Pods
 from pipelines.plans import PIPELINES
 from pipelines.plans.training import training
+from tests.fixtures.compiled import GOLDEN, all_tasks, documents, tasks_of
 from tests.fixtures.pod_security import violations
 from tests.fixtures.project import ROOT
-from tests.pipelines.kubeflow.compiled import GOLDEN, all_tasks, documents, tasks_of
 
 ON_GPU = {"train", "encode", "mine", "evaluate"}
 ON_GPU |= {"train-generator", "generate-queries", "encode-with-queries", "warm-up"}

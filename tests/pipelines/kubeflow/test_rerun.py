@@ -17,8 +17,8 @@ from pipelines.plans.training import training
 from pipelines.request import Request
 from pipelines.runs.description import describe
 from pipelines.runs.rerun import cut
+from tests.fixtures.compiled import imports
 from tests.fixtures.servers import new_database
-from tests.pipelines.kubeflow.compiled import imports
 
 KFP_RUN = "6b6c1ad4-4f0d-4e3f-9f57-5d2cbd4f6a10"
 EVALUATE = "camvr/round-1/evaluate"

@@ -12,8 +12,8 @@ from pipelines.kubeflow.compile import compile_plan
 from pipelines.kubeflow.pods import WAIT_HOURS
 from pipelines.plans import PIPELINES
 from pipelines.plans.training import training
+from tests.fixtures.compiled import GOLDEN, documents, tasks_of
 from tests.fixtures.project import ROOT
-from tests.pipelines.kubeflow.compiled import GOLDEN, documents, tasks_of
 
 GUIDE = ROOT / "docs" / "kubeflow.md"
 

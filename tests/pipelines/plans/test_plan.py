@@ -23,7 +23,7 @@ from pipelines.plans.plan import Output, Plan
 from pipelines.plans.training import training
 from pipelines.runs.rerun import cut
 from pipelines.runs.study_comparison import evaluation_paths
-from tests.pipelines.kubeflow.compiled import imports, shared_inputs
+from tests.fixtures.compiled import imports, shared_inputs
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
