@@ -26,13 +26,13 @@ from multiview.cli.options import (
 )
 from multiview.config.overrides import Overrides, gather, merge, parse_setting, validate
 from multiview.evaluation.tables import baseline_of
+from multiview.plans import PIPELINES
+from multiview.plans.description import describe
+from multiview.plans.request import Request
 from multiview.steps.runs import StepState
 from pipelines.kubeflow import commands
 from pipelines.kubeflow.commands import PipelineName
 from pipelines.kubeflow.connection import Profile, connected
-from pipelines.plans import PIPELINES
-from pipelines.request import Request
-from pipelines.runs.description import describe
 from pipelines.runs.study import read_study, study_names
 
 app = typer.Typer(
@@ -139,7 +139,7 @@ def compare(
     debug: Debug = False,
 ) -> None:
     """Compare the systems of earlier runs, found in MLflow, in one table and one report."""
-    from pipelines.plans.comparison import comparison_of_evaluations
+    from multiview.plans.comparison import comparison_of_evaluations
     from pipelines.runs.comparison_rows import rows_of_runs
 
     uri = tracking_uri or tracking.tracking_uri(open_store(store or "store"))
@@ -191,7 +191,7 @@ def study(
     debug: Debug = False,
 ) -> None:
     """Run one pipeline several times with the settings that a study varies, and table the rows."""
-    from pipelines.plans.comparison import comparison_of_evaluations
+    from multiview.plans.comparison import comparison_of_evaluations
     from pipelines.runs import study_comparison, study_forecast
 
     document, base = read_study(name), gather(preset, settings or [])

@@ -33,6 +33,7 @@ FLOORS = [
     "multiview.report",
     "multiview.serving",
     "multiview",
+    "multiview.plans",
     "multiview.kubeflow",
     "multiview.cli",
     "components",

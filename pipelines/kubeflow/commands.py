@@ -11,9 +11,9 @@ from rich.console import Console
 
 from multiview.artifacts.store import open_store
 from multiview.cli.options import BucketUrl, Debug, DryRun, Preset, Settings, Wait
+from multiview.plans import PIPELINES
+from multiview.plans.request import Request
 from pipelines.kubeflow.connection import Profile, connected
-from pipelines.plans import PIPELINES
-from pipelines.request import Request
 
 if TYPE_CHECKING:
     from pipelines.kubeflow.client import ApiObject

@@ -13,9 +13,9 @@ from components.runs import close_run, open_run
 from multiview import names
 from multiview.artifacts.record import Reference, split_address
 from multiview.config import Config
+from multiview.plans.plan import Node, Output, Plan, Source
 from multiview.steps.path import StepPath
 from pipelines.kubeflow.pods import Pods
-from pipelines.plans.plan import Node, Output, Plan, Source
 
 COMPONENTS: dict[str, PythonComponent] = {
     value.name: value

@@ -7,9 +7,9 @@ from pathlib import Path
 from kfp import compiler
 from kfp.compiler.compiler_utils import KubernetesManifestOptions
 
+from multiview.plans.request import Request
 from pipelines.kubeflow.compile import cluster_pipeline
 from pipelines.kubeflow.submission import check_devices, package
-from pipelines.request import Request
 
 
 def write_manifests(request: Request, target: Path) -> Path:

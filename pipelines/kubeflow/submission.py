@@ -14,11 +14,11 @@ from multiview.artifacts.record import Reference
 from multiview.artifacts.store import LocalStore, open_store
 from multiview.config import Config
 from multiview.errors import InputError
+from multiview.plans.description import describe
+from multiview.plans.plan import Plan
+from multiview.plans.request import Request
 from multiview.steps.runs import Run
 from pipelines.kubeflow.images import check_images
-from pipelines.plans.plan import Plan
-from pipelines.request import Request
-from pipelines.runs.description import describe
 
 PLACES_READ = {
     "corpus": ("source",),

@@ -12,11 +12,11 @@ from multiview.artifacts.record import Reference, load_record
 from multiview.artifacts.staging import stage
 from multiview.config.overrides import Overrides, leaves, merge, outcome
 from multiview.errors import InputError
+from multiview.plans import PIPELINES, make_plan
+from multiview.plans.plan import Node, Output, Plan, Source
+from multiview.plans.request import Request
 from multiview.steps.path import StepPath
 from multiview.tracking import TrackedRun
-from pipelines.plans import PIPELINES, make_plan
-from pipelines.plans.plan import Node, Output, Plan, Source
-from pipelines.request import Request
 
 
 @dataclass(frozen=True)

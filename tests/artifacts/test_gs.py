@@ -238,7 +238,7 @@ DAG = """
 import sys
 from multiview.artifacts.store import open_store
 from multiview.config.overrides import gather
-from pipelines.plans.training import training
+from multiview.plans.training import training
 from tests.fixtures.inprocess import run_plan
 records = run_plan(training(gather(sys.argv[1], [])), open_store(sys.argv[2]))
 print(sum(len(kinds) > 0 for kinds in records.values()))

@@ -11,11 +11,11 @@ import components
 from multiview import names
 from multiview.config.overrides import gather
 from multiview.kubeflow import component as library
+from multiview.plans import PIPELINES
+from multiview.plans.plan import Output, Plan
 from multiview.steps.table import STEPS
 from pipelines.kubeflow.compile import COMPONENTS
 from pipelines.kubeflow.pods import OWN_STEPS
-from pipelines.plans import PIPELINES
-from pipelines.plans.plan import Output, Plan
 
 UNTYPED = {("refresh-report", "changes")}
 """Inputs that take any artifact, whatever its kind."""

@@ -12,8 +12,8 @@ from multiview.config import Config, Section, canonical_json
 from multiview.config.overrides import gather, merge, parse_setting, preset_names, validate
 from multiview.errors import InputError
 from multiview.model.systems import resolve, resolve_systems, stage_settings
+from multiview.plans.comparison import comparison
 from multiview.steps.table import STEPS
-from pipelines.plans.comparison import comparison
 
 FIXTURE = Path(__file__).parent / "defaults.json"
 

@@ -9,8 +9,8 @@ from multiview.cli.app import main
 from multiview.cli.settings import groups
 from multiview.config.overrides import read_preset
 from multiview.model.systems import resolve, stage_settings
+from multiview.plans import PIPELINES
 from pipelines.kubeflow.compile import compile_plan
-from pipelines.plans import PIPELINES
 
 DPR = {
     "model.base": "bert-base-uncased",

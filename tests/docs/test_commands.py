@@ -23,11 +23,11 @@ from multiview.cli.inspection import print_inspection
 from multiview.config.overrides import gather, validate
 from multiview.data import inspection
 from multiview.data.reading.formats import FORMATS
+from multiview.plans import PIPELINES
+from multiview.plans.training import training
 from multiview.steps.execution import run_step
 from multiview.steps.reporter import StepReporter
 from pipelines import __main__ as pipelines
-from pipelines.plans import PIPELINES
-from pipelines.plans.training import training
 from tests.fixtures.documented import DOCUMENTS, commands, declared
 from tests.fixtures.format_files import beir, biencoder, marco, put
 from tests.fixtures.inprocess import run_plan

@@ -16,10 +16,10 @@ from multiview.config import Config
 from multiview.config.overrides import validate
 from multiview.errors import InputError
 from multiview.kubeflow.run import close_run, open_run
+from multiview.plans.plan import Plan
 from multiview.steps.path import StepPath
 from multiview.steps.runs import Context, Run, StepState, read_run, write_state
 from pipelines.kubeflow.compile import cluster_pipeline
-from pipelines.plans.plan import Plan
 from tests.fixtures.corpus import squad_corpus
 from tests.fixtures.servers import answering, new_database
 

@@ -6,7 +6,7 @@ import shlex
 import pytest
 
 from multiview.config.overrides import gather, validate
-from pipelines.plans import PIPELINES
+from multiview.plans import PIPELINES
 from tests.manifests.built import BUILT, MANIFESTS, ROOT, Manifest, golden
 from tests.manifests.test_rules import OVERLAYS, amount, name_of, of_kind, pods, profiles, secrets
 

@@ -19,9 +19,9 @@ from multiview.errors import InputError
 from multiview.lineage import garbage
 from multiview.lineage.trace import flaws, trace
 from multiview.model.systems import resolve
+from multiview.plans.plan import Plan
 from multiview.steps.events import read_metrics
 from multiview.steps.path import StepPath
-from pipelines.plans.plan import Plan
 from tests.fixtures.changing_corpus import ChangingCorpus
 from tests.fixtures.inprocess import Records, run_plan
 from tests.fixtures.page_tree import read

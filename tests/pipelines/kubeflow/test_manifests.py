@@ -10,12 +10,12 @@ from typer.testing import CliRunner
 
 from multiview.config import Config
 from multiview.errors import InputError
+from multiview.plans.request import Request
+from multiview.plans.training import training
 from pipelines import __main__ as pipelines
 from pipelines.kubeflow.compile import compile_plan
 from pipelines.kubeflow.manifests import write_manifests
 from pipelines.kubeflow.submission import package
-from pipelines.plans.training import training
-from pipelines.request import Request
 from tests.manifests.schemas import validate
 
 

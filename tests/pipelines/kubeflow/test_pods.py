@@ -12,11 +12,11 @@ from components import CPU_IMAGE, GPU_IMAGE
 from multiview import environment
 from multiview.config.overrides import Overrides, gather, validate
 from multiview.errors import InputError
+from multiview.plans import PIPELINES
+from multiview.plans.training import training
 from multiview.steps.backends.trainjob import Nodes
 from pipelines.kubeflow.compile import compile_plan
 from pipelines.kubeflow.pods import Pods
-from pipelines.plans import PIPELINES
-from pipelines.plans.training import training
 from tests.fixtures.project import ROOT
 
 GOLDEN = Path(__file__).parents[1] / "golden"

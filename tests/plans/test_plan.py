@@ -12,19 +12,20 @@ from multiview.artifacts.store import LocalStore
 from multiview.config import Config
 from multiview.config.overrides import Overrides
 from multiview.errors import InputError
+from multiview.plans import PIPELINES
+from multiview.plans.comparison import comparison
+from multiview.plans.plan import Output, Plan
+from multiview.plans.training import training
 from multiview.steps.path import StepPath
 from multiview.steps.runs import Run
 from multiview.steps.step import key_settings
 from multiview.tracking import TrackedRun, TrackedStep
 from pipelines.kubeflow.compile import compile_plan
-from pipelines.plans import PIPELINES
-from pipelines.plans.comparison import comparison
-from pipelines.plans.plan import Output, Plan
-from pipelines.plans.training import training
 from pipelines.runs.rerun import cut
 from pipelines.runs.study_comparison import evaluation_paths
+from tests.fixtures.project import ROOT
 
-GOLDEN = Path(__file__).parents[1] / "golden"
+GOLDEN = ROOT / "tests" / "pipelines" / "golden"
 
 
 def documents(path: Path) -> list[dict]:
