@@ -71,18 +71,23 @@ def compile_(
     ] = False,
     preset: Preset = None,
     settings: Settings = None,
+    store: Annotated[
+        str | None, typer.Option(help="gs:// or s3:// URL of the artifacts, the default of its runs.")
+    ] = None,
     debug: Debug = False,
 ) -> None:
     """Write the IR of a pipeline, or of all, as YAML."""
-    from pipelines.kubeflow.compile import compile_plan
+    from pipelines.kubeflow.compile import compile_request
     from pipelines.kubeflow.manifests import write_manifests
+    from pipelines.kubeflow.submission import check_store
 
+    store = store and check_store(store)
     for name in [pipeline] if pipeline else PIPELINES:
         request, target = Request.from_settings(name, preset, settings), out / f"{name}.yaml"
         if manifests:
-            print(write_manifests(request, target))
+            print(write_manifests(request, target, store))
         else:
-            print(compile_plan(request.plan, target, request.config))
+            print(compile_request(request, target, store))
 
 
 @app.command()

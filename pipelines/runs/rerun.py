@@ -104,17 +104,8 @@ def _check_changes(plan: Plan, before: Plan, chosen: Set[StepPath], changes: Ove
             ]
             instead = f"; rerun {readers[0]} --downstream instead" if readers else ""
             raise InputError(f"{leaf} is not read by {', '.join(sorted(map(str, chosen)))}{instead}")
-    if path := _first_difference(plan, before):
+    if path := plan.differs_at(before):
         raise InputError(f"the changed settings change the pipeline's shape at {path}: run it whole")
-
-
-def _first_difference(plan: Plan, before: Plan) -> StepPath | None:
-    """The first step that had other shards or inputs before, or is new."""
-    for path, node in plan.nodes.items():
-        old = before.nodes.get(path)
-        if old is None or (old.shards, old.inputs) != (node.shards, node.inputs):
-            return path
-    return None
 
 
 def _artifacts(earlier: TrackedRun, node: Node, kind: str, reader: StepPath) -> list[Reference]:

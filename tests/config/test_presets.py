@@ -9,8 +9,8 @@ from multiview.cli.app import main
 from multiview.cli.settings import groups
 from multiview.config.overrides import read_preset
 from multiview.model.systems import resolve, stage_settings
-from multiview.plans import PIPELINES
-from pipelines.kubeflow.compile import compile_plan
+from multiview.plans.request import Request
+from pipelines.kubeflow.compile import compile_request
 
 DPR = {
     "model.base": "bert-base-uncased",
@@ -127,7 +127,7 @@ def test_a_paper_s_preset_has_its_numbers(name):
 
 @pytest.mark.parametrize("name", PAPERS)
 def test_a_paper_s_preset_compiles(name, tmp_path):
-    compiled = compile_plan(PIPELINES["training"](read_preset(name)), tmp_path / "training.yaml")
+    compiled = compile_request(Request.make("training", read_preset(name)), tmp_path / "training.yaml")
     assert compiled.stat().st_size > 1000
 
 

@@ -13,7 +13,7 @@ from multiview.artifacts.store import LocalStore
 from multiview.errors import InputError
 from multiview.kubeflow import component
 from multiview.kubeflow.component import execute
-from multiview.steps.runs import read_state
+from multiview.steps.runs import Context, read_state, write_settings
 
 GATHERED = "gathered.txt"
 
@@ -40,12 +40,19 @@ def run(store) -> str:
 
 
 @pytest.fixture
-def done(monkeypatch, store):
+def seen_configs() -> list[str]:
+    """The settings that steps were given, filled by `done`."""
+    return []
+
+
+@pytest.fixture
+def done(monkeypatch, store, seen_configs):
     """What the step `execute` was asked for had as inputs; its outputs are published in its place."""
     seen: list[tuple[str, dict]] = []
 
     def run_step(step, reporter, config, inputs) -> None:
         seen.append((step.name, dict(inputs)))
+        seen_configs.append(config)
         records = {kind: publish(store, kind, "k", "made") for kind in step.outputs}
         outputs = {kind: Reference.to(store, record) for kind, record in records.items()}
         reporter.finish("done", "", outputs)
@@ -105,6 +112,23 @@ def test_an_input_that_no_step_published_is_named_and_told_as_a_failure(store, r
     state = read_state(store, "r", "bm25-negatives")
     assert state is not None and state.status == "failed" and state.bad_input
     assert not done
+
+
+def test_a_start_with_other_settings_hands_each_step_its_own(store, done, seen_configs, tmp_path):
+    write_settings(store, "r", {"camvr/round-1/encode": "changed", "split": "another"})
+    run = Context(store=store.url, run="r", changed=["encode.compute=autocast"]).model_dump_json()
+    model, passages = (publish(store, kind, "k", kind) for kind in (names.MODEL, names.PASSAGES))
+    given_artifacts = {
+        "model": Model(metadata=given(store, model)),
+        "passages": Dataset(metadata=given(store, passages)),
+        "embeddings": Artifact(uri=str(tmp_path / "embeddings")),
+    }
+    execute("encode", run, "camvr/round-1/encode", "compiled", shard="shard-01", **given_artifacts)
+    plain = Context(store=store.url, run="r").model_dump_json()
+    execute("encode", plain, "camvr/round-1/encode", "compiled", shard="shard-01", **given_artifacts)
+    assert seen_configs == ["changed", "compiled"]
+    with pytest.raises(InputError, match="run r of store .* has no settings of step mvr/round-1/encode"):
+        execute("encode", run, "mvr/round-1/encode", "compiled", shard="shard-01", **given_artifacts)
 
 
 def test_artifacts_that_the_step_does_not_declare_are_refused(run, done):

@@ -15,12 +15,13 @@ from multiview.errors import InputError
 from multiview.plans import PIPELINES
 from multiview.plans.comparison import comparison
 from multiview.plans.plan import Output, Plan
+from multiview.plans.request import Request
 from multiview.plans.training import training
 from multiview.steps.path import StepPath
 from multiview.steps.runs import Run
 from multiview.steps.step import key_settings
 from multiview.tracking import TrackedRun, TrackedStep
-from pipelines.kubeflow.compile import compile_plan
+from pipelines.kubeflow.compile import compile_request
 from pipelines.runs.rerun import cut
 from pipelines.runs.study_comparison import evaluation_paths
 from tests.fixtures.project import ROOT
@@ -35,7 +36,7 @@ def documents(path: Path) -> list[dict]:
 @pytest.mark.parametrize("name", PIPELINES)
 def test_the_ir_is_the_golden_one(name, tmp_path):
     """`make golden` writes them anew; look at the difference before committing it."""
-    compiled = compile_plan(PIPELINES[name]({}), tmp_path / f"{name}.yaml")
+    compiled = compile_request(Request.make(name, {}), tmp_path / f"{name}.yaml")
     assert documents(compiled) == documents(GOLDEN / f"{name}.yaml")
 
 
@@ -199,7 +200,7 @@ def test_any_step_is_cut_out_with_its_inputs_and_compiles(path, tmp_path):
     assert [str(path) for path in node.paths()] == [path]
     assert {name for name, _ in node.sources()} == set(node.step.inputs)
     assert all(isinstance(source, Reference) for _, source in node.sources())
-    ir, _ = documents(compile_plan(plan, tmp_path / "part.yaml"))
+    ir, _ = documents(compile_request(part.request, tmp_path / "part.yaml"))
     importers = [e["importer"] for e in ir["deploymentSpec"]["executors"].values() if "importer" in e]
     lists = sum(len(_list(v)) for v in node.inputs.values() if isinstance(v, list))
     assert len(importers) == len(part.imported) - lists

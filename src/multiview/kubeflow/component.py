@@ -16,7 +16,7 @@ from multiview.errors import InputError
 from multiview.steps.execution import run_step, watch_driver
 from multiview.steps.path import StepPath
 from multiview.steps.reporter import StepReporter
-from multiview.steps.runs import Context
+from multiview.steps.runs import Context, read_settings
 from multiview.steps.step import Step
 from multiview.steps.table import step
 from multiview.steps.work import Inputs
@@ -44,7 +44,8 @@ def execute(name: str, run: str, path: str, config: str, *, shard: str = "", **a
 
     - `name` is the step's name in the table of steps; its declaration says which `artifacts` are inputs and which
       are outputs.
-    - `run` is the JSON of a `runs.Context`, `config` the JSON of the settings that the step reads.
+    - `run` is the JSON of a `runs.Context`, `config` the JSON of the settings that the step reads. If this start of the
+      run was given other settings, they are read from the store instead.
     - `path` is the step's path in the run. A `shard` is appended to it; the step then reads only that shard's file
       of its `sharded_inputs`.
 
@@ -59,8 +60,11 @@ def execute(name: str, run: str, path: str, config: str, *, shard: str = "", **a
     outputs = (*declared.outputs, *declared.forwards)
     if set(artifacts) != {*declared.inputs, *outputs}:
         raise TypeError(f"step {name} has artifacts {(*declared.inputs, *outputs)}, not {tuple(artifacts)}")
+    store = open_store(context.store)
+    if context.changed:
+        config = read_settings(store, context.run, path)
     path = str(StepPath.parse(path).of_shard(shard))
-    reporter = StepReporter(open_store(context.store), context.run, path, name)
+    reporter = StepReporter(store, context.run, path, name)
     watch_driver()
     with _shipping(reporter), reporter.failures():
         run_step(declared, reporter, config, _references(declared, artifacts, shard))

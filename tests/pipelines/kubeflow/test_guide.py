@@ -54,8 +54,8 @@ def test_the_first_runs_of_the_guide_start(documented, kubeflow, command, monkey
     monkeypatch.setattr("multiview.model.bases._hub_commit", lambda name: "0" * 40)
     # Compiled earlier, which takes its time.
     monkeypatch.setattr(
-        "pipelines.kubeflow.compile.compile_plan",
-        lambda plan, *others: ROOT / "tests" / "pipelines" / "golden" / f"{plan.name}.yaml",
+        "pipelines.kubeflow.compile.compile_request",
+        lambda request, *others: ROOT / "tests" / "pipelines" / "golden" / f"{request.plan.name}.yaml",
     )
     memory = fsspec.filesystem("memory")
     passages, asked = passage_rows(20), question_rows("t", 20, 20)
