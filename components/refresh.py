@@ -1,6 +1,6 @@
 """Refresh: what changed in the corpus, the index that follows it, and whether that index becomes the champion."""
 
-from kfp.dsl import HTML, Artifact, Dataset, Input, Model, Output
+from kfp.dsl import HTML, Artifact, Dataset, Input, Metrics, Model, Output
 
 from components import component
 
@@ -114,6 +114,7 @@ def gate(
     champion_evaluation: Input[Artifact],
     challenger_evaluation: Input[Artifact],
     verdict: Output[Artifact],
+    metrics: Output[Metrics],
 ) -> str:
     """Whether the challenger may become the champion."""
     from multiview.kubeflow.component import execute
@@ -128,6 +129,7 @@ def gate(
         champion_evaluation=champion_evaluation,
         challenger_evaluation=challenger_evaluation,
         verdict=verdict,
+        metrics=metrics,
     )
 
 

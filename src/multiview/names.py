@@ -18,6 +18,8 @@ REPORT = "report"
 CHECKPOINT = "checkpoint"
 VERDICT = "verdict"
 PROMOTION = "promotion"
+METRICS = "metrics"
+"""The output of a component that Kubeflow's pages show as figures; nothing of it is in the store."""
 CHAMPION_MODEL = "champion_model"
 """The model that the champion's questions are encoded with; an output's name, not a kind."""
 

@@ -131,6 +131,24 @@ def test_a_start_with_other_settings_hands_each_step_its_own(store, done, seen_c
         execute("encode", run, "mvr/round-1/encode", "compiled", shard="shard-01", **given_artifacts)
 
 
+def test_figures_are_metadata_and_a_file(store, run, done, tmp_path, monkeypatch):
+    monkeypatch.setattr("multiview.evaluation.figures.of_evaluation", lambda *found: {"accuracy_at_5": 0.5})
+    passages, questions = (publish(store, kind, "k", kind) for kind in (names.PASSAGES, names.DEV_QUESTIONS))
+    evaluation, metrics = (Artifact(uri=str(tmp_path / kind)) for kind in ("evaluation", "metrics"))
+    execute(
+        "evaluate-bm25",
+        run,
+        "bm25/evaluate",
+        "{}",
+        passages=Dataset(metadata=given(store, passages)),
+        questions=Dataset(metadata=given(store, questions)),
+        evaluation=evaluation,
+        metrics=metrics,
+    )
+    assert metrics.metadata == {"accuracy_at_5": 0.5} == json.loads(Path(metrics.path).read_text())
+    assert set(evaluation.metadata) == {"address", "digest", "path"}
+
+
 def test_artifacts_that_the_step_does_not_declare_are_refused(run, done):
     with pytest.raises(TypeError, match="step gather-queries has artifacts"):
         execute("gather-queries", run, "q", "{}", parts=[], questions=Dataset())

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from multiview import environment
+from multiview import environment, names
 from multiview.artifacts.record import Record, Reference, load_record
 from multiview.artifacts.staging import stage
 from multiview.artifacts.store import Store, open_store
@@ -17,7 +18,7 @@ from multiview.steps.execution import run_step, watch_driver
 from multiview.steps.path import StepPath
 from multiview.steps.reporter import StepReporter
 from multiview.steps.runs import Context, read_settings
-from multiview.steps.step import Step
+from multiview.steps.step import Step, load_function
 from multiview.steps.table import step
 from multiview.steps.work import Inputs
 
@@ -51,15 +52,17 @@ def execute(name: str, run: str, path: str, config: str, *, shard: str = "", **a
 
     The metadata of an input contain its `address` and `digest`. The metadata of an output receive its `address` and
     `digest`, and the step's `path`. The file of an output becomes a copy of the record, or the step's page: Kubeflow
-    shows the file of an HTML artifact.
+    shows the file of an HTML artifact. A step with figures has a further output `metrics`, whose metadata are the
+    figures: Kubeflow shows them beside the run, and beside each other where runs are compared.
 
     Returns the address of the first output. Raises TypeError for artifacts other than the declared ones, InputError
     for an input without an address, and every exception of the step.
     """
     declared, context = step(name), Context.model_validate_json(run)
     outputs = (*declared.outputs, *declared.forwards)
-    if set(artifacts) != {*declared.inputs, *outputs}:
-        raise TypeError(f"step {name} has artifacts {(*declared.inputs, *outputs)}, not {tuple(artifacts)}")
+    expected = (*declared.inputs, *outputs, *([names.METRICS] if declared.figures else []))
+    if set(artifacts) != set(expected):
+        raise TypeError(f"step {name} has artifacts {expected}, not {tuple(artifacts)}")
     store = open_store(context.store)
     if context.changed:
         config = read_settings(store, context.run, path)
@@ -71,6 +74,9 @@ def execute(name: str, run: str, path: str, config: str, *, shard: str = "", **a
         for output in outputs:
             page = declared.page if output == outputs[0] else None
             _write_output(artifacts[output], reporter.state.outputs[output], path, page)
+        if declared.figures:
+            figures = load_function(declared.figures)
+            _write_figures(artifacts[names.METRICS], figures, reporter.state.outputs[outputs[0]])
     return reporter.state.outputs[declared.outputs[0]].address
 
 
@@ -104,6 +110,14 @@ def _write_output(artifact: Given, reference: Reference, path: str, page: str | 
     artifact.metadata.update(address=reference.address, digest=reference.digest, path=path)
     store, record = load_record(reference.address)
     Path(artifact.path).write_bytes(_page(store, record, page) if page else record.to_json())
+
+
+def _write_figures(artifact: Given, figures: Callable[..., dict[str, float]], reference: Reference) -> None:
+    """Writes the figures of an output into the metadata and the file of a KFP artifact."""
+    assert not isinstance(artifact, str | list), "outputs are artifacts of KFP"
+    found = figures(*load_record(reference.address))
+    artifact.metadata.update(found)
+    Path(artifact.path).write_text(json.dumps(found, indent=1) + "\n")
 
 
 def _page(store: Store, record: Record, file: str) -> bytes:

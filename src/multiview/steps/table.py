@@ -206,6 +206,7 @@ STEPS: dict[str, Step] = {
             settings=("evaluation", "encode", "questions.answer_matching"),
             inputs=("model", "index", "passages", "questions", "train_questions"),
             outputs=(names.EVALUATION,),
+            figures="multiview.evaluation.figures:of_evaluation",
             torch=True,
             gpu=True,
         ),
@@ -216,6 +217,7 @@ STEPS: dict[str, Step] = {
             settings=("evaluation", "bm25", *_MATCHING),
             inputs=("passages", "questions"),
             outputs=(names.EVALUATION,),
+            figures="multiview.evaluation.figures:of_evaluation",
         ),
         Step(
             name="evaluate-fusion",
@@ -225,6 +227,7 @@ STEPS: dict[str, Step] = {
             inputs=("evaluations", "passages", "questions"),
             list_inputs=("evaluations",),
             outputs=(names.EVALUATION,),
+            figures="multiview.evaluation.figures:of_evaluation",
         ),
         Step(
             name="champion",
@@ -255,6 +258,7 @@ STEPS: dict[str, Step] = {
             inputs=("champion", "index", "champion_evaluation", "challenger_evaluation"),
             recorded_inputs=("index",),
             outputs=(names.VERDICT,),
+            figures="multiview.refresh.gate:figures",
             reads_store=True,
         ),
         Step(
@@ -282,6 +286,7 @@ STEPS: dict[str, Step] = {
             inputs=("evaluations",),
             list_inputs=("evaluations",),
             outputs=(names.COMPARISON,),
+            figures="multiview.evaluation.figures:of_comparison",
         ),
         Step(
             name="report",
