@@ -69,6 +69,9 @@ def compile_(
     manifests: Annotated[
         bool, typer.Option("--manifests", help="As Pipeline and PipelineVersion objects of Kubernetes.")
     ] = False,
+    components: Annotated[
+        bool, typer.Option("--components", help="Each step as a component for pipelines of others, instead.")
+    ] = False,
     preset: Preset = None,
     settings: Settings = None,
     store: Annotated[
@@ -81,6 +84,11 @@ def compile_(
     from pipelines.kubeflow.manifests import write_manifests
     from pipelines.kubeflow.submission import check_store
 
+    if components:
+        from pipelines.kubeflow.published import write_components
+
+        print(*write_components(out), sep="\n")
+        return
     store = store and check_store(store)
     for name in [pipeline] if pipeline else PIPELINES:
         request, target = Request.from_settings(name, preset, settings), out / f"{name}.yaml"

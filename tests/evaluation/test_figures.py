@@ -9,7 +9,7 @@ from multiview.artifacts.store import LocalStore
 from multiview.evaluation.figures import of_comparison, of_evaluation
 from multiview.steps.table import STEPS
 
-MEASURED = {name: 0.1 for name in metric_names.evaluation_metrics((1, 5, 20, 50, 100), 1000)}
+MEASURED = dict.fromkeys(metric_names.evaluation_metrics((1, 5, 20, 50, 100), 1000), 0.1)
 
 
 def published(store: LocalStore, kind: str, metrics: dict) -> Record:

@@ -5,11 +5,10 @@ import json
 import pytest
 
 from multiview.artifacts.store import LocalStore
-from multiview.config.overrides import Overrides, gather
 from multiview.errors import InputError
 from multiview.plans import PIPELINES
 from multiview.plans.description import describe
-from multiview.plans.parameters import SETTINGS, Compiled, parameters_of, parse_settings
+from multiview.plans.parameters import SETTINGS, Compiled, parameters_of
 from multiview.plans.request import Request
 from tests.fixtures.project import Project
 
@@ -147,20 +146,3 @@ def test_what_cannot_be_had_is_one_line(pipeline, given, settings, line):
 def test_no_round_that_is_gone_goes_unnoticed():
     with pytest.raises(InputError, match="evaluation.each_round=false shapes the pipeline"):
         asked(compiled("training", None, "evaluation.each_round=true"), "evaluation.each_round=false")
-
-
-@pytest.mark.parametrize(
-    ("text", "settings"),
-    [
-        ("", []),
-        ("train.epochs=3", ["train.epochs=3"]),
-        (" train.epochs=3 ;\n\n mining.depth=50;", ["train.epochs=3 ;", "mining.depth=50;"]),
-        (
-            "corpus.columns={id: pid, text: 'a;b'}; bm25.b=0.5",
-            ["corpus.columns={id: pid, text: 'a;b'}", "bm25.b=0.5"],
-        ),
-    ],
-)
-def test_settings_are_separated_by_lines_or_semicolons(text, settings):
-    expected: Overrides = gather(None, [setting.strip(" ;") for setting in settings])
-    assert parse_settings(text) == expected

@@ -7,7 +7,6 @@ like `--set`, plans anew, and refuses whatever another pipeline would be needed 
 from __future__ import annotations
 
 import json
-import re
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from multiview.config import Config, Section
-from multiview.config.overrides import PLACES, Overrides, gather, merge, validate
+from multiview.config.overrides import PLACES, Overrides, merge, parse_settings, validate
 from multiview.errors import InputError
 from multiview.model.systems import resolve
 from multiview.plans import PIPELINES, make_plan
@@ -43,9 +42,6 @@ FURTHER = (
     "or their pods is refused."
 )
 """The description of the parameter `settings`."""
-
-_BETWEEN = re.compile(r"\n|;(?=\s*[\w-]+(?:\.[\w-]+)+\s*=)")
-"""What separates two settings in a text: the end of a line, or a semicolon before a setting's name."""
 
 
 @dataclass(frozen=True)
@@ -166,15 +162,6 @@ def parameters_of(request: Request) -> tuple[Parameter, ...]:
 def as_set(name: str, value: Any) -> str:
     """Returns a setting as `--set` takes it, as in `train.epochs=3`."""
     return f"{name}={value if isinstance(value, str) else json.dumps(value)}"
-
-
-def parse_settings(text: str) -> Overrides:
-    """Returns settings from a text with one `section.name=value` per line, or several separated by semicolons.
-
-    >>> parse_settings("train.epochs=3; mining.depth=50")
-    {'train': {'epochs': 3}, 'mining': {'depth': 50}}
-    """
-    return gather(None, [part for part in (part.strip(" \t\r;") for part in _BETWEEN.split(text)) if part])
 
 
 def _declared(setting: str) -> tuple[Any, str]:
