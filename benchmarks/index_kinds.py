@@ -52,9 +52,9 @@ def write_embeddings(folder: Path, views: np.ndarray, counts: np.ndarray) -> Sta
 
 
 def measure_kind(
-    staged: Staged, settings: Index, queries: np.ndarray, best: np.ndarray | None, folder: Path
+    staged: Staged, settings: Index, queries: np.ndarray, exact: np.ndarray | None, folder: Path
 ) -> tuple[dict[str, str], np.ndarray]:
-    """Returns a row of the table, and the passages that were found [q, K]; `best` are those that the exact index found."""
+    """Returns a row of the table, and the passages that were found [q, K]; `exact` are those that the exact index found."""
     folder.mkdir()
     begun = time.perf_counter()
     inputs = {"model": Recorded("random"), "passages": Recorded("random"), "embeddings": [staged]}
@@ -68,12 +68,12 @@ def measure_kind(
     begun = time.perf_counter()
     found = index.search(queries, K).passages
     speed = len(queries) / (time.perf_counter() - begun)
-    best = found if best is None else best
+    exact = found if exact is None else exact
     row = {
         "kind": settings.kind,
         "faiss": index.header.get("factory", "Flat"),
-        "recall@10": f"{passage_recall(found, best, 10):.3f}",
-        "recall@100": f"{passage_recall(found, best, 100):.3f}",
+        "recall@10": f"{passage_recall(found, exact, 10):.3f}",
+        "recall@100": f"{passage_recall(found, exact, 100):.3f}",
         "bytes per passage": f"{(folder / INDEX_FILE).stat().st_size / len(index):,.0f}",
         "build s": f"{built:.1f}",
         "questions/s": f"{speed:,.0f}",
@@ -95,15 +95,15 @@ def main(
     queries = matrix[rng.integers(len(matrix), size=questions)].astype(np.float32)
     queries += rng.standard_normal(queries.shape, np.float32) / np.sqrt(dim, dtype=np.float32)
     print(f"{passages:,} passages, {len(matrix):,} views of {dim}, {questions:,} questions\n")
-    best = None
+    exact = None
     with tempfile.TemporaryDirectory() as temporary:
         staged = write_embeddings(Path(temporary) / "embeddings", matrix, counts)
         # The recall of other kinds is measured against the exact index, so it comes first, listed or not.
         for number, kind in enumerate(dict.fromkeys(["exact", *kinds.split()])):
             settings = Index(kind=kind, measured=0)
-            row, found = measure_kind(staged, settings, queries, best, Path(temporary) / str(number))
-            if best is None:
-                best = found
+            row, found = measure_kind(staged, settings, queries, exact, Path(temporary) / str(number))
+            if exact is None:
+                exact = found
                 print("| " + " | ".join(row) + " |\n|" + "---|" * len(row))
             print("| " + " | ".join(row.values()) + " |", flush=True)
 

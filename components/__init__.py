@@ -1,4 +1,4 @@
-"""The components: one function for each step, which hands its artifacts to the library.
+"""The components: one function per step, which passes its artifacts to the library.
 
 KFP compiles the source of a component's function into the pipeline, so that each function imports what it calls.
 """

@@ -1,4 +1,4 @@
-"""Generated queries: the generator, what it writes for each shard of passages, and how good that is."""
+"""Generated queries: the generator, its queries per shard of passages, and their evaluation."""
 
 from kfp.dsl import Artifact, Dataset, Input, Model, Output
 

@@ -1,4 +1,4 @@
-"""Refresh: what changed in the corpus, the index that follows it, and whether that index becomes the champion."""
+"""Refresh: the changes of the corpus, the refreshed index, the gate and the promotion."""
 
 from kfp.dsl import HTML, Artifact, Dataset, Input, Metrics, Model, Output
 
@@ -16,7 +16,7 @@ def champion(
     model: Output[Model],
     champion_model: Output[Model],
 ) -> str:
-    """The index that answers now, with its passages, and the model to encode with."""
+    """The champion's index and passages, and the model to encode with."""
     from multiview.kubeflow.component import execute
 
     return execute(
@@ -42,7 +42,7 @@ def changes(
     passages: Input[Dataset],
     changes: Output[Dataset],
 ) -> str:
-    """What changed in the corpus since an index was built."""
+    """Changes of the corpus since an index was built."""
     from multiview.kubeflow.component import execute
 
     return execute("changes", run, path, config, index=index, model=model, passages=passages, changes=changes)
@@ -59,7 +59,7 @@ def changes_with_queries(
     generator: Input[Model],
     changes: Output[Dataset],
 ) -> str:
-    """What changed in the corpus since an index was built of passages with generated queries."""
+    """Changes of the corpus since an index of passages with generated queries was built."""
     from multiview.kubeflow.component import execute
 
     return execute(
@@ -87,7 +87,7 @@ def refresh_index(
     embeddings: list[str],
     index: Output[Artifact],
 ) -> str:
-    """The index of a corpus that changed, made of the old one."""
+    """Index of the changed corpus, made from the old index and the embeddings of new passages."""
     from multiview.kubeflow.component import execute
 
     return execute(
@@ -116,7 +116,7 @@ def gate(
     verdict: Output[Artifact],
     metrics: Output[Metrics],
 ) -> str:
-    """Whether the challenger may become the champion."""
+    """Verdict on whether the challenger becomes the champion."""
     from multiview.kubeflow.component import execute
 
     return execute(
@@ -145,7 +145,7 @@ def promote(
     passages: Input[Dataset],
     promotion: Output[Artifact],
 ) -> str:
-    """The challenger becomes the champion, where the verdict says so."""
+    """Promotion of the challenger to champion, where the verdict says so."""
     from multiview.kubeflow.component import execute
 
     return execute(

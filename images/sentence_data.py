@@ -22,7 +22,7 @@ TIMEOUT = 30
 
 
 class Unavailable(Exception):
-    """The data cannot be installed; the text says why and what can be done."""
+    """The data cannot be installed; the text gives the reason and the way out."""
 
 
 def data_folder() -> Path:
@@ -31,9 +31,9 @@ def data_folder() -> Path:
 
 
 def ensure(language: str = "english", folder: Path | None = None) -> str:
-    """Install the language's data into `folder` unless NLTK finds them; returns where they came from.
+    """Installs the language's data into `folder` unless NLTK finds them; returns their source.
 
-    From NLTK's own server, or where that cannot be reached from a package of the package index.
+    The source is NLTK's own server or, where that cannot be reached, a package of the package index.
     Raises Unavailable when neither works.
     """
     if not re.fullmatch(r"[a-z]+", language):

@@ -177,7 +177,7 @@ def rollback(
     tracking_uri: TrackingUri = None,
     debug: Debug = False,
 ) -> None:
-    """Make an earlier champion's index answer again: as the next champion, so that nothing is lost."""
+    """Make an earlier champion's index the next champion. No champion is deleted."""
     from multiview.artifacts import champions
 
     opened = open_store(store)
@@ -237,7 +237,7 @@ def study(
 
 
 def _run(request: Request, store: Store, uri: str | None, debug: bool, show: bool = True) -> list[StepState]:
-    """Runs a request here; returns the states of all steps, whose results are printed if told to `show` them."""
+    """Runs a request on this machine and returns the states of all steps; with `show`, prints their results."""
     from pipelines.runs import results
     from pipelines.runs.local import run_here
 
@@ -248,12 +248,12 @@ def _run(request: Request, store: Store, uri: str | None, debug: bool, show: boo
     done = sum(state.status != "found" for state in states)
     console.print(f"{run.id}: {done} steps done, {len(states) - done} found, {time.time() - started:.0f} s\n")
     if show:
-        results.show(console, states, uri)
+        results.show_results(console, states, uri)
     return states
 
 
 def main() -> NoReturn:
-    """Errors are one line; bad input exits with status 2."""
+    """Run the command line. An error is one line; bad input exits with status 2."""
     from multiview.cli.app import run_app
 
     run_app(app)

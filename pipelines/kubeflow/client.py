@@ -168,7 +168,7 @@ def explained(connection: Connection) -> Iterator[None]:
 
 
 def _answer(error: ApiException, connection: Connection) -> str:
-    """What a refusal means, in words."""
+    """Returns the meaning of a refusal, in words."""
     reason = reason_of(error)
     if error.status == 401:
         return (

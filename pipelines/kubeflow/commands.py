@@ -1,4 +1,4 @@
-"""The commands that speak to Kubeflow: `submit`, what `rerun --submit` needs, and `schedule`."""
+"""The commands that use Kubeflow: `submit`, `rerun --submit` and `schedule`."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def submit(
 
 
 def check(request: Request, store: str | None, connection: Profile) -> Submission:
-    """Returns what is sent for a request. Raises InputError for everything that can be seen without Kubeflow."""
+    """Returns the submission of a request. Raises InputError for every mistake that can be found without Kubeflow."""
     from pipelines.kubeflow.client import check_connection
     from pipelines.kubeflow.submission import prepare
 
@@ -51,7 +51,7 @@ def check(request: Request, store: str | None, connection: Profile) -> Submissio
 
 
 def launch(submission: Submission, connection: Profile, wait: bool, tracking_uri: str | None = None) -> None:
-    """Starts a submission on Kubeflow, and follows it to its end if told to `wait`.
+    """Starts a submission on Kubeflow, and with `wait` follows it to its end.
 
     Raises InputError for what Kubeflow refuses, StepFailed for a run that fails.
     """
@@ -77,7 +77,7 @@ def _follow(
     counts = f"{done} steps done, {len(states) - done} found, " if states else ""
     console.print(f"{run.id}: {counts}{time.time() - begun:.0f} s\n", markup=False)
     if states:
-        results.show(console, states, tracking_uri or submission.config.kubeflow.mlflow_uri)
+        results.show_results(console, states, tracking_uri or submission.config.kubeflow.mlflow_uri)
 
 
 ScheduleFile = Annotated[Path, typer.Argument(metavar="FILE", help="A YAML file with a list of schedules.")]

@@ -1,4 +1,4 @@
-"""How Kubeflow Pipelines is reached: declared once, given by flags, environment variables or a profile file."""
+"""The connection to Kubeflow Pipelines: declared once, given by flags, environment variables or a profile file."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ Root = Annotated[str, AfterValidator(_check_root)]
 
 
 class Connection(Section):
-    """Where Kubeflow Pipelines is, and as whom to speak to it.
+    """Address of Kubeflow Pipelines, and the credentials to use it with.
 
     Of several ways to authenticate, the first one in this order counts: token, IAP, token file, kube context.
     """

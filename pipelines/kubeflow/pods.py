@@ -1,4 +1,4 @@
-"""What a step's pod asks for: resources, nodes, secrets, retries, from `kubeflow.*` alone."""
+"""Requirements of a step's pod: resources, nodes, secrets, retries, from `kubeflow.*` alone."""
 
 from typing import Any
 

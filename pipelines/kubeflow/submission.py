@@ -1,4 +1,4 @@
-"""From a request to a submission: everything that can be checked before Kubeflow is spoken to, and the compiled pipeline."""
+"""Submissions: requests that are checked and compiled before Kubeflow is contacted."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PLACES_READ = {
     "generation": ("model",),
     "mining": ("cross_encoder",),
 }
-"""Settings that say where something is read from, by section."""
+"""Settings that name sources, by section."""
 
 ALWAYS_FILES = {"corpus", "questions"}
 """Sections whose sources without a protocol are files; elsewhere such a name may be a hub's."""
@@ -62,9 +62,9 @@ class Submission:
 
 
 def prepare(request: Request, store: str | None) -> Submission:
-    """Checks a request as far as this machine can, and compiles it; nothing is sent.
+    """Checks a request as far as this machine can, and compiles it. Sends nothing.
 
-    Raises InputError for what a cluster would not take, and for sources that do not exist.
+    Raises InputError for settings that a cluster would refuse, and for sources that do not exist.
     """
     opened = open_store(check_store(store))
     check_sources(request.plan)
@@ -87,7 +87,7 @@ def package(request: Request, store: str | None = None) -> Package:
 
 
 def check_store(store: str | None) -> str:
-    """Returns the store's address. Raises InputError for none, and for one that pods do not reach."""
+    """Returns the store's address. Raises InputError for a missing address, and for a store that pods do not reach."""
     way_out = "give --store gs://BUCKET/PREFIX or s3://BUCKET/PREFIX (MULTIVIEW_STORE)"
     if store is None:
         raise InputError(f"a run on Kubeflow needs a store that its pods reach: {way_out}")
@@ -99,7 +99,7 @@ def check_store(store: str | None) -> str:
 
 
 def check_sources(plan: Plan) -> None:
-    """Raises InputError for what a plan reads from this machine."""
+    """Raises InputError for sources of a plan that only this machine can read."""
     for node in plan.nodes.values():
         for _, source in node.sources():
             if isinstance(source, Reference) and _is_local(source.address, always_file=True):
@@ -128,7 +128,7 @@ def _is_local(address: str, always_file: bool) -> bool:
 
 
 def check_devices(plan: Plan, config: Config) -> None:
-    """Raises InputError for images that are not named, and for a step that wants GPUs without having them."""
+    """Raises InputError for missing names of images, and for a step whose settings need a GPU that its pod lacks."""
     from pipelines.kubeflow.pods import Pods
 
     pods = Pods(config)
@@ -154,7 +154,7 @@ def check_devices(plan: Plan, config: Config) -> None:
 
 
 def _gpu_wish(settings: dict[str, Any]) -> str | None:
-    """A setting that only a GPU can meet."""
+    """Returns a setting that only a GPU can satisfy."""
     for section in ("encode", "generation"):
         device = str(settings.get(section, {}).get("device", ""))
         if device.startswith("cuda"):

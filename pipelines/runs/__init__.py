@@ -1,1 +1,1 @@
-"""Runs: described before they start, cut out of earlier ones, executed on this machine, and shown."""
+"""Runs of plans: their identity, execution on this machine, reruns, studies, and display."""

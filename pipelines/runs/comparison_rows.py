@@ -35,14 +35,14 @@ def rows_of_runs(runs: Sequence[TrackedRun]) -> dict[str, Row]:
             if evaluation not in [row.evaluation for row in rows.values()]:
                 rows[system, run.run.id] = Row(evaluation, run.run.architectures.get(system))
     count = Counter(system for system, _ in rows)
-    named = {
+    by_name = {
         system if count[system] == 1 else f"{system}:{run.rpartition('-')[2]}": row
         for (system, run), row in rows.items()
     }
-    if len(named) < 2:
-        raise InputError(f"{', '.join(named)}: a comparison needs two systems; name another run")
-    check_alike({name: row.evaluation.address for name, row in named.items()})
-    return named
+    if len(by_name) < 2:
+        raise InputError(f"{', '.join(by_name)}: a comparison needs two systems; name another run")
+    check_alike({name: row.evaluation.address for name, row in by_name.items()})
+    return by_name
 
 
 def evaluations_of_run(run: TrackedRun) -> dict[str, Reference]:

@@ -1,4 +1,4 @@
-"""Runs a plan on this machine: KFP's local runner executes it, and this process watches and ships.
+"""Execution of a plan on this machine by KFP's local runner, while this process shows progress and ships to MLflow.
 
 The driver holds a lock while it lives, so that a step whose driver was killed ends by itself.
 """
@@ -56,7 +56,7 @@ def run_here(plan: Plan, run: Run, store: Store, tracking_uri: str, debug: bool 
 
 
 def _failure(run: Run, states: Iterable[StepState], error: Exception, log: Path) -> StepFailed:
-    """The failed step's own line; where no step says so, the one that was running, or KFP's error."""
+    """Returns the failed step with its own line; where no step reports a failure, the running step, or KFP's error."""
     for state in states:
         if state.status == "failed":
             return StepFailed(f"{state.path}: {state.error}", state.bad_input)
@@ -68,7 +68,7 @@ def _failure(run: Run, states: Iterable[StepState], error: Exception, log: Path)
 
 
 def step_runner(root: str) -> Any:
-    """Returns what KFP's local runner runs each step in, with `root` for its outputs: a process of this machine.
+    """Returns the runner for the steps of KFP's local mode: a process of this machine, with outputs in `root`.
 
     The tests of images put a container in its place.
     """
@@ -126,7 +126,7 @@ def _driver_lock() -> Iterator[None]:
 
 
 def _ship(store: Store, run: Run, uri: str) -> str | None:
-    """Ships to MLflow; returns a line that says what to do if that fails. The run's results are safe."""
+    """Ships to MLflow; if that fails, returns a line that says what to do. The run's results are safe."""
     try:
         tracking.ship(store, run.id, uri)
     except Exception as error:
@@ -151,7 +151,7 @@ def _shard_threads(plan: Plan) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _code_of(run: Run) -> Iterator[None]:
-    """Tells the steps the commit of this checkout, which they record as the code that ran them."""
+    """Passes the commit of this checkout to the steps, which record it as the code that ran them."""
     before = os.environ.get(environment.GIT_SHA)
     if run.git_sha:
         os.environ[environment.GIT_SHA] = run.git_sha

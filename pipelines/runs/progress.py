@@ -1,4 +1,4 @@
-"""What a person sees while a run goes on, read from its state files.
+"""The display of a run in progress, read from its state files.
 
 On a terminal it is one screen with a row for each round of each system; elsewhere a plain line when a step
 begins and when it ends.

@@ -1,4 +1,4 @@
-"""Rerunning one step of an earlier run, and what follows it, without the steps before it.
+"""Reruns of one step of an earlier run, and of the steps after it, without the steps before it.
 
 The inputs are found in MLflow and their bytes are verified; the plan is cut at them.
 """
@@ -30,7 +30,7 @@ class Imported:
 
 @dataclass(frozen=True)
 class Rerun:
-    """A request whose plan was cut out of an earlier run's, and everything that it reads from that run."""
+    """A request for a part of an earlier run's plan, and everything that it reads from that run."""
 
     request: Request
     imported: tuple[Imported, ...]

@@ -1,4 +1,4 @@
-"""What a run ends with on the screen: its table, one question with its matched snippet, what to do next."""
+"""The results of a run on the screen: its table, one question with its matched snippet, and commands to continue."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ from multiview.steps.path import StepPath
 from multiview.steps.runs import StepState, finished_outputs
 
 
-def show(console: Console, states: list[StepState], tracking_uri: str | None) -> None:
-    """Prints the results of a run, as far as it has some, and the commands that go on from it.
+def show_results(console: Console, states: list[StepState], tracking_uri: str | None) -> None:
+    """Prints the results of a run, as far as it has some, and the commands that continue from it.
 
     MLflow's address is left out where it is not known.
     """
@@ -78,7 +78,7 @@ def _show_promotion(console: Console, promotion: Mapping[str, Any]) -> None:
 def show_table(
     console: Console, metrics: Mapping[str, Mapping[str, float]], significance: Mapping[str, Any] | None
 ) -> None:
-    """Prints the table and what its marks mean: drawn on a terminal, Markdown elsewhere."""
+    """Prints the table and the meaning of its marks; on a terminal with lines, elsewhere as Markdown."""
     marked = marked_of(significance) if significance else ()
     if console.is_terminal:
         console.print(as_table(metrics, marked))
@@ -144,7 +144,7 @@ def _significance(states: list[StepState]) -> dict[str, Any] | None:
 
 
 def _promotion(states: list[StepState]) -> dict[str, Any] | None:
-    """What became of a refresh's challenger."""
+    """Returns the outcome of a refresh's challenger."""
     for state in states:
         if names.PROMOTION in state.outputs:
             return _read(state, names.PROMOTION, PROMOTION_FILE)
@@ -208,7 +208,7 @@ def _input(state: StepState, name: str) -> Path:
 
 
 def _command(name: str) -> str:
-    """A program of this environment as one types it: by its path, unless the environment is active."""
+    """Returns the command for a program of this environment: its path, unless the environment is active."""
     program = Path(sys.executable).parent / name
     if shutil.which(name) == str(program):
         return name

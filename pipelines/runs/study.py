@@ -15,18 +15,18 @@ RowName = Annotated[str, Field(coerce_numbers_to_str=True)]
 
 
 class Study(Section):
-    """Overrides over one pipeline, a row of a table for each."""
+    """Overrides of one pipeline, with a row of a table for each."""
 
     name: str
-    """Its name; default: the name of its file."""
+    """The study's name; default: the name of its file."""
     about: str = ""
-    """What it is about, in a line."""
+    """The study's subject, in a line."""
     pipeline: str = "training"
-    """The pipeline that its rows run."""
+    """The pipeline that all rows run."""
     runs: dict[RowName, Overrides]
     """The settings that each row changes, by the row's name."""
     seeds: tuple[int, ...] = ()
-    """Seeds with each of which every row runs; none: every row runs once, with the seed that is set."""
+    """Seeds, with each of which every row runs; empty: every row runs once, with the configured seed."""
 
     @field_validator("runs")
     @classmethod
@@ -66,5 +66,5 @@ def study_names() -> list[str]:
 
 
 def read_study(name: str) -> Study:
-    """Reads a study by its name, or from a YAML file. Raises InputError for what is no study."""
+    """Reads a study by its name, or from a YAML file. Raises InputError for a file that is no study."""
     return find_document(name, "study").checked(Study, name=Path(name).stem)

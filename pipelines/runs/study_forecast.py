@@ -1,4 +1,4 @@
-"""What a study will do: the steps of its rows that are in the store, that rows share, and that are new."""
+"""The forecast of a study: which steps of its rows are in the store, shared by rows, or new."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Inputs = dict[str, Reference | list[Reference]]
 
 @dataclass(frozen=True)
 class Prospect:
-    """What will come of one step of one row."""
+    """The prospect of one step of one row."""
 
     path: StepPath
     status: Status
@@ -50,7 +50,7 @@ def _prospects(plan: Plan, store: Store, made: set[str]) -> Iterator[Prospect]:
 
 
 def _identity(node: Node, identities: Mapping[StepPath, str], fingerprint: object) -> str:
-    """What decides a step's output before its inputs exist: equal for two rows that share the step."""
+    """Returns the identity of a step before its inputs exist, which is equal for two rows that share the step."""
     inputs = [
         [name, source.digest if isinstance(source, Reference) else [identities[source.path], source.kind]]
         for name, source in node.sources()

@@ -1,4 +1,4 @@
-"""The exceptions that a person is meant to read."""
+"""Exceptions with a message for the user, and the wording of error lines."""
 
 import difflib
 import traceback
@@ -16,7 +16,7 @@ class InputError(Exception):
 class StepFailed(Exception):
     """A step of a run failed: the step and its own line.
 
-    `bad_input` says whether that was an `InputError`, which decides the exit status.
+    `bad_input` says whether it failed with an `InputError`, which decides the exit status.
     """
 
     def __init__(self, message: str, bad_input: bool):
@@ -29,14 +29,14 @@ class ProcessFailed(Exception):
 
 
 class Undeclared(Exception):
-    """A step reads what it does not declare: a setting, an input, an output or the store.
+    """A step reads something that it does not declare: a setting, an input, an output or the store.
 
-    Its key would not cover it, so that a change of it would go unnoticed.
+    The step's key would not cover it, so that a change would go unnoticed.
     """
 
 
 def nearest(name: str, names: Iterable[str], listed: Iterable[str] = ()) -> str:
-    """The end of an error line: the nearest known names and those `listed`, or all of them."""
+    """Returns the end of an error line: the nearest of the known `names` and the `listed` names, or all names."""
     names, listed = list(names), list(listed)
     close = difflib.get_close_matches(name, names, n=2, cutoff=0.5)
     every = ", ".join(listed or names)
@@ -46,10 +46,10 @@ def nearest(name: str, names: Iterable[str], listed: Iterable[str] = ()) -> str:
 
 
 def one_line(error: BaseException) -> str:
-    """An unforeseen error as one line: its type, its text, and where it was raised."""
+    """Returns an unforeseen error as one line: its type, its text, and where it was raised."""
     if isinstance(error, ProcessFailed):
         return str(error)
     frames = traceback.extract_tb(error.__traceback__)
-    place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+    location = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
     text = " ".join(str(error).split())
-    return f"{type(error).__name__}{': ' if text else ''}{text}{place}"
+    return f"{type(error).__name__}{': ' if text else ''}{text}{location}"

@@ -12,9 +12,9 @@ from multiview import names
 from multiview.artifacts.champions import (
     Champion,
     champion_file,
+    champion_numbers,
     crown,
     current,
-    numbers,
     read_champion,
     rollback,
 )
@@ -29,12 +29,12 @@ def store(tmp_path: Path) -> LocalStore:
 
 
 def test_there_is_none_at_first(store: LocalStore) -> None:
-    assert current(store) is None and numbers(store) == []
+    assert current(store) is None and champion_numbers(store) == []
 
 
 def test_the_highest_number_is_the_champion(store: LocalStore) -> None:
     made = [crown(store, champion(store, number)) for number in (1, 2, 3)]
-    assert current(store) == made[2] and numbers(store) == [1, 2, 3]
+    assert current(store) == made[2] and champion_numbers(store) == [1, 2, 3]
     assert (store.root / "champions" / "000003.json").is_file()
     assert [read_champion(store, number) for number in (1, 2, 3)] == made, "and the others are as they were"
 
@@ -78,7 +78,7 @@ def test_rollbacks_go_back_one_after_another_and_forward_again(store: LocalStore
         rollback(store)
     assert rollback(store, 3).index == made[2].index
     assert rollback(store).index == made[1].index, "what the third replaced"
-    assert numbers(store) == [1, 2, 3, 4, 5, 6, 7] and current(store) == read_champion(store, 7)
+    assert champion_numbers(store) == [1, 2, 3, 4, 5, 6, 7] and current(store) == read_champion(store, 7)
 
 
 def test_a_rollback_goes_nowhere_where_artifacts_are_gone(store: LocalStore) -> None:
@@ -87,7 +87,7 @@ def test_a_rollback_goes_nowhere_where_artifacts_are_gone(store: LocalStore) -> 
     store.remove("index/of-1")
     with pytest.raises(InputError, match="champion 1: there is no artifact .*index/of-1.*--to NUMBER"):
         rollback(store)
-    assert numbers(store) == [1, 2]
+    assert champion_numbers(store) == [1, 2]
 
 
 @pytest.mark.parametrize(

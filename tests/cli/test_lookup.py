@@ -11,7 +11,7 @@ from multiview.artifacts.record import Reference
 from multiview.artifacts.store import LocalStore
 from multiview.cli.lookup import (
     Address,
-    Champion,
+    CurrentChampion,
     LoggedModel,
     Lookup,
     RunId,
@@ -44,7 +44,7 @@ MODEL = "m-" + "0123456789abcdef" * 2
         ("champions", RunId("champions")),
         ("it's", RunId("it's")),
         ("", RunId("")),
-        ("champion", Champion()),
+        ("champion", CurrentChampion()),
         (MODEL, LoggedModel(MODEL)),
         (f"models:/{MODEL}", LoggedModel(MODEL)),
         ("models:/multiview-train.json@champion", RegisteredModel("multiview-train.json", alias="champion")),

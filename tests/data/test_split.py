@@ -22,7 +22,7 @@ from multiview.data.passages import (
 from multiview.data.reading.readers import UNKNOWN_JUDGED
 from multiview.data.sentences import sentence_ends
 from multiview.data.shards import shard_sizes
-from multiview.data.split import fingerprint
+from multiview.data.split import sources_fingerprint
 from multiview.errors import InputError
 from tests.fixtures.format_files import put
 from tests.fixtures.split_run import Done, passage_rows, question_rows, settings, small_files, write
@@ -236,16 +236,20 @@ def test_squad_brings_its_passages_each_once(tmp_path):
 
 
 def test_the_key_sees_content_and_no_place(tmp_path, files):
-    before = fingerprint(Config.partial(dict(zip(("corpus", "questions"), settings(files), strict=True))))
+    before = sources_fingerprint(
+        Config.partial(dict(zip(("corpus", "questions"), settings(files), strict=True)))
+    )
     (tmp_path / "moved").mkdir()
     moved = SimpleNamespace(
         **{n: str(Path(f).rename(tmp_path / "moved" / Path(f).name)) for n, f in vars(files).items()}
     )
-    after = fingerprint(Config.partial(dict(zip(("corpus", "questions"), settings(moved), strict=True))))
+    after = sources_fingerprint(
+        Config.partial(dict(zip(("corpus", "questions"), settings(moved), strict=True)))
+    )
     assert before == after and str(tmp_path) not in json.dumps(before)
     Path(moved.corpus).write_text("")
     assert (
-        fingerprint(Config.partial(dict(zip(("corpus", "questions"), settings(moved), strict=True))))
+        sources_fingerprint(Config.partial(dict(zip(("corpus", "questions"), settings(moved), strict=True))))
         != before
     )
 

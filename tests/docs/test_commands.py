@@ -27,6 +27,7 @@ from multiview.plans import PIPELINES
 from multiview.plans.training import training
 from multiview.steps.execution import run_step
 from multiview.steps.reporter import StepReporter
+from multiview.steps.table import STEPS
 from pipelines import __main__ as pipelines
 from tests.fixtures.documented import DOCUMENTS, commands, declared
 from tests.fixtures.format_files import beir, biencoder, marco, put

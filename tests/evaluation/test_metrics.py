@@ -17,7 +17,7 @@ from multiview.errors import InputError
 from multiview.evaluation.evaluate import write_evaluation
 from multiview.evaluation.metrics import first_rank, gold_metrics, means, top_k_accuracy
 from multiview.evaluation.top_hits import HitViews
-from multiview.evaluation.trec import quoted, read_qrels, read_run, write_qrels, write_run
+from multiview.evaluation.trec import quoted, read_qrels, read_trec_run, write_qrels, write_trec_run
 from multiview.index.exact import TopPassages
 from tests.fixtures.artifacts import passage, question, write_passages
 from tests.fixtures.events import RecordedEvents
@@ -115,8 +115,8 @@ def test_quoted_ids_are_one_word_and_come_back(tmp_path_factory, name):
     assert (word.split() or [""]) == [word] and not any(c.isspace() for c in word)
     path = tmp_path_factory.mktemp("run") / "run.trec"
     if name:
-        write_run(path, {name: [(name, 1.5)]})
-        assert read_run(path) == {name: [(name, 1.5)]}
+        write_trec_run(path, {name: [(name, 1.5)]})
+        assert read_trec_run(path) == {name: [(name, 1.5)]}
 
 
 def test_an_id_without_white_space_is_written_as_it_is():
@@ -126,7 +126,7 @@ def test_an_id_without_white_space_is_written_as_it_is():
 
 def test_files_are_trec_s_own_and_come_back(tmp_path):
     run = {"q1": [("b", 2.5), ("a", 0.1)], "q 2": [("c", -1.0)]}
-    write_run(tmp_path / "run.trec", run, tag="camvr")
+    write_trec_run(tmp_path / "run.trec", run, tag="camvr")
     gold = {"q1": {"a": 2}, "q 2": {"c": 1, "d": 3}}
     write_qrels(tmp_path / "qrels.trec", gold)
     assert (tmp_path / "qrels.trec").read_text() == "q1 0 a 2\nq%202 0 c 1\nq%202 0 d 3\n"
@@ -135,7 +135,7 @@ def test_files_are_trec_s_own_and_come_back(tmp_path):
         "q1 Q0 a 2 0.100000001 camvr",
         "q%202 Q0 c 1 -1 camvr",
     ]
-    read = read_run(tmp_path / "run.trec")
+    read = read_trec_run(tmp_path / "run.trec")
     assert list(read) == ["q1", "q 2"]
     assert np.float32(read["q1"][1][1]) == np.float32(0.1)
     assert read_qrels(tmp_path / "qrels.trec") == gold
@@ -152,10 +152,10 @@ def by_trec(folder, measure) -> float:
 def test_bad_lines_are_named(tmp_path):
     (tmp_path / "run").write_text("q Q0 a 1 2.0 tag\nq Q0 a 1\n")
     with pytest.raises(InputError, match="line 2 has 4 fields"):
-        read_run(tmp_path / "run")
+        read_trec_run(tmp_path / "run")
     (tmp_path / "run").write_text("q Q0 a first 2.0 tag\n")
     with pytest.raises(InputError, match="rank 'first'"):
-        read_run(tmp_path / "run")
+        read_trec_run(tmp_path / "run")
     with pytest.raises(InputError, match="missing"):
         read_qrels(tmp_path / "nothing")
 
@@ -293,7 +293,7 @@ def test_an_evaluation_by_hand(tmp_path):
             "top_stop": None,
         },
     ]
-    assert list(read_run(out / "run.trec")) == ["q0", "q1", "q2"]
+    assert list(read_trec_run(out / "run.trec")) == ["q0", "q1", "q2"]
     assert read_qrels(out / "qrels.trec")["q2"] == {"p1": 1, "p4": 1}
     again, _ = write("two")
     for file in out.iterdir():

@@ -18,7 +18,7 @@ from multiview.data.questions import Question
 from multiview.encoding.encode import encode, encode_questions
 from multiview.errors import InputError
 from multiview.evaluation.evaluate import evaluate, evaluate_bm25
-from multiview.evaluation.trec import read_run
+from multiview.evaluation.trec import read_trec_run
 from multiview.model.encoder import initial_model
 from multiview.negatives.bm25 import bm25_negatives
 from multiview.negatives.mined import mine
@@ -126,7 +126,7 @@ def scores_by_plain_formula(retrieval):
 
 def test_evaluation_of_a_model(retrieval):
     out, events = retrieval.run("evaluation", evaluate)
-    run = read_run(out / "run.trec")
+    run = read_trec_run(out / "run.trec")
     plain = scores_by_plain_formula(retrieval)
     texts = {p.id: p.text for p in retrieval.passages}
     first = []

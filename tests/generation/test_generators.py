@@ -15,7 +15,7 @@ from multiview.artifacts.store import LocalStore
 from multiview.config import Config, Generation
 from multiview.errors import InputError
 from multiview.generation.generators import initial_generator, load
-from multiview.generation.sources import fingerprint, published
+from multiview.generation.sources import generator_fingerprint, published
 from multiview.model import bases
 from multiview.steps.context import StepContext
 from tests.fixtures.events import RecordedEvents
@@ -82,7 +82,7 @@ def test_a_hub_model_is_that_of_the_commit_in_the_key_and_never_pickled(
     monkeypatch.setattr(bases, "_hub_commit", lambda name: f"commit of {name}")
     monkeypatch.setattr("huggingface_hub.snapshot_download", download)
     settings = Config.partial({"generation": Generation(model="a/t5")})
-    assert fingerprint(settings) == {"hub": "a/t5", "commit": "commit of a/t5"}
+    assert generator_fingerprint(settings) == {"hub": "a/t5", "commit": "commit of a/t5"}
     initial(Path("a/t5"), tmp_path / "out")
     assert asked == [("a/t5", "commit of a/t5")]
     with pytest.raises(InputError, match=r"generation\.model: .* holds no \*\.safetensors"):

@@ -13,7 +13,7 @@ from transformers import AutoModel, AutoTokenizer
 
 from multiview.config import Config, Model
 from multiview.errors import InputError
-from multiview.model.bases import fingerprint as fingerprint_base
+from multiview.model.bases import model_fingerprint
 from multiview.model.batch import make_batch
 from multiview.model.encoder import BiEncoder, embedding_matrix, initial_model
 from multiview.model.layouts import LAYOUTS, TokenSequence, View
@@ -175,7 +175,7 @@ def test_the_fingerprint_is_the_content_not_the_place(base: Path, tmp_path: Path
     shutil.copytree(base, tmp_path / "copy")
 
     def fingerprint(place: Path) -> dict[str, str]:
-        return fingerprint_base(Config.partial({"model": settings(place)}))
+        return model_fingerprint(Config.partial({"model": settings(place)}))
 
     assert fingerprint(base) == fingerprint(tmp_path / "copy")
     assert fingerprint(base) != fingerprint(tiny_bert(tmp_path / "other", seed=1))
@@ -192,7 +192,7 @@ def test_a_hub_model_is_read_from_the_cache_at_the_commit_that_the_key_names(
     (repository / "refs").mkdir()
     (repository / "refs" / "main").write_text(commit)
     hub = settings("somebody/tiny")
-    assert fingerprint_base(Config.partial({"model": hub})) == {"hub": "somebody/tiny", "commit": commit}
+    assert model_fingerprint(Config.partial({"model": hub})) == {"hub": "somebody/tiny", "commit": commit}
     ours, local = BiEncoder.create(hub), BiEncoder.create(settings(str(base)))
     for one, other in zip(ours.parameters(), local.parameters(), strict=True):
         assert torch.equal(one, other)
@@ -203,7 +203,7 @@ def test_a_hub_model_that_cannot_be_had_is_an_input_error(monkeypatch: pytest.Mo
     with pytest.raises(
         InputError, match="nobody/no-such-model is no folder here, and the hub cannot be reached"
     ):
-        fingerprint_base(Config.partial({"model": settings("nobody/no-such-model")}))
+        model_fingerprint(Config.partial({"model": settings("nobody/no-such-model")}))
 
 
 def test_a_folder_that_is_no_model_says_so(tmp_path: Path) -> None:

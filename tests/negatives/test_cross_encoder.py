@@ -14,7 +14,7 @@ from multiview.artifacts.store import LocalStore
 from multiview.config import Config, Encode, Mining, Questions
 from multiview.errors import InputError
 from multiview.negatives.cross_encoder import CrossEncoder
-from multiview.negatives.mined import fingerprint, mine_hits
+from multiview.negatives.mined import cross_encoder_fingerprint, mine_hits
 from multiview.steps.table import STEPS
 from tests.fixtures.artifacts import passage, question
 from tests.fixtures.events import RecordedEvents
@@ -169,7 +169,7 @@ def test_another_classifier_in_the_same_place_is_another_key(tmp_path):
     moved = Config.model_validate(
         {"mining": {"cross_encoder": str(shutil.copytree(place, tmp_path / "copy"))}}
     )
-    assert fingerprint(moved) == fingerprint(config), "the content, not the place"
+    assert cross_encoder_fingerprint(moved) == cross_encoder_fingerprint(config), "the content, not the place"
     classifier(place, seed=1)
     assert key() != first
 
@@ -193,7 +193,7 @@ def test_what_is_no_cross_encoder_is_refused_in_a_line(tmp_path, judge):
         (pickled(judge, tmp_path), "safetensors"),
     ):
         with pytest.raises(InputError, match=f"^mining.cross_encoder: .*{says}"):
-            fingerprint(Config.partial({"mining": Mining(cross_encoder=str(name))}))
+            cross_encoder_fingerprint(Config.partial({"mining": Mining(cross_encoder=str(name))}))
 
 
 def pickled(judge: Path, folder: Path) -> Path:

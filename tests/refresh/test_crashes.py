@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from multiview import names
-from multiview.artifacts.champions import current, numbers
+from multiview.artifacts.champions import champion_numbers, current
 from multiview.artifacts.staging import verify
 from multiview.artifacts.store import LocalStore
 from multiview.plans.plan import Plan
@@ -127,7 +127,7 @@ def test_at_every_write(begun: Begun, tmp_path: Path) -> None:
             begun.run(Failing(root, lambda number, path, at=at: number == at, crash))
         assert check_whole(root) == (2 if at > crowned else 1)
         assert begun.run(LocalStore(root)).digest == begun.expected.digest
-        assert check_whole(root) == 2 and numbers(LocalStore(root)) == [1, 2]
+        assert check_whole(root) == 2 and champion_numbers(LocalStore(root)) == [1, 2]
         shutil.rmtree(root)
 
 
@@ -157,4 +157,4 @@ def test_killed(begun: Begun, tmp_path: Path, path: str, after: bool) -> None:
     assert child.exitcode == -signal.SIGKILL
     assert check_whole(root) == (2 if after else 1)
     begun.run(LocalStore(root))
-    assert check_whole(root) == 2 and numbers(LocalStore(root)) == [1, 2]
+    assert check_whole(root) == 2 and champion_numbers(LocalStore(root)) == [1, 2]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from multiview.config import Gate
-from multiview.refresh.gate_rules import Measured, Verdict, decide
+from multiview.refresh.gate_rules import Measurements, Verdict, decide
 
 QUESTIONS = 40
 QIDS = [f"q{number}" for number in range(QUESTIONS)]
@@ -17,10 +17,10 @@ METRIC = "accuracy_at_5"
 LENIENT = Gate(drops={METRIC: 1.0}, largest_shrinkage=1.0)
 
 
-def measured(right: int, *, name: str = "challenger", passages: int = 1000, **more: object) -> Measured:
+def measured(right: int, *, name: str = "challenger", passages: int = 1000, **more: object) -> Measurements:
     """An index that finds the answers of the first `right` questions, at rank 3."""
     found = np.arange(QUESTIONS) < right
-    of = Measured(
+    of = Measurements(
         digests=(name, "model", "corpus"),
         passages=passages,
         bytes=10_000,
@@ -34,7 +34,7 @@ def measured(right: int, *, name: str = "challenger", passages: int = 1000, **mo
 CHAMPION = measured(30, name="champion")
 
 
-def verdict(policy: Gate, challenger: Measured, champion: Measured | None = CHAMPION) -> Verdict:
+def verdict(policy: Gate, challenger: Measurements, champion: Measurements | None = CHAMPION) -> Verdict:
     return decide(policy, champion, challenger, QIDS, 1000, 0)
 
 

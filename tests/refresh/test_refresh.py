@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from multiview import load, metric_names, names
-from multiview.artifacts.champions import champion_file, current, numbers, rollback
+from multiview.artifacts.champions import champion_file, champion_numbers, current, rollback
 from multiview.artifacts.record import read_record
 from multiview.artifacts.store import LocalStore
 from multiview.config.overrides import merge
@@ -124,7 +124,7 @@ def test_the_corpus_is_cut_as_split_cuts_it_and_only_what_changed_is_split_into_
 
 def test_nothing_changed_nothing_is_promoted(corpus: ChangingCorpus) -> None:
     records = corpus.refresh()
-    assert (decision(corpus, records), numbers(corpus.store)) == ("keep", [1])
+    assert (decision(corpus, records), champion_numbers(corpus.store)) == ("keep", [1])
     assert records["challenger/changes"][names.CHANGES].facts["to_encode"] == 0
 
 
@@ -133,11 +133,11 @@ def test_a_halved_corpus_is_refused_and_the_champion_stays(corpus: ChangingCorpu
     records = corpus.refresh()
     found = verdict(corpus, records)
     assert found["decision"] == "refuse" and found["says"].startswith("largest_shrinkage: ")
-    assert numbers(corpus.store) == [1]
+    assert champion_numbers(corpus.store) == [1]
     page = (corpus.files(records["report"][names.REPORT]) / "report.html").read_text()
     assert "<h1>Refused</h1>" in page and "largest_shrinkage" in page
     assert decision(corpus, corpus.refresh(gate={"drops": {}, "largest_shrinkage": 0.6})) == "promote"
-    assert numbers(corpus.store) == [1, 2]
+    assert champion_numbers(corpus.store) == [1, 2]
 
 
 def test_the_page_says_what_the_gate_found(corpus: ChangingCorpus) -> None:
@@ -184,7 +184,7 @@ def test_another_model_is_a_rebuild_and_the_champion_is_asked_with_its_own(corpu
     champion = current(corpus.store)
     assert champion is not None and champion.model.address == other
     records = corpus.refresh()
-    assert (decision(corpus, records), numbers(corpus.store)) == ("keep", [1, 2]), (
+    assert (decision(corpus, records), champion_numbers(corpus.store)) == ("keep", [1, 2]), (
         "the champion's model from now on"
     )
 

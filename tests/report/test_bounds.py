@@ -9,7 +9,7 @@ from multiview.artifacts.record import Reference
 from multiview.data.passages import Passage
 from multiview.data.questions import SCHEMA, Question
 from multiview.evaluation.top_hits import SCHEMA as BEST
-from multiview.report.contents import Asked, Contents, Hit, View
+from multiview.report.contents import Asked, Contents, ShownHit, ShownView
 from multiview.report.contents import System as Row
 from multiview.report.page import LIMIT, render
 from tests.fixtures.compared_systems import BM25, CAMVR, MVR, QUESTIONS, ComparedSystems, System
@@ -164,7 +164,7 @@ def _without(compared: ComparedSystems, name: str) -> ComparedSystems:
 
 def test_a_text_that_is_no_text_is_still_written():
     """A lone surrogate, as JSON can hold, has no bytes in UTF-8."""
-    hit = Hit(1, "p", 1.0, True, True, 1, (View(1, 1.0, 0, 1), View(2, 0.5, 1, 2)))
+    hit = ShownHit(1, "p", 1.0, True, True, 1, (ShownView(1, 1.0, 0, 1), ShownView(2, 0.5, 1, 2)))
     asked = Asked("q", "\ud800?", ("a",), ("p",), (1,), ((hit,),))
     significance = {"baseline": "a", "systems": {}}
     page = render(

@@ -11,7 +11,7 @@ from kfp.dsl import HTML, Artifact
 
 from multiview import names
 from multiview.errors import InputError
-from multiview.evaluation.trec import read_qrels, read_run
+from multiview.evaluation.trec import read_qrels, read_trec_run
 from multiview.kubeflow.component import execute
 from tests.fixtures.compared_systems import AT, PASSAGES, QUESTIONS, ComparedSystems
 from tests.fixtures.hostile_texts import HOSTILE, hostile_systems
@@ -44,7 +44,7 @@ def test_the_numbers_are_those_of_the_comparison_and_of_a_recomputation_from_the
 
     texts = {passage.id: passage.text for passage in PASSAGES}
     for system, staged in zip(compared.rows, compared.evaluations, strict=True):
-        run, gold = read_run(staged.path / "run.trec"), read_qrels(staged.path / "qrels.trec")
+        run, gold = read_trec_run(staged.path / "run.trec"), read_qrels(staged.path / "qrels.trec")
         expected: dict[str, list[float]] = {}
         for question in QUESTIONS:
             found = [name for name, _ in run.get(question.qid, [])]

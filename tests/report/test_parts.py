@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from multiview.lineage.ancestry import Ancestor
 from multiview.report.choosing import _in_turns, all_wrong, outcome
-from multiview.report.contents import Contents, Hit, System, View
+from multiview.report.contents import Contents, ShownHit, ShownView, System
 from multiview.report.drawing import MARKERS, Chart, Look
 from multiview.report.page import Group, fitting
 from multiview.report.passages import LONGEST, bars, pieces
@@ -106,13 +106,13 @@ def test_durations_and_sizes():
 # --- passages ----------------------------------------------------------------------------------
 
 
-def hit(*spans: tuple[int, int] | None, won: int = 1, scores: tuple[float, ...] = ()) -> Hit:
+def hit(*spans: tuple[int, int] | None, won: int = 1, scores: tuple[float, ...] = ()) -> ShownHit:
     scores = scores or tuple(float(n) for n in range(len(spans)))
     views = tuple(
-        View(number, score, *(span or (None, None)))
+        ShownView(number, score, *(span or (None, None)))
         for number, (span, score) in enumerate(zip(spans, scores, strict=True), start=1)
     )
-    return Hit(1, "p", 1.0, False, False, won, views)
+    return ShownHit(1, "p", 1.0, False, False, won, views)
 
 
 @given(

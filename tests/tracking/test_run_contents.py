@@ -130,7 +130,7 @@ def test_files_of_the_same_name_in_two_folders_are_both_kept(tmp_path, monkeypat
     client, reported = Mock(), ReportedRun(tmp_path, "", "files")
     child = SimpleNamespace(info=SimpleNamespace(run_id="child"), data=SimpleNamespace(tags={}))
     state = SimpleNamespace(outputs={"evaluation": reported.reference("evaluation", "key")})
-    contents.Contents(reported.store, reported.run, client, "0", None).report_files("parent", child, state)  # type: ignore[arg-type]
+    contents.RunContents(reported.store, reported.run, client, "0", None).report_files("parent", child, state)  # type: ignore[arg-type]
     logged = [call.args[1:] for call in client.log_artifact.call_args_list]
     assert logged == [
         (str(tmp_path / "metrics.json"), "evaluation"),
@@ -145,6 +145,6 @@ def test_a_report_is_a_file_of_its_step_and_of_the_whole_run(tmp_path, monkeypat
     client, reported = Mock(), ReportedRun(tmp_path, "", "files")
     child = SimpleNamespace(info=SimpleNamespace(run_id="child"), data=SimpleNamespace(tags={}))
     state = SimpleNamespace(outputs={"report": reported.reference("report", "key")})
-    contents.Contents(reported.store, reported.run, client, "0", None).report_files("parent", child, state)  # type: ignore[arg-type]
+    contents.RunContents(reported.store, reported.run, client, "0", None).report_files("parent", child, state)  # type: ignore[arg-type]
     page = (str(tmp_path / "report.html"), "report")
     assert [call.args for call in client.log_artifact.call_args_list] == [("child", *page), ("parent", *page)]

@@ -14,7 +14,7 @@ import pytest
 from multiview.config import Train
 from multiview.data.passages import SCHEMA, Passage
 from multiview.data.queries import write_queries
-from multiview.data.questions import draw
+from multiview.data.questions import seeded_hash
 from multiview.errors import InputError
 from multiview.training.mapped import MappedPassages
 from multiview.training.stream import QueryStream
@@ -79,7 +79,7 @@ def test_the_warm_up_takes_each_passage_s_next_query_every_epoch() -> None:
         asked = own[example.positive]
         assert example.question.question == asked[epoch % len(asked)]
         assert example.question.positive_ids == (example.positive,) and example.negatives == ()
-        order = sorted(own, key=lambda id_, epoch=epoch: draw(stream.settings.seed, f"{epoch}:{id_}"))
+        order = sorted(own, key=lambda id_, epoch=epoch: seeded_hash(stream.settings.seed, f"{epoch}:{id_}"))
         assert example.positive == order[item % size]
 
 

@@ -45,7 +45,7 @@ class Champion(BaseModel):
         return champion_file(self.number)
 
     def references(self) -> dict[str, Reference]:
-        """Its artifacts by kind."""
+        """The champion's artifacts by kind."""
         return {names.INDEX: self.index, names.MODEL: self.model, names.PASSAGES: self.passages}
 
     def load(self, store: Store) -> dict[str, tuple[Store, Record]]:
@@ -67,7 +67,7 @@ def champion_file(number: int) -> str:
     return f"{names.CHAMPIONS}/{number:06d}.json"
 
 
-def numbers(store: Store) -> list[int]:
+def champion_numbers(store: Store) -> list[int]:
     """Returns the numbers of all champions of a store, in ascending order."""
     stems = (path.rpartition("/")[2].removesuffix(".json") for path in store.files(names.CHAMPIONS))
     return sorted(int(stem) for stem in stems if stem.isdigit())
@@ -77,7 +77,7 @@ def read_champion(store: Store, number: int) -> Champion:
     """Returns a champion. Raises InputError if there is no champion of this number, or its file is damaged."""
     data = store.read(champion_file(number))
     if data is None:
-        known = ", ".join(map(str, numbers(store))) or "none"
+        known = ", ".join(map(str, champion_numbers(store))) or "none"
         raise InputError(f"store {store.url} has no champion {number}; it has: {known}")
     try:
         champion = Champion.model_validate_json(data)
@@ -92,7 +92,7 @@ def read_champion(store: Store, number: int) -> Champion:
 
 def current(store: Store) -> Champion | None:
     """Returns the current champion of a store; None if there is none yet."""
-    known = numbers(store)
+    known = champion_numbers(store)
     return read_champion(store, known[-1]) if known else None
 
 

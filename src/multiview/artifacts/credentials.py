@@ -21,7 +21,7 @@ REFUSED = (401, 403)
 
 
 @contextmanager
-def credentials_told(url: str) -> Iterator[None]:
+def credentials_explained(url: str) -> Iterator[None]:
     """Turns a bucket's error about missing or insufficient credentials into an InputError that names `url`."""
     try:
         yield

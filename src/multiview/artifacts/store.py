@@ -20,7 +20,7 @@ from typing import Any, BinaryIO
 import fsspec
 
 from multiview import environment, names
-from multiview.artifacts.credentials import PROTOCOLS, credentials_told
+from multiview.artifacts.credentials import PROTOCOLS, credentials_explained
 from multiview.errors import InputError
 
 NO_HARD_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.EXDEV, errno.ENOSYS)
@@ -287,7 +287,7 @@ class BucketStore(Store):
         for file in sorted(p for p in workspace.rglob("*") if p.is_file()):
             relative = file.relative_to(workspace).as_posix()
             part = PART * max(1, -(-file.stat().st_size // (PART * PARTS)))
-            with credentials_told(self.url):
+            with credentials_explained(self.url):
                 self.fs.put_file(str(file), f"{self.root}/{path}/{relative}", chunksize=part)
 
     def fetch(self, path: str, target: Path) -> Path:
@@ -300,7 +300,7 @@ class BucketStore(Store):
 
     def _ask(self, operation: str, path: str, *arguments: Any, **options: Any) -> Any:
         """Returns the result of fsspec's `operation` on a path. Raises InputError for missing or insufficient credentials."""
-        with credentials_told(self.url):
+        with credentials_explained(self.url):
             return getattr(self.fs, operation)(f"{self.root}/{path}", *arguments, **options)
 
 

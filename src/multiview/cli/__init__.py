@@ -1,1 +1,1 @@
-"""The command line `multiview`: what one does with a store without running a pipeline."""
+"""The command line `multiview`: everything but running pipelines, such as search, lineage and garbage collection."""

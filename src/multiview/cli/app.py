@@ -1,4 +1,4 @@
-"""The program `multiview`: its commands, and how a command line ends."""
+"""The program `multiview`: its commands and its exit statuses."""
 
 from __future__ import annotations
 

@@ -71,11 +71,11 @@ def lineage(
     debug: Debug = False,
 ) -> None:
     """Show what an artifact was made from: models, negatives, passages, settings, code, sources."""
-    from multiview.cli.lineage import show
+    from multiview.cli.lineage import show_lineage
     from multiview.cli.lookup import Lookup
     from multiview.lineage.trace import trace
 
-    show(trace(Lookup(store, tracking_uri).artifacts(name)), verify=verify, json=json)
+    show_lineage(trace(Lookup(store, tracking_uri).artifacts(name)), verify=verify, json=json)
 
 
 def register(
@@ -112,7 +112,7 @@ def register(
 
 
 def sync(store: StoreUrl = "store", tracking_uri: TrackingUri = None, debug: Debug = False) -> None:
-    """Send to MLflow what the store's runs have not sent yet."""
+    """Send everything to MLflow that the store's runs have not sent yet."""
     from multiview import tracking
     from multiview.artifacts.store import open_store
     from multiview.errors import StepFailed
@@ -126,9 +126,7 @@ def sync(store: StoreUrl = "store", tracking_uri: TrackingUri = None, debug: Deb
 
 
 def gc(
-    delete: Annotated[
-        bool, typer.Option("--delete", help="Delete them; otherwise only print what would go.")
-    ] = False,
+    delete: Annotated[bool, typer.Option("--delete", help="Delete them; otherwise only list them.")] = False,
     days: Annotated[
         float, typer.Option(min=0, help="Keep what was written, and what runs have used, in the last days.")
     ] = 7.0,
@@ -155,7 +153,7 @@ def inspect(
         list[str] | None,
         typer.Argument(
             metavar="[SOURCE]…",
-            help="Files, folders, patterns or URLs; what each is for is recognised by its content and name.",
+            help="Files, folders, patterns or URLs; the use of each is recognised by its content and name.",
         ),
     ] = None,
     preset: Preset = None,
@@ -163,9 +161,9 @@ def inspect(
     debug: Debug = False,
 ) -> None:
     """Show what a run would read: counts, lengths, first rows and every problem. Exit status 2 if there is one."""
-    from multiview.cli.inspection import show
+    from multiview.cli.inspection import show_inspection
 
-    if show(sources or [], preset, settings or []).problems.counts:
+    if show_inspection(sources or [], preset, settings or []).problems.counts:
         raise typer.Exit(2)
 
 
@@ -184,7 +182,7 @@ def config(
     if markdown:
         print(text.markdown(), end="")
     else:
-        text.show(name, preset, settings or [])
+        text.show_settings(name, preset, settings or [])
 
 
 COMMANDS = (search, lineage, register, sync, gc, inspect, config)

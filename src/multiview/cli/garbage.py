@@ -1,4 +1,4 @@
-"""`multiview gc`: lists what nothing refers to, and deletes it if asked to."""
+"""`multiview gc`: lists artifacts that nothing refers to, and deletes them with `--delete`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hits as a person reads them, and as JSON."""
+"""The hits of a search as text for a terminal, and as JSON."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _query_json(view: ScoredView) -> dict[str, str]:
 
 
 def _heading(console: Console, rank: int, hit: Hit) -> Text:
-    """`1  Title  [id]  12.34`; the title is marked where it is what matched."""
+    """`1  Title  [id]  12.34`; the title is marked if it matched."""
     line = Text(f"{rank:<4}")
     if title := _clean(hit.title).strip():
         title_matched = hit.best.span is None and bool(hit.snippet)
@@ -134,7 +134,7 @@ def _matched(console: Console, text: str) -> Text:
 
 
 def _shortened(before: str, snippet: str, after: str) -> tuple[str, str, str]:
-    """The three parts of a text cut at words to `SHOWN` characters: the snippet, and what is left on both sides."""
+    """The three parts of a text cut at words to `SHOWN` characters: the snippet, and the rest on both sides."""
     snippet = _cut(snippet, SHOWN)
     room = SHOWN - len(snippet)
     left = min(len(before), max(room // 2, room - len(after)))

@@ -1,4 +1,4 @@
-"""`multiview inspect`: what a run would read, as a person reads it."""
+"""`multiview inspect`: a summary of the data that a run would read."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ TITLES: dict[Use, str] = {"corpus": "Passages", "train": "Training questions", "
 ID_WIDTH = 24
 """Characters of an id that are shown."""
 FILES = 3
-"""Files that are named; the others are counted."""
+"""Most files to name; the others are counted."""
 
 
-def show(sources: Sequence[str], preset: str | None, settings: Sequence[str]) -> Inspection:
-    """Inspect and print what a run with some sources, a preset and settings would read.
+def show_inspection(sources: Sequence[str], preset: str | None, settings: Sequence[str]) -> Inspection:
+    """Inspect and print the data that a run with some sources, a preset and settings would read.
 
-    Raises InputError for what cannot be read, or where nothing is named.
+    Raises InputError for data that cannot be read, or where no source is named.
     """
     settings = [*settings, *source_settings(sources, preset, settings)]
     with Console(stderr=True).status("reading") as status:
@@ -42,7 +42,7 @@ def show(sources: Sequence[str], preset: str | None, settings: Sequence[str]) ->
 
 
 def source_settings(sources: Sequence[str], preset: str | None, settings: Sequence[str]) -> list[str]:
-    """Returns settings that name each source as what it holds: `corpus.source=passages.parquet`."""
+    """Returns settings that assign each source to its use, such as `corpus.source=passages.parquet`."""
     uses = data.sort_by_use(sources, validate(gather(preset, settings)))
     return [
         f"{SETTING[use]}={written(files[0] if len(files) == 1 else files)}"
@@ -139,27 +139,27 @@ def _questions(inspection: Inspection, use: Use, questions: list[Question]) -> l
 
 
 def _answers(questions: list[Question]) -> str:
-    numbers = [len(question.answers) for question in questions if question.answers]
-    if not numbers:
+    counts = [len(question.answers) for question in questions if question.answers]
+    if not counts:
         return "none: ranked by gold passages alone"
-    text = f"{sum(numbers) / len(numbers):.1f} per question"
-    if len(numbers) < len(questions):
-        text += f" of the {len(numbers):,} that have any"
+    text = f"{sum(counts) / len(counts):.1f} per question"
+    if len(counts) < len(questions):
+        text += f" of the {len(counts):,} that have any"
     if offsets := sum(question.answer_starts is not None for question in questions):
         text += f", {offsets:,} with offsets"
     return text
 
 
 def _gold(questions: list[Question], missing: int) -> str:
-    numbers = [len(question.positive_ids) for question in questions if question.positive_ids]
-    if not numbers:
+    counts = [len(question.positive_ids) for question in questions if question.positive_ids]
+    if not counts:
         return "none: ranked by answers alone"
-    text = f"{sum(numbers) / len(numbers):.1f} per question"
+    text = f"{sum(counts) / len(counts):.1f} per question"
     return text + (f", not in the corpus for {missing:,} questions" if missing else "")
 
 
 def _under_one_name(name: str, values: list[str]) -> list[tuple[str, str]]:
-    """Rows of which the first alone has the name."""
+    """Returns one row per value, of which only the first row has the name."""
     return [("" if number else name, value) for number, value in enumerate(values)]
 
 

@@ -1,4 +1,4 @@
-"""`multiview lineage`: the tree of what made an artifact, or one JSON object with every record."""
+"""`multiview lineage`: the tree of an artifact's inputs, or one JSON object with every record."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from rich.tree import Tree
 from multiview.artifacts.record import Record
 from multiview.cli.settings import flattened
 from multiview.errors import InputError
-from multiview.lineage.trace import Input, Lineage, Node, flaws
+from multiview.lineage.trace import Input, Lineage, LineageNode, flaws
 
 SHORT = 12
 """Digits of a digest or commit that are shown."""
 WIDE = 10_000
 """Width of the output where it is no terminal: every line is whole, and can be searched."""
 FILES = 3
-"""Source files that are named; the others are counted."""
+"""Most source files to name; the others are counted."""
 
 
-def show(lineage: Lineage, *, verify: bool = False, json: bool = False) -> None:
-    """Print a lineage and, with `verify`, whether every byte of it is as it was written.
+def show_lineage(lineage: Lineage, *, verify: bool = False, json: bool = False) -> None:
+    """Print a lineage; with `verify`, check every byte of its files against the records.
 
     Raises InputError with the first flaw and the number of others.
     """
@@ -46,7 +46,7 @@ def print_lineage(console: Console, lineage: Lineage) -> None:
     """Print a tree for each root. An artifact that several steps read is shown once, and named where it is read again."""
     if not console.is_terminal:
         console.width = WIDE
-    shown_nodes: set[Node] = set()
+    shown_nodes: set[LineageNode] = set()
     shown_keys: set[str] = set()
     for root in lineage.roots:
         top = Tree("")
@@ -88,8 +88,8 @@ def _line(name: str, artifact: Input, again: bool) -> Text:
     return text.append(f"  {rows}{decimal(node.bytes)}  {record.digest[:SHORT]}", "dim")
 
 
-def _under(node: Node, step_is_shown: bool) -> list[Text]:
-    """The lines under an artifact's own, which another output of the same step need not repeat."""
+def _under(node: LineageNode, step_is_shown: bool) -> list[Text]:
+    """The lines under an artifact's first line, which another output of the same step need not repeat."""
     lines = [Text(f"{node.record.step}, as above", "dim")] if step_is_shown else _details(node.record)
     if node.last:
         lines.append(Text(f"what made it: multiview lineage {node.address}", "dim"))
@@ -97,7 +97,7 @@ def _under(node: Node, step_is_shown: bool) -> list[Text]:
 
 
 def _details(record: Record) -> list[Text]:
-    """The step of an artifact, when it ran and with whose code; settings that are not defaults; sources."""
+    """The step of an artifact, its time and its code; settings that are not defaults; sources."""
     created = record.created[:16].replace("T", " ")
     code = _code(record.environment)
     step = f"{record.step} {record.step_version}, {created}, {record.seconds:.1f} s"

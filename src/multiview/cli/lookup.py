@@ -1,7 +1,7 @@
-"""What a person typed, and what it stands for: an address, a run, a model in MLflow, or `champion`.
+"""Lookup of a typed name: an address, a run, a model in MLflow, or `champion`.
 
-`parse` decides by the text alone. A `Lookup` then finds the artifacts, or the one index, that the text stands for in a
-store and in MLflow.
+`parse` decides by the text alone which of these a name is. A `Lookup` then finds the artifacts, or the one index, that
+it means in a store and in MLflow.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ class LoggedModel:
 
 
 @dataclass(frozen=True)
-class Champion:
-    """The index that answers in the store."""
+class CurrentChampion:
+    """The index of the store's current champion."""
 
 
-Typed = Address | RunId | LoggedModel | RegisteredModel | Champion
+Typed = Address | RunId | LoggedModel | RegisteredModel | CurrentChampion
 
 MODEL_SCHEME = "models:"
 _LOGGED_MODEL = re.compile(r"(models:/)?(?P<id>m-[0-9a-f]{32})")
@@ -56,9 +56,9 @@ _REGISTERED_MODEL = re.compile(r"models:/(?P<name>[^/@]+)(@(?P<alias>[^/@]+)|/(?
 
 
 def parse(text: str) -> Typed:
-    """Returns what a text names, by its form alone. Raises InputError for a URI that names no model."""
+    """Returns the parsed name, by its form alone. Raises InputError for a URI that names no model."""
     if text == names.CHAMPION:
-        return Champion()
+        return CurrentChampion()
     if match := _LOGGED_MODEL.fullmatch(text):
         return LoggedModel(match["id"])
     if match := _REGISTERED_MODEL.fullmatch(text):
@@ -76,7 +76,7 @@ class StoreRun:
 
 
 class Lookup:
-    """Finds what a typed text stands for. Store and MLflow are opened when a text first needs them."""
+    """Finds the artifacts behind typed names. Store and MLflow are opened when a name first needs them."""
 
     def __init__(self, store: str, tracking_uri: str | None) -> None:
         """`store` holds runs and champions; MLflow's database lies in it too, unless `tracking_uri` is given."""
@@ -92,9 +92,9 @@ class Lookup:
         return self._tracking_uri or tracking.tracking_uri(self.store)
 
     def artifacts(self, text: str) -> list[Reference]:
-        """Returns the artifact that is named, the last artifacts of a run, or the outputs of a step.
+        """Returns the named artifact, the last artifacts of a run, or the outputs of a step.
 
-        Raises InputError for what does not exist, or a run that has made nothing.
+        Raises InputError for a name that does not exist, or a run without outputs.
         """
         match typed := parse(text):
             case LoggedModel():
@@ -105,9 +105,9 @@ class Lookup:
                 return [reference_of(self._address(typed))]
 
     def index(self, text: str | None) -> str:
-        """Returns the address of the index that is meant; without a text, of the champion's, else of the newest run's.
+        """Returns the address of the named index; without a name, of the champion's index, else of the newest run's.
 
-        Raises InputError for what does not exist, is a model, or has no index or several.
+        Raises InputError for a name that does not exist, is a model, or has no index or several.
         """
         if text is not None:
             return self._address(parse(text))
@@ -126,7 +126,7 @@ class Lookup:
                     f"{typed.id} is a logged model, not an index: give an index's address, models:/NAME@ALIAS, "
                     f"a run's id, or {names.CHAMPION}"
                 )
-            case Champion():
+            case CurrentChampion():
                 if (address := self._champion_index()) is None:
                     raise InputError(
                         f"store {self.store.url} has no champion: run the pipeline refresh first"
@@ -138,14 +138,14 @@ class Lookup:
         return address_of(self.store, champion) if champion else None
 
     def _run(self, run: str) -> StoreRun | TrackedRun:
-        """The run of that id in the store, else the one that MLflow knows by it."""
+        """The run with this id in the store, else in MLflow."""
         if run in self.store.folders(names.RUNS):
             return StoreRun(list(read_states(self.store, run)))
         return tracking.find_run(self.tracking_uri, run)
 
 
 def run_artifacts(name: str, run: StoreRun | TrackedRun) -> list[Reference]:
-    """Returns the artifacts that no step of a run reads: what it ends with; of a step in MLflow, its outputs.
+    """Returns the last artifacts of a run, which no step of it reads; for a step in MLflow, its outputs.
 
     Raises InputError if there are none yet.
     """
@@ -161,9 +161,9 @@ def run_artifacts(name: str, run: StoreRun | TrackedRun) -> list[Reference]:
 
 
 def run_index(name: str, run: StoreRun | TrackedRun) -> str:
-    """Returns the address of a run's only index; of a step in MLflow, of the index that it built or searched.
+    """Returns the address of a run's only index; for a step in MLflow, of the index that it built or searched.
 
-    Raises InputError if there is none, or if there are those of several systems.
+    Raises InputError if there is none, or if several systems have one.
     """
     if isinstance(run, StoreRun):
         return sole_index(name, finished_outputs(run.states, names.INDEX))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from multiview.serving.retriever import Hit, Retriever
 
 BATCH_SIZE = 64
-"""Questions that are read, searched and printed together."""
+"""Questions per batch: read, searched and printed together."""
 
 
 def read_questions(question: str | None, file: Path | None) -> Iterator[list[str]]:
@@ -90,7 +90,7 @@ def print_answers(
 
 
 def _load(address: str, device: str, verify: bool, log: Console) -> tuple[Retriever, str]:
-    """Returns the retriever of an index, and how long importing and loading took."""
+    """Returns the retriever of an index, and the seconds that importing and loading took."""
     from multiview.serving import retriever
 
     started = time.perf_counter()

@@ -31,9 +31,9 @@ class Setting:
     name: str
     type: str
     default: str
-    """The default, as it would be written after `=`."""
+    """The default, as written after `=`."""
     value: str
-    """The value in a configuration, written alike."""
+    """The value in a configuration, written in the same way."""
     about: str
     """The attribute's docstring."""
     keyed: bool
@@ -103,10 +103,10 @@ def markdown() -> str:
     return "\n".join(parts)
 
 
-def show(name: str | None, preset: str | None, settings: Sequence[str]) -> None:
+def show_settings(name: str | None, preset: str | None, settings: Sequence[str]) -> None:
     """Print all settings, a section or one setting, with the values of a preset and of settings over it.
 
-    Raises InputError for a name that is neither, and for what a preset or setting has wrong.
+    Raises InputError for a name that is neither, and for a mistake in a preset or setting.
     """
     overrides = gather(preset, settings)
     print_settings(Console(highlight=False), name, resolve(overrides) if overrides else None)

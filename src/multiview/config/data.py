@@ -26,7 +26,7 @@ class Corpus(Section):
     columns: dict[str, str] = {}
     """Names of the columns in a Parquet, JSONL, CSV or TSV file: our name to yours, as in {id: pid}."""
     cut: Literal["auto", "none", "words", "sentences"] = "auto"
-    """How long texts are cut into passages of at most `cut_length` words: not at all, after any word (DPR), or at the ends of sentences. `auto` cuts text files by words and leaves other formats uncut."""
+    """Cutting of long texts into passages of at most `cut_length` words: none, after any word (DPR), or at the ends of sentences. `auto` cuts text files by words and leaves other formats uncut."""
     cut_length: Annotated[int, Field(ge=1)] = 100
     """Words per passage that is cut from an article (DPR)."""
     empty_text: Literal["refuse", "title", "drop"] = "refuse"
@@ -53,17 +53,17 @@ class Questions(Section):
     columns: dict[str, str] = {}
     """Names of the columns in a Parquet, JSONL, CSV or TSV file: our name to yours, as in {qid: query_id}."""
     limit: Annotated[int, Field(ge=1)] | None = None
-    """Number of training questions, drawn by `seed`; none: all."""
+    """Number of training questions, sampled by `seed`; none: all."""
     dev_limit: Annotated[int, Field(ge=1)] | None = None
-    """Number of dev questions, drawn by `seed`; none: all."""
+    """Number of dev questions, sampled by `seed`; none: all."""
     one_per_passage: bool = False
     """Keep one training question per passage: AVQ = 1 (CAMVR 4.4)."""
     max_missing_gold: Annotated[float, Field(ge=0, le=1)] = 0.1
     """Largest share of questions whose gold passage may be missing from the corpus. *Ours.*"""
     answer_matching: Literal["string", "regex"] = "string"
-    """How answers are found in text: by DPR's token match, or as regular expressions (CuratedTREC)."""
+    """Search for answers in texts: by DPR's token match, or as regular expressions (CuratedTREC)."""
     seed: int = 0
-    """Seed of the draws above."""
+    """Seed of the random choices above."""
 
 
 class Bm25(Section):

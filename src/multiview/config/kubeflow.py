@@ -82,18 +82,18 @@ GPU_DEFAULTS = {
 }
 
 
-TOGETHER = ("train", "warm-up")
-"""Steps that several pods can run together; a test compares them with the table of steps."""
+MULTI_NODE_STEPS = ("train", "warm-up")
+"""Steps that several pods can do together (`Step.multi_node`)."""
 
 
 def check_nodes(step: str, nodes: int) -> None:
     """Raises ValueError for more than one node if the step cannot use them."""
-    if nodes != 1 and step not in TOGETHER:
-        raise ValueError(f"nodes={nodes} is for {' and '.join(TOGETHER)} alone, not for {step}")
+    if nodes != 1 and step not in MULTI_NODE_STEPS:
+        raise ValueError(f"nodes={nodes} is for {' and '.join(MULTI_NODE_STEPS)} alone, not for {step}")
 
 
 class Kubeflow(Section):
-    """How steps run on Kubeflow. These settings have no effect elsewhere and change no step's output. *Ours.*"""
+    """Execution of steps on Kubeflow. These settings have no effect elsewhere and change no step's output. *Ours.*"""
 
     cpu: Pod = Pod()
     """Pods of steps that need no GPU."""

@@ -15,7 +15,7 @@ class Refresh(Section):
     model: str | None = None
     """Address of the model to encode with; none: the champion's. The first refresh needs one."""
     full: bool = False
-    """Encode every passage and build the index from nothing, even if parts could be kept."""
+    """Encode every passage and build the index from scratch, even if parts could be kept."""
     retrain_added: Annotated[float, Field(ge=0, le=1)] = 0.3
     """Train an index again when more than this share of its views was added since its training."""
     retrain_error: Annotated[float, Field(ge=0)] = 2.0

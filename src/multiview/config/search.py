@@ -42,7 +42,7 @@ class Encode(Section):
 
 
 class Index(Section):
-    """The index over views, and how an approximate index is searched (docs/index.md). *Ours.*"""
+    """The index over views, and the search of an approximate index (docs/index.md). *Ours.*"""
 
     kind: str = "exact"
     """exact, compact, tiny, hnsw, or a faiss factory string, whose {lists} and {dim} are filled in."""
@@ -84,11 +84,11 @@ class Evaluation(Section):
     divergence_heads: Literal["before", "after"] = "before"
     """Average the attention heads before computing the divergence, or the heads' divergences after; CAMVR does not say. *Ours.*"""
     variation_pairs: Annotated[int, Field(ge=1)] = 1500
-    """(question, gold passage) pairs for local variation and perplexity (MVR 5.2): whole passages, drawn by `analysis_seed`."""
+    """(question, gold passage) pairs for local variation and perplexity (MVR 5.2): whole passages, sampled by `analysis_seed`."""
     padding_questions: Annotated[int, Field(ge=1)] = 200
     """Random questions whose top `depth` passages are encoded again, to measure the effect of padding views. *Ours.*"""
     analysis_seed: int = 0
-    """Seed of the three draws above. *Ours.*"""
+    """Seed of the three random choices above. *Ours.*"""
 
 
 class Comparison(Section):

@@ -1,1 +1,1 @@
-"""People's data: reading, checking, and what `split` makes of them."""
+"""The user's data: reading, checking, and splitting them into passages and questions."""

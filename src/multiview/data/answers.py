@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache
 from itertools import accumulate
 from typing import Literal
@@ -20,10 +20,11 @@ Span = tuple[int, int]
 FLAGS = regex.IGNORECASE | regex.UNICODE | regex.MULTILINE
 TOKEN = regex.compile(r"[\p{L}\p{N}\p{M}]+|[^\p{Z}\p{C}]", FLAGS)
 SEPARATOR = " "  # in the class Z, so no token holds it
+SIGMAS = frozenset("Σσς")
 
 
 class TokenizedText:
-    """A text that is tokenised once and searched for many answers.
+    """A text that is tokenised once, when it is first needed, and searched for many answers.
 
     Tokens are DPR's: after NFD, runs of letters, digits and marks, or single other characters, lower-cased. They are
     joined into one string with separators, so that a contiguous run of tokens is a substring.
@@ -31,12 +32,21 @@ class TokenizedText:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.joined = joined_tokens(text)
 
-    def has(self, answer: str) -> bool:
-        """Whether the answer's tokens occur as a contiguous run."""
-        needle = joined_tokens(answer)
-        return bool(needle) and needle in self.joined
+    @cached_property
+    def joined(self) -> str:
+        """The text's tokens between separators (see `joined_tokens`)."""
+        return joined_tokens(self.text)
+
+    @cached_property
+    def decomposed(self) -> str:
+        """The text in NFD."""
+        return unicodedata.normalize("NFD", self.text)
+
+    @cached_property
+    def lowered(self) -> str:
+        """The text in NFD, lower-cased: a text that it lacks is no part of `joined`."""
+        return self.decomposed.lower()
 
     def find(self, answer: str) -> list[Span]:
         """Returns the spans of all occurrences of the answer's tokens, in code points of the original text."""
@@ -102,8 +112,8 @@ def _original(origin: Sequence[int], start: int, stop: int) -> Span:
     return min(indices), max(indices) + 1
 
 
-def has_answer(text: str | TokenizedText, answers: Sequence[str], mode: Mode = "string") -> bool:
-    """Whether the text holds one of the answers (DPR's `has_answer`).
+def answer_matcher(answers: Sequence[str], mode: Mode = "string") -> Callable[[TokenizedText], bool]:
+    """Returns a function that says whether a text holds one of the answers (DPR's `has_answer`).
 
     - `string`: the answer's tokens are a contiguous run of the text's tokens; an answer without tokens never matches.
     - `regex`: the answer is a pattern that matches a part of the NFD text, not the empty string.
@@ -111,14 +121,30 @@ def has_answer(text: str | TokenizedText, answers: Sequence[str], mode: Mode = "
     Raises InputError for an invalid pattern.
     """
     if mode == "regex":
-        decomposed = unicodedata.normalize("NFD", text if isinstance(text, str) else text.text)
-        return any(
-            match.end() > match.start()
-            for answer in answers
-            for match in _pattern(answer).finditer(decomposed)
+        patterns = [_pattern(answer) for answer in answers]
+        return lambda text: any(
+            match.end() > match.start() for pattern in patterns for match in pattern.finditer(text.decomposed)
         )
-    tokens = TokenizedText(text) if isinstance(text, str) else text
-    return any(tokens.has(answer) for answer in answers)
+    needles = [needle for answer in dict.fromkeys(answers) if (needle := joined_tokens(answer))]
+    tokens_and_needles = [(_longest_token(needle), needle) for needle in needles]
+
+    def holds(text: TokenizedText) -> bool:
+        lowered = text.lowered
+        # Most texts lack the longest token of every answer, and are never tokenised.
+        return any(token in lowered and needle in text.joined for token, needle in tokens_and_needles)
+
+    return holds
+
+
+def _longest_token(needle: str) -> str:
+    """The longest token of an answer; empty if it has a sigma, which Python lower-cases by the letters around it."""
+    token = max(needle.split(SEPARATOR), key=len)
+    return "" if SIGMAS.intersection(token) else token
+
+
+def has_answer(text: str | TokenizedText, answers: Sequence[str], mode: Mode = "string") -> bool:
+    """Whether the text holds one of the answers (see `answer_matcher`, which is for many texts)."""
+    return answer_matcher(answers, mode)(TokenizedText(text) if isinstance(text, str) else text)
 
 
 def find_answers(text: str | TokenizedText, answers: Sequence[str], mode: Mode = "string") -> list[Span]:

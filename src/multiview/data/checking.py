@@ -1,4 +1,4 @@
-"""Checks of the corpus and the questions before anything is made from them, for `split` and `inspect`."""
+"""Checks of the corpus and the questions, for `split` and `inspect`, before anything is written."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from multiview.config import Questions
 from multiview.data.answers import Mode, TokenizedText, has_answer
-from multiview.data.corpus import Corpus
+from multiview.data.corpus import CorpusFiles
 from multiview.data.questions import Question
 from multiview.data.reading import sources
 from multiview.data.reading.articles import ARTICLE_COLUMNS
@@ -32,7 +32,7 @@ def read_questions(
 ) -> list[Question]:
     """Returns the questions of some sources, with unique ids. Sources without any question are a problem.
 
-    `report_problem` raises InputError by default. `report_remark` receives what is skipped (see `questions_of`).
+    `report_problem` raises InputError by default. `report_remark` receives skipped rows (see `questions_of`).
     """
     locations: dict[str, str] = {}
     questions: list[Question] = []
@@ -67,7 +67,7 @@ class Seen:
     firsts: list[int] = field(default_factory=list)
     """The row at which each file begins."""
     holding: dict[tuple[str, str], list[str]] = field(default_factory=dict)
-    """(question, cut article) to those passages of the article that hold an answer."""
+    """(question, cut article) to the passages of the article that hold an answer."""
     cut: set[str] = field(default_factory=set)
     """Ids of gold passages that are cut articles."""
     left_out: int = 0
@@ -81,7 +81,7 @@ class Seen:
     def in_passages(self, question: Question) -> Question:
         """Returns the question with each positive that is a cut article replaced by its passages that hold an answer.
 
-        Those passages get the article's grade, or the highest grade of several articles. The offsets are dropped,
+        The passages get the article's grade, or the highest grade of several articles. The offsets are dropped,
         because they counted in the article.
         """
         if not self.holding:
@@ -96,7 +96,7 @@ class Seen:
 
 
 def check(
-    corpus: Corpus,
+    corpus: CorpusFiles,
     questions: Sequence[Question],
     matching: Mode,
     progress: Callable[[int], None],

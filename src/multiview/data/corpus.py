@@ -1,4 +1,4 @@
-"""The corpus as it is in the user's files: which files, and their passages in order."""
+"""The corpus in the user's files, as passages in order."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from multiview.errors import InputError
 
 
 @dataclass(frozen=True)
-class Corpus:
+class CorpusFiles:
     """The files that passages are read from, and how articles are cut."""
 
     formats: Mapping[str, str]
@@ -30,7 +30,7 @@ class Corpus:
     empty_text: Literal["refuse", "title", "drop"]
 
     @classmethod
-    def of(cls, settings: Config) -> Corpus:
+    def of(cls, settings: Config) -> CorpusFiles:
         """Returns the corpus that `settings.corpus` names or, without one, the passages in the files of questions.
 
         Raises InputError when the files of questions hold no passages, or when `corpus.cut` is set for files that hold

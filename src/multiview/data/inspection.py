@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from multiview.config import Config
 from multiview.data import checking
-from multiview.data.corpus import Corpus
+from multiview.data.corpus import CorpusFiles
 from multiview.data.questions import Question, questions_per_passage, unknown_positives
 from multiview.data.reading import sources
 from multiview.data.reading.files import plain_name
@@ -33,9 +33,9 @@ HELD_OUT = {"dev", "test", "valid", "validation", "val", "eval"}
 SAMPLE = 20_000
 """Number of passages, from the first on, in which sentences are counted."""
 UNKNOWN_POSITIVES = "gold passages that are not in the corpus, of questions that have others"
-"""Kind of a remark."""
+"""Kind of the remark about gold passages that the corpus lacks."""
 FIRST = 3
-"""Passages that are shown."""
+"""Number of passages that are shown."""
 
 
 @dataclass
@@ -174,7 +174,7 @@ def inspect(config: Config, progress: Callable[[int], None]) -> Inspection:
             settings, source, use, inspection.problems, inspection.remarks
         )
     try:
-        corpus = Corpus.of(config)
+        corpus = CorpusFiles.of(config)
         inspection.formats["corpus"] = dict(corpus.formats)
         if not corpus.files:
             return inspection

@@ -54,9 +54,9 @@ def content_hash(title: str, text: str) -> str:
     return hashlib.sha256(f"{title}\0{text}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
-def shard_name(index: int) -> str:
+def shard_file_name(number: int) -> str:
     """Returns the file name of a shard, counted from 0."""
-    return f"shard-{index:02d}.parquet"
+    return f"shard-{number:02d}.parquet"
 
 
 def shard_files(folder: Path) -> list[Path]:

@@ -106,8 +106,8 @@ def read_questions(folder: Path) -> list[Question]:
     return list(iterate_questions(folder))
 
 
-def draw(seed: int, name: str) -> str:
-    """Returns a pseudo-random rank for a name, which depends only on the seed and the name."""
+def seeded_hash(seed: int, name: str) -> str:
+    """Returns 64 pseudo-random hex digits that depend only on the seed and the name: a rank, or a further seed."""
     return hashlib.sha256(f"{seed}:{name}".encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -115,7 +115,7 @@ def limited(questions: Sequence[Question], limit: int | None, seed: int) -> list
     """Returns at most `limit` questions in their given order, drawn by `seed` independently of that order."""
     if limit is None or limit >= len(questions):
         return list(questions)
-    chosen = set(sorted((q.qid for q in questions), key=lambda qid: draw(seed, qid))[:limit])
+    chosen = set(sorted((q.qid for q in questions), key=lambda qid: seeded_hash(seed, qid))[:limit])
     return [q for q in questions if q.qid in chosen]
 
 
@@ -125,12 +125,12 @@ def one_per_passage(questions: Sequence[Question], seed: int) -> list[Question]:
     The ranks differ from those of `limited`. The lowest of many ranks tends to be low, so a later limit by the same
     ranks would favour passages with many questions.
     """
-    best: dict[str, tuple[str, str]] = {}
+    lowest: dict[str, tuple[str, str]] = {}
     for q in questions:
-        rank = (draw(seed, f"one_per_passage:{q.qid}"), q.qid)
-        if q.positive_ids[0] not in best or rank < best[q.positive_ids[0]]:
-            best[q.positive_ids[0]] = rank
-    chosen = {qid for _, qid in best.values()}
+        rank = (seeded_hash(seed, f"one_per_passage:{q.qid}"), q.qid)
+        if q.positive_ids[0] not in lowest or rank < lowest[q.positive_ids[0]]:
+            lowest[q.positive_ids[0]] = rank
+    chosen = {qid for _, qid in lowest.values()}
     return [q for q in questions if q.qid in chosen]
 
 
@@ -140,7 +140,7 @@ def held_out(questions: Sequence[Question], share: float, seed: int) -> tuple[li
     A `share` of these passages, at least one, is drawn by `seed`, and all questions about them are held out. Raises
     InputError when there is only one passage.
     """
-    passages = sorted({q.positive_ids[0] for q in questions}, key=lambda id_: draw(seed, id_))
+    passages = sorted({q.positive_ids[0] for q in questions}, key=lambda id_: seeded_hash(seed, id_))
     if len(passages) < 2:
         raise InputError(
             "questions.source: all questions are about one passage, so nothing can be held out; "

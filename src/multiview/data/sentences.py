@@ -91,9 +91,9 @@ class KnownSentences:
         if not len(self._hashes):
             return self._otherwise(texts, hashes)
         wanted = np.array(hashes, "S32")
-        at = np.searchsorted(self._hashes, wanted).clip(max=len(self._hashes) - 1)
-        known = self._hashes[at] == wanted
+        positions = np.searchsorted(self._hashes, wanted).clip(max=len(self._hashes) - 1)
+        known = self._hashes[positions] == wanted
         new = np.flatnonzero(~known).tolist()
         fresh = self._otherwise([texts[row] for row in new], [hashes[row] for row in new])
-        ends = pa.concat_arrays([self._ends.take(pa.array(at[known])), fresh])
+        ends = pa.concat_arrays([self._ends.take(pa.array(positions[known])), fresh])
         return ends.take(pa.array(np.argsort(np.concatenate([np.flatnonzero(known), new]))))

@@ -12,7 +12,7 @@ import pyarrow as pa
 from multiview.artifacts.record import load_record
 from multiview.config import Config, Questions
 from multiview.data import checking, passages, questions, shards
-from multiview.data.corpus import Corpus
+from multiview.data.corpus import CorpusFiles
 from multiview.data.questions import Question
 from multiview.data.reading import sources
 from multiview.data.reading.problems import Problems
@@ -38,7 +38,7 @@ def split(context: StepContext) -> None:
     remarks = Problems()
     train = checking.read_questions(asked, asked.source, "train", report_remark=remarks)
     dev = checking.read_questions(asked, asked.dev_source, "dev", report_remark=remarks)
-    corpus = Corpus.of(context.settings)
+    corpus = CorpusFiles.of(context.settings)
     seen = checking.check(
         corpus,
         [*train, *dev],
@@ -51,15 +51,17 @@ def split(context: StepContext) -> None:
         wanted = {id_ for q in [*chosen.train, *chosen.dev_gold] for id_ in q.positive_ids}
     else:
         wanted = seen.rows.keys()
-    number = context.settings.corpus.shards
-    if len(wanted) < number:
-        raise InputError(f"corpus.shards={number}: there are only {len(wanted)} passages; set fewer shards")
+    shard_count = context.settings.corpus.shards
+    if len(wanted) < shard_count:
+        raise InputError(
+            f"corpus.shards={shard_count}: there are only {len(wanted)} passages; set fewer shards"
+        )
 
     count = len(wanted)
     tables = _wanted_tables(corpus, wanted, seen.extra)
     sentences_of = _sentences_of(context)
     sentences = shards.write_shards(
-        tables, count, number, context.output("passages"), sentences_of, context.events.progress
+        tables, count, shard_count, context.output("passages"), sentences_of, context.events.progress
     )
     questions.write_questions(chosen.train, context.output("train_questions"))
     questions.write_questions(chosen.dev, context.output("dev_questions"))
@@ -78,8 +80,8 @@ def split(context: StepContext) -> None:
         context.events.warning(
             f"{chosen.unknown} gold passages of questions that have others are not in the corpus: left out"
         )
-    for kind, number in remarks.counts.items():
-        context.events.warning(f"{number} {kind}, the first: {remarks.first[kind]}")
+    for kind, times in remarks.counts.items():
+        context.events.warning(f"{times} {kind}, the first: {remarks.first[kind]}")
     if unanswered := sum(not q.answers for q in chosen.train):
         context.events.warning(
             f"{unanswered} training questions have no answers: train.positive=answer takes their best view"
@@ -102,7 +104,7 @@ def split(context: StepContext) -> None:
         context.events.metric(name, float(value))
 
 
-def fingerprint(settings: Config) -> dict[str, Any]:
+def sources_fingerprint(settings: Config) -> dict[str, Any]:
     """Returns the fingerprints of the sources for the step's key: their content, never their location."""
     asked = settings.questions
     if not asked.source and not asked.dev_source:
@@ -110,7 +112,9 @@ def fingerprint(settings: Config) -> dict[str, Any]:
     train = sources.expand_sources(asked.source, "train")
     dev = sources.expand_sources(asked.dev_source, "dev")
     corpus = [
-        file for file in Corpus.of(settings).files if settings.corpus.source or file not in (*train, *dev)
+        file
+        for file in CorpusFiles.of(settings).files
+        if settings.corpus.source or file not in (*train, *dev)
     ]
     return {
         "corpus": sources.fingerprints(corpus),
@@ -144,9 +148,9 @@ def _choose(section: Questions, train: list[Question], dev: list[Question], seen
     unknown = sum(questions.unknown_positives(q, known) for q in (*train, *dev))
     train, dropped = questions.with_known_positives(train, known)
     if section.dev_source:
-        named = [q for q in dev if q.positive_ids]
-        checking.check_gold(named, seen, "questions.dev_source", section.max_missing_gold)
-        kept, dropped_dev = questions.with_known_positives(named, known)
+        with_gold = [q for q in dev if q.positive_ids]
+        checking.check_gold(with_gold, seen, "questions.dev_source", section.max_missing_gold)
+        kept, dropped_dev = questions.with_known_positives(with_gold, known)
         by_id = {q.qid: q for q in kept}
         dev = [by_id.get(q.qid, q) for q in dev if not q.positive_ids or q.qid in by_id]
         dropped += dropped_dev
@@ -175,7 +179,7 @@ def _sentences_of(context: StepContext) -> SentencesOf:
     return KnownSentences(known.path, split) if before == now else split
 
 
-def _wanted_tables(corpus: Corpus, wanted: Collection[str], extra: pa.Schema) -> Iterator[pa.Table]:
+def _wanted_tables(corpus: CorpusFiles, wanted: Collection[str], extra: pa.Schema) -> Iterator[pa.Table]:
     """Yields the wanted passages, each once, in the order of the files, with the columns of all files."""
     schema = pa.schema([*(passages.SCHEMA.field(name) for name in PASSAGE_COLUMNS), *extra])
     left = set(wanted)

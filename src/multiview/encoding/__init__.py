@@ -1,1 +1,1 @@
-"""Passages and questions to vectors, and the embeddings that hold them."""
+"""Encoding of passages and questions into vectors, and the format of embeddings."""

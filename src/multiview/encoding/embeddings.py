@@ -1,9 +1,9 @@
-"""The format of embeddings: the views of one shard of passages in three files, with its writer and its reader.
+"""The format of embeddings, with its writer and its reader: the views of one shard of passages in three files.
 
 - `views.f16`: a raw matrix [rows, dim] of little-endian float16, one row per view, in the order of the passages.
 - `rows.parquet`: one row per passage, `ROWS_SCHEMA`; with `QUERIES_FIELD` where passages were read with queries.
 - `embeddings.json`: the header, with dim, rows, passages, the digest of the model, and a sha256 per block of
-  `rows_per_block` rows, so that reading one block checks that block and nothing else.
+  `rows_per_block` rows, so that a block can be read and checked by itself.
 
 An index keeps the parts that it needs in the same format: its `passages.parquet` has `ROWS_SCHEMA`, and its
 `views.f16`, where it has one, is such a matrix.

@@ -1,7 +1,8 @@
-"""Encoding passages and questions into vectors, so that a vector depends on its text alone.
+"""Encoding of passages and questions into vectors that depend on their text alone.
 
-The shape of a batch changes the last bits of its vectors; the other rows of the batch do not. So sequences are sorted
-into buckets, each with one padded length and one number of rows, and the last batch of a bucket is filled with copies.
+The shape of a batch changes the last bits of its vectors; the other rows of the batch do not. Sequences are therefore
+sorted into buckets, each with one padded length and one number of rows, and the last batch of a bucket is filled with
+copies.
 Memory is bounded by the open batches, not by the corpus.
 """
 
@@ -30,7 +31,7 @@ Tag = TypeVar("Tag")
 
 
 class Buckets(Generic[Tag]):
-    """Sequences that wait for their batch, by padded length; the tag of a sequence says what its vectors are for."""
+    """Sequences that wait for their batch, by padded length; the tag of a sequence identifies its vectors."""
 
     def __init__(self, settings: Encode, limit: int) -> None:
         self._settings = settings
@@ -49,7 +50,7 @@ class Buckets(Generic[Tag]):
     def batches(
         self, sequences: Iterable[tuple[TokenSequence, Tag]]
     ) -> Iterator[tuple[int, list[tuple[TokenSequence, Tag]]]]:
-        """Padded length and members of each batch, as soon as it is full; the batches that stay short come at the end."""
+        """Yields length and members of each batch as soon as it is full; incomplete batches come last."""
         for sequence, tag in sequences:
             length = self.length(len(sequence.input_ids))
             waiting = self._open.setdefault(length, [])
@@ -65,7 +66,7 @@ class Encoder:
     """A loaded model on its device, encoding in the arithmetic of `encode.compute`."""
 
     def __init__(self, model: Path, settings: Encode, questions_only: bool = False) -> None:
-        """Load the model in the folder `model`; with `questions_only`, without an encoder that only passages need."""
+        """Loads the model in the folder `model`; with `questions_only`, without the encoder that only passages need."""
         self.settings = settings
         self.device = device(settings.device, "encode.device")
         self.model = BiEncoder.load(model, weights_type(settings), questions_only).to(self.device).eval()
@@ -81,7 +82,7 @@ class Encoder:
     def passages(
         self, sequences: Iterable[tuple[TokenSequence, Tag]]
     ) -> Iterator[tuple[TokenSequence, Tag, np.ndarray]]:
-        """Each sequence with its tag and its views' vectors [views, D] float32, batch by batch and so in another order."""
+        """Yields each sequence with its tag and its views' vectors [views, D] float32, batch by batch: in another order."""
         buckets: Buckets[Tag] = Buckets(self.settings, self.layout.settings.passage_length)
         for length, members in buckets.batches(sequences):
             batch = self._batch(buckets, length, members, self.layout.max_views)
@@ -90,7 +91,7 @@ class Encoder:
                 yield sequence, tag, padded[: len(sequence.views)]
 
     def questions(self, questions: Sequence[str]) -> Iterator[tuple[int, np.ndarray]]:
-        """Position and vector [D] float32 of each question, times the model's scale, in another order."""
+        """Yields position and vector [D] float32 of each question, times the model's scale, in another order."""
         buckets: Buckets[int] = Buckets(self.settings, self.layout.settings.question_length)
         sequences = ((self.layout.question(question), i) for i, question in enumerate(questions))
         for length, members in buckets.batches(sequences):
@@ -100,7 +101,10 @@ class Encoder:
     def question_vectors(
         self, questions: Sequence[str], report_done: Callable[[int], None] = lambda done: None
     ) -> np.ndarray:
-        """Vectors of `questions` [q, D] float32, times the model's scale; `report_done` gets the number done so far."""
+        """Returns the vectors of `questions` [q, D] float32, times the model's scale.
+
+        `report_done` is called with the number of questions done so far.
+        """
         vectors = np.empty((len(questions), self.dim), dtype=np.float32)
         for done, (i, vector) in enumerate(self.questions(questions), 1):
             vectors[i] = vector
@@ -142,7 +146,7 @@ class Placer:
     def place(
         self, passage: Passage, sequences: Sequence[TokenSequence], queries: Sequence[str] = ()
     ) -> Iterator[tuple[TokenSequence, Placement]]:
-        """Each sequence of the next passage, which was read with `queries`, with its placement."""
+        """Yields each sequence of the next passage, which was read with `queries`, with its placement."""
         kept = [kept_views(sequence.views, self._padding) for sequence in sequences]
         digest = content_hash(passage.title, passage.text)
         row = self.writer.add_passage(passage.id, digest, sum(map(len, kept)), queries)
@@ -193,7 +197,7 @@ def _encode_shard(
 
 
 def encode_questions(model: Path, questions: Sequence[str], settings: Encode, events: Events) -> np.ndarray:
-    """Vectors of `questions` [q, dim] float32, times the model's scale."""
+    """Returns the vectors of `questions` [q, dim] float32, times the model's scale."""
     encoder = Encoder(model, settings, questions_only=True)
     return encoder.question_vectors(
         questions, lambda done: events.progress(done, len(questions), "questions")
@@ -201,12 +205,12 @@ def encode_questions(model: Path, questions: Sequence[str], settings: Encode, ev
 
 
 def weights_type(settings: Encode) -> torch.dtype:
-    """The data type of a model's weights under `encode.compute`."""
+    """Returns the data type of a model's weights under `encode.compute`."""
     return torch.bfloat16 if settings.compute == "bfloat16" else torch.float32
 
 
 def arithmetic(settings: Encode, device: torch.device) -> contextlib.AbstractContextManager[object]:
-    """The context that a forward pass runs in under `encode.compute`."""
+    """Returns the context that a forward pass runs in under `encode.compute`."""
     if settings.compute == "autocast":
         return torch.autocast(device.type, dtype=torch.bfloat16)
     return contextlib.nullcontext()

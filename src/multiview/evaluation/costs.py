@@ -17,7 +17,7 @@ from multiview import names
 from multiview.artifacts.record import Record, load_record
 from multiview.config import Config, Section, canonical_json
 from multiview.errors import InputError
-from multiview.lineage.trace import Node, reference_of, trace
+from multiview.lineage.trace import LineageNode, reference_of, trace
 from multiview.steps.table import STEPS
 
 MEASURED_ON = {"passages": "corpus", "questions": "questions"}
@@ -39,7 +39,7 @@ class Cost:
 
 
 def check_alike(evaluations: Mapping[str, str]) -> None:
-    """Raise InputError unless all evaluations, system to address, are of the same questions over the same corpus."""
+    """Raises InputError unless all evaluations, system to address, are of the same questions over the same corpus."""
     (first, expected), *others = [
         (system, load_record(address)[1]) for system, address in evaluations.items()
     ]
@@ -110,7 +110,7 @@ def cost_of(address: str) -> Cost:
     steps: dict[tuple[str, str], float] = {}  # a step's outputs are published one after another
     for record in (node.record for node in nodes):
         steps[record.step, record.key] = max(record.seconds, steps.get((record.step, record.key), 0.0))
-    ended: dict[Node, float] = {}
+    ended: dict[LineageNode, float] = {}
     for node in nodes:
         begun = max((ended[input_] for input_ in _inputs(node)), default=0.0)
         ended[node] = begun + steps[node.record.step, node.record.key]
@@ -121,13 +121,13 @@ def cost_of(address: str) -> Cost:
     return Cost(sum(steps.values()), ended[evaluation], index_bytes, 1 / seconds if seconds else None)
 
 
-def _nodes_behind(address: str) -> list[Node]:
-    """An artifact and all that it was made from, each after its inputs. Raises InputError if it is gone."""
+def _nodes_behind(address: str) -> list[LineageNode]:
+    """Returns an artifact and everything behind it, each after its inputs. Raises InputError if it is gone."""
     nodes = trace([reference_of(address)]).nodes
     return list(TopologicalSorter({node: _inputs(node) for node in nodes}).static_order())
 
 
-def _inputs(node: Node) -> list[Node]:
+def _inputs(node: LineageNode) -> list[LineageNode]:
     return [source.node for sources in node.inputs.values() for source in sources if source.node]
 
 

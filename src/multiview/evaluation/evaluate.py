@@ -19,7 +19,7 @@ from multiview.data.questions import Question, read_questions
 from multiview.errors import InputError
 from multiview.evaluation.metrics import Values, first_rank, gold_metrics, means, top_k_accuracy
 from multiview.evaluation.top_hits import TOP_HITS_FILE, FindViews, IndexViews, Span, write_top_hits
-from multiview.evaluation.trec import write_qrels, write_run
+from multiview.evaluation.trec import write_qrels, write_trec_run
 from multiview.index.exact import TopPassages
 from multiview.negatives.filtering import answer_holding, positive_hits
 from multiview.steps.context import StepContext
@@ -142,7 +142,7 @@ def write_evaluation(
     Writes `metrics.json` (name to value), `run.trec`, `qrels.trec` (with grades), `best.parquet` (see
     `write_top_hits`) and `questions.parquet`, one row per question: qid; rank_of_first_answer and rank_of_first_gold,
     from 1 or null; the top passage, its score and its winning view; the span of that view's snippet in the text, null
-    where the view stands for no part of the text; and one column per metric, null where the question has no answer or
+    where the view represents no part of the text; and one column per metric, null where the question has no answer or
     no gold passage. `metrics.json` has the means of these columns.
     """
     holds = answer_holding(top.passages, ids, read_passages(passages), questions, mode)
@@ -151,13 +151,13 @@ def write_evaluation(
     first_gold = first_rank(gold_hits)
     rankings = {question.qid: _ranking(top, ids, row) for row, question in enumerate(questions)}
     gold = {question.qid: question.grades for question in questions}
-    at = metric_names.accuracy_cuts(settings.at, settings.depth)
+    cuts = metric_names.accuracy_cuts(settings.at, settings.depth)
     names = {qid: [name for name, _ in ranking] for qid, ranking in rankings.items()}
     answered = np.array([bool(question.answers) for question in questions])
-    values = top_k_accuracy(first_answer, answered, at) | gold_metrics(names, gold, at, settings.depth)
+    values = top_k_accuracy(first_answer, answered, cuts) | gold_metrics(names, gold, cuts, settings.depth)
     metrics = means(values)
     (folder / METRICS_FILE).write_text(json.dumps(metrics, indent=1, sort_keys=True) + "\n")
-    write_run(folder / RUN_FILE, rankings, tag)
+    write_trec_run(folder / RUN_FILE, rankings, tag)
     write_qrels(folder / QRELS_FILE, gold)
     spans = write_top_hits(folder / TOP_HITS_FILE, top, ids, holds, gold_hits, questions, find_views)
     table = _question_table(questions, top, ids, first_answer, first_gold, spans, values)
@@ -217,15 +217,15 @@ def _question_table(
     spans: Sequence[Span | None],
     values: Values,
 ) -> pa.Table:
-    best = top.passages[:, 0]
-    empty = best < 0
+    first = top.passages[:, 0]
+    empty = first < 0
     metrics = {name: pa.array(column, pa.float64(), mask=np.isnan(column)) for name, column in values.items()}
     return pa.table(
         {
             "qid": pa.array([question.qid for question in questions], pa.string()),
             "rank_of_first_answer": pa.array(first_answer, pa.int32(), mask=first_answer == 0),
             "rank_of_first_gold": pa.array(first_gold, pa.int32(), mask=first_gold == 0),
-            "top_passage_id": ids.take(pa.array(best, pa.int64(), mask=empty)),
+            "top_passage_id": ids.take(pa.array(first, pa.int64(), mask=empty)),
             "top_score": pa.array(top.scores[:, 0], pa.float32(), mask=empty),
             "top_view": pa.array(top.winning_views[:, 0], pa.int32(), mask=empty),
             "top_start": pa.array([span and span[0] for span in spans], pa.int32()),

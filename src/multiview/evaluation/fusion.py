@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from multiview.data.questions import read_questions
 from multiview.evaluation.evaluate import RUN_FILE, write_evaluation
-from multiview.evaluation.trec import read_run
+from multiview.evaluation.trec import read_trec_run
 from multiview.index.exact import TopPassages
 from multiview.steps.context import StepContext
 
@@ -40,7 +40,7 @@ def evaluate_fusion(context: StepContext) -> None:
     Inputs `evaluations` (a list), `passages`, `questions`; output `evaluation` (see `write_evaluation`).
     """
     questions = read_questions(context.input("questions").path)
-    runs = [read_run(staged.path / RUN_FILE) for staged in context.list_input("evaluations")]
+    runs = [read_trec_run(staged.path / RUN_FILE) for staged in context.list_input("evaluations")]
     depth = context.settings.evaluation.depth
     fused = {
         question.qid: reciprocal_rank_fusion(

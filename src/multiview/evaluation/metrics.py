@@ -24,30 +24,30 @@ def first_rank(hits: np.ndarray) -> np.ndarray:
     return np.where(hits.any(axis=1), hits.argmax(axis=1) + 1, 0)
 
 
-def top_k_accuracy(first_answer: np.ndarray, answered: np.ndarray, at: Sequence[int]) -> Values:
-    """DPR's top-k accuracy at each k of `at`: 1 where the first passage that holds an answer has rank k or better, else 0.
+def top_k_accuracy(first_answer: np.ndarray, answered: np.ndarray, cuts: Sequence[int]) -> Values:
+    """DPR's top-k accuracy at each k of `cuts`: 1 where the first passage that holds an answer has rank k or better, else 0.
 
     `first_answer` [q] are the ranks of these passages from 1, 0 for none; `answered` [q] says which questions have
     answers. Questions without answers are not judged.
     """
     retrieved = first_answer > 0
     return {
-        metric_names.accuracy_at(k): np.where(answered, retrieved & (first_answer <= k), np.nan) for k in at
+        metric_names.accuracy_at(k): np.where(answered, retrieved & (first_answer <= k), np.nan) for k in cuts
     }
 
 
-def accuracy(first_answer: np.ndarray, at: Sequence[int]) -> dict[str, float]:
+def accuracy(first_answer: np.ndarray, cuts: Sequence[int]) -> dict[str, float]:
     """Mean top-k accuracy of questions that all have answers, from the ranks `first_answer` [q]."""
-    return means(top_k_accuracy(first_answer, np.ones(len(first_answer), bool), at))
+    return means(top_k_accuracy(first_answer, np.ones(len(first_answer), bool), cuts))
 
 
 def gold_metrics(
     rankings: Mapping[str, Sequence[str]],
     gold: Mapping[str, Mapping[str, int]],
-    at: Sequence[int],
+    cuts: Sequence[int],
     depth: int,
 ) -> Values:
-    """Recall of the gold passages at each k of `at` and, where `depth` allows them, Recall@1000, MRR@10 and nDCG@10.
+    """Recall of the gold passages at each k of `cuts` and, where `depth` allows them, Recall@1000, MRR@10 and nDCG@10.
 
     Computed by trec_eval. `rankings` gives each question's passage ids, best first. `gold` gives the grades (above 0)
     of its positives, and the order of the values. Only nDCG uses grades: the gain of a passage is its grade, the
@@ -60,7 +60,7 @@ def gold_metrics(
     run = {
         qid: {name: float(depth - rank) for rank, name in enumerate(rankings.get(qid, ()))} for qid in qrels
     }
-    recalls = {R @ k: metric_names.recall_at(k) for k in metric_names.recall_cuts(at, depth)}
+    recalls = {R @ k: metric_names.recall_at(k) for k in metric_names.recall_cuts(cuts, depth)}
     values = _by_question(recalls, qrels, run, list(gold))
     if depth >= metric_names.RANKING_CUT:
         # pytrec_eval has no cut-off for the reciprocal rank: the run is cut instead.

@@ -1,4 +1,4 @@
-"""The first passages of each question, with the scores of their views and the spans of text that the views stand for."""
+"""The first passages of each question, with the scores of their views and the spans of text that the views represent."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class HitViews:
     scores: Sequence[float]
     """Score of each view for the question."""
     spans: Sequence[Span | None]
-    """Part of the text that each view stands for, [start, stop) in code points; none where a view stands for no part."""
+    """Part of the text that each view represents, [start, stop) in code points; none where a view represents no part."""
 
 
 FindViews = Callable[[Sequence[int], np.ndarray], list[list[HitViews]]]
@@ -92,7 +92,7 @@ def write_top_hits(
 
     `holds` and `gold` [q, depth] say which passages hold an answer and which are gold. Columns: qid, rank from 1,
     passage_id, score, answer, gold, view (the winning view, from 0), view_scores, view_starts and view_stops (null
-    where a view stands for no text). Without `find_views`, for retrievers that have no views, the columns of views
+    where a view represents no text). Without `find_views`, for retrievers that have no views, the columns of views
     and the spans are null.
     """
     first_spans: list[Span | None] = []

@@ -18,7 +18,7 @@ def quoted(name: str) -> str:
     return quote(name, safe="") if "%" in name or name.split() != [name] else name
 
 
-def write_run(path: Path, rankings: Mapping[str, Sequence[tuple[str, float]]], tag: str = TAG) -> None:
+def write_trec_run(path: Path, rankings: Mapping[str, Sequence[tuple[str, float]]], tag: str = TAG) -> None:
     """Writes `qid Q0 passage rank score tag` lines; `rankings` holds (passage id, score) per question id, best first.
 
     Ranks count from 1. trec_eval ignores ranks and orders ties by id, so its figures may differ from ours where
@@ -30,7 +30,7 @@ def write_run(path: Path, rankings: Mapping[str, Sequence[tuple[str, float]]], t
                 file.write(f"{quoted(qid)} Q0 {quoted(name)} {rank} {np.float32(score):.9g} {quoted(tag)}\n")
 
 
-def read_run(path: Path) -> dict[str, list[tuple[str, float]]]:
+def read_trec_run(path: Path) -> dict[str, list[tuple[str, float]]]:
     """Returns the (passage id, score) pairs of each question, by rank. Raises InputError for a bad line."""
     rows: dict[str, list[tuple[int, str, float]]] = {}
     for qid, _, name, rank, score, _ in _lines(path, 6):

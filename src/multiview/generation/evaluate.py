@@ -91,12 +91,12 @@ def _by_passage(
     rouge_by_passage: dict[str, list[float]] = {}
     for question, value in zip(questions, best, strict=True):
         rouge_by_passage.setdefault(question.positive_ids[0], []).append(float(value))
-    measured = [
+    pairs = [
         (bleu, float(np.mean(rouge_by_passage[passage_id])))
         for passage_id, bleu in passage_bleus.items()
         if bleu is not None
     ]
-    return [bleu for bleu, _ in measured], [quality for _, quality in measured]
+    return [bleu for bleu, _ in pairs], [quality for _, quality in pairs]
 
 
 def _question_table(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 
-from multiview.data.passages import shard_name
+from multiview.data.passages import shard_file_name
 from multiview.data.queries import FILE
 from multiview.steps.context import StepContext
 
@@ -16,5 +16,5 @@ def gather_queries(context: StepContext) -> None:
     """
     shards = context.list_input("parts")
     for index, shard in enumerate(shards):
-        shutil.copyfile(shard.path / FILE, context.output("queries") / shard_name(index))
+        shutil.copyfile(shard.path / FILE, context.output("queries") / shard_file_name(index))
         context.events.progress(index + 1, len(shards), "shards")

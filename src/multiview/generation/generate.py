@@ -73,10 +73,12 @@ class QueryGenerator:
         for row, (_, tokens) in enumerate(filled):
             input_ids[row, : len(tokens)] = torch.tensor(tokens)
             mask[row, : len(tokens)] = 1
-        numbers = np.concatenate(
+        random_numbers = np.concatenate(
             [uniforms(settings.seed, id_, settings.queries, settings.max_length) for id_, _ in filled]
         )
-        sampler = SeededSampler(torch.from_numpy(numbers).to(self.device), settings.top_k, settings.top_p)
+        sampler = SeededSampler(
+            torch.from_numpy(random_numbers).to(self.device), settings.top_k, settings.top_p
+        )
         mask = mask.to(self.device)
         # A passage is encoded once for all of its queries.
         hidden = self.model.get_encoder()(input_ids=input_ids.to(self.device), attention_mask=mask)[0]

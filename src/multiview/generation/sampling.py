@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from transformers import LogitsProcessor
 
-from multiview.data.questions import draw
+from multiview.data.questions import seeded_hash
 
 
 def uniforms(seed: int, passage: str, queries: int, length: int) -> np.ndarray:
@@ -18,7 +18,7 @@ def uniforms(seed: int, passage: str, queries: int, length: int) -> np.ndarray:
 
     A row depends only on the seed, the passage's id and the query's number.
     """
-    keys = [int(draw(seed, f"query {number} of {passage}")[:32], 16) for number in range(queries)]
+    keys = [int(seeded_hash(seed, f"query {number} of {passage}")[:32], 16) for number in range(queries)]
     return np.stack([np.random.Generator(np.random.Philox(key=key)).random(length) for key in keys])
 
 

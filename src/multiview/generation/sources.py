@@ -29,6 +29,6 @@ def published(model: str) -> Reference | None:
     return Reference(address=model.rstrip("/"), digest=record.digest)
 
 
-def fingerprint(settings: Config) -> dict[str, str]:
+def generator_fingerprint(settings: Config) -> dict[str, str]:
     """Returns the content fingerprint of `settings.generation.model`: part of the key of the generator made from it."""
     return base_fingerprint(settings.generation.model, SETTING)

@@ -41,7 +41,7 @@ def train_generator(context: StepContext) -> None:
     with tempfile.TemporaryDirectory(prefix="training-") as folder:
         trainer = Seq2SeqTrainer(
             model=model,
-            args=training_arguments(context.settings.generation.train, Path(folder)),
+            args=generator_arguments(context.settings.generation.train, Path(folder)),
             train_dataset=Pairs(pairs, tokenizer, context.settings.generation),
             data_collator=DataCollatorForSeq2Seq(tokenizer, model),
             callbacks=[ReportingCallback(context.events, context.checkpoints), LossCallback(context.events)],
@@ -108,7 +108,7 @@ class LossCallback(TrainerCallback):
                 self._events.metric(name, float(value), step=state.global_step)
 
 
-def training_arguments(settings: GeneratorTraining, folder: Path) -> Seq2SeqTrainingArguments:
+def generator_arguments(settings: GeneratorTraining, folder: Path) -> Seq2SeqTrainingArguments:
     """Returns our settings as arguments of transformers' Trainer."""
     gpu = torch.cuda.is_available()
     arguments = Seq2SeqTrainingArguments(

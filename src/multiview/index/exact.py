@@ -1,4 +1,4 @@
-"""Exact top-k passages from a search over views (SPEC, "Retrieval").
+"""Exact top-k passages from a search over views.
 
 A passage's score is the max over its views' scores. Asking an index for k views gives fewer than k passages, and no
 fixed number of views is enough when scores tie, so the search fetches more views until the answer can no longer change.
@@ -93,15 +93,15 @@ def top_passages(
             chunk = pending[start : start + size]
             scores, rows = searcher.search(queries[chunk], fetch)
             for question, view_scores, view_rows in zip(chunk.tolist(), scores, rows, strict=True):
-                passages, best, views = rank_passages(view_scores, view_rows, offsets, tie_order)
+                passages, passage_scores, winners = rank_passages(view_scores, view_rows, offsets, tie_order)
                 all_seen = fetch == searcher.ntotal
-                if not all_seen and (len(passages) < k or view_scores[-1] >= best[k - 1]):
+                if not all_seen and (len(passages) < k or view_scores[-1] >= passage_scores[k - 1]):
                     unsettled.append(question)
                     continue
                 count = min(k, len(passages))
                 top.passages[question, :count] = passages[:k]
-                top.scores[question, :count] = best[:k]
-                top.winning_views[question, :count] = views[:k]
+                top.scores[question, :count] = passage_scores[:k]
+                top.winning_views[question, :count] = winners[:k]
                 settled += 1
             report_done(settled)
         pending = np.asarray(unsettled, dtype=np.int64)
@@ -128,7 +128,7 @@ def rank_passages(
 
 
 def tie_order(ids: pa.Array) -> np.ndarray:
-    """Position of each id in string order, by code point [p] int64: what breaks ties between passages."""
+    """Position of each id in string order, by code point [p] int64, which breaks ties between passages."""
     sorted_rows = pc.call_function("array_sort_indices", [ids]).to_numpy()
     positions = np.empty(len(ids), np.int64)
     positions[sorted_rows] = np.arange(len(ids))

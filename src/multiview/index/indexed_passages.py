@@ -30,10 +30,10 @@ class IndexedView:
     padding: bool
     """Whether it is the view of an empty snippet."""
     span: Span | None
-    """The part of the text that the view stands for; none for the title, and where views stand for no part of the text."""
+    """The part of the text that the view represents; none for the title, and where views represent no part of the text."""
     snippet: str | None
     """The text of the span; the title for the title's view; empty for padding; none where the architecture's views
-    stand for no part of the passage (MVR)."""
+    represent no part of the passage (MVR)."""
     query: str | None
     """The generated query that the passage was read with for this view, where the architecture reads queries."""
 
@@ -65,7 +65,7 @@ class IndexedPassage:
 
     @cached_property
     def views(self) -> list[IndexedView]:
-        """The views that the passage's rows in the index stand for, row by row.
+        """The views that the passage's rows in the index represent, row by row.
 
         Raises InputError where the layout makes other views than were indexed.
         """

@@ -107,9 +107,9 @@ def score_passages(
     positions = np.arange(counts.sum())
     view_rows = positions + np.repeat(offsets[passage_rows] - firsts, counts)
     scores = stored.read_rows(view_rows, np.float64) @ query
-    best = np.maximum.reduceat(scores, firsts)
-    winners = np.where(scores == np.repeat(best, counts), positions, len(positions))
-    return best, np.minimum.reduceat(winners, firsts) - firsts
+    highest = np.maximum.reduceat(scores, firsts)
+    winners = np.where(scores == np.repeat(highest, counts), positions, len(positions))
+    return highest, np.minimum.reduceat(winners, firsts) - firsts
 
 
 def equal_blocks(sources: Sequence[ViewBlocks], rows: int) -> Iterator[np.ndarray]:

@@ -147,8 +147,9 @@ class ViewIndex:
             columns = np.flatnonzero(passage_rows[question] >= 0)
             columns = columns[self.view_counts[passage_rows[question, columns]] > 0]
             passages = passage_rows[question, columns]
-            best, _ = score_passages(self.stored, self.offsets, self.view_counts, query, passages)
-            scores[question, columns] = best
+            scores[question, columns], _ = score_passages(
+                self.stored, self.offsets, self.view_counts, query, passages
+            )
         return scores
 
     def passage_id(self, row: int) -> str:

@@ -101,8 +101,8 @@ def close_run(
 
     A run has succeeded if this start of it has done or found every step. Kubeflow's final `status` and its `message`
     are only passed on, because versions of Kubeflow report SUCCEEDED, COMPLETE or, for a run with a loop, RUNNING. An
-    empty `url` receives nothing. Raises requests.RequestException if the address refuses the notice. Errors of the
-    store or of MLflow are raised after the notice was sent.
+    empty `url` receives no message. Raises requests.RequestException if the address refuses the message. Errors of the
+    store or of MLflow are raised after the message was sent.
     """
     run, start, complete = _described(described, job), Start(), False
     states: list[StepState] = []
@@ -121,7 +121,7 @@ def close_run(
     finally:
         if url and not complete:
             named = run or Run(id=pipeline, pipeline=pipeline, config={})
-            post(url, notice(store, named, job, status, message, states, start.error))
+            post(url, failure_message(store, named, job, status, message, states, start.error))
 
 
 @contextlib.contextmanager
@@ -145,7 +145,7 @@ def _start_file(run: Run, job: str) -> str:
     return f"{names.RUNS}/{run.id}/{names.KUBEFLOW}/{job}"
 
 
-def notice(
+def failure_message(
     store: str,
     run: Run,
     job: str,
@@ -154,7 +154,7 @@ def notice(
     states: list[StepState],
     not_opened: str | None = None,
 ) -> dict[str, Any]:
-    """Returns the notice about a failed run, JSON-ready. `not_opened` is the line of its first step, if that failed."""
+    """Returns the message about a failed run, JSON-ready. `not_opened` is the line of its first step, if that failed."""
     failed = [{"step": state.path, "error": state.error} for state in states if state.status == "failed"]
     return {
         "run": run.id,

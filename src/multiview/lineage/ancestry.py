@@ -1,4 +1,4 @@
-"""From an artifact's record to the records of the artifacts that it was made from."""
+"""Access to the artifacts that an artifact was made from, by their records."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from multiview import names
-from multiview.artifacts.champions import numbers, read_champion
+from multiview.artifacts.champions import champion_numbers, read_champion
 from multiview.artifacts.record import Reference, parse_record, read_record, split_address
 from multiview.artifacts.store import Entry, Store
 from multiview.errors import InputError
@@ -30,7 +30,7 @@ DAY = 86_400.0
 """Seconds per day."""
 LIVE_DAYS = 7.0
 """Days that a step may work, or a run may be between two steps, and still count as alive."""
-TOGETHER = 60.0
+START_SECONDS = 60.0
 """Seconds within which the first steps of a run begin."""
 
 ArtifactId = tuple[str, str]
@@ -44,7 +44,7 @@ class Garbage:
     kind: str
     """The artifact's kind, or `ATTEMPT`."""
     path: str
-    """Its folder in the store."""
+    """The folder in the store."""
     bytes: int
 
     @property
@@ -73,7 +73,7 @@ def referenced(store: Store, days: float, champions: int, indexes: Iterable[str]
 def _champion_references(store: Store, champions: int) -> Iterator[Reference]:
     """Yields the artifacts of the champions with the newest `champions` indexes; a rollback repeats an index."""
     indexes: set[ArtifactId] = set()
-    for number in reversed(numbers(store)):
+    for number in reversed(champion_numbers(store)):
         champion = read_champion(store, number)
         indexes.add(_artifact_id(champion.index.address))
         if len(indexes) > champions:
@@ -95,7 +95,7 @@ def _may_be_running(store: Store, run: str, states: list[StepState]) -> bool:
         return False
     # A repeated command overwrites the states of its run: older states belong to an earlier start.
     first = next((state.started for path in steps for state in states if state.path == path), 0.0)
-    current = [state for state in states if state.started >= first - TOGETHER]
+    current = [state for state in states if state.started >= first - START_SECONDS]
     finished = {state.path for state in current if state.finished}
     failed = any(state.status == "failed" for state in current)
     last = max((state.ended or state.started for state in states), default=0.0)

@@ -29,7 +29,7 @@ from multiview.steps.table import STEPS
 
 
 @dataclass(frozen=True, eq=False)
-class Node:
+class LineageNode:
     """An artifact of a lineage, in the store where it was found."""
 
     store: Store
@@ -62,7 +62,7 @@ class Input:
     """One artifact, as named in the record of its reader."""
 
     reference: Reference
-    node: Node | None
+    node: LineageNode | None
     """The artifact; None if it does not exist or was replaced by another one."""
     flaw: str | None = None
     """One line about why there is no node; None if there is one."""
@@ -73,7 +73,7 @@ class Lineage:
     """Some artifacts, the roots, with everything that they were made from."""
 
     roots: list[Input]
-    nodes: list[Node]
+    nodes: list[LineageNode]
     """Every artifact once, even if several steps read it."""
 
     @property
@@ -106,8 +106,8 @@ def trace(references: Iterable[Reference]) -> Lineage:
     Broken inputs are part of the lineage, with their flaws; an artifact that was collected is not broken. Where an
     index was refreshed from an older one, the lineage ends at the older index, which has a separate lineage.
     """
-    known: dict[tuple[str, str, str], Node] = {}
-    pending: list[Node] = []
+    known: dict[tuple[str, str, str], LineageNode] = {}
+    pending: list[LineageNode] = []
 
     def find(reference: Reference, reader: str, near: Store | None, last: bool = False) -> Input:
         _, kind, key = split_address(reference.address)
@@ -137,13 +137,13 @@ def trace(references: Iterable[Reference]) -> Lineage:
     return Lineage(roots, list(known.values()))
 
 
-def _node(reference: Reference, reader: str, near: Store | None, last: bool) -> Node:
+def _node(reference: Reference, reader: str, near: Store | None, last: bool) -> LineageNode:
     """Returns an artifact's node. Raises InputError if it is gone without having been collected, or was replaced."""
     try:
-        return Node(*load_reference(reference, reader, near), last=last)
+        return LineageNode(*load_reference(reference, reader, near), last=last)
     except InputError:
         if collected := read_collected(reference, near):
-            return Node(*collected, collected=True, last=last)
+            return LineageNode(*collected, collected=True, last=last)
         raise
 
 
@@ -184,7 +184,7 @@ def flaws(lineage: Lineage, progress: Callable[[int], None] = lambda size: None)
             yield from _file_flaws(node, progress)
 
 
-def _record_flaws(node: Node) -> Iterator[str]:
+def _record_flaws(node: LineageNode) -> Iterator[str]:
     record, way_out = node.record, f"remove the folder {node.address} and run again"
     if record.digest != digest_of(record.files):
         yield f"{node.address}: its digest is not that of the files that its record names: {way_out}"
@@ -192,7 +192,7 @@ def _record_flaws(node: Node) -> Iterator[str]:
         yield f"{node.address}: its key is not that of the settings, inputs and sources of its record: {way_out}"
 
 
-def _key(node: Node) -> str | None:
+def _key(node: LineageNode) -> str | None:
     """Returns the key that an artifact should have by its record; None if inputs are broken, or the step or its version
     is not known."""
     record, step = node.record, STEPS.get(node.record.step)
@@ -207,7 +207,7 @@ def _key(node: Node) -> str | None:
     return step.key_of_record(record, records)
 
 
-def _file_flaws(node: Node, progress: Callable[[int], None]) -> Iterator[str]:
+def _file_flaws(node: LineageNode, progress: Callable[[int], None]) -> Iterator[str]:
     store, record = node.store, node.record
     for file in record.files:
         if problem := _problem(store, f"{record.data}/{file.path}", file, progress):

@@ -37,7 +37,7 @@ def staged_base(base: str, setting: str = BASE) -> Iterator[str]:
         yield folder
 
 
-def fingerprint(settings: Config) -> dict[str, str]:
+def model_fingerprint(settings: Config) -> dict[str, str]:
     """Returns the content fingerprint of `settings.model.base`: part of the key of the model made from it."""
     return base_fingerprint(settings.model.base)
 

@@ -67,10 +67,10 @@ class Bm25Index:
         for question, tokens in enumerate(streamed):
             if tokens and not self._empty:
                 scores = self._bm25.get_scores_from_ids(tokens)
-                best = best_scores(scores, self._tie_order, k)
-                top.passages[question, : len(best)] = best
-                top.scores[question, : len(best)] = scores[best]
-                top.winning_views[question, : len(best)] = 0
+                rows = best_scores(scores, self._tie_order, k)
+                top.passages[question, : len(rows)] = rows
+                top.scores[question, : len(rows)] = scores[rows]
+                top.winning_views[question, : len(rows)] = 0
             report_done(question + 1)
         return top
 

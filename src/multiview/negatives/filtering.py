@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from multiview.data.answers import Mode, TokenizedText, has_answer
+from multiview.data.answers import Mode, TokenizedText, answer_matcher
 from multiview.data.passages import Passage
 from multiview.data.questions import Question
 from multiview.errors import InputError
@@ -51,13 +51,14 @@ def answer_holding(
 ) -> np.ndarray:
     """Returns whether each retrieved passage's text holds an answer of its question [q, k] bool; False for padding (-1).
 
-    Each text is tokenised once. Raises InputError when a retrieved passage is not in `passages`.
+    Each text and each answer is tokenised once. Raises InputError when a retrieved passage is not in `passages`.
     """
+    matchers = [answer_matcher(question.answers, mode) for question in questions]
     holds = np.zeros(passage_rows.shape, dtype=bool)
     for passage, hits in hits_by_passage(passage_rows, passage_rows >= 0, ids, passages):
         text = TokenizedText(passage.text)
         for question, column in hits:
-            holds[question, column] = has_answer(text, questions[question].answers, mode)
+            holds[question, column] = matchers[question](text)
     return holds
 
 

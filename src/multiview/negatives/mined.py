@@ -53,7 +53,7 @@ class Mined:
     """[q] float32: s+, -inf where no positive is in the index; None without a margin."""
 
 
-def fingerprint(settings: Config) -> dict[str, Any]:
+def cross_encoder_fingerprint(settings: Config) -> dict[str, Any]:
     """Returns the fingerprint of `mining.cross_encoder`, if it is set: part of the key of the negatives that it filters."""
     name = settings.mining.cross_encoder
     return {"cross_encoder": base_fingerprint(name, "mining.cross_encoder")} if name else {}
@@ -143,11 +143,11 @@ def best_positive_scores(index: ViewIndex, queries: np.ndarray, questions: Seque
 
     s+ is -inf where the index has none of a question's positives.
     """
-    best = np.full(len(questions), -np.inf, np.float32)
+    scores = np.full(len(questions), -np.inf, np.float32)
     for question, rows in enumerate(positive_rows(index.ids, questions)):
         if len(rows):
-            best[question] = index.passage_scores(queries[question : question + 1], rows[None]).max()
-    return best
+            scores[question] = index.passage_scores(queries[question : question + 1], rows[None]).max()
+    return scores
 
 
 def sample_negatives(kept: np.ndarray, qids: Sequence[str], number: int, seed: int) -> np.ndarray:

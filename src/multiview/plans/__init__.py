@@ -1,4 +1,4 @@
-"""Pipelines as plain data: their steps and what flows between them."""
+"""Pipelines as plain data: their steps and the artifacts between them."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ BM25 = "bm25"
 
 
 def comparison(overrides: Overrides) -> Plan:
-    """Several systems, and BM25, side by side."""
+    """Trains and evaluates several systems beside BM25, and compares them."""
     systems = resolve_systems(overrides)
     config = validate(overrides)
     plan = Plan("comparison")
@@ -52,7 +52,7 @@ def comparison_of_evaluations(
     settings: Comparison,
     architectures: Mapping[str, str] | None = None,
 ) -> Plan:
-    """The plan `name`: the comparison of evaluations that exist, by the names of their rows, and its report."""
+    """Returns the plan `name`: the comparison of existing evaluations, by row, and its report."""
     plan = Plan(name, architectures=dict(architectures or {}))
     config = resolve({}).model_copy(update={"comparison": settings})
     add_comparison(plan, config, list(evaluations.values()))
@@ -60,7 +60,7 @@ def comparison_of_evaluations(
 
 
 def add_fusions(plan: Plan, config: Config, evaluations: dict[str, Source], data: Data) -> None:
-    """Adds the rows of systems fused with BM25. Raises InputError where one of the two is not evaluated."""
+    """Adds the rows of systems fused with BM25. Raises InputError where the system or BM25 is not evaluated."""
     for system in config.comparison.fusion:
         row = f"{system}-{BM25}"
         if not {system, BM25} <= set(evaluations) or row in evaluations:
@@ -79,6 +79,6 @@ def add_fusions(plan: Plan, config: Config, evaluations: dict[str, Source], data
 
 
 def add_comparison(plan: Plan, config: Config, evaluations: Sequence[Source]) -> None:
-    """Compares the evaluations of `comparison.rows`, and makes a page about them."""
+    """Adds the comparison of the evaluations of `comparison.rows`, and its report."""
     compare = plan.add(StepPath("compare"), "compare", config, evaluations=[*evaluations])
     plan.add(StepPath("report"), "report", config, comparison=compare.output(), evaluations=[*evaluations])

@@ -27,7 +27,7 @@ class Data:
 
 
 def add_data(plan: Plan, config: Config, systems: Iterable[Config]) -> Data:
-    """Splits the data, finds BM25 negatives, and generates queries if one of the systems needs them."""
+    """Adds the split, BM25 negatives, and generated queries if one of the systems needs them."""
     split = plan.add(StepPath("split"), "split", config)
     passages, train_questions = split.output(names.PASSAGES), split.output(names.TRAIN_QUESTIONS)
     negatives = plan.add(
@@ -46,7 +46,7 @@ def add_data(plan: Plan, config: Config, systems: Iterable[Config]) -> Data:
 
 
 def add_queries(plan: Plan, config: Config, data: Data) -> Output:
-    """Generates queries for all passages, with a generator that may be fine-tuned first, and measures them."""
+    """Adds the generation of queries for all passages and their evaluation; the generator may be fine-tuned first."""
     generator: Source | None = published(config.generation.model)
     if generator is None:
         generator = plan.add(StepPath("initial-generator"), "initial-generator", config).output()

@@ -1,4 +1,4 @@
-"""What a run is before it starts, wherever it runs: the same plan and settings are the same run."""
+"""The description of a run before it starts: the same plan and settings are the same run, wherever it runs."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def describe(request: Request, store: Store) -> Run:
 
 
 def _identity(request: Request, store: Store) -> dict[str, Any]:
-    """What tells a run from others of the same pipeline with the same settings.
+    """Returns the identity of a run among runs of the same pipeline with the same settings.
 
-    Each start of a schedule finds the content of its sources and the state of the store anew: they are not part of it.
+    For a schedule it leaves out the content of sources and the state of the store, which each start reads anew.
     """
     plan, identity = request.plan, {}
     if request.rerun_of:

@@ -1,7 +1,7 @@
-"""A pipeline before it is Kubeflow's: a plan, the list of its steps and what flows between them.
+"""A plan: a pipeline before it is compiled, with its steps and the artifacts between them.
 
-Plans are plain data. `kubeflow` turns a plan into a KFP pipeline, and a rerun is a plan that was cut out of
-another one: the outputs of the steps that it leaves out are addresses in it.
+Plans are plain data. `pipelines.kubeflow` compiles a plan into a KFP pipeline. A rerun is a part of another plan: the
+outputs of the steps that it leaves out are addresses.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from multiview.steps.table import STEPS
 
 @dataclass(frozen=True)
 class Output:
-    """An output of a step of the plan: the outputs of all shards, if the step is done by shard."""
+    """An output of a step of the plan; the outputs of all shards, if the step runs by shard."""
 
     path: StepPath
     kind: str
@@ -32,7 +32,7 @@ Source = Output | Reference
 
 @dataclass(frozen=True)
 class Node:
-    """A step at its place in the plan."""
+    """A step in a plan."""
 
     path: StepPath
     step: Step
@@ -40,7 +40,7 @@ class Node:
     """Canonical JSON of the settings that the step reads."""
     inputs: dict[str, Source | list[Source]]
     shards: tuple[str, ...] = ()
-    """The names of the shards, if the step is done by shard."""
+    """The names of the shards, if the step runs by shard."""
 
     def sources(self) -> Iterator[tuple[str, Source]]:
         """Yields the origin of every input, with the input's name."""
@@ -49,7 +49,7 @@ class Node:
                 yield name, source
 
     def paths(self) -> list[StepPath]:
-        """Returns the paths under which the step runs: one per shard, if it is done by shard."""
+        """Returns the paths under which the step runs: one per shard, if it runs by shard."""
         return [self.path.of_shard(shard) for shard in self.shards] or [self.path]
 
     def output(self, kind: str | None = None) -> Output:
@@ -67,7 +67,7 @@ class Plan:
     name: str
     nodes: dict[StepPath, Node] = field(default_factory=dict)
     architectures: dict[str, str] = field(default_factory=dict)
-    """The architecture of each system, which MLflow shows; whoever adds a system's steps says it."""
+    """The architecture of each system, which MLflow shows; set by the function that adds the system's steps."""
 
     def add(
         self,
@@ -90,11 +90,12 @@ class Plan:
         return node
 
     def paths(self) -> list[StepPath]:
-        """Returns the paths of all steps in order, one per shard of the steps that are done by shard."""
+        """Returns the paths of all steps in order, one per shard of the steps that run by shard."""
         return [path for node in self.nodes.values() for path in node.paths()]
 
     def fingerprints(self, store: Store | None) -> dict[StepPath, object]:
-        """What steps read besides settings and inputs: sources by content, and the state of the store, if one is given.
+        """Fingerprints of everything that steps read besides settings and inputs: sources by content, and the state of
+        `store`, if it is given.
 
         Raises InputError for a source that does not exist.
         """

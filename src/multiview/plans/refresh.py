@@ -1,4 +1,4 @@
-"""The refresh pipeline: the corpus as it is now, an index made from the champion's, and the gate between them."""
+"""The refresh pipeline: the current corpus, an index made from the champion's, and the gate."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from multiview.plans.plan import Node, Output, Plan, Source
 from multiview.steps.path import StepPath
 
 DEFAULTS: Overrides = {"evaluation": {"analyses": []}, "questions": {"max_missing_gold": 1.0}}
-"""The settings of a refresh that lie under the given ones.
+"""Default settings of a refresh, under the given ones.
 
-Both sides are measured for the gate alone, and the gate decides about a corpus that lost gold passages.
+Champion and challenger are evaluated for the gate alone, and the gate decides about a corpus that lost gold passages.
 """
 
 CHAMPION, CHALLENGER = "champion", "challenger"
-"""The two sides: the index that answers now, and the one that the refresh makes."""
+"""The two systems: the current index, and the index that the refresh makes."""
 
 
 def refresh(overrides: Overrides) -> Plan:
-    """What has changed is encoded, put into the champion's index, measured, and promoted if the gate lets it pass."""
+    """Encodes the changes of the corpus, edits the champion's index, evaluates it, and promotes it if the gate passes."""
     config = resolve(merge(DEFAULTS, overrides))
     _check_gate(config)
     plan = Plan("refresh", architectures=_architectures(config))
@@ -78,25 +78,26 @@ def refresh(overrides: Overrides) -> Plan:
 
 
 def _architectures(config: Config) -> dict[str, str]:
-    """One model for both sides, and for the step `promote`, under whose name MLflow may first see that model."""
+    """Returns the architecture of both systems' model, also under the name of the step `promote`: MLflow may first see
+    the model there."""
     return dict.fromkeys((CHALLENGER, CHAMPION, "promote"), config.model.architecture)
 
 
 def _check_gate(config: Config) -> None:
     """Raises InputError for a metric of the gate that these settings do not measure."""
-    ranks, depth = config.evaluation.at, config.evaluation.depth
-    metrics = metric_names.evaluation_metrics(ranks, depth)
+    cuts, depth = config.evaluation.at, config.evaluation.depth
+    metrics = metric_names.evaluation_metrics(cuts, depth)
     for setting in ("drops", "least"):
         for metric in getattr(config.gate, setting):
             if metric not in metrics:
                 raise InputError(
-                    f"gate.{setting}: {metric} is not measured: with evaluation.at={list(ranks)} and "
+                    f"gate.{setting}: {metric} is not measured: with evaluation.at={list(cuts)} and "
                     f"evaluation.depth={depth} there are {', '.join(metrics)}"
                 )
 
 
 def _generator(plan: Plan, config: Config) -> Source:
-    """The generator of queries. Raises InputError where it would have to be trained."""
+    """Returns the generator of queries. Raises InputError where it would have to be trained."""
     if generator := published(config.generation.model):
         return generator
     if config.generation.fine_tune:
@@ -110,7 +111,7 @@ def _generator(plan: Plan, config: Config) -> Source:
 def _encode_changes(
     plan: Plan, config: Config, old: Source, model: Source, passages: Source
 ) -> tuple[Output, Output]:
-    """What has changed since the index `old`, and its embeddings: read with queries where the model reads them."""
+    """Adds the changes since the index `old` and their embeddings, read with queries where the model reads them."""
     generator = _generator(plan, config) if reads_queries(config) else None
     inputs: dict[str, Source] = {"index": old, "model": model, "passages": passages}
     step = "changes"
@@ -126,7 +127,7 @@ def _encode_changes(
 
 
 def _queries(plan: Plan, config: Config, generator: Source, changes: Output) -> Output:
-    """Queries generated for the passages that have changed."""
+    """Adds the generation of queries for the passages that have changed."""
     generated = plan.add(
         StepPath("generate-queries", CHALLENGER),
         "generate-queries",
@@ -141,7 +142,7 @@ def _queries(plan: Plan, config: Config, generator: Source, changes: Output) -> 
 
 
 def _evaluate(plan: Plan, config: Config, side: str, split: Node, inputs: dict[str, Output]) -> Output:
-    """The evaluation of one side's model, index and passages on the questions of the split."""
+    """Adds the evaluation of one system's model, index and passages on the questions of the split."""
     return plan.add(
         StepPath("evaluate", side),
         "evaluate",

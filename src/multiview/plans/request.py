@@ -1,4 +1,4 @@
-"""What is asked for: a pipeline with its settings, the plan that they make, and what its run is about."""
+"""The request of a command: a pipeline with its settings, the plan that they make, and the description of its run."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from multiview.plans.plan import Plan
 
 @dataclass(frozen=True)
 class Request:
-    """A plan to run, and all that describes its run."""
+    """A plan to run, and everything that describes its run."""
 
     plan: Plan
     overrides: Overrides
-    """The settings that were given, as nested overrides of the defaults."""
+    """The given settings, as nested overrides of the defaults."""
     preset: str | None = None
     rerun_of: str | None = None
-    """The id of the run out of whose plan this one was cut."""
+    """The id of the run of which this is a rerun."""
     study: str | None = None
-    """The study that this is a row of."""
+    """The study of which this is a row."""
     schedule: str | None = None
-    """The schedule that asks for this, again and again."""
+    """The schedule that makes this request at each of its times."""
     compares: tuple[str, ...] = ()
-    """The ids of the runs that this one compares."""
+    """The ids of the runs to compare."""
 
     @classmethod
     def make(cls, pipeline: str, overrides: Overrides, preset: str | None = None) -> Request:
@@ -38,14 +38,14 @@ class Request:
     def from_settings(
         cls, pipeline: str, preset: str | None, settings: Iterable[str] | None, under: Overrides | None = None
     ) -> Request:
-        """A request for a whole pipeline, with a preset and `section.name=value` settings over those `under` them.
+        """A request for a whole pipeline, with a preset and `section.name=value` settings, which both override `under`.
 
         Raises InputError for settings that make no plan.
         """
         return cls.make(pipeline, merge(under or {}, gather(preset, settings or [])), preset)
 
     def over(self, settings: Overrides) -> Request:
-        """The same request with further settings under its own. They must not change the plan."""
+        """The same request with further `settings`, which its own override. They must not change the plan."""
         return replace(self, overrides=merge(settings, self.overrides))
 
     @cached_property

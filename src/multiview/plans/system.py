@@ -27,7 +27,7 @@ class SystemSteps:
     data: Data
 
     def add(self) -> Output:
-        """Trains, encodes, indexes and evaluates the system; returns its evaluation after the last round."""
+        """Adds training, encoding, index and evaluation; returns the evaluation after the last round."""
         self.plan.architectures[self.system] = self.config.model.architecture
         train, last = self.config.train, self.config.train.rounds
         start = pretrained = self._warm_up(self._start())
@@ -47,13 +47,13 @@ class SystemSteps:
         return StepPath.of_round(self.system, number, step)
 
     def _start(self) -> Source:
-        """The model that training starts from: a new one, or an artifact. Raises InputError for one that does not fit."""
+        """Returns the model that training starts from: new, or an artifact. Raises InputError if it does not fit."""
         if self.config.train.model:
             return trained_model(self.config)
         return self.plan.add(StepPath("initial-model", self.system), "initial-model", self.config).output()
 
     def _warm_up(self, start: Source) -> Source:
-        """The model that the rounds start from: `start`, or what training on generated queries makes of it."""
+        """Returns the model that the rounds start from: `start`, or `start` trained on generated queries."""
         if not self.config.train.warm_up:
             return start
         return self.plan.add(

@@ -10,7 +10,7 @@ from multiview.plans.system import SystemSteps
 
 
 def training(overrides: Overrides) -> Plan:
-    """One system, named by its architecture, from corpus to metrics."""
+    """Trains and evaluates one system, named by its architecture."""
     config = resolve(overrides)
     plan = Plan("training")
     data = add_data(plan, config, [config])

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from multiview import names
 from multiview.artifacts.record import Record
 from multiview.artifacts.staged import Recorded
-from multiview.data.passages import ROW_GROUP, PassageRows, shard_files, shard_name
+from multiview.data.passages import ROW_GROUP, PassageRows, shard_file_name, shard_files
 from multiview.data.shards import Rows, shard_sizes
 from multiview.errors import InputError
 from multiview.index.view_index import PASSAGES_FILE
@@ -39,7 +39,7 @@ def find_changes(context: StepContext) -> None:
 
     Writes the other passages into `corpus.shards` files `shard-00.parquet` …, in corpus order, in shards of equal
     size as nearly as possible, in the schema of passages. Where all passages must be encoded and the corpus has as
-    many files, its files are copied as they are, so that embeddings of them are found. `changes.parquet` has one row
+    many files, its files are copied unchanged, so that existing embeddings of them are found. `changes.parquet` has one row
     per passage of the new corpus, in order: `old`, its row in the index, or -1 where it must be encoded.
 
     Memory holds the ids and hashes of both corpora, and one row group of texts. Raises InputError for an index that
@@ -109,7 +109,7 @@ def _known(index: Ancestor) -> pa.Table:
 
 
 def _why_full(known: pa.Table, index: Ancestor, context: StepContext) -> str:
-    """Why every passage must be encoded; empty where the index's passages can be kept."""
+    """Returns the reason to encode every passage; empty where the index's passages can be kept."""
     settings = context.settings
     if not known.num_rows:
         return "nothing to build on"
@@ -142,7 +142,7 @@ def _queries_record(index: Ancestor) -> Record | None:
 
 
 def _language(passages: Ancestor | None) -> str | None:
-    """The language that sentences were split for, which changes what is encoded; None for the default."""
+    """The language that sentences were split for, which changes encodings; None for the default."""
     return passages and passages.record.config.get("corpus", {}).get("language")
 
 
@@ -152,12 +152,12 @@ def _write_shards(
     """Writes the passages at `rows` of the `total` passages in `files`, as `shards` files in `folder`."""
     if len(rows) == total and len(files) == shards:
         for number, file in enumerate(files):  # not even another version of Parquet's writer changes a byte
-            shutil.copyfile(file, folder / shard_name(number))
+            shutil.copyfile(file, folder / shard_file_name(number))
         return
     tables = Rows(table for _, table in PassageRows(files).tables(rows))
     schema, written = pq.read_schema(files[0]), 0
     for number, size in enumerate(shard_sizes(len(rows), shards)):
-        with pq.ParquetWriter(folder / shard_name(number), schema, compression="zstd") as writer:
+        with pq.ParquetWriter(folder / shard_file_name(number), schema, compression="zstd") as writer:
             for first in range(0, size, ROW_GROUP):
                 group = tables.take(min(ROW_GROUP, size - first))
                 writer.write_table(group)

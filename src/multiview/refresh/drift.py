@@ -1,4 +1,4 @@
-"""How far an index has drifted from what it was trained on."""
+"""Drift of a trained index: views that were added since its training, and their error in the index."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SAMPLED = 4096
 
 @dataclass(frozen=True)
 class Drift:
-    """How far an index is from what it was trained on."""
+    """The drift of an index since its training."""
 
     added: float
     """Share of the index's views that were added since its training."""

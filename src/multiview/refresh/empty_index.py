@@ -25,7 +25,7 @@ def empty_corpus(store: Store) -> Record:
     """Returns the corpus without passages, published in `store` if it is not there yet."""
 
     def fill(folder: Path) -> None:
-        pq.write_table(passages.SCHEMA.empty_table(), folder / passages.shard_name(0))
+        pq.write_table(passages.SCHEMA.empty_table(), folder / passages.shard_file_name(0))
 
     return _published(store, names.PASSAGES, {}, {"passages": 0}, fill)
 

@@ -16,7 +16,7 @@ from multiview.artifacts.store import Store
 from multiview.errors import InputError
 from multiview.evaluation.evaluate import METRICS_FILE, QUESTIONS_FILE, ranks_of, values_of
 from multiview.refresh.champion import read_champion_found
-from multiview.refresh.gate_rules import Check, Difference, Measured, Verdict, decide
+from multiview.refresh.gate_rules import Check, Difference, Measurements, Verdict, decide
 from multiview.steps.context import StepContext
 
 VERDICT_FILE = "verdict.json"
@@ -42,8 +42,8 @@ def gate(context: StepContext) -> None:
         )
     verdict = decide(
         context.settings.gate,
-        measured(champion.load(context.store)[names.INDEX][1], champion_evaluation) if champion else None,
-        measured(load_record(context.recorded_input("index").address)[1], challenger_evaluation),
+        measurements(champion.load(context.store)[names.INDEX][1], champion_evaluation) if champion else None,
+        measurements(load_record(context.recorded_input("index").address)[1], challenger_evaluation),
         qids,
         context.settings.comparison.resamples,
         context.settings.comparison.seed,
@@ -61,11 +61,11 @@ def gate(context: StepContext) -> None:
         context.events.warning(f"refused: {verdict.says}")
 
 
-def measured(index: Record, evaluation: Staged) -> Measured:
+def measurements(index: Record, evaluation: Staged) -> Measurements:
     """Returns the measurements of an index, from its record and its evaluation."""
     metrics = json.loads((evaluation.path / METRICS_FILE).read_text())
     seconds = load_record(evaluation.address)[1].facts["search_seconds_per_question"]
-    return Measured(
+    return Measurements(
         digests=(index.digest, *(index.inputs[name][0].digest for name in (names.MODEL, names.PASSAGES))),
         passages=index.facts["passages"],
         bytes=sum(file.bytes for file in index.files),

@@ -18,7 +18,7 @@ NEARLY = 1e-9
 
 
 @dataclass(frozen=True)
-class Measured:
+class Measurements:
     """The measurements of an index that answers the dev questions."""
 
     digests: tuple[str, ...]
@@ -70,8 +70,8 @@ class Verdict:
 
 def decide(
     policy: Gate,
-    champion: Measured | None,
-    challenger: Measured,
+    champion: Measurements | None,
+    challenger: Measurements,
     qids: list[str],
     resamples: int,
     seed: int,
@@ -101,7 +101,7 @@ def decide(
 
 
 def differences(
-    champion: Measured | None, challenger: Measured, resamples: int, seed: int
+    champion: Measurements | None, challenger: Measurements, resamples: int, seed: int
 ) -> dict[str, Difference]:
     """Returns every metric of the challenger that judges a question, with the champion's over the same questions."""
     compared: dict[str, Difference] = {}
@@ -124,7 +124,7 @@ def differences(
     return compared
 
 
-def _sizes(policy: Gate, champion: Measured | None, challenger: Measured) -> Iterator[Check]:
+def _sizes(policy: Gate, champion: Measurements | None, challenger: Measurements) -> Iterator[Check]:
     passages, smallest = challenger.passages, policy.smallest_corpus
     yield Check(
         "smallest_corpus", passages >= smallest, f"{passages:,} passages, at least {smallest:,} asked for"
@@ -152,7 +152,7 @@ def _sizes(policy: Gate, champion: Measured | None, challenger: Measured) -> Ite
         )
 
 
-def _drops(policy: Gate, champion: Measured | None, metrics: Mapping[str, Difference]) -> Iterator[Check]:
+def _drops(policy: Gate, champion: Measurements | None, metrics: Mapping[str, Difference]) -> Iterator[Check]:
     for name, allowed in policy.drops.items() if champion is not None and champion.passages else ():
         metric = metrics.get(name)
         if metric is None or metric.difference is None:
@@ -186,7 +186,7 @@ def _least(policy: Gate, metrics: Mapping[str, Difference]) -> Iterator[Check]:
             )
 
 
-def _found(policy: Gate, challenger: Measured, qids: list[str]) -> Iterator[Check]:
+def _found(policy: Gate, challenger: Measurements, qids: list[str]) -> Iterator[Check]:
     rows = {qid: row for row, qid in enumerate(qids)}
     for qid, rank in policy.must_find.items():
         if qid not in rows:

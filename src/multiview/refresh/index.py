@@ -31,7 +31,7 @@ from multiview.steps.events import Events
 
 
 def refresh_index(context: StepContext) -> None:
-    """Step: build the index of a new corpus, `passages`, from the `old` index and the embeddings of what changed.
+    """Step: build the index of a new corpus, `passages`, from the `old` index and the embeddings of new passages.
 
     The passages that `changes` kept come from the old index. The others come from `embeddings` by `model`, one input
     per shard of the changes. Writes the files that `build_index` writes from the same stored views in the new
@@ -78,19 +78,19 @@ def _rebuild_or_edit(
     index = old.read()
     if not editable(index):
         return f"an index of kind {chosen.kind} cannot be edited", None
-    measured = None
+    found = None
     if old.header["sample"]:
         added = np.repeat(corpus.added, corpus.view_counts)
-        measured = drift(index, corpus.views, added, chosen.seed)
-        if reason := why_retrain(measured, context.settings.refresh):
+        found = drift(index, corpus.views, added, chosen.seed)
+        if reason := why_retrain(found, context.settings.refresh):
             return reason, None
-    return "", _editing(index, corpus, old.header, measured)
+    return "", _editing(index, corpus, old.header, found)
 
 
 def _editing(
-    index: Any, corpus: MergedCorpus, header: dict[str, Any], measured: Drift | None
+    index: Any, corpus: MergedCorpus, header: dict[str, Any], found: Drift | None
 ) -> ApproximateBuilder:
-    """Returns a builder that edits the old faiss `index` until it holds the new corpus's views; `measured` is its drift."""
+    """Returns a builder that edits the old faiss `index` until it holds the new corpus's views; `found` is its drift."""
 
     def edit(
         sources: Sequence[ViewBlocks], chosen: Index, keep: Callable[[np.ndarray], Any], events: Events
@@ -105,8 +105,8 @@ def _editing(
             events.progress(int(rows[-1]) + 1, views.rows, "views")
         editing.finish()
         entries = description(index, chosen, header["factory"], header["sample"])
-        if measured:
-            entries |= {metric_names.DRIFT_ADDED: measured.added, metric_names.DRIFT_ERROR: measured.error}
+        if found:
+            entries |= {metric_names.DRIFT_ADDED: found.added, metric_names.DRIFT_ERROR: found.error}
         return index, entries
 
     return edit

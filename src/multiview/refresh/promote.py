@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from multiview import names
-from multiview.artifacts.champions import Champion, crown, numbers, read_champion
+from multiview.artifacts.champions import Champion, champion_numbers, crown, read_champion
 from multiview.artifacts.record import Record, Reference
 from multiview.artifacts.staged import Recorded, Staged
 from multiview.artifacts.staging import stage
@@ -64,7 +64,7 @@ def promote(context: StepContext) -> None:
                 {"status": f"refresh {TITLES[verdict.decision]}", "store": context.store.url, **outcome},
             )
         except OSError as error:  # requests' errors are OSErrors
-            context.events.warning(f"notify.url: {url} was not told: {one_line(error)}")
+            context.events.warning(f"notify.url: {url} was not notified: {one_line(error)}")
 
 
 def still_holds(store: Store, record: Record) -> bool:
@@ -74,7 +74,7 @@ def still_holds(store: Store, record: Record) -> bool:
         return True
     promoted = Champion.model_validate(outcome["champion"])
     return (
-        promoted.number in numbers(store)
+        promoted.number in champion_numbers(store)
         and read_champion(store, promoted.number).references() == promoted.references()
     )
 

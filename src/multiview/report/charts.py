@@ -30,28 +30,28 @@ def percent(value: float | None, digits: int = 1) -> str:
 def metric_curves(contents: Contents, stem: str, title: str) -> Chart | None:
     """Returns the chart of metrics `<stem>_at_k` of all systems over k; None with fewer than two k."""
     found = {name for system in contents.systems for name in system.metrics}
-    at = sorted(int(name.rpartition("_at_")[2]) for name in found if name.startswith(f"{stem}_at_"))
-    drawn = [s for s in contents.systems if any(f"{stem}_at_{k}" in s.metrics for k in at)]
-    if len(at) < 2:
+    cuts = sorted(int(name.rpartition("_at_")[2]) for name in found if name.startswith(f"{stem}_at_"))
+    shown = [s for s in contents.systems if any(f"{stem}_at_{k}" in s.metrics for k in cuts)]
+    if len(cuts) < 2:
         return None
 
     def paint(axes: Axes) -> None:
-        for system in drawn:
-            look = Look.of(system.place, contents.base)
-            values = [system.metrics.get(f"{stem}_at_{k}", np.nan) for k in at]
+        for system in shown:
+            look = Look.of(system.position, contents.base)
+            values = [system.metrics.get(f"{stem}_at_{k}", np.nan) for k in cuts]
             axes.plot(
-                range(len(at)), values, look.line, color=look.stand_in, marker=look.marker,
+                range(len(cuts)), values, look.line, color=look.stand_in, marker=look.marker,
                 markeredgecolor=PAPER, zorder=2.5 if look.colour else 2,
             )  # fmt: skip
-        axes.set_xticks(range(len(at)), [str(k) for k in at])
+        axes.set_xticks(range(len(cuts)), [str(k) for k in cuts])
         axes.set_xlabel("first k passages")
         percent_axis(axes)
         axes.set_ylim(min(0.8, axes.get_ylim()[0]), 1.03)
         axes.margins(x=0.06)
 
-    rows = [[system.name, *(percent(system.metrics.get(f"{stem}_at_{k}")) for k in at)] for system in drawn]
-    description = f"A line a system over k = {', '.join(map(str, at))}, in per cent of the questions."
-    return draw(stem, title, description, paint, ["system", *(f"k = {k}" for k in at)], rows, WIDE)
+    rows = [[system.name, *(percent(system.metrics.get(f"{stem}_at_{k}")) for k in cuts)] for system in shown]
+    description = f"One line per system over k = {', '.join(map(str, cuts))}, in per cent of the questions."
+    return draw(stem, title, description, paint, ["system", *(f"k = {k}" for k in cuts)], rows, WIDE)
 
 
 def view_shares(contents: Contents, system: System, top: float) -> Chart | None:
@@ -61,7 +61,7 @@ def view_shares(contents: Contents, system: System, top: float) -> Chart | None:
     """
     if not system.usage:
         return None
-    look, views = Look.of(system.place, contents.base), len(next(iter(system.usage.values())))
+    look, view_count = Look.of(system.position, contents.base), len(next(iter(system.usage.values())))
     series = [
         ("of the first passages", system.usage.get(metric_names.SHARE_OF_TOP_1), 1.0),
         ("of the gold passages", system.usage.get(metric_names.SHARE_OF_GOLD), 0.4),
@@ -71,10 +71,10 @@ def view_shares(contents: Contents, system: System, top: float) -> Chart | None:
     def paint(axes: Axes) -> None:
         width = 0.76 / len(present)
         for number, (label, shares, alpha) in enumerate(present):
-            place = np.arange(views) + (number - (len(present) - 1) / 2) * width
-            axes.bar(place, shares, width, color=look.stand_in, alpha=alpha, label=label)
-        axes.axhline(1 / views, color=MUTED, linewidth=1, linestyle=(0, (4, 3)))
-        _views_below(axes, views)
+            x = np.arange(view_count) + (number - (len(present) - 1) / 2) * width
+            axes.bar(x, shares, width, color=look.stand_in, alpha=alpha, label=label)
+        axes.axhline(1 / view_count, color=MUTED, linewidth=1, linestyle=(0, (4, 3)))
+        _views_below(axes, view_count)
         percent_axis(axes)
         axes.set_ylim(0, top)
         axes.legend(frameon=False, fontsize=10, ncols=2, loc="lower left", bbox_to_anchor=(-0.03, 1.0),
@@ -82,13 +82,13 @@ def view_shares(contents: Contents, system: System, top: float) -> Chart | None:
 
     most, share = most_of(present[0][1])
     return draw(
-        f"shares-{system.place}",
+        f"shares-{system.position}",
         f"Which views win, {system.name}",
-        f"Bars, two a view. View {most} wins {percent(share)} {present[0][0]}; the dashed line is an even share, "
-        f"{percent(1 / views)}.",
+        f"Two bars per view. View {most} wins {percent(share)} {present[0][0]}; the dashed line is an even share, "
+        f"{percent(1 / view_count)}.",
         paint,
         ["view", *(label for label, _, _ in present)],
-        [[str(v + 1), *(percent(shares[v]) for _, shares, _ in present)] for v in range(views)],
+        [[str(v + 1), *(percent(shares[v]) for _, shares, _ in present)] for v in range(view_count)],
     )
 
 
@@ -97,23 +97,23 @@ def alone(contents: Contents, system: System) -> Chart | None:
     if not system.alone:
         return None
     metric = next((name for name in system.alone if not name.endswith("_at_1")), next(iter(system.alone)))
-    values, together = system.alone[metric], system.metrics.get(metric)
-    look = Look.of(system.place, contents.base)
+    values, all_views = system.alone[metric], system.metrics.get(metric)
+    look = Look.of(system.position, contents.base)
 
     def paint(axes: Axes) -> None:
         axes.bar(range(len(values)), values, 0.7, color=look.stand_in)
-        if together is not None:
-            axes.axhline(together, color=INK, linewidth=1, linestyle=(0, (4, 3)))
+        if all_views is not None:
+            axes.axhline(all_views, color=INK, linewidth=1, linestyle=(0, (4, 3)))
         _views_below(axes, len(values))
         percent_axis(axes)
         axes.set_ylim(0, 1.02)
 
     best, value = most_of(values)
-    whole = "" if together is None else f"; all together reach {percent(together)}, the dashed line"
+    whole = "" if all_views is None else f"; all together reach {percent(all_views)}, the dashed line"
     return draw(
-        f"alone-{system.place}",
+        f"alone-{system.position}",
         f"{metric_names.short(metric)} of each view alone, {system.name}",
-        f"A bar a view. View {best} is the best with {percent(value)}{whole}.",
+        f"One bar per view. View {best} is the best with {percent(value)}{whole}.",
         paint,
         ["view", *(metric_names.short(name) for name in system.alone)],
         [
@@ -129,27 +129,27 @@ def heat_map(contents: Contents, system: System, kind: Literal["attention", "cos
     if values is None:
         return None
     low, high = _scale(contents.systems, kind)
-    views = len(values)
+    view_count = len(values)
     scaled = np.clip((np.nan_to_num(values, nan=low) - low) / ((high - low) or 1), 0, 1)
-    image = np.zeros((views, views, 4))
+    image = np.zeros((view_count, view_count, 4))
     image[..., :3], image[..., 3] = np.array(HEAT) / 255, DEEPEST * scaled
 
     def paint(axes: Axes) -> None:
         axes.grid(False)
         axes.spines[:].set_visible(False)
-        axes.imshow(image, interpolation="none", extent=(-0.5, views - 0.5, views - 0.5, -0.5))
+        axes.imshow(image, interpolation="none", extent=(-0.5, view_count - 0.5, view_count - 0.5, -0.5))
         for (i, j), value in np.ndenumerate(values):
-            if views <= WRITTEN and not np.isnan(value):
+            if view_count <= WRITTEN and not np.isnan(value):
                 axes.text(j, i, f"{value:.2f}", ha="center", va="center_baseline", fontsize=9)
-        every = -(-views // 16)
-        ticks = range(0, views, every)
+        every = -(-view_count // 16)
+        ticks = range(0, view_count, every)
         axes.set_xticks(ticks, [str(view + 1) for view in ticks])
         axes.set_yticks(ticks, [str(view + 1) for view in ticks])
         axes.set_xlabel("view j")
         axes.set_ylabel("view i")
 
-    shown = min(views, 16)
-    pairs = values[~np.eye(views, dtype=bool)]
+    shown = min(view_count, 16)
+    pairs = values[~np.eye(view_count, dtype=bool)]
     present = pairs[~np.isnan(pairs)]
     said = (
         f"Between two views they are {present.min():.2f} to {present.max():.2f}."
@@ -157,9 +157,9 @@ def heat_map(contents: Contents, system: System, kind: Literal["attention", "cos
         else "No two views."
     )
     return draw(
-        f"{kind}-{system.place}",
+        f"{kind}-{system.position}",
         f"{'Attention divergence' if kind == 'attention' else 'Cosine between views'}, {system.name}",
-        f"A square of {views} by {views} values. {said}",
+        f"A square of {view_count} by {view_count} values. {said}",
         paint,
         ["view", *(str(view + 1) for view in range(shown))],
         [[str(i + 1), *("" if np.isnan(v) else f"{v:.3f}" for v in values[i, :shown])] for i in range(shown)],
@@ -169,10 +169,10 @@ def heat_map(contents: Contents, system: System, kind: Literal["attention", "cos
 
 def views_per_passage(contents: Contents, system: System) -> Chart | None:
     """Returns the chart of the number of passages per number of views; None where all have one view."""
-    counts = system.views
+    counts = system.view_counts
     if not counts or set(counts) <= {1}:
         return None
-    look, total = Look.of(system.place, contents.base), sum(counts.values())
+    look, total = Look.of(system.position, contents.base), sum(counts.values())
     mean = sum(views * count for views, count in counts.items()) / total
 
     def paint(axes: Axes) -> None:
@@ -185,9 +185,9 @@ def views_per_passage(contents: Contents, system: System) -> Chart | None:
         percent_axis(axes)
 
     return draw(
-        f"views-{system.place}",
+        f"views-{system.position}",
         f"Views per passage, {system.name}",
-        f"A bar a number of views, in per cent of {total:,} passages; {mean:.1f} on average.",
+        f"One bar per number of views, in per cent of {total:,} passages; {mean:.1f} on average.",
         paint,
         ["views", "passages", "share"],
         [[str(views), f"{count:,}", percent(count / total)] for views, count in counts.items()],
@@ -200,9 +200,9 @@ def most_of(values: Sequence[float]) -> tuple[int, float]:
     return most + 1, values[most]
 
 
-def _views_below(axes: Axes, views: int) -> None:
-    every = -(-views // 16)
-    axes.set_xticks(range(0, views, every), [str(view + 1) for view in range(0, views, every)])
+def _views_below(axes: Axes, view_count: int) -> None:
+    every = -(-view_count // 16)
+    axes.set_xticks(range(0, view_count, every), [str(view + 1) for view in range(0, view_count, every)])
     axes.set_xlabel("view")
 
 

@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from multiview.data.passages import PassageLookup
-from multiview.data.questions import draw, iterate_questions
+from multiview.data.questions import iterate_questions, seeded_hash
 from multiview.evaluation.evaluate import QUESTIONS_FILE, ranks_of
 from multiview.evaluation.top_hits import TOP_HITS_FILE
 from multiview.lineage.ancestry import Ancestor
-from multiview.report.contents import Asked, Hit, View
+from multiview.report.contents import Asked, ShownHit, ShownView
 
 MOST = 240
 """Most questions to read; the page may have room for fewer."""
@@ -46,7 +46,7 @@ def chosen_questions(
 ) -> tuple[int, list[Asked], dict[str, tuple[str, str]]]:
     """Returns the number of all questions, at most `MOST` chosen ones, and the passages that the chosen ones name.
 
-    `folders` are the systems' evaluations of the same questions, `base` the place of the baseline. The questions
+    `folders` are the systems' evaluations of the same questions, `base` the position of the baseline. The questions
     come in turns from four kinds, so that a page may end after any of them: some system wins, some system loses, all
     systems are wrong, and the others. Memory does not grow with the corpus. Raises InputError for a passage that is
     not in the corpus.
@@ -86,7 +86,7 @@ def _in_turns(qids: Sequence[str], ranks: np.ndarray, base: int) -> list[int]:
     `ranks` [q, systems] are 0 where no right passage was found.
     """
     kinds: dict[Any, list[int]] = defaultdict(list)
-    for row in sorted(range(len(qids)), key=lambda row: draw(0, qids[row])):
+    for row in sorted(range(len(qids)), key=lambda row: seeded_hash(0, qids[row])):
         kinds[_kind(ranks[row].tolist(), base)].append(row)
     first = [kinds[kind] for kind in ("won", "lost", "wrong", "right")]
     longest = max(map(len, first))
@@ -102,23 +102,23 @@ def _kind(ranks: list[int], base: int) -> str:
     return "won" if "won" in outcomes else "lost" if "lost" in outcomes else "right"
 
 
-def _hits(folder: Path, qids: Sequence[str], depth: int) -> dict[str, tuple[Hit, ...]]:
+def _hits(folder: Path, qids: Sequence[str], depth: int) -> dict[str, tuple[ShownHit, ...]]:
     """The best `depth` passages per question, by question id; only the first where the evaluation wrote no more."""
     file = folder / TOP_HITS_FILE
     if not file.exists():
         rows = pq.read_table(folder / QUESTIONS_FILE, filters=[("qid", "in", list(qids))]).to_pylist()
         return {row["qid"]: (_first_hit(row),) for row in rows if row["top_passage_id"] is not None}
     rows = pq.read_table(file, filters=[("qid", "in", list(qids)), ("rank", "<=", depth)]).to_pylist()
-    found: dict[str, list[Hit]] = defaultdict(list)
+    found: dict[str, list[ShownHit]] = defaultdict(list)
     for row in sorted(rows, key=lambda row: row["rank"]):
         found[row["qid"]].append(_hit(row))
     return {qid: tuple(hits) for qid, hits in found.items()}
 
 
-def _hit(row: Mapping[str, Any]) -> Hit:
+def _hit(row: Mapping[str, Any]) -> ShownHit:
     scores, starts, stops = (row[name] or [] for name in ("view_scores", "view_starts", "view_stops"))
     starts, stops = starts or [None] * len(scores), stops or [None] * len(scores)
-    return Hit(
+    return ShownHit(
         rank=row["rank"],
         passage=row["passage_id"],
         score=row["score"],
@@ -126,16 +126,16 @@ def _hit(row: Mapping[str, Any]) -> Hit:
         gold=bool(row["gold"]),
         view=None if row["view"] is None else row["view"] + 1,
         views=tuple(
-            View(number, *span)
+            ShownView(number, *span)
             for number, span in enumerate(zip(scores, starts, stops, strict=True), start=1)
         ),
     )
 
 
-def _first_hit(row: Mapping[str, Any]) -> Hit:
+def _first_hit(row: Mapping[str, Any]) -> ShownHit:
     spanned = row["top_start"] is not None
-    view = View(row["top_view"] + 1, row["top_score"], row["top_start"], row["top_stop"])
-    return Hit(
+    view = ShownView(row["top_view"] + 1, row["top_score"], row["top_start"], row["top_stop"])
+    return ShownHit(
         rank=1,
         passage=row["top_passage_id"],
         score=row["top_score"],

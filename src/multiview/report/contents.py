@@ -32,8 +32,8 @@ class System:
     """A row of the comparison, with the analyses and trainings of its model."""
 
     name: str
-    place: int
-    """Position in the comparison's order, from 0; it determines the system's colour."""
+    position: int
+    """Position in the comparison, from 0, which determines the system's colour."""
     metrics: Mapping[str, float]
     architecture: str | None = None
     analyses: Mapping[str, float] = field(default_factory=dict)
@@ -45,24 +45,24 @@ class System:
     """Divergence between views i and j [views, views], nan where no sequence has both."""
     cosine: np.ndarray | None = None
     """Cosine between views i and j [views, views], nan likewise."""
-    views: Mapping[int, int] = field(default_factory=dict)
-    """Number of views to the number of passages with so many."""
+    view_counts: Mapping[int, int] = field(default_factory=dict)
+    """Number of views to the number of passages that have so many."""
     trainings: list[Training] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
-class View:
+class ShownView:
     """One view of a retrieved passage: its score, and the part of the text that it represents."""
 
     number: int
-    """From 1."""
+    """Number of the view in its passage, from 1."""
     score: float
     start: int | None
     stop: int | None
 
 
 @dataclass(frozen=True)
-class Hit:
+class ShownHit:
     """A passage that a system found for a question."""
 
     rank: int
@@ -72,12 +72,12 @@ class Hit:
     gold: bool
     view: int | None
     """The view that won, from 1."""
-    views: tuple[View, ...]
+    views: tuple[ShownView, ...]
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A question with what every system found for it."""
+    """A question with the passages that every system found for it."""
 
     qid: str
     question: str
@@ -86,7 +86,7 @@ class Asked:
     """Ids of the question's gold passages."""
     ranks: tuple[int | None, ...]
     """Rank of the first right passage, per system."""
-    hits: tuple[tuple[Hit, ...], ...]
+    hits: tuple[tuple[ShownHit, ...], ...]
     """Passages found per system, best first; empty where none was found or recorded."""
 
 
@@ -114,9 +114,9 @@ class Contents:
 
     @property
     def base(self) -> int:
-        """The place of the system that the others are compared with: the baseline, or the first row where the
+        """The position of the system that the others are compared with: the baseline, or the first row where the
         baseline is a mean over seeds."""
-        return next((system.place for system in self.systems if system.name == self.baseline), 0)
+        return next((system.position for system in self.systems if system.name == self.baseline), 0)
 
     def figure(self, system: str, metric: str) -> Mapping[str, Any]:
         """Returns the entry of significance.json for one value; empty where it was not tested."""

@@ -26,7 +26,7 @@ def training_curve(contents: Contents, system: System, name: str) -> Chart | Non
     ]
     if not rounds:
         return None
-    look, share = Look.of(system.place, contents.base), name in SHARES
+    look, share = Look.of(system.position, contents.base), name in SHARES
 
     def paint(axes: Axes) -> None:
         for offset, _, curve in rounds:
@@ -45,7 +45,7 @@ def training_curve(contents: Contents, system: System, name: str) -> Chart | Non
     value = list(last.values())[-1]
     ends = percent(value) if share else f"{value:.3g}"
     return draw(
-        f"{name.replace('_', '-')}-{system.place}",
+        f"{name.replace('_', '-')}-{system.position}",
         f"{CURVES[name]}, {system.name}",
         f"A line over the steps of {_named(system.trainings)}. It ends at {ends}.",
         paint,
@@ -65,7 +65,7 @@ def view_wins(contents: Contents, system: System) -> Chart | None:
     ]
     if not rounds:
         return None
-    look = Look.of(system.place, contents.base)
+    look = Look.of(system.position, contents.base)
 
     def paint(axes: Axes) -> None:
         axes.grid(False)
@@ -87,13 +87,13 @@ def view_wins(contents: Contents, system: System) -> Chart | None:
 
     _, last = rounds[-1]
     most, share = most_of([list(curve.values())[-1] for curve in last.wins])
-    views = max(len(training.wins) for _, training in rounds)
+    view_count = max(len(training.wins) for _, training in rounds)
     return draw(
-        f"wins-{system.place}",
+        f"wins-{system.position}",
         f"Views that win in training, {system.name}",
-        f"Bands, one a view, over the steps of {_named(system.trainings)}. At the end view {most} wins {percent(share)}.",
+        f"One band per view, over the steps of {_named(system.trainings)}. At the end view {most} wins {percent(share)}.",
         paint,
-        ["round", "step", *(f"view {view + 1}" for view in range(views))],
+        ["round", "step", *(f"view {view + 1}" for view in range(view_count))],
         [
             [training.name, str(step), *(percent(curve.get(step), 0) for curve in training.wins)]
             for _, training in rounds

@@ -75,12 +75,12 @@ class Look:
     symbol: str
 
     @classmethod
-    def of(cls, place: int, base: int) -> Look:
-        """Returns the look of the system at `place`; the baseline, at `base`, is grey.
+    def of(cls, position: int, base: int) -> Look:
+        """Returns the look of the system at `position`; the baseline, at `base`, is grey.
 
         Colours repeat with dashed lines, markers after eleven systems.
         """
-        order = 0 if place == base else place + 1 if place < base else place
+        order = 0 if position == base else position + 1 if position < base else position
         colour = 0 if order == 0 else (order - 1) % (COLOURS - 1) + 1
         return cls(colour, order >= COLOURS, MARKERS[order % len(MARKERS)], SYMBOLS[order % len(SYMBOLS)])
 
@@ -137,8 +137,8 @@ def draw(
             )
         )
         file = io.BytesIO()
-        nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-        figure.savefig(file, format="svg", transparent=True, metadata=nothing)
+        undated = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+        figure.savefig(file, format="svg", transparent=True, metadata=undated)
     return Chart(title, _themed(file.getvalue(), name, title, description), columns, rows)
 
 

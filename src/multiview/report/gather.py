@@ -51,26 +51,26 @@ def gather(
     analyses = _read(comparison.path, ANALYSES_FILE)
     significance = _read(comparison.path, SIGNIFICANCE_FILE)
 
-    def kept(what: str, look: Callable[[], Found], otherwise: Found) -> Found:
+    def kept(subject: str, look: Callable[[], Found], otherwise: Found) -> Found:
         try:
             return look()
         except InputError as error:
-            events.warning(f"the report leaves out {what}: {error}")
+            events.warning(f"the report leaves out {subject}: {error}")
             return otherwise
 
     systems = []
-    for place, (row, staged) in enumerate(zip(rows, evaluations, strict=True)):
+    for position, (row, staged) in enumerate(zip(rows, evaluations, strict=True)):
         evaluation = found[row]
         index = kept(f"{row}'s index", lambda e=evaluation: _input(e, "index"), None)
         model = kept(f"{row}'s model", lambda e=evaluation: _input(e, "model"), None)
         systems.append(
             System(
                 name=row,
-                place=place,
+                position=position,
                 metrics=metrics[row],
                 architecture=kept(f"{row}'s architecture", lambda m=model: _architecture(m), None),
                 analyses=analyses.get(row, {}),
-                views=kept(f"{row}'s views per passage", lambda i=index: _views(i), {}),
+                view_counts=kept(f"{row}'s views per passage", lambda i=index: _view_counts(i), {}),
                 trainings=kept(f"{row}'s training", lambda m=model: trainings(m) if m else [], []),
                 **_tables(staged.path / names.ANALYSES),
             )
@@ -79,8 +79,8 @@ def gather(
     passages = kept("the passages", lambda: _input(first, "passages"), None)
     questions = kept("the questions", lambda: _input(first, "questions"), None)
     folders = [staged.path for staged in evaluations]
-    base = next((s.place for s in systems if s.name == significance["baseline"]), 0)
-    number, asked, texts = kept(
+    base = next((s.position for s in systems if s.name == significance["baseline"]), 0)
+    question_count, asked, texts = kept(
         "the questions", lambda: chosen_questions(folders, base, passages, questions), (0, [], {})
     )
     return Contents(
@@ -88,7 +88,7 @@ def gather(
         baseline=significance["baseline"],
         significance=significance,
         passages=sum(file.rows or 0 for file in passages.record.files) if passages else 0,
-        questions=number,
+        questions=question_count,
         asked=asked,
         texts=texts,
         digest=comparison.digest,
@@ -129,12 +129,12 @@ def _architecture(model: Ancestor | None) -> str | None:
     return Model.model_validate_json(model.file(bases.SETTINGS_FILE).read_bytes()).architecture
 
 
-def _views(index: Ancestor | None) -> dict[int, int]:
+def _view_counts(index: Ancestor | None) -> dict[int, int]:
     """Number of views to the number of passages with so many, from the index's table of passages."""
     if index is None:
         return {}
-    views = pq.read_table(index.file("passages.parquet"), columns=["views"])["views"].to_pylist()
-    return dict(sorted(Counter(views).items()))
+    counts = pq.read_table(index.file("passages.parquet"), columns=["views"])["views"].to_pylist()
+    return dict(sorted(Counter(counts).items()))
 
 
 def _tables(folder: Path) -> dict[str, Any]:

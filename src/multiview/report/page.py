@@ -70,9 +70,9 @@ def report(context: StepContext) -> None:
 def render(contents: Contents) -> str:
     """Returns the page as HTML, with as many questions as fit."""
     template = _environment(contents).get_template("report.html")
-    script, style = (own(f"report.{kind}") for kind in ("js", "css"))
+    script, style = (template_text(f"report.{kind}") for kind in ("js", "css"))
     values = {system.name: system.metrics for system in contents.systems}
-    drawn, left_out = fitting(groups(contents), CHARTS_LIMIT)
+    fitting_groups, left_out = fitting(groups(contents), CHARTS_LIMIT)
     settings = _settings(contents.settings)
     listed = max(10, SETTINGS // len(contents.systems))
     parts = {
@@ -93,7 +93,7 @@ def render(contents: Contents) -> str:
         "settings": settings[:listed],
         "more_settings": len(settings[listed:]),
         "curves": metric_charts(contents),
-        "groups": drawn,
+        "groups": fitting_groups,
         "left_out": left_out,
     }
     without = template.render(**parts, questions=Markup(), shown=0)
@@ -110,11 +110,11 @@ def title(contents: Contents) -> str:
 
 
 def metric_charts(contents: Contents) -> list[Chart]:
-    drawn = (
+    curves = (
         charts.metric_curves(contents, "accuracy", "An answer among the first k passages"),
         charts.metric_curves(contents, "recall", "Gold passages among the first k"),
     )
-    return [chart for chart in drawn if chart]
+    return [chart for chart in curves if chart]
 
 
 @dataclass(frozen=True)
@@ -236,7 +236,7 @@ def environment_of_pages() -> jinja2.Environment:
 def _environment(contents: Contents) -> jinja2.Environment:
     environment = environment_of_pages()
     environment.filters |= {"figure": figure, "cost": cost_text}
-    looks = [Look.of(system.place, contents.base) for system in contents.systems]
+    looks = [Look.of(system.position, contents.base) for system in contents.systems]
     environment.globals |= {
         "looks": looks, "pieces": pieces, "bars": bars, "counted": counted, "LONGEST": LONGEST,
         "ANSWERS": ANSWERS, "MODELS": MODELS, "COSTS": COSTS, "MARK": MARK, "SEEDS_MARK": SEEDS_MARK, "LEVEL": LEVEL,
@@ -245,6 +245,6 @@ def _environment(contents: Contents) -> jinja2.Environment:
     return environment
 
 
-def own(name: str) -> str:
+def template_text(name: str) -> str:
     """Returns the text of a file beside the templates."""
     return (files("multiview.report") / "templates" / name).read_text(encoding="utf-8")

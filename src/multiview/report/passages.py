@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from multiview.report.contents import Hit, View
+from multiview.report.contents import ShownHit, ShownView
 
 LONGEST = 700
 """Most characters to show of a text."""
@@ -45,7 +45,7 @@ def figure(score: float) -> str:
     return f"{score:.2f}" if abs(score) >= 1 or score == 0 else f"{score:.4f}"
 
 
-def pieces(text: str, hit: Hit) -> list[Piece]:
+def pieces(text: str, hit: ShownHit) -> list[Piece]:
     """Returns the text cut at its views' borders and shortened around the view that won.
 
     Where views overlap, only the view that won is cut out. A view of the whole text is not marked.
@@ -69,7 +69,7 @@ def pieces(text: str, hit: Hit) -> list[Piece]:
     return [*found, Piece("…")] if high < len(text) else found
 
 
-def _spanned(views: Sequence[View], length: int) -> list[View]:
+def _spanned(views: Sequence[ShownView], length: int) -> list[ShownView]:
     """The views that represent a part of the text, in the text's order."""
     spanned = [
         v for v in views if v.start is not None and v.stop is not None and 0 <= v.start < v.stop <= length
@@ -77,7 +77,7 @@ def _spanned(views: Sequence[View], length: int) -> list[View]:
     return sorted(spanned, key=lambda view: (view.start, view.stop))
 
 
-def bars(hit: Hit, hits: Sequence[Hit]) -> list[Bar]:
+def bars(hit: ShownHit, hits: Sequence[ShownHit]) -> list[Bar]:
     """Returns one bar per view of `hit`, on a scale shared by all `hits`; none for a passage with one view."""
     if len(hit.views) < 2:
         return []

@@ -14,7 +14,7 @@ from multiview.evaluation.tables import metric_columns
 from multiview.refresh.gate import TITLES, read_verdict
 from multiview.refresh.gate_rules import Verdict
 from multiview.refresh.promote import PROMOTION_FILE
-from multiview.report.page import environment_of_pages, own
+from multiview.report.page import environment_of_pages, template_text
 from multiview.report.summary import size
 from multiview.steps.context import StepContext
 
@@ -30,7 +30,7 @@ COUNTS = {
 
 
 def refresh_report(context: StepContext) -> None:
-    """Step: one self-contained HTML page about a refresh: what changed, how the index was made, and the verdict.
+    """Step: one self-contained HTML page about a refresh: the changes, the making of the index, and the verdict.
 
     Inputs: `promotion`, `verdict`, `changes` and `index`; output `report`: `report.html`.
     """
@@ -48,7 +48,7 @@ def render(promotion: dict[str, Any], verdict: Verdict, changes: Record, index: 
         environment_of_pages()
         .get_template("refresh.html")
         .render(
-            style=Markup(own("report.css")),
+            style=Markup(template_text("report.css")),
             outcome=TITLES[verdict.decision],
             verdict=verdict,
             promotion=promotion,

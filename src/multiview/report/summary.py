@@ -101,23 +101,21 @@ def _winner(contents: Contents, metric: str, ranked: Sequence[System]) -> str:
     first = [system for system in ranked if system.metrics[metric] == value]
     if len(first) == len(ranked):
         return f"All systems reach the same, {100 * value:.1f} %."
-    named, verb = _listed([system.name for system in first]), "is" if len(first) == 1 else "are"
+    winners, verb = _listed([system.name for system in first]), "is" if len(first) == 1 else "are"
     if contents.baseline in (system.name for system in first):
         second = next(system for system in ranked if system.metrics[metric] != value)
         ahead = value - second.metrics[metric]
         significant = _significant(contents, second.name, metric)
-        return (
-            f"{named} {verb} best with {100 * value:.1f} %, {points(ahead)} above {second.name}{significant}."
-        )
+        return f"{winners} {verb} best with {100 * value:.1f} %, {points(ahead)} above {second.name}{significant}."
     base = next((system for system in ranked if system.name == contents.baseline), None)
     if base is None:
-        return f"{named} {verb} best with {100 * value:.1f} %."
+        return f"{winners} {verb} best with {100 * value:.1f} %."
     above = f"{points(value - base.metrics[metric])} above {base.name}"
     tested = {_significant(contents, system.name, metric) for system in first}
     significant = (
         tested.pop() if len(tested) == 1 else ""
     )  # equal means may have different p: the table shows them
-    return f"{named} {verb} best with {100 * value:.1f} %, {above}{significant}."
+    return f"{winners} {verb} best with {100 * value:.1f} %, {above}{significant}."
 
 
 def _significant(contents: Contents, system: str, metric: str) -> str:
@@ -145,7 +143,7 @@ def _differences(contents: Contents) -> Iterator[str]:
     found = {name: (_differing(figures, 1), _differing(figures, -1)) for name, figures in tested.items()}
     if not any(above + below for above, below in found.values()):
         yield (
-            f"No system differs significantly from {contents.baseline} on any metric: what lies between them may be chance."
+            f"No system differs significantly from {contents.baseline} on any metric: their differences may be chance."
         )
         return
     alike = [name for name, (above, below) in found.items() if not above + below]

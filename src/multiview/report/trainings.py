@@ -19,8 +19,8 @@ POINTS = 24
 def trainings(model: Ancestor) -> list[Training]:
     """Returns a model's warm-up and rounds in order; none for a model that was not trained here.
 
-    A round reads negatives that were mined with the model of the round before, regardless of the model that the round started from.
-    Raises InputError if a record on the way is gone.
+    A round reads negatives that were mined with the model of the round before, regardless of the model that
+    the round started from. Raises InputError if a record on the way is gone.
     """
     rounds: list[Ancestor] = []
     ancestor: Ancestor | None = model
@@ -32,21 +32,21 @@ def trainings(model: Ancestor) -> list[Training]:
         )
     start = rounds[0].input("start") if rounds else model
     warmed = [start] if start is not None and start.record.step == "warm-up" else []
-    named = [("warm-up", made) for made in warmed]
-    named += [(f"round {number}", made) for number, made in enumerate(rounds, start=1)]
-    return [Training(name, curves) for name, made in named if (curves := _curves(made))]
+    stages = [("warm-up", made) for made in warmed]
+    stages += [(f"round {number}", made) for number, made in enumerate(rounds, start=1)]
+    return [Training(name, curves) for name, made in stages if (curves := _curves(made))]
 
 
 def _curves(made: Ancestor) -> dict[str, dict[int, float]]:
     """The curves that the attempt reported in training; for a step that was reported twice, the last value."""
     curves: dict[str, dict[int, float]] = {}
     for metric in read_metrics(made.store, made.record.data):
-        if metric.step is not None and _drawn(metric.name):
+        if metric.step is not None and _has_chart(metric.name):
             curves.setdefault(metric.name, {})[metric.step] = metric.value
     return {name: _thinned(dict(sorted(curve.items()))) for name, curve in curves.items()}
 
 
-def _drawn(name: str) -> bool:
+def _has_chart(name: str) -> bool:
     if name in CURVES:
         return True
     number = name.removeprefix(WINS[0]).removesuffix(WINS[1])

@@ -35,17 +35,17 @@ filled with copies, which a single question would have to wait for. Vectors diff
 
 @dataclass(frozen=True, slots=True)
 class ScoredView:
-    """One view of a passage with its score, and the text that the view stands for."""
+    """One view of a passage with its score, and the text that the view represents."""
 
     number: int
     """Position among all views of the passage, from 1, the views of empty snippets included: the 3 of `[VIE3]`."""
     score: float
     span: Span | None
-    """The part of the text that the view stands for, [start, stop) in code points; none for the title, and where
-    views stand for no part of the text."""
+    """The part of the text that the view represents, [start, stop) in code points; none for the title, and where
+    views represent no part of the text."""
     snippet: str | None
     """The text of the span; the title for the title's view; empty for the view of an empty snippet; none where the
-    architecture's views stand for no part of the passage (MVR)."""
+    architecture's views represent no part of the passage (MVR)."""
     query: str | None = None
     """The generated query that the passage was read with for this view, where the architecture reads queries."""
 

@@ -46,7 +46,7 @@ class StepContext:
     checkpoints: Checkpoints | None = None
     """Checkpoints from which an interrupted step continues; None for steps without checkpoints."""
     step_version: int = 0
-    """The version of the step, for steps that reuse what an earlier run of the same version made."""
+    """The version of the step, for steps that reuse outputs of an earlier run of the same version."""
     opened: Store | None = None
     """The store, for steps that declare it: see `store`."""
 

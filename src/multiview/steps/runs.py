@@ -115,12 +115,14 @@ def read_run(store: Store, run: str) -> Run:
 
 def write_settings(store: Store, run: str, settings: Mapping[str, str]) -> None:
     """Writes the canonical JSON of each step's settings, by the step's path without its shard."""
-    store.replace(f"{names.RUNS}/{run}/{names.SETTINGS_FILE}", json.dumps(dict(settings), indent=1).encode())
+    store.replace(
+        f"{names.RUNS}/{run}/{names.STEP_SETTINGS_FILE}", json.dumps(dict(settings), indent=1).encode()
+    )
 
 
 def read_settings(store: Store, run: str, path: str) -> str:
     """Returns the canonical JSON of a step's settings. Raises InputError for a step that the run does not have."""
-    data = store.read(f"{names.RUNS}/{run}/{names.SETTINGS_FILE}")
+    data = store.read(f"{names.RUNS}/{run}/{names.STEP_SETTINGS_FILE}")
     settings = json.loads(data) if data else {}
     if path not in settings:
         raise InputError(

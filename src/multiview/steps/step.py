@@ -12,6 +12,7 @@ from typing import Any
 from multiview.artifacts.record import Record, Reference
 from multiview.artifacts.store import Store
 from multiview.config import Config, Section, canonical_json
+from multiview.config.kubeflow import MULTI_NODE_STEPS
 
 FORWARDED_FILE = "handed_on.json"
 """File of a step's first output with the references of the artifacts that it forwards, by output."""
@@ -39,8 +40,6 @@ class Step:
     """Whether it works on one shard of its passages."""
     checkpoints: bool = False
     """Whether an interrupted step continues from checkpoints."""
-    multi_node: bool = False
-    """Whether several nodes can run it together."""
     torch: bool = False
     """Whether it imports torch, which takes seconds."""
     gpu: bool = False
@@ -63,6 +62,11 @@ class Step:
     """A file of its first output, which Kubeflow's pages show instead of the record."""
     figures: str | None = None
     """A function (store, record of its first output) -> the few numbers by name that Kubeflow's pages show of it."""
+
+    @property
+    def multi_node(self) -> bool:
+        """Whether several nodes can do it together."""
+        return self.name in MULTI_NODE_STEPS
 
     @property
     def sharded_inputs(self) -> tuple[str, ...]:
@@ -113,7 +117,7 @@ class Step:
         return load_function(self.run)
 
     def fingerprint(self, settings: Config, store: Store | None) -> Any:
-        """Returns what decides its outputs besides settings and inputs: sources by content, and everything else that
+        """Returns the fingerprint of what decides the outputs besides settings and inputs: sources by content, and what
         it reads from the store, if a store is given."""
         if self.store_fingerprint:
             return load_function(self.store_fingerprint)(store) if store else {}

@@ -1,4 +1,4 @@
-"""All steps with their inputs, outputs and functions."""
+"""The table of steps, with their inputs, outputs and functions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SPLIT = Step(
     settings=("corpus", "questions"),
     inputs=(),
     outputs=(names.PASSAGES, names.TRAIN_QUESTIONS, names.DEV_QUESTIONS),
-    source_fingerprint="multiview.data.split:fingerprint",
+    source_fingerprint="multiview.data.split:sources_fingerprint",
 )
 
 _CHANGES = Step(
@@ -58,7 +58,7 @@ STEPS: dict[str, Step] = {
             settings=("model",),
             inputs=(),
             outputs=(names.MODEL,),
-            source_fingerprint="multiview.model.bases:fingerprint",
+            source_fingerprint="multiview.model.bases:model_fingerprint",
             torch=True,
         ),
         Step(
@@ -69,7 +69,6 @@ STEPS: dict[str, Step] = {
             inputs=("start", "passages", "questions", "negatives"),
             outputs=(names.MODEL,),
             checkpoints=True,
-            multi_node=True,
             torch=True,
             gpu=True,
         ),
@@ -80,7 +79,7 @@ STEPS: dict[str, Step] = {
             settings=("generation.model",),
             inputs=(),
             outputs=(names.GENERATOR,),
-            source_fingerprint="multiview.generation.sources:fingerprint",
+            source_fingerprint="multiview.generation.sources:generator_fingerprint",
             torch=True,
         ),
         Step(
@@ -132,7 +131,6 @@ STEPS: dict[str, Step] = {
             inputs=("start", "passages", "queries"),
             outputs=(names.MODEL,),
             checkpoints=True,
-            multi_node=True,
             torch=True,
             gpu=True,
         ),
@@ -195,7 +193,7 @@ STEPS: dict[str, Step] = {
             settings=("mining", "encode", "questions.answer_matching"),
             inputs=("model", "index", "passages", "questions", "bm25_negatives"),
             outputs=(names.NEGATIVES,),
-            source_fingerprint="multiview.negatives.mined:fingerprint",
+            source_fingerprint="multiview.negatives.mined:cross_encoder_fingerprint",
             torch=True,
             gpu=True,
         ),
@@ -307,7 +305,7 @@ GPU_STEPS = {step.name for step in STEPS.values() if step.gpu}
 
 
 def step(name: str) -> Step:
-    """Returns the step of a name. Raises InputError for an unknown step."""
+    """Returns the step called `name`. Raises InputError for an unknown step."""
     try:
         return STEPS[name]
     except KeyError:

@@ -1,7 +1,7 @@
-"""MLflow: the only room that imports it.
+"""Tracking in MLflow. No other package imports mlflow.
 
 `ship` turns a run's state and event files into a parent run and one child run per step. It may be
-called at any time and any number of times: what MLflow has already is left alone. `ship_live` ships
+called at any time and any number of times: contents that MLflow has already are left alone. `ship_live` ships
 while a run continues, `ship_step_live` does so for a step in a separate pod. In the other direction,
 `find_run` leads from an MLflow run to the artifacts that its steps read and wrote, and
 `registered_index` from a registered model to its index. `register` and `repair` make the registry's

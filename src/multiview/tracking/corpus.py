@@ -1,4 +1,4 @@
-"""The tag that says which corpus a run and its steps are about."""
+"""The MLflow tag that names the corpus of a run and its steps."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def corpus_tag(states: Iterable[StepState]) -> str | None:
     """Returns the tag of the passages that steps are about: names of files and digest, `passages.parquet@4c1fb96f`.
 
     Where no step reads or makes passages, as in a comparison of finished evaluations, the passages are those that the
-    steps' inputs were made from. None where the steps read and make nothing, or no passages are found.
+    steps' inputs were made from. None where the steps have neither inputs nor outputs, or no passages are found.
     """
     read = [reference for state in states for references in state.inputs.values() for reference in references]
     made = [reference for state in states for reference in state.outputs.values()]

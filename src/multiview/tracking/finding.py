@@ -1,4 +1,4 @@
-"""From MLflow to artifacts: finds what the steps of a run read and made, and the artifact of a logged model."""
+"""Lookup in MLflow: the artifacts that the steps of a run read and wrote, and the artifact of a logged model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The metrics of steps that the parent MLflow run shows as well: the ones to look for in a table of runs."""
+"""Headlines: the metrics of steps that the parent MLflow run shows as well, for MLflow's table of runs."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from multiview import names
-from multiview.artifacts.champions import Champion, current, numbers, read_champion
+from multiview.artifacts.champions import Champion, champion_numbers, current, read_champion
 from multiview.artifacts.record import Record, Reference, load_reference, read_record, split_address
 from multiview.artifacts.store import Store
 from multiview.errors import InputError
@@ -78,7 +78,7 @@ def _name_of(corpus: str) -> str:
 
 def champions_name(store: Store) -> str:
     """Returns the registered name of a store's champions: by the corpus of the first, so that the name stays the same."""
-    first = read_champion(store, numbers(store)[0])
+    first = read_champion(store, champion_numbers(store)[0])
     _, passages = load_reference(first.passages, "the first champion", store)
     return _name_of(corpus_name(passages))
 

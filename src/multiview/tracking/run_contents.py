@@ -34,7 +34,7 @@ READ = (
 """Kinds of artifacts with files for people to read."""
 
 
-class Contents:
+class RunContents:
     """Fills a step's MLflow run. The process may be killed after any call to MLflow; no call is repeated."""
 
     def __init__(self, store: Store, run: Run, client: Any, experiment: str, corpus: str | None):

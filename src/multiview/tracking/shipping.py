@@ -1,4 +1,4 @@
-"""From a run's state and event files to MLflow runs."""
+"""Shipping of a run: its state and event files become MLflow runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from multiview.tracking import notes
 from multiview.tracking.client import RUN_FILE, children_of, connect, database, explained
 from multiview.tracking.corpus import corpus_tag
 from multiview.tracking.registry import mirror
-from multiview.tracking.run_contents import Contents, flatten, parts
+from multiview.tracking.run_contents import RunContents, flatten, parts
 
 NO_ATTEMPT = "none"
 
@@ -37,7 +37,7 @@ PAGES = {
 | runs of a pipeline | ``tags.`multiview.pipeline` = 'comparison'`` |
 | trainings side by side, as charts | ``tags.`multiview.step` = 'train' and tags.architecture = 'camvr'`` |
 | refreshes that were refused | `tags.decision = 'refuse'` |
-| what was done with a corpus | `tags.corpus = 'passages.parquet@4c1fb96f'` |
+| everything done with a corpus | `tags.corpus = 'passages.parquet@4c1fb96f'` |
 """,
 }
 """Tags of the MLflow experiment."""
@@ -73,7 +73,9 @@ def ship(
 
 
 def link(uri: str, theirs: str, run_id: str, path: str) -> None:
-    """Tags the run `theirs`, which Kubeflow's MLflow plugin made for a step, with the step. Our run of the step is another.
+    """Tags the run `theirs`, which Kubeflow's MLflow plugin made for a step, with the step.
+
+    The step also has an MLflow run of its own, which `ship` makes.
 
     Raises InputError if MLflow cannot be reached or has no such run.
     """
@@ -110,7 +112,7 @@ class _Shipper:
         self.experiment = experiment.experiment_id
         instance = f"{uri} {experiment.experiment_id} {experiment.creation_time}"
         self.corpus = corpus_tag(states)
-        self.contents = Contents(store, run, self.client, self.experiment, self.corpus)
+        self.contents = RunContents(store, run, self.client, self.experiment, self.corpus)
         self.claims = f"{names.RUNS}/{run.id}/mlflow/{_short_digest(instance)}"
 
     def ship(self, states: list[StepState]) -> str:

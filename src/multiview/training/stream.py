@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from multiview.config import Train
-from multiview.data.questions import Question, draw
+from multiview.data.questions import Question, seeded_hash
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Stream(ABC):
 
     def _permutation(self, epoch: int) -> np.ndarray:
         """The order of the examples in an epoch, which depends on their names and not on the order of the file."""
-        keys = (draw(self.settings.seed, f"{epoch}:{name}") for name in self.names())
+        keys = (seeded_hash(self.settings.seed, f"{epoch}:{name}") for name in self.names())
         # As bytes in one array: the corpus of a warm-up may have millions of passages.
         return np.argsort(np.fromiter(map(bytes.fromhex, keys), "S32", self.count), kind="stable")
 

@@ -1,4 +1,4 @@
-"""The training step, which makes a trained model from a model, passages, questions and negatives."""
+"""The step `train`: a trained model from an initial model, passages, questions and negatives."""
 
 import tempfile
 from collections.abc import Iterable, Mapping

@@ -10,7 +10,7 @@ from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState,
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
 
 from multiview.config import Train
-from multiview.data.questions import draw
+from multiview.data.questions import seeded_hash
 from multiview.errors import InputError
 from multiview.model.encoder import BiEncoder
 from multiview.model.loss import contrastive_loss
@@ -141,7 +141,9 @@ class Seeder(TrainerCallback):
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
     ) -> None:
         if args.world_size > 1:
-            torch.manual_seed(int(draw(self._seed, f"{state.global_step}:{args.process_index}")[:15], 16))
+            torch.manual_seed(
+                int(seeded_hash(self._seed, f"{state.global_step}:{args.process_index}")[:15], 16)
+            )
 
 
 class ReportingCallback(TrainerCallback):

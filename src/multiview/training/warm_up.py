@@ -1,4 +1,4 @@
-"""The warm-up stage of the Dual Cross Encoder: training on generated queries before the real ones."""
+"""The warm-up stage of the Dual Cross Encoder: training on generated queries before the real questions."""
 
 import tempfile
 from pathlib import Path

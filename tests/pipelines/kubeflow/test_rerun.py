@@ -33,9 +33,10 @@ class Earlier:
     outputs: dict[str, Reference]
 
 
-@pytest.fixture(scope="module")
-def database(tmp_path_factory) -> str:
-    return new_database(tmp_path_factory.mktemp("mlflow"))
+@pytest.fixture
+def database(tmp_path) -> str:
+    """One database per test: all of them have runs of the same name and of the same Kubeflow run."""
+    return new_database(tmp_path)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import pytest
 
 from multiview import environment
 from multiview.config import Config, Pod
-from multiview.config.kubeflow import TOGETHER
+from multiview.config.kubeflow import MULTI_NODE_STEPS
 from multiview.config.overrides import validate
 from multiview.errors import InputError, ProcessFailed
 from multiview.steps.backends.trainjob import Nodes, Task, job_name, nodes_here, train_job
@@ -107,7 +107,7 @@ def test_a_name_stands_for_one_artifact_of_one_store() -> None:
 
 
 def test_several_nodes_are_for_training_alone() -> None:
-    assert {name for name, step in STEPS.items() if step.multi_node} == set(TOGETHER)
+    assert {name for name, step in STEPS.items() if step.multi_node} == set(MULTI_NODE_STEPS)
     assert validate({"kubeflow": {"steps": {"train": {"nodes": 2}}}})
     with pytest.raises(InputError, match=r"kubeflow\.steps.*nodes=2 .*not for encode"):
         validate({"kubeflow": {"steps": {"encode": {"nodes": 2}}}})

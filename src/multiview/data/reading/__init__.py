@@ -1,1 +1,1 @@
-"""Reading of the user's files as they are: which files, their formats, their passages and questions."""
+"""Reading of the user's files: their formats, their passages and questions."""

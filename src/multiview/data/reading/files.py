@@ -18,7 +18,7 @@ import ijson
 import pyarrow as pa
 from fsspec.core import url_to_fs
 
-from multiview.artifacts.credentials import PROTOCOLS, credentials_told
+from multiview.artifacts.credentials import PROTOCOLS, credentials_explained
 from multiview.errors import InputError
 
 COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".xz": "xz", ".zst": "zstd"}
@@ -98,7 +98,7 @@ def _blocks(file: str) -> Any:
 @contextlib.contextmanager
 def _as_input_error(file: str) -> Iterator[None]:
     try:
-        with credentials_told(file):
+        with credentials_explained(file):
             yield
     except InputError:
         raise

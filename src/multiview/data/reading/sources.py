@@ -13,7 +13,7 @@ import fsspec
 from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
-from multiview.artifacts.credentials import credentials_told
+from multiview.artifacts.credentials import credentials_explained
 from multiview.data.reading.files import base_name, is_web, plain_name
 from multiview.data.reading.formats import FORMATS, SUFFIXES, detect, format_by_suffix
 from multiview.data.reading.judged import CORPORA, Use, collection_files, names_beside, split_of
@@ -43,7 +43,7 @@ def expand_source(source: str, use: Use) -> list[str]:
     except (ValueError, ImportError) as error:  # an unknown protocol, or one whose package is not installed
         raise InputError(f"{source}: {error}") from None
     try:
-        with credentials_told(address):
+        with credentials_explained(address):
             files = _files(fs, path, address, use)
     except OSError as error:
         raise InputError(f"{source}: cannot be read ({error})") from None

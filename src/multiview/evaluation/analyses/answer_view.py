@@ -24,19 +24,19 @@ def answer_view(subject: Subject) -> Findings:
     The title never holds an answer. Table `answer_view`: k, overall, answer_view, other_views.
     """
     if not subject.layout.has_spans:
-        raise NotApplicable("views stand for no part of the text")
+        raise NotApplicable("views represent no part of the text")
     if subject.view_summary.most < 2:
         raise NotApplicable("the index holds one view per passage")
     if subject.layout.reads_queries:
-        raise NotApplicable("every view stands for the whole text")
+        raise NotApplicable("every view represents the whole text")
     if not subject.answered.any():
         raise NotApplicable("no question has an answer")
     hits = answer_view_hits(subject)
-    overall = accuracy(first_rank(subject.holds)[subject.answered], subject.at)
-    answer = accuracy(first_rank(hits)[subject.answered], subject.at)
+    overall = accuracy(first_rank(subject.holds)[subject.answered], subject.cuts)
+    answer = accuracy(first_rank(hits)[subject.answered], subject.cuts)
     metrics: dict[str, float] = {}
     rows = []
-    for k in subject.at:
+    for k in subject.cuts:
         name = metric_names.accuracy_at(k)
         other = overall[name] - answer[name]
         metrics |= {
@@ -48,7 +48,7 @@ def answer_view(subject: Subject) -> Findings:
 
 
 def answer_view_hits(subject: Subject) -> np.ndarray:
-    """Returns whether the best view of each retrieved passage stands for text with an answer [q, depth] bool."""
+    """Returns whether the best view of each retrieved passage represents text with an answer [q, depth] bool."""
     top = subject.top
     flat = top.passages.ravel()
     order = np.argsort(flat, kind="stable")

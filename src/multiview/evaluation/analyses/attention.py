@@ -59,7 +59,7 @@ def attention(subject: Subject) -> Findings:
     The views of empty snippets are included, as in the paper. Table `attention`: row i, column j is D(i, j).
     Metrics `attention_divergence` (the mean over i ≠ j), `_min` and `_max`.
     """
-    passage_rows = subject.sample(len(subject.index), subject.settings.divergence_passages)
+    passage_rows = subject.random_rows(len(subject.index), subject.settings.divergence_passages)
     means = PairMeans(views := subject.layout.max_views)
     for values in _divergences(subject, passage_rows):
         present = np.arange(views)[None] < len(values)

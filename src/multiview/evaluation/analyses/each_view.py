@@ -40,7 +40,7 @@ def each_view(subject: Subject) -> Findings:
     rows: list[dict[str, Any]] = []
     metrics: dict[str, float] = {}
     for view, (passage_rows, held) in enumerate(zip(tops, holds, strict=True)):
-        figures = accuracy(first_rank(held)[subject.answered], subject.at)
+        figures = accuracy(first_rank(held)[subject.answered], subject.cuts)
         figures |= gold_recall(positive_hits(passage_rows, subject.index.ids, subject.questions), subject)
         alone = view < summary.most
         has = subject.index.view_counts > (view if alone else 0)
@@ -61,7 +61,7 @@ def gold_recall(hits: np.ndarray, subject: Subject) -> dict[str, float]:
     if not judged.any():
         return {}
     recall = hits[judged].cumsum(axis=1) / gold[judged, None]
-    return {metric_names.recall_at(k): float(recall[:, k - 1].mean()) for k in subject.at}
+    return {metric_names.recall_at(k): float(recall[:, k - 1].mean()) for k in subject.cuts}
 
 
 def search_view(index: ViewIndex, view: int, queries: np.ndarray, k: int) -> TopPassages:

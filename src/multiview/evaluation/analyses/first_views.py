@@ -48,7 +48,7 @@ def first_views(subject: Subject) -> Findings:
     rows: list[dict[str, Any]] = []
     for k, top, held in zip(view_counts, tops, holds, strict=True):
         hits = positive_hits(top, subject.index.ids, subject.questions)
-        figures = accuracy(first_rank(held)[subject.answered], subject.at)
+        figures = accuracy(first_rank(held)[subject.answered], subject.cuts)
         figures |= gold_recall(hits, subject) | mean_reciprocal_rank(hits, subject)
         if rouge is not None:
             figures[metric_names.ROUGE_L] = float(rouge[:, k - 1].mean())
@@ -119,10 +119,10 @@ def by_diversity(
     rows = questions_with_queries(subject, queries)
     mrr = reciprocal_ranks(positive_hits(subject.top.passages, subject.index.ids, subject.questions))[rows]
     bleu = {row: self_bleu(generated) for row, generated in queries.items()}
-    measured = [row for row, value in bleu.items() if value is not None]
-    members = [subject.gold[rows] == row for row in measured]
+    rated = [row for row, value in bleu.items() if value is not None]
+    members = [subject.gold[rows] == row for row in rated]
     figures = {
         metric_names.ROUGE_L: [rouge[questions].mean() for questions in members],
         metric_names.MRR: [mrr[questions].mean() for questions in members],
     }
-    return diversity_levels([bleu[row] for row in measured], figures)  # type: ignore[misc]
+    return diversity_levels([bleu[row] for row in rated], figures)  # type: ignore[misc]

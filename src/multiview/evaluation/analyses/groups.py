@@ -27,7 +27,7 @@ def groups(subject: Subject) -> Findings:
     """Accuracy of the answered questions by group of their first gold passage.
 
     Groups: the number of sentences (`sentences_4_6`), and the third of the text that contains the middle of the answer
-    (`answer_third_2`, or `answer_third_nowhere`). Where views stand for parts of the text also the first view that
+    (`answer_third_2`, or `answer_third_nowhere`). Where views represent parts of the text also the first view that
     contains the whole answer (`answer_snippet_3`, or `answer_snippet_none`), and the title: `title_alone` in a separate
     view, `title_merged` with text in one view, or `title_absent`. Table `groups`: grouping, group, questions, accuracies.
     """
@@ -50,20 +50,20 @@ def groups(subject: Subject) -> Findings:
                 members.setdefault(group, []).append(row)
     if not members:
         raise NotApplicable("no question has an answer and a gold passage in the index")
-    return accuracy_by_group(first_rank(subject.holds), members, subject.at)
+    return accuracy_by_group(first_rank(subject.holds), members, subject.cuts)
 
 
 def accuracy_by_group(
-    first_answer: np.ndarray, members: Mapping[tuple[str, str], Sequence[int]], at: Sequence[int]
+    first_answer: np.ndarray, members: Mapping[tuple[str, str], Sequence[int]], cuts: Sequence[int]
 ) -> Findings:
     """Accuracy at each k of the questions of each (grouping, group); `first_answer` [q] are ranks as in `accuracy`."""
     metrics: dict[str, float] = {}
     table = []
     for (grouping, group), questions in sorted(members.items()):
-        of_group = accuracy(first_answer[np.asarray(questions)], at)
-        table.append({"grouping": grouping, "group": group, "questions": len(questions)} | of_group)
+        accuracies = accuracy(first_answer[np.asarray(questions)], cuts)
+        table.append({"grouping": grouping, "group": group, "questions": len(questions)} | accuracies)
         metrics |= {
-            metric_names.of_group(f"{grouping}_{group}", name): value for name, value in of_group.items()
+            metric_names.of_group(f"{grouping}_{group}", name): value for name, value in accuracies.items()
         }
     return Findings(metrics, {"groups": CaptionedTable(CAPTION, pa.Table.from_pylist(table))})
 
@@ -96,7 +96,7 @@ def third_group(span: tuple[int, int] | None, length: int) -> str:
 
 
 def snippet_group(span: tuple[int, int] | None, views: Sequence[View]) -> str:
-    """The first view, from 1, that stands for a part of the text with the whole `span`, or none."""
+    """The first view, from 1, that represents a part of the text with the whole `span`, or none."""
     for number, view in enumerate(views, 1):
         if span and view.span and view.span[0] <= span[0] and span[1] <= view.span[1]:
             return str(number)

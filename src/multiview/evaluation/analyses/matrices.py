@@ -9,9 +9,9 @@ import pyarrow as pa
 class PairMeans:
     """A running mean [views, views] in float64 over the passages that have both views."""
 
-    def __init__(self, views: int) -> None:
-        self._sums = np.zeros((views, views))
-        self._counts = np.zeros((views, views), np.int64)
+    def __init__(self, view_count: int) -> None:
+        self._sums = np.zeros((view_count, view_count))
+        self._counts = np.zeros((view_count, view_count), np.int64)
 
     def add(self, values: np.ndarray, present: np.ndarray) -> None:
         """Adds values of passages [p, views, views]; `present` [p, views] bool says which views the passages have."""

@@ -1,4 +1,4 @@
-"""The effect of padding views (the views of empty snippets) on what is retrieved."""
+"""The effect of padding views (the views of empty snippets) on the retrieved passages."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def padding(subject: Subject) -> Findings:
     """
     if not subject.view_summary.padding_made:
         raise NotApplicable("no passage has padding views")
-    chosen = subject.sample(len(subject.questions), subject.settings.padding_questions)
+    chosen = subject.random_rows(len(subject.questions), subject.settings.padding_questions)
     pool = subject.index.search(subject.queries[chosen], POOL * subject.settings.depth).passages
     holds = subject.answers_in(pool, chosen)
     by_all, by_real = best_scores(subject, pool, subject.queries[chosen])
@@ -44,9 +44,9 @@ def padding(subject: Subject) -> Findings:
     metrics = {metric_names.PADDING_WINS: float(wins.mean())}
     answered = subject.answered[chosen]
     ranked = [np.take_along_axis(holds, order, axis=1) for order in (with_order, without_order)]
-    accuracies = [accuracy(first_rank(holds)[answered], subject.at) for holds in ranked]
+    accuracies = [accuracy(first_rank(holds)[answered], subject.cuts) for holds in ranked]
     rows = []
-    for k in subject.at:
+    for k in subject.cuts:
         shared = overlap(with_order[:, :k], without_order[:, :k])
         row: dict[str, float | None] = {"k": k, "overlap": shared}
         metrics[metric_names.padding_overlap_at(k)] = shared

@@ -44,14 +44,14 @@ LARGEST_K = 5
 """Largest k of the metrics that are reported to MLflow."""
 
 
-def reported(metrics: Mapping[str, float], at: Sequence[int]) -> dict[str, float]:
+def reported(metrics: Mapping[str, float], cuts: Sequence[int]) -> dict[str, float]:
     """Metrics of the whole model, each at one k: `LARGEST_K`, or the largest k below it that is measured.
 
     The tables have every k, view and group; in MLflow, hundreds of charts would hide the few that people look at.
     """
-    k = max((k for k in at if k <= LARGEST_K), default=min(at, default=LARGEST_K))
+    k = max((k for k in cuts if k <= LARGEST_K), default=min(cuts, default=LARGEST_K))
     whole = {name: value for name, value in metrics.items() if "/" not in name}
-    others = {metric_names.padding_overlap_at(other) for other in at if other != k}
+    others = {metric_names.padding_overlap_at(other) for other in cuts if other != k}
     return {name: value for name, value in whole.items() if name not in others}
 
 
@@ -84,7 +84,7 @@ def analyse(folder: Path, subject: Subject) -> None:
             subject.events.fact(fact, value)
     (analyses_folder / METRICS_FILE).write_text(json.dumps(metrics, indent=1, sort_keys=True) + "\n")
     (analyses_folder / TABLES_FILE).write_text(page(tables))
-    for name, value in reported(metrics, subject.at).items():
+    for name, value in reported(metrics, subject.cuts).items():
         subject.events.metric(name, value)
     if left_out:
         subject.events.fact("analyses_left_out", left_out)

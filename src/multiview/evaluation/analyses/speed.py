@@ -22,7 +22,7 @@ def speed(subject: Subject) -> Findings:
     the arithmetic of the index, eight at a time. (The `encode` step reports `passages_per_second` for its larger
     batches.) `search_milliseconds_per_question`: the search for the first 100 questions, without their encoding.
     """
-    sample = subject.sample(len(subject.index), PASSAGES)
+    sample = subject.random_rows(len(subject.index), PASSAGES)
     passages = [indexed.sequences for indexed in subject.read_passages(sample)]
     encoder = Encoder(subject.model, subject.encode.model_copy(update={"batch_tokens": SMALLEST_BATCH}))
     _encode(encoder, passages[:1])  # work that is done only once is not counted

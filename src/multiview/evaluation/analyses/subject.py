@@ -1,4 +1,4 @@
-"""The subject of an analysis (a model with its index and what it retrieved), and the findings of an analysis."""
+"""The subject of an analysis (a model with its index and retrieved passages), and the findings of an analysis."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class ViewSummary:
 
 @dataclass
 class Subject:
-    """A model, its index over a corpus, and what it retrieved for the questions."""
+    """A model, its index over a corpus, and the passages that it retrieved for the questions."""
 
     model: Path
     layout: Layout
@@ -92,7 +92,7 @@ class Subject:
         return self.encoder.question_vectors([self.questions[row].question for row in rows.tolist()])
 
     @cached_property
-    def at(self) -> list[int]:
+    def cuts(self) -> list[int]:
         """The cut-offs k of top-k accuracy that the retrieved depth allows."""
         return metric_names.accuracy_cuts(self.settings.at, self.settings.depth)
 
@@ -130,8 +130,8 @@ class Subject:
         positives = positive_rows(self.index.ids, self.questions)
         return np.array([rows[0] if len(rows) else -1 for rows in positives], np.int64)
 
-    def sample(self, total: int, count: int) -> np.ndarray:
-        """Returns `count` of 0…total-1, drawn by `analysis_seed`, in rising order; all of them where `total` is not larger."""
+    def random_rows(self, total: int, count: int) -> np.ndarray:
+        """Returns `count` random rows of 0…total-1 by `analysis_seed`, in rising order; all rows where `total` is not larger."""
         if total <= count:
             return np.arange(total)
         return np.sort(np.random.default_rng(self.settings.analysis_seed).choice(total, count, replace=False))
@@ -150,7 +150,7 @@ class Subject:
     def view_summary(self) -> ViewSummary:
         """The summary of the views that the index holds."""
         in_order, padding_made, padding_indexed = True, False, False
-        for indexed in self.read_passages(self.sample(len(self.index), SUMMARY_SAMPLE)):
+        for indexed in self.read_passages(self.random_rows(len(self.index), SUMMARY_SAMPLE)):
             in_order &= [view.number for view in indexed.views] == list(range(indexed.view_count))
             padding_indexed |= any(view.padding for view in indexed.views)
             padding_made |= any(view.padding for view in indexed.all_views)

@@ -46,16 +46,18 @@ def usage(subject: Subject) -> Findings:
     return Findings(metrics, {"usage": CaptionedTable(USAGE, pa.table(columns))})
 
 
-def histogram(winners: np.ndarray, views: int) -> np.ndarray:
-    """Returns how often each of `views` views wins [views] int64; `winners` count views from 0."""
-    return np.bincount(winners, minlength=views)
+def histogram(winners: np.ndarray, view_count: int) -> np.ndarray:
+    """Returns how often each of `view_count` views wins [views] int64; `winners` count views from 0."""
+    return np.bincount(winners, minlength=view_count)
 
 
 def _gold_winners(subject: Subject) -> np.ndarray:
     """The view, from 0, that scores best in the gold passage of each question that has one with views in the index."""
     rows = np.flatnonzero((subject.gold >= 0) & (subject.index.view_counts[subject.gold] > 0))
-    best = [subject.index.view_scores(subject.queries[row], int(subject.gold[row])).argmax() for row in rows]
-    return np.array(best, np.int64)
+    winners = [
+        subject.index.view_scores(subject.queries[row], int(subject.gold[row])).argmax() for row in rows
+    ]
+    return np.array(winners, np.int64)
 
 
 COSINE = "Mean cosine between the views i and j of a passage, over the passages that have both."
@@ -73,9 +75,9 @@ def cosine(subject: Subject) -> Findings:
     )
 
 
-def mean_cosines(index: ViewIndex, views: int) -> np.ndarray:
+def mean_cosines(index: ViewIndex, view_count: int) -> np.ndarray:
     """Mean cosine [views, views] float64 of views i and j over the passages that have both; NaN where no passage has."""
-    means = PairMeans(views)
+    means = PairMeans(view_count)
     for start in range(0, len(index), PASSAGES_AT_ONCE):
         counts = index.view_counts[start : start + PASSAGES_AT_ONCE]
         if not (rows := int(counts.sum())):
@@ -83,8 +85,8 @@ def mean_cosines(index: ViewIndex, views: int) -> np.ndarray:
         vectors = index.stored.read_range(int(index.offsets[start]), rows).astype(np.float64)
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
         vectors = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
-        present = np.arange(views) < counts[:, None]
-        padded = np.zeros((len(counts), views, vectors.shape[1]))
+        present = np.arange(view_count) < counts[:, None]
+        padded = np.zeros((len(counts), view_count, vectors.shape[1]))
         padded[present] = vectors
         means.add(padded @ padded.transpose(0, 2, 1), present)
     return means.means()

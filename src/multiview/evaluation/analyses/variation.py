@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from multiview import metric_names
-from multiview.data.questions import draw
+from multiview.data.questions import seeded_hash
 from multiview.evaluation.analyses.subject import Findings, NotApplicable, Subject
 from multiview.evaluation.analyses.tables import CaptionedTable
 from multiview.model.layouts import TokenSequence
@@ -103,7 +103,7 @@ def sampled_pairs(gold: np.ndarray, limit: int, seed: int) -> np.ndarray:
     """
     rows = np.flatnonzero(gold >= 0)
     passages, counts = np.unique(gold[rows], return_counts=True)
-    order = sorted(range(len(passages)), key=lambda i: draw(seed, str(passages[i])))
+    order = sorted(range(len(passages)), key=lambda i: seeded_hash(seed, str(passages[i])))
     before = np.cumsum(counts[order]) - counts[order]
     chosen = passages[order][before < limit]
     return rows[np.isin(gold[rows], chosen)]

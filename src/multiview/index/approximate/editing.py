@@ -109,8 +109,8 @@ class _Codes:
         self._moved = np.zeros((total, self._flat.code_size), np.uint8)
         size = self._flat.ntotal * self._flat.code_size
         if size:
-            old = faiss.rev_swig_ptr(self._flat.codes.data(), size).reshape(-1, self._flat.code_size)
-            self._moved[rows[rows >= 0]] = old[rows >= 0]
+            codes = faiss.rev_swig_ptr(self._flat.codes.data(), size).reshape(-1, self._flat.code_size)
+            self._moved[rows[rows >= 0]] = codes[rows >= 0]
 
     def add(self, views: np.ndarray, rows: np.ndarray) -> None:
         self._moved[rows] = self._flat.sa_encode(transformed(self._outer, views))

@@ -30,15 +30,15 @@ SMALLEST_SAMPLE = 65_536
 FEWEST_PROBES = 8
 
 
-def factory_string(settings: Index, views: int, dim: int) -> str:
-    """The faiss factory string of `settings` for `views` views of width `dim`."""
-    lists = settings.lists or default_lists(views)
+def factory_string(settings: Index, view_count: int, dim: int) -> str:
+    """The faiss factory string of `settings` for `view_count` views of width `dim`."""
+    lists = settings.lists or default_lists(view_count)
     return FACTORY.get(settings.kind, settings.kind).replace("{lists}", str(lists)).replace("{dim}", str(dim))
 
 
-def default_lists(views: int) -> int:
+def default_lists(view_count: int) -> int:
     """Number of inverted lists: 4 √views, and no more than there are views to train with."""
-    return max(1, min(round(4 * math.sqrt(views)), views // VIEWS_PER_LIST))
+    return max(1, min(round(4 * math.sqrt(view_count)), view_count // VIEWS_PER_LIST))
 
 
 def default_sample(index: Any) -> int:
@@ -66,8 +66,11 @@ def make_index(settings: Index, factory: str, dim: int) -> Any:
     return index
 
 
-def train_index(index: FaissIndex, sample: np.ndarray, settings: Index, views: int) -> None:
-    """Trains `index` on `sample` [n, dim] float32 of `views` views. Raises InputError where the sample is too small."""
+def train_index(index: FaissIndex, sample: np.ndarray, settings: Index, view_count: int) -> None:
+    """Trains `index` on `sample` [n, dim] float32 from an index of `view_count` views.
+
+    Raises InputError where the sample is too small.
+    """
     if index.is_trained:
         return
     try:
@@ -80,7 +83,7 @@ def train_index(index: FaissIndex, sample: np.ndarray, settings: Index, views: i
         smaller = f", fewer lists (index.lists, now {lists})" if lists > 1 else ""
         way_out = (
             f"set index.sample={too_few[1]} or more"
-            if views >= int(too_few[1])
+            if view_count >= int(too_few[1])
             else f"take another kind{smaller}, or index.kind=exact, which needs no training"
         )
         raise InputError(

@@ -21,15 +21,15 @@ RECALL_CUTS = (10, 100)
 """The cut-offs k of the recall."""
 
 
-def measure(index: ViewIndex, views: int, seed: int, events: Events) -> dict[str, Any]:
-    """Searches `index` for `views` random views as if they were questions.
+def measure(index: ViewIndex, count: int, seed: int, events: Events) -> dict[str, Any]:
+    """Searches `index` for `count` random views as if they were questions.
 
     Returns the number of views, and for an approximate index recall by metric name. Reports the fact
     `questions_per_second`, from a search for all views at once, and the recall as metrics. The passage of the view
-    itself is left out, since a view finds itself. Questions are distributed otherwise than views: `evaluate` measures
-    recall by questions.
+    itself is left out, since a view finds itself. Questions are distributed differently from
+    views: `evaluate` measures recall by questions.
     """
-    rows = sampled_rows(int(index.view_counts.sum()), views, seed)
+    rows = sampled_rows(int(index.view_counts.sum()), count, seed)
     if not len(rows):
         return {"views": 0}
     queries = index.stored.read_rows(rows)
@@ -38,22 +38,22 @@ def measure(index: ViewIndex, views: int, seed: int, events: Events) -> dict[str
     events.fact("questions_per_second", round(len(rows) / (time.perf_counter() - begun), 1))
     if index.exact:
         return {"views": len(rows)}
-    best = exact_passages(index.stored, index.offsets, index.view_counts, queries, max(RECALL_CUTS) + 1)
+    exact = exact_passages(index.stored, index.offsets, index.view_counts, queries, max(RECALL_CUTS) + 1)
     sources = passages_of_views(rows, index.offsets)
-    return {"views": len(rows), **report_recall(without(found, sources), without(best, sources), events)}
+    return {"views": len(rows), **report_recall(without(found, sources), without(exact, sources), events)}
 
 
 def measure_questions(index: ViewIndex, queries: np.ndarray, found: np.ndarray, events: Events) -> None:
     """Reports the recall of an approximate index for questions [q, dim], for which it found passages [q, depth].
 
-    Samples as many questions as there were views when the index was measured on being built. Each stored view is read
+    Samples as many questions as there were views when the index was measured after it was built. Each stored view is read
     once and scored for all of them.
     """
     sampled = sampled_rows(len(queries), index.header["measured"]["views"], index.header["seed"])
     if len(sampled):
         depth = found.shape[1]
-        best = exact_passages(index.stored, index.offsets, index.view_counts, queries[sampled], depth)
-        report_recall(found[sampled], best, events)
+        exact = exact_passages(index.stored, index.offsets, index.view_counts, queries[sampled], depth)
+        report_recall(found[sampled], exact, events)
 
 
 def report_recall(found: np.ndarray, exact: np.ndarray, events: Events) -> dict[str, float]:
@@ -75,7 +75,7 @@ def exact_passages(
 
     Every view is read once, some passages at a time, and scored in float32; `queries` [q, dim] float32.
     """
-    best = np.full((len(queries), k), -np.inf, np.float32)
+    top_scores = np.full((len(queries), k), -np.inf, np.float32)
     passages = np.full((len(queries), k), -1, np.int64)
     with_views = np.flatnonzero(view_counts)
     ends = (offsets + view_counts)[with_views]
@@ -86,10 +86,10 @@ def exact_passages(
         part = with_views[start:stop]
         views = stored.read_range(int(first), int(ends[stop - 1] - first))
         scores = np.maximum.reduceat(queries @ views.T, offsets[part] - first, axis=1)
-        best = np.concatenate([best, scores], axis=1)
+        top_scores = np.concatenate([top_scores, scores], axis=1)
         passages = np.concatenate([passages, np.broadcast_to(part, scores.shape)], axis=1)
-        kept = np.argsort(-best, axis=1, kind="stable")[:, :k]
-        best = np.take_along_axis(best, kept, axis=1)
+        kept = np.argsort(-top_scores, axis=1, kind="stable")[:, :k]
+        top_scores = np.take_along_axis(top_scores, kept, axis=1)
         passages = np.take_along_axis(passages, kept, axis=1)
         start = stop
     return passages

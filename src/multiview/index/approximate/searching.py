@@ -55,13 +55,13 @@ def approximate_top(
 
     def rerank(question: int, passages: np.ndarray) -> None:
         query = queries[question].astype(np.float64)
-        scores, views = score_passages(stored, offsets, view_counts, query, passages)
+        scores, winners = score_passages(stored, offsets, view_counts, query, passages)
         scores = scores.astype(np.float32)
         order = np.lexsort((tie_order[passages], -scores))[:k]
         count = len(order)
         top.passages[question, :count] = passages[order]
         top.scores[question, :count] = scores[order]
-        top.winning_views[question, :count] = views[order]
+        top.winning_views[question, :count] = winners[order]
 
     propose(index, offsets, queries, k, parameters, rerank, report_done)
     return top

@@ -20,7 +20,7 @@ class Backend(Protocol):
     def make(self, work: Work, reporter: StepReporter) -> dict[str, Record]:
         """Does the work and returns the records of its outputs by kind, which are then in the store.
 
-        Raises InputError for what the step finds to be bad input, ProcessFailed where another process failed.
+        Raises InputError for bad input that the step finds, ProcessFailed where another process failed.
         """
         ...
 

@@ -1,4 +1,6 @@
-"""Forks for the work of local steps, of one process that has imported once what takes each step ten seconds.
+"""Forks that do the work of local steps, from one process that imports the slow libraries once.
+
+Importing them takes about ten seconds, which each step would spend again in a process of its own.
 
 The driver offers a socket (`offer`). A step that imports torch sends its state there (`ForkServer`) and waits; the
 process at the other end imports its libraries when it is first asked, and forks for each step. A fork ends with
@@ -37,10 +39,10 @@ from multiview.steps.table import STEPS
 from multiview.steps.work import Work
 
 SOCKET = "socket"
-"""Its file's name, in a folder that no other user can enter."""
+"""Name of the socket's file, in a folder that no other user can enter."""
 
 LAZY = ("pandas", "pyarrow.dataset", "transformers.models.bert.modeling_bert")
-"""What nearly every step imports while it works, half a second of it: pyarrow asks pandas about each array."""
+"""Modules that nearly every step imports while it works, for half a second: pyarrow asks pandas about each array."""
 
 
 class Order(BaseModel, frozen=True):
@@ -99,8 +101,8 @@ def address() -> str | None:
 
 @contextlib.contextmanager
 def offer(log: Path) -> Iterator[None]:
-    """Offer forks to the steps that are started in the block, where there can be any and nobody offers them yet;
-    `log` gets what is said before the first."""
+    """Offers forks to the steps that are started in the block, where forks are possible and not offered yet;
+    `log` gets a line before the first fork."""
     if address() or sys.platform != "linux" or not metadata.version("torch").endswith("+cpu"):
         yield
         return

@@ -56,7 +56,7 @@ class Here:
 
 
 def _share_cores() -> None:
-    """Gives a step on one shard that runs beside steps on other shards its part of the cores."""
+    """Limits a step on one shard to its part of the cores while steps on other shards run beside it."""
     if threads := os.environ.get(environment.SHARD_THREADS):
         os.environ[environment.OMP_NUM_THREADS] = threads  # torch reads it when imported
         if torch := sys.modules.get("torch"):

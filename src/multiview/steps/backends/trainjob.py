@@ -1,6 +1,6 @@
-"""A training on several nodes as a TrainJob of Kubeflow Trainer: the content of the object.
+"""The TrainJob of Kubeflow Trainer for a training on several nodes, as a Kubernetes object.
 
-The step's own pod starts and follows it (`following`); its pods run `multiview.steps.backends.trainjob_node`.
+The step's own pod starts and follows it (`trainjob_client`); its pods run `multiview.steps.backends.trainjob_node`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from multiview.errors import InputError
 
 GROUP, VERSION, PLURAL = "trainer.kubeflow.org", "v1alpha1", "trainjobs"
 MANAGER = "multiview.dev/step"
-"""Whose patches of the runtime ours are."""
+"""The manager under whose name the runtime is patched."""
 CONTAINER = "node"
 """Kubeflow Trainer's name for the container of a training, and for its job."""
 

@@ -66,8 +66,8 @@ class TrainJob:
 def run_train_job(task: Task, nodes: Nodes) -> None:
     """Starts the TrainJob of `task`, or finds the running one, and follows it to its end.
 
-    It is deleted when it has ended, and when this process is told to end (SIGTERM); a process that is killed
-    leaves it running for the next try. InputError or ProcessFailed with the line of the pod that failed first;
+    The job is deleted when it has ended, and when this process receives SIGTERM; a process that is killed leaves it
+    running for the next try. Raises InputError or ProcessFailed with the line of the pod that failed first, and
     InputError where the cluster refuses the job.
     """
     jobs = _Jobs(nodes.namespace or _namespace())
@@ -115,10 +115,10 @@ class _Jobs:
     def start(self, job: dict[str, Any]) -> None:
         """Creates a job, unless a job of its name runs; a failed or terminating job is removed first."""
         name = job["metadata"]["name"]
-        there = self._read(name)
-        if there is not None:
-            ended = _end_of(there)
-            if not _going(there) and (ended is None or ended["type"] == "Complete"):
+        existing = self._read(name)
+        if existing is not None:
+            ended = _end_of(existing)
+            if not _going(existing) and (ended is None or ended["type"] == "Complete"):
                 return
             self.delete(name)
             self._await_gone(name)
@@ -238,13 +238,13 @@ def _names_object(error: Any) -> bool:
 
 def _refusal(error: Any, namespace: str) -> InputError:
     """Returns the error for a job that the cluster refuses, with the way out."""
-    hints = {
+    remedies = {
         401: "the pod's service account is not known to the cluster",
         403: f"let the step's service account get, list, watch, create and delete {PLURAL}.{GROUP} in it",
         404: "install Kubeflow Trainer, or set nodes to 1",
     }
-    hint = hints.get(error.status, str(error.body or error.reason).strip())
-    return InputError(f"TrainJob in namespace {namespace}: {error.status} {error.reason}: {hint}")
+    remedy = remedies.get(error.status, str(error.body or error.reason).strip())
+    return InputError(f"TrainJob in namespace {namespace}: {error.status} {error.reason}: {remedy}")
 
 
 def _namespace() -> str:

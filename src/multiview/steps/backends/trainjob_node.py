@@ -1,6 +1,8 @@
-"""The program of a pod of a TrainJob: `python -m multiview.steps.backends.trainjob_node JSON`, the JSON being a `trainjob.Task`.
+"""The program of a TrainJob's pods: `python -m multiview.steps.backends.trainjob_node TASK`.
 
-Kubeflow Trainer tells each pod of the others by torchrun's environment (`PET_*`), from which
+TASK is the JSON of a `trainjob.Task`.
+
+Kubeflow Trainer describes the other pods to each pod by torchrun's environment variables (`PET_*`), from which
 `multiview.training.processes` starts this node's processes. The first node publishes; the others only train.
 """
 
