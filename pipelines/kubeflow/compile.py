@@ -95,7 +95,7 @@ def _declare(
         [
             inspect.Parameter(
                 parameter.name,
-                inspect.Parameter.POSITIONAL_OR_KEYWORD,
+                inspect.Parameter.KEYWORD_ONLY,
                 annotation=parameter.type,
                 default=inspect.Parameter.empty if parameter.default is None else parameter.default,
             )

@@ -81,6 +81,6 @@ def test_the_first_pod_gets_the_request_and_all_parameters(tmp_path):
 def test_a_part_of_a_pipeline_has_no_parameters_to_change(tmp_path):
     plan = Plan("training")
     plan.add(StepPath("split"), "split", Request.make("training", {}).config)
-    ir = ir_of(Request(plan, {}, rerun_of="training-1"), tmp_path)
-    assert set(inputs_of(ir)) == {"store", "described"}
+    ir = ir_of(Request(plan, {}, rerun_of="training-1"), tmp_path, "gs://bucket/store")
+    assert set(inputs_of(ir)) == {"store", "described"} and "defaultValue" not in inputs_of(ir)["described"]
     assert set(given_to(ir, "open-run")) == {"store", "described", "job"}
