@@ -1,4 +1,4 @@
-"""What tests of several rooms need."""
+"""Fixtures for tests of several rooms."""
 
 import inspect
 import sys
@@ -7,13 +7,14 @@ from collections.abc import Iterator
 import pytest
 
 from tests.fixtures.documented import beginning_with
+from tests.fixtures.refreshed_corpora import first_champion, promoted_corpus, second_champion
 from tests.fixtures.website import website
 
-__all__ = ["website"]
+__all__ = ["first_champion", "promoted_corpus", "second_champion", "website"]
 
 LONGEST = [
     "tests/demo/test_demo.py",
-    "tests/artifacts/test_gs.py",
+    "tests/artifacts/test_store_gs.py",
     "tests/pipelines/runs/test_local.py",
     "tests/pipelines/runs/test_crashes.py",
     "tests/index/test_faiss_library.py",
@@ -21,19 +22,19 @@ LONGEST = [
     "tests/tracking/test_shipping.py",
     "tests/pipelines/test_outputs.py",
     "tests/kubeflow/test_run.py",
-    "tests/training/test_process_ends.py",
+    "tests/training/test_processes_end.py",
 ]
 """The files that take longest, in order of their processor time: they begin first, so that no process ends alone."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the tests of the longest files first, all others in their order after them."""
-    place = {file: number for number, file in enumerate(LONGEST)}
-    items.sort(key=lambda item: place.get(item.location[0], len(LONGEST)))
+    order = {file: number for number, file in enumerate(LONGEST)}
+    items.sort(key=lambda item: order.get(item.location[0], len(LONGEST)))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Tests of documented commands are given them."""
+    """Parametrize tests of documented commands with the commands."""
     if mark := metafunc.definition.get_closest_marker("documented"):
         lines = beginning_with(*mark.args, **mark.kwargs)
         if "documented_lines" in metafunc.fixturenames:
@@ -44,9 +45,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def names_of_callers() -> Iterator[None]:
-    """KFP asks for the whole stack with its source lines whenever a task is told something, to know a caller's name.
+    """A faster `inspect.stack`, without source lines.
 
-    Under pytest, with all that is imported, that takes a fifth of a second each time: minutes in all.
+    KFP asks for the stack whenever an attribute of a task is set, to find the name of the caller. Under pytest, with
+    all that is imported, that takes a fifth of a second each time: minutes in all.
     """
 
     def stack(context: int = 1) -> list[inspect.FrameInfo]:

@@ -11,39 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.fixtures.imports import Import, imports_of, module_paths
+from tests.fixtures.imports import FLOORS, Import, imports_of, module_paths
 from tests.fixtures.project import ROOT
-
-FLOORS = [
-    "multiview.errors  multiview.names  multiview.environment  multiview.metric_names",
-    "multiview.config",
-    "multiview.artifacts",
-    "multiview.steps",
-    "multiview.lineage",
-    "multiview.data",
-    "multiview.model",
-    "multiview.encoding",
-    "multiview.index",
-    "multiview.negatives",
-    "multiview.training",
-    "multiview.generation",
-    "multiview.evaluation",
-    "multiview.refresh",
-    "multiview.tracking",
-    "multiview.report",
-    "multiview.serving",
-    "multiview",
-    "multiview.plans",
-    "multiview.kubeflow",
-    "multiview.cli",
-    "components",
-    "pipelines",
-]
-"""The house from the ground up. A room imports rooms of lower floors, and none of its own floor.
-
-A room is a package or a module right below `multiview`; `multiview` itself is its `__init__`.
-What a room is for, its docstring says.
-"""
 
 ONLY_IN = {
     "mlflow": ["multiview.tracking"],

@@ -210,7 +210,7 @@ def test_the_command_line_answers(environment, index):
     assert (hit["id"], hit["snippet"]) == (expected.id, expected.snippet)
 
 
-def test_every_setting_and_preset_is_told(environment):
+def test_every_setting_and_preset_is_shown(environment):
     assert (
         environment.run("multiview", "config", "--markdown") == (ROOT / "docs/configuration.md").read_text()
     )
@@ -220,12 +220,12 @@ def test_every_setting_and_preset_is_told(environment):
 
 
 def test_the_demo_s_files_are_inspected(environment):
-    told = environment.run("multiview", "inspect", "demo://train.json", status=2)
-    assert told.startswith(
+    output = environment.run("multiview", "inspect", "demo://train.json", status=2)
+    assert output.startswith(
         "error: corpus.language=english: NLTK's sentence data for it are not installed; run: "
     )
-    there = {"NLTK_DATA": str(data_folder())}
-    printed = environment.run("multiview", "inspect", "demo://train.json", **there)
+    variables = {"NLTK_DATA": str(data_folder())}
+    printed = environment.run("multiview", "inspect", "demo://train.json", **variables)
     assert re.search(r"questions +913 *\n", printed) and "Problems\n  none\n" in printed
 
 

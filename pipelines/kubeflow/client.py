@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from urllib3.util import Retry
 
+from multiview import environment
 from multiview.errors import InputError, nearest
 from pipelines.kubeflow.connection import PROFILES, Connection
 
@@ -68,14 +69,14 @@ def connect(connection: Connection, retries: Retry = RETRY) -> kfp_client.Client
         from kfp import client as kfp_client
 
         class Client(kfp_client.Client):
-            def _load_config(self, *args: Any, **kwargs: Any) -> Any:
-                config: Any = super()._load_config(*args, **kwargs)
+            def _load_config(self, *args: Any, **kwargs: Any) -> ApiObject:
+                config: ApiObject = super()._load_config(*args, **kwargs)
                 config.retries = retries
                 if config.refresh_api_key_hook:
                     config.refresh_api_key_hook = _keeping_host(config.refresh_api_key_hook, config.host)
                 return config
 
-            def get_kfp_healthz(self, sleep_duration: int = 0) -> Any:
+            def get_kfp_healthz(self, sleep_duration: int = 0) -> ApiObject:
                 # KFP's own method asks five times, five seconds apart, whatever the answer was.
                 return self._healthz_api.healthz_service_get_healthz()
 
@@ -99,14 +100,14 @@ def connect(connection: Connection, retries: Retry = RETRY) -> kfp_client.Client
         return client
 
 
-def _keeping_host(refresh: Callable[[Any], None], host: str) -> Callable[[Any], None]:
+def _keeping_host(refresh: Callable[[ApiObject], None], host: str) -> Callable[[ApiObject], None]:
     """Returns `refresh` followed by setting the address as it was before.
 
     For a user with a token, a kubeconfig's hook sets the address of the Kubernetes API, without the way to
     Kubeflow, and itself as the hook of the next time.
     """
 
-    def call(config: Any) -> None:
+    def call(config: ApiObject) -> None:
         refresh(config)
         config.host, config.refresh_api_key_hook = host, call
 
@@ -123,7 +124,7 @@ def check_connection(connection: Connection) -> None:
         return
     if connection.kube_context:
         _check_context(connection.kube_context)
-    elif "KUBERNETES_SERVICE_HOST" not in os.environ:
+    elif environment.KUBERNETES_HOST not in os.environ:
         raise InputError(
             "Kubeflow's address is not known: give --host (KF_PIPELINES_ENDPOINT), --kube-context, or a "
             f"profile in {PROFILES}"
@@ -134,7 +135,7 @@ def _check_context(name: str) -> None:
     from kubernetes import config
 
     try:
-        contexts: Any = config.list_kube_config_contexts()[0]
+        contexts: ApiObject = config.list_kube_config_contexts()[0]
     except config.ConfigException as error:
         raise InputError(f"kube_context: {error}") from error
     names = [context["name"] for context in contexts]
@@ -188,7 +189,7 @@ def reason_of(error: ApiException) -> str:
     return " ".join(str(body).split())[:300] or error.reason or ""
 
 
-def list_all(list_page: Callable[..., ApiObject], attribute: str, **query: Any) -> list[ApiObject]:
+def list_all(list_page: Callable[..., ApiObject], attribute: str, **query: object) -> list[ApiObject]:
     """Returns all objects of a list: the `attribute` of every page that `list_page` gives."""
     objects: list[ApiObject] = []
     token = ""

@@ -48,23 +48,23 @@ class Connection(Section):
     Of several ways to authenticate, the first one in this order counts: token, IAP, token file, kube context.
     """
 
-    host: Annotated[Address | None, variable("KF_PIPELINES_ENDPOINT")] = None
+    host: Annotated[Address | None, variable(environment.KFP_HOST)] = None
     """Address of Kubeflow Pipelines, as in https://kubeflow.example.org/pipeline."""
-    ui_host: Annotated[Address | None, variable("KF_PIPELINES_UI_ENDPOINT")] = None
+    ui_host: Annotated[Address | None, variable(environment.KFP_UI_HOST)] = None
     """Address of its pages, where it differs."""
-    namespace: Annotated[str | None, variable("KFP_NAMESPACE")] = None
+    namespace: Annotated[str | None, variable(environment.KFP_NAMESPACE)] = None
     """Namespace of the runs, where Kubeflow has several users; with a kube context, where Kubeflow is."""
-    experiment: Annotated[str, variable("KF_PIPELINES_DEFAULT_EXPERIMENT_NAME")] = "multiview"
+    experiment: Annotated[str, variable(environment.KFP_EXPERIMENT)] = "multiview"
     """Experiment of the runs; it is made if it is not there."""
-    token: Annotated[str | None, variable("KFP_EXISTING_TOKEN")] = None
+    token: Annotated[str | None, variable(environment.KFP_TOKEN)] = None
     """A bearer token; better in the environment than on the command line."""
-    iap_client_id: Annotated[str | None, variable("KF_PIPELINES_IAP_OAUTH2_CLIENT_ID")] = None
+    iap_client_id: Annotated[str | None, variable(environment.IAP_CLIENT_ID)] = None
     """OAuth client of Google's Identity-Aware Proxy in front of Kubeflow."""
-    app_client_id: Annotated[str | None, variable("KF_PIPELINES_APP_OAUTH2_CLIENT_ID")] = None
+    app_client_id: Annotated[str | None, variable(environment.APP_CLIENT_ID)] = None
     """With IAP, the desktop client that a person signs in through; none: the machine's service account."""
-    app_client_secret: Annotated[str | None, variable("KF_PIPELINES_APP_OAUTH2_CLIENT_SECRET")] = None
+    app_client_secret: Annotated[str | None, variable(environment.APP_CLIENT_SECRET)] = None
     """The desktop client's secret."""
-    token_file: Annotated[str | None, variable("KF_PIPELINES_SA_TOKEN_PATH")] = None
+    token_file: Annotated[str | None, variable(environment.KFP_TOKEN_FILE)] = None
     """File with a service account's token, read anew for each request: a projected volume of a pod."""
     kube_context: Annotated[str | None, variable(environment.KUBE_CONTEXT)] = None
     """Context of the kubeconfig; Kubeflow is then reached through the Kubernetes API, without a host."""

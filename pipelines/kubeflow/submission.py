@@ -8,11 +8,10 @@ import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from multiview.artifacts.record import Reference
 from multiview.artifacts.store import LocalStore, open_store
-from multiview.config import Config
+from multiview.config import Config, JsonObject
 from multiview.errors import InputError
 from multiview.plans.description import describe
 from multiview.plans.plan import Plan
@@ -153,7 +152,7 @@ def check_devices(plan: Plan, config: Config) -> None:
     check_images(needed)
 
 
-def _gpu_wish(settings: dict[str, Any]) -> str | None:
+def _gpu_wish(settings: JsonObject) -> str | None:
     """Returns a setting that only a GPU can satisfy."""
     for section in ("encode", "generation"):
         device = str(settings.get(section, {}).get("device", ""))

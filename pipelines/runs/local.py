@@ -14,7 +14,7 @@ import time
 import traceback
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from filelock import FileLock
 
@@ -25,6 +25,9 @@ from multiview.plans.plan import Plan
 from multiview.steps.backends import fork_server
 from multiview.steps.runs import Context, Run, StepState, write_run
 from pipelines.runs.progress import Progress
+
+if TYPE_CHECKING:
+    from kfp.local import SubprocessRunner
 
 
 def run_here(plan: Plan, run: Run, store: Store, tracking_uri: str, debug: bool = False) -> list[StepState]:
@@ -67,7 +70,7 @@ def _failure(run: Run, states: Iterable[StepState], error: Exception, log: Path)
     return StepFailed(f"{run.pipeline}: {one_line(error)}; its log is {log}", False)
 
 
-def step_runner(root: str) -> Any:
+def step_runner(root: str) -> SubprocessRunner:
     """Returns the runner for the steps of KFP's local mode: a process of this machine, with outputs in `root`.
 
     The tests of images put a container in its place.

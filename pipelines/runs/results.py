@@ -19,12 +19,15 @@ from rich.text import Text
 from multiview import metric_names, names
 from multiview.artifacts.record import load_record
 from multiview.artifacts.staging import stage
+from multiview.config import JsonObject
 from multiview.data.passages import PassageLookup
 from multiview.data.questions import iterate_questions
+from multiview.data.reading.tables import Row
 from multiview.evaluation.evaluate import METRICS_FILE, QUESTIONS_FILE
 from multiview.evaluation.tables import (
     MARK,
     SIGNIFICANCE_FILE,
+    Significance,
     best_values,
     legend,
     markdown_table,
@@ -66,7 +69,7 @@ def show_results(console: Console, states: list[StepState], tracking_uri: str | 
         console.print(f"Your data:    {run} --set corpus.source=PASSAGES --set questions.source=QUESTIONS")
 
 
-def _show_promotion(console: Console, promotion: Mapping[str, Any]) -> None:
+def _show_promotion(console: Console, promotion: JsonObject) -> None:
     number = promotion["champion"]["number"] if promotion["champion"] else "none"
     outcome = f"{TITLES[promotion['decision']]} ({promotion['says']})"
     console.print(f"Verdict:      {outcome}; the champion is {number}", markup=False)
@@ -76,7 +79,7 @@ def _show_promotion(console: Console, promotion: Mapping[str, Any]) -> None:
 
 
 def show_table(
-    console: Console, metrics: Mapping[str, Mapping[str, float]], significance: Mapping[str, Any] | None
+    console: Console, metrics: Mapping[str, Mapping[str, float]], significance: Significance | None
 ) -> None:
     """Prints the table and the meaning of its marks; on a terminal with lines, elsewhere as Markdown."""
     marked = marked_of(significance) if significance else ()
@@ -137,13 +140,13 @@ def _row(state: StepState) -> str:
     return StepPath.parse(state.path).row
 
 
-def _significance(states: list[StepState]) -> dict[str, Any] | None:
+def _significance(states: list[StepState]) -> Significance | None:
     """The tests of the last comparison's differences."""
     comparisons = [state for state in states if names.COMPARISON in state.outputs]
     return _read(comparisons[-1], names.COMPARISON, SIGNIFICANCE_FILE) if comparisons else None
 
 
-def _promotion(states: list[StepState]) -> dict[str, Any] | None:
+def _promotion(states: list[StepState]) -> JsonObject | None:
     """Returns the outcome of a refresh's challenger."""
     for state in states:
         if names.PROMOTION in state.outputs:
@@ -173,10 +176,10 @@ def _show_example(console: Console, evaluation: StepState) -> str | None:
         {row["top_passage_id"] for row in right}
     )
 
-    def snippet(row: dict[str, Any]) -> str:
+    def snippet(row: Row) -> str:
         return passages[row["top_passage_id"]].text[row["top_start"] : row["top_stop"]]
 
-    def is_clear(row: dict[str, Any]) -> bool:
+    def is_clear(row: Row) -> bool:
         """Whether the snippet holds the answer, and does not begin the text."""
         answers = questions[row["qid"]].answers
         return row["top_start"] > 0 and any(answer in snippet(row) for answer in answers)

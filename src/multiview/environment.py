@@ -1,6 +1,6 @@
 """The environment variables that multiview reads or sets, with their meanings.
 
-The last part lists variables that other programs define (MLflow, torchrun, KFP, Hugging Face), as far as multiview
+The last part lists variables that other programs define (MLflow, torchrun, Kubernetes, KFP, Hugging Face), as far as multiview
 reads or sets them.
 """
 
@@ -108,3 +108,39 @@ PET_NNODES = "PET_NNODES"
 
 PET_NODE_RANK = "PET_NODE_RANK"
 """The rank of a node among the nodes that train together, from 0."""
+
+RANK = "RANK"
+"""The rank of a training process among all of its training, from 0, which torchrun sets."""
+
+LOCAL_RANK = "LOCAL_RANK"
+"""The rank of a training process on its node, from 0, which torchrun sets."""
+
+KUBERNETES_HOST = "KUBERNETES_SERVICE_HOST"
+"""The address of the Kubernetes API, which Kubernetes sets in every pod."""
+
+KFP_HOST = "KF_PIPELINES_ENDPOINT"
+"""The address of Kubeflow Pipelines."""
+
+KFP_UI_HOST = "KF_PIPELINES_UI_ENDPOINT"
+"""The address of the pages of Kubeflow Pipelines, where it differs."""
+
+KFP_NAMESPACE = "KFP_NAMESPACE"
+"""The namespace of runs on Kubeflow Pipelines."""
+
+KFP_EXPERIMENT = "KF_PIPELINES_DEFAULT_EXPERIMENT_NAME"
+"""The experiment of runs on Kubeflow Pipelines."""
+
+KFP_TOKEN = "KFP_EXISTING_TOKEN"
+"""A bearer token for Kubeflow Pipelines."""
+
+KFP_TOKEN_FILE = "KF_PIPELINES_SA_TOKEN_PATH"
+"""The file with a service account's token for Kubeflow Pipelines."""
+
+IAP_CLIENT_ID = "KF_PIPELINES_IAP_OAUTH2_CLIENT_ID"
+"""The OAuth client of Google's Identity-Aware Proxy in front of Kubeflow Pipelines."""
+
+APP_CLIENT_ID = "KF_PIPELINES_APP_OAUTH2_CLIENT_ID"
+"""The OAuth client of the desktop application through which a person signs in."""
+
+APP_CLIENT_SECRET = "KF_PIPELINES_APP_OAUTH2_CLIENT_SECRET"
+"""The secret of the desktop application's OAuth client."""

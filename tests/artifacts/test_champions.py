@@ -1,4 +1,4 @@
-"""The champion's files: created exclusively, never changed, gone back by going on."""
+"""The champion's files: created exclusively, never changed; a rollback is the next file."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ def race(rival: Champion, store: Store, barrier: Any, ends: Any) -> None:
     try:
         ends.put(("won", crown(store, rival)))
     except InputError as error:
-        ends.put(("told", str(error)))
+        ends.put(("lost", str(error)))
 
 
-def test_of_two_processes_at_once_one_wins_and_the_other_is_told(store: LocalStore) -> None:
+def test_of_two_processes_at_once_one_wins_and_the_other_gets_an_error(store: LocalStore) -> None:
     rivals = [champion(store, 1, key) for key in ("a", "b")]
     here = multiprocessing.get_context("fork")
     for _ in range(10):
@@ -66,7 +66,7 @@ def test_of_two_processes_at_once_one_wins_and_the_other_is_told(store: LocalSto
         ended = dict(ends.get(timeout=60) for _ in racers)
         for racer in racers:
             racer.join()
-        assert current(store) == ended["won"] and "changed nothing" in ended["told"]
+        assert current(store) == ended["won"] and "changed nothing" in ended["lost"]
 
 
 def test_rollbacks_go_back_one_after_another_and_forward_again(store: LocalStore) -> None:

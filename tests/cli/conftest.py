@@ -1,4 +1,4 @@
-from tests.lineage.conftest import copied_run, evaluated_run
-from tests.serving.conftest import indexes as system_indexes
+from tests.fixtures.evaluated_run import copied_run, evaluated_run
+from tests.fixtures.system_indexes import indexes as system_indexes
 
 __all__ = ["copied_run", "evaluated_run", "system_indexes"]

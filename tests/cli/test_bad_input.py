@@ -48,7 +48,7 @@ def files(tmp_path_factory) -> dict[str, str]:
 
 @pytest.fixture(autouse=True)
 def nobody(tmp_path, monkeypatch):
-    """A user without any credentials of buckets."""
+    """A user without credentials for any bucket."""
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
         monkeypatch.delenv(name, raising=False)
     for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):

@@ -9,6 +9,7 @@ from mlflow import MlflowClient
 from rich.console import Console
 
 from multiview import tracking
+from multiview.artifacts.record import split_address
 from multiview.cli import app
 from multiview.cli.lineage import as_json, print_lineage
 from multiview.cli.lookup import Lookup
@@ -45,7 +46,10 @@ def test_json_has_every_record_and_can_be_walked(evaluated_run):
     artifacts = {artifact["address"]: artifact for artifact in found["artifacts"]}
     (root,) = found["roots"]
     read = artifacts[root["address"]]["inputs"]["evaluations"]
-    assert [artifacts[one["address"]]["config"]["bm25"] for one in read] == [{"depth": 5}, {"k1": 0.5}]
+    assert [artifacts[evaluation["address"]]["config"]["bm25"] for evaluation in read] == [
+        {"depth": 5},
+        {"k1": 0.5},
+    ]
     assert found["flaws"] == []
 
 
@@ -118,9 +122,9 @@ def shipped(evaluated_run, tmp_path_factory) -> str:
 def test_runs_and_their_steps_are_found_by_mlflow_s_ids(evaluated_run, shipped, tmp_path):
     found = tracking.find_run(shipped, RUN)
     lookup = Lookup(str(tmp_path), shipped)
-    kinds = [one.address.split("/")[-2] for one in lookup.artifacts(found.mlflow_id)]
+    kinds = [split_address(artifact.address)[1] for artifact in lookup.artifacts(found.mlflow_id)]
     assert sorted(kinds) == ["comparison", "negatives"]
     client = MlflowClient(shipped)
     (step,) = client.search_runs(["1"], "tags.`multiview.path` = 'two/evaluate'")
-    (one,) = lookup.artifacts(step.info.run_id)
-    assert one.address == evaluated_run.address("two/evaluate", "evaluation")
+    (artifact,) = lookup.artifacts(step.info.run_id)
+    assert artifact.address == evaluated_run.address("two/evaluate", "evaluation")

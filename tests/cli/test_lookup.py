@@ -105,8 +105,10 @@ def store_run(**steps: dict) -> StoreRun:
 def tracked_run(step: str | None = None, earlier: tuple[str, ...] = (), **steps: dict) -> TrackedRun:
     """A run as MLflow knows it; the steps `earlier` are those of the run that it reruns in part."""
     tracked = {path.replace("_", "/"): TrackedStep(**fields) for path, fields in steps.items()}
-    own = [path for path in tracked if path not in earlier]
-    return TrackedRun("id", "store", Run(id="r", pipeline="training", config={}, steps=own), tracked, step)
+    steps_of_run = [path for path in tracked if path not in earlier]
+    return TrackedRun(
+        "id", "store", Run(id="r", pipeline="training", config={}, steps=steps_of_run), tracked, step
+    )
 
 
 def addresses(artifacts: list[Reference]) -> list[str]:
@@ -147,7 +149,7 @@ def test_a_rerun_ends_with_its_own_steps_and_has_the_earlier_run_s_index() -> No
 def test_a_step_stands_for_its_outputs_and_for_the_index_that_it_built_or_searched(
     step: str, made: str, index: str
 ) -> None:
-    """A step that neither built nor searched one stands for its run's."""
+    """A step that neither built nor searched an index stands for the index of its run."""
     run = tracked_run(
         step, camvr_encode=ENCODE, camvr_index=INDEX, camvr_evaluate=EVALUATE, camvr_later=LATER
     )

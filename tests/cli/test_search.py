@@ -1,15 +1,19 @@
 """`multiview search`: which index and which questions are meant, and what is printed."""
 
+from __future__ import annotations
+
 import io
 import json
 import sys
 from datetime import date
+from typing import Any
 
 import pytest
 from mlflow import MlflowClient
 from rich.console import Console
 
 import multiview
+from multiview.artifacts.champions import current
 from multiview.artifacts.record import Reference
 from multiview.artifacts.store import LocalStore
 from multiview.cli import app
@@ -18,6 +22,8 @@ from multiview.cli.lookup import newest_index
 from multiview.errors import InputError
 from multiview.serving.retriever import Hit, ScoredView
 from multiview.steps.runs import Run, StepState, write_run, write_state
+from tests.fixtures.changing_corpus import ChangingCorpus
+from tests.fixtures.inprocess import multiview_command
 from tests.fixtures.servers import new_database
 
 QUESTION = "Where was Tesla born?"
@@ -135,7 +141,7 @@ def test_a_line_that_is_not_utf_8_is_named(system_indexes, multiview_search):
 # Which index is meant.
 
 
-def tell_run(
+def add_run(
     store: LocalStore, run: str, ended: float, indexes: dict[str, str], finished: bool = True
 ) -> None:
     """A run with an index at each path of `indexes`, and, unless it finished, a step that has not begun."""
@@ -153,12 +159,12 @@ def test_the_newest_index_is_that_of_the_run_that_finished_last(tmp_path):
     store = LocalStore(tmp_path)
     with pytest.raises(InputError, match="no finished run with an index"):
         newest_index(store)
-    tell_run(store, "b-old", 1.0, {"mvr/round-1/index": "s/index/0"})
-    tell_run(store, "a-new", 2.0, {"camvr/round-1/index": "s/index/1", "camvr/round-2/index": "s/index/2"})
-    tell_run(store, "c-without", 3.0, {})
-    tell_run(store, "d-unfinished", 4.0, {"mvr/round-1/index": "s/index/3"}, finished=False)
+    add_run(store, "b-old", 1.0, {"mvr/round-1/index": "s/index/0"})
+    add_run(store, "a-new", 2.0, {"camvr/round-1/index": "s/index/1", "camvr/round-2/index": "s/index/2"})
+    add_run(store, "c-without", 3.0, {})
+    add_run(store, "d-unfinished", 4.0, {"mvr/round-1/index": "s/index/3"}, finished=False)
     assert newest_index(store) == "s/index/2"
-    tell_run(store, "e-two", 5.0, {"mvr/round-2/index": "s/index/4", "dpr/round-2/index": "s/index/5"})
+    add_run(store, "e-two", 5.0, {"mvr/round-2/index": "s/index/4", "dpr/round-2/index": "s/index/5"})
     with pytest.raises(InputError) as error:
         newest_index(store)
     assert "run e-two has several systems" in str(error.value)
@@ -167,8 +173,8 @@ def test_the_newest_index_is_that_of_the_run_that_finished_last(tmp_path):
 
 def test_a_run_s_index_is_found_in_the_store(system_indexes, tmp_path, multiview_search):
     store = LocalStore(tmp_path)
-    tell_run(store, "one", 1.0, {"dpr/round-0/index": system_indexes.index("dpr")})
-    tell_run(store, "other", 2.0, {"mvr/round-0/index": system_indexes.index("mvr")})
+    add_run(store, "one", 1.0, {"dpr/round-0/index": system_indexes.index("dpr")})
+    add_run(store, "other", 2.0, {"mvr/round-0/index": system_indexes.index("mvr")})
     words = [QUESTION, "--store", str(tmp_path), "-k", "2"]
     assert system_indexes.index("dpr") in multiview_search(*words, "--index", "one")[2]
     assert system_indexes.index("mvr") in multiview_search(*words)[2]
@@ -264,3 +270,20 @@ def test_json_is_one_line_whatever_the_columns_hold():
     assert len(line.splitlines()) == 1
     assert json.loads(line)["hits"][0]["columns"] == {"day": "2020-01-02", "n": 3, "x": None}
     assert json.loads(line)["question"] == "ä\n"
+
+
+def test_search_asks_the_champion(promoted_corpus: ChangingCorpus, monkeypatch: Any, capsys: Any) -> None:
+    champion = current(promoted_corpus.store)
+    assert champion is not None
+    for named in ([], ["--index", "champion"]):
+        found = multiview_command(
+            monkeypatch,
+            capsys,
+            "search",
+            "Who ran past the castle?",
+            "--json",
+            *named,
+            "--store",
+            promoted_corpus.store.url,
+        )
+        assert json.loads(found)["hits"]

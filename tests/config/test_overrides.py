@@ -1,8 +1,28 @@
-"""Settings as text, as `--set` takes them."""
+"""Settings as a person types them: dotted names, YAML values, presets."""
 
 import pytest
 
-from multiview.config.overrides import Overrides, gather, parse_settings
+from multiview.config.overrides import Overrides, gather, merge, parse_setting, parse_settings, validate
+from multiview.errors import InputError
+
+
+def test_a_section_without_settings_changes_nothing():
+    assert merge({"train": {"epochs": 3}}, {"train": {}}) == {"train": {"epochs": 3}}
+
+
+def test_settings_are_yaml_under_dotted_names():
+    assert parse_setting("train.epochs=2") == {"train": {"epochs": 2}}
+    assert parse_setting("train.warmup_steps=null") == {"train": {"warmup_steps": None}}
+    assert merge({"a": {"b": 1, "c": 2}}, {"a": {"b": 3}}) == {"a": {"b": 3, "c": 2}}
+    assert validate(parse_setting("corpus.source=[a, b]")).corpus.source == ("a", "b")
+    assert validate(parse_setting("corpus.source=a")).corpus.source == ("a",)
+
+
+def test_a_wrong_preset_is_one_line(tmp_path):
+    with pytest.raises(InputError, match="did you mean squad-small"):
+        gather("squad-smal", [])
+    with pytest.raises(InputError, match="No such file"):
+        gather(str(tmp_path / "none.yaml"), [])
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,12 @@
 """The papers' presets: their numbers as the papers give them, shown by `multiview config`, and compiled."""
 
-import sys
 from typing import Any
 
 import pytest
 
-from multiview.cli.app import main
-from multiview.cli.settings import groups
-from multiview.config.overrides import read_preset
+from multiview.config.overrides import gather, preset_names, read_preset
 from multiview.model.systems import resolve, stage_settings
+from multiview.plans.comparison import comparison
 from multiview.plans.request import Request
 from pipelines.kubeflow.compile import compile_request
 
@@ -118,9 +116,9 @@ PAPERS: dict[str, dict[str, Any]] = {
 def test_a_paper_s_preset_has_its_numbers(name):
     config = resolve(read_preset(name))
     for setting, expected in PAPERS[name].items():
-        stage, _, place = setting.rpartition(" ")
+        stage, _, name_of_setting = setting.rpartition(" ")
         value: Any = stage_settings(config, stage) if stage else config  # type: ignore[arg-type]
-        for part in place.split("."):
+        for part in name_of_setting.split("."):
             value = getattr(value, part)
         assert value == expected, setting
 
@@ -131,20 +129,6 @@ def test_a_paper_s_preset_compiles(name, tmp_path):
     assert compiled.stat().st_size > 1000
 
 
-def test_a_preset_s_numbers_are_shown(monkeypatch, capsys):
-    words = ["multiview", "config", "train.batch_size", "--preset", "paper-camvr"]
-    monkeypatch.setattr(sys, "argv", words)
-    with pytest.raises(SystemExit):
-        main()
-    assert capsys.readouterr().out.splitlines()[0] == "train.batch_size=112  int ≥ 1, default 128"
-
-
-def test_a_setting_shows_its_value_and_its_default():
-    camvr = {s.name: s for g in groups(resolve(read_preset("paper-camvr"))) for s in g.settings}
-    assert (camvr["train.learning_rate"].value, camvr["train.learning_rate"].default) == (
-        "1.0e-05",
-        "2.0e-05",
-    )
-    assert camvr["train.temperature.schedule"].value == "annealed"  # the architecture's
-    unchanged = {s.name: s for g in groups() for s in g.settings}
-    assert all(setting.value == setting.default for setting in unchanged.values())
+@pytest.mark.parametrize("preset", preset_names())
+def test_every_preset_is_valid_for_every_pipeline(preset):
+    assert comparison(gather(preset, [])).nodes

@@ -1,4 +1,4 @@
-"""Every setting is read: declared and never read is worse than not there."""
+"""Every declared setting is read somewhere."""
 
 import ast
 
@@ -18,7 +18,7 @@ def source() -> Source:
 
 @pytest.fixture(scope="module")
 def reads(source):
-    """Of every module."""
+    """The syntax trees of all modules."""
     return {module: source.reads(module) for module in TEXTS}
 
 
@@ -43,7 +43,7 @@ def without(text: str, places: list[ast.expr]) -> ast.Module:
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_a_setting_that_is_read_no_more_is_noticed(name, source, reads):
-    """Its reads are taken out of the source. What is read there and nowhere else goes with it, as both kinds of pods."""
+    """Its reads are taken out of the source, and so is everything that is read there alone, such as both kinds of pods."""
     removed = {module: found[SETTINGS[name]] for module, found in reads.items() if SETTINGS[name] in found}
     changed = {module: source.reads(module, without(TEXTS[module], removed[module])) for module in removed}
     gone = [
@@ -81,7 +81,7 @@ def written(given: Train): given.{name} = 1
 """
 
 
-def test_reads_are_told_from_what_looks_like_one():
+def test_a_read_is_not_confused_with_what_looks_like_one():
     source = Source({"reading": ast.parse(READING.format(name="epochs"))})
     lines = [node.lineno for node in source.reads("reading")["Train", "epochs"]]
     found = [READING.splitlines()[line - 1].split("(")[0] for line in lines]

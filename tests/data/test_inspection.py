@@ -27,7 +27,7 @@ def inspected(*words: str, capsys, monkeypatch, status: int = 0) -> str:
 
 
 def value(output: str, name: str) -> str:
-    """The first value of that name."""
+    """The first value with that name."""
     return (
         next(line for line in output.splitlines() if line.startswith(f"  {name}  ")).split(name, 1)[1].strip()
     )

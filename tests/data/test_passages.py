@@ -37,7 +37,7 @@ def test_lookup_reads_passages_by_id_over_shards_and_row_groups(tmp_path):
 
 
 def test_of_a_shard_a_row_group_is_held(tmp_path):
-    """Also of questions and of queries, which are read alike."""
+    """Shards of questions and queries are read in the same way."""
     texts = [os.urandom(1000).hex() for _ in range(10_000)]
     nothing = [[]] * 10_000
     table = pa.table([texts, texts, texts, nothing, texts], schema=SCHEMA)

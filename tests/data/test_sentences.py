@@ -78,7 +78,7 @@ def test_many_texts_are_each_as_alone():
 
 
 def test_missing_data_say_what_to_run():
-    """In one line, to people with a checkout and to people with the library alone."""
+    """One line, both in a checkout and in an installation of the library alone."""
     with pytest.raises(InputError) as error:
         sentence_ends("Text.", "klingon")
     assert str(error.value) == (

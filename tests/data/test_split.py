@@ -60,7 +60,7 @@ def test_a_shard_has_the_columns_of_the_contract_and_the_users_own(tmp_path, fil
     assert done.passages[3] == Passage("p3", "Title 3", text, sentence_ends(text))
 
 
-def test_questions_are_written_in_order_and_counts_told(tmp_path, files):
+def test_questions_are_written_in_order_and_counts_reported(tmp_path, files):
     done = Done(tmp_path / "out", *settings(files))
     assert [q.qid for q in done.train] == [f"t{i}" for i in range(40)]
     assert [q.qid for q in done.dev] == [f"d{i}" for i in range(10)]
@@ -122,7 +122,7 @@ def test_keep_gold_keeps_passages_of_chosen_training_and_of_all_dev_questions(tm
     assert len(done.dev) == 2
 
 
-def test_judgements_of_what_is_not_there_are_counted_and_told(tmp_path, files):
+def test_judgements_of_what_is_not_there_are_counted_and_reported(tmp_path, files):
     """Of a question's three positives one is not in the corpus, and one judged question is not among them."""
     queries = put(tmp_path / "queries.tsv", "q1\twho?\nq2\twhat?\n")
     qrels = put(
@@ -192,7 +192,7 @@ def test_passages_without_text_are_left_out_or_have_their_title(tmp_path, files)
     assert (done.passages[-1].title, done.passages[-1].text) == ("", "Only a title")
 
 
-def test_a_question_of_both_sets_is_told(tmp_path, files):
+def test_a_question_of_both_sets_is_reported(tmp_path, files):
     done = Done(tmp_path / "out", *settings(files, dev_source=(files.train,)))
     assert any("40 dev questions are training questions too" in text for text in done.events.warnings)
 

@@ -17,7 +17,7 @@ ROWS = ["system", "base", "mvr", "camvr", "bm25", "camvr-bm25"]
 
 
 def clone(target: Path) -> Path:
-    """What is committed, and nothing else."""
+    """A clone of the committed files only."""
     subprocess.run(["git", "clone", "--quiet", str(ROOT), str(target)], check=True)
     return target
 

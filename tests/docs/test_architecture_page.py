@@ -1,4 +1,4 @@
-"""docs/architecture.md: its floors are those that are held, its paths are there, and its examples run.
+"""docs/architecture.md: its floors are the tested ones, its paths exist, and its examples run.
 
 The first line of a block says where its code goes: into a new file, at the end of a file that exists, into a table
 of it (`in STEPS`), or into a function before a line (`in add_data before ...`). Each is done here for the time of a
@@ -21,8 +21,8 @@ from kfp.dsl.python_component import PythonComponent
 
 from multiview.steps.step import Step
 from pipelines.kubeflow.compile import COMPONENTS
+from tests.fixtures.imports import FLOORS
 from tests.fixtures.project import ROOT
-from tests.test_floors import FLOORS
 
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 ROWS = re.findall(r"^\| (\d+) \| `(.*?)` \|", PAGE, re.M)
@@ -132,8 +132,8 @@ def add_lines(block: Block, patch: pytest.MonkeyPatch) -> None:
     module, name = importlib.import_module(block.module), str(block.name)
     original = getattr(module, name)
     source = inspect.getsource(original)
-    (place,) = re.finditer(rf"^( *){re.escape(str(block.line))}", source, re.M)
-    changed = source[: place.start()] + textwrap.indent(block.code, place[1]) + source[place.start() :]
+    (match,) = re.finditer(rf"^( *){re.escape(str(block.line))}", source, re.M)
+    changed = source[: match.start()] + textwrap.indent(block.code, match[1]) + source[match.start() :]
     names: dict[str, Any] = {}
     exec(f"from __future__ import annotations\n{changed}", vars(module), names)
     for other in list(sys.modules.values()):

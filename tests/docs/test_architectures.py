@@ -1,4 +1,4 @@
-"""An architecture of one's own (docs/architectures.md) goes from training to search and touches nothing else."""
+"""A user's own architecture (docs/architectures.md) works from training to search without other changes."""
 
 import json
 from pathlib import Path
@@ -33,8 +33,10 @@ def test_it_trains_on_the_answer_s_half_and_is_indexed_with_one_view_a_half(made
     store, records = made
     train = next(record for record in records["halves/round-1/train"].values())
     assert train.config["train"]["positive"] == "answer", "its own default"
-    told = (store.root / f"{train.data}.events.jsonl").read_text().splitlines()
-    metrics = {event["name"]: event["value"] for event in map(json.loads, told) if event["event"] == "metric"}
+    lines = (store.root / f"{train.data}.events.jsonl").read_text().splitlines()
+    metrics = {
+        event["name"]: event["value"] for event in map(json.loads, lines) if event["event"] == "metric"
+    }
     assert metrics["fallback_share"] < 1 and 0 < metrics["view_2_wins"] < 1
     index = records["halves/round-1/index"]["index"]
     assert index.facts["passages"] < index.facts["views"] <= 2 * index.facts["passages"]

@@ -262,7 +262,7 @@ def make(tmp_path):
 
 @pytest.mark.documented("make images", "make wheels")
 def test_images_are_built_from_their_files(documented, make):
-    """By an engine that builds nothing; tests/images has the real one."""
+    """With an engine that builds nothing; tests/images has the real one."""
     words = shlex.split(documented)[1:]
     calls = make(*words)
     built = [call for call in calls if call.startswith("engine build ")]

@@ -77,7 +77,7 @@ def address(tmp_path_factory) -> str:
 
 @pytest.fixture
 def given(tmp_path, request) -> dict[str, Any]:
-    """What the examples take for granted."""
+    """The names that the examples use without defining them."""
     tokenizer: Any = tiny_tokenizer()
     viewers = LAYOUTS["camvr"].viewers(Model(views=3))
     tokenizer.add_special_tokens({"additional_special_tokens": viewers})

@@ -1,4 +1,4 @@
-"""What `EmbeddingsWriter` writes is what the format says, to the byte, and `Embeddings` reads it."""
+"""`EmbeddingsWriter` writes the format to the byte, and `Embeddings` reads it."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""Encoding: an embedding depends on its passage and nothing else, and the files are what they say."""
+"""Encoding: an embedding depends on its passage alone, and the files match their description."""
 
 import hashlib
 import json
@@ -139,7 +139,9 @@ def test_the_files_are_as_described(model: Staged, tmp_path: Path, monkeypatch: 
     assert [row["offset"] for row in rows] == np.cumsum([0] + [row["views"] for row in rows])[:-1].tolist()
     assert len(data) == description["rows"] * 64 * 2 == sum(row["views"] for row in rows) * 128
     block = 64 * 128
-    expected = [hashlib.sha256(data[at : at + block]).hexdigest() for at in range(0, len(data), block)]
+    expected = [
+        hashlib.sha256(data[start : start + block]).hexdigest() for start in range(0, len(data), block)
+    ]
     assert description["block_sha256"] == expected and len(expected) > 1
     assert description["model"] == model.digest and description["passages"] == 60
     assert events.steps[-1] == (60, 60, "passages")

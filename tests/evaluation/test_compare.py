@@ -17,13 +17,13 @@ from tests.fixtures.events import RecordedEvents
 
 
 def questions(qids: list[str], **columns: list) -> pa.Table:
-    """What an evaluation says of each question."""
+    """An evaluation's table with a row per question."""
     ranks = {f"rank_of_first_{kind}": pa.nulls(len(qids), pa.int32()) for kind in ("answer", "gold")}
     return pa.table({"qid": qids, **ranks, **columns})
 
 
 def test_a_comparison_names_each_evaluation_rightly(tmp_path: Path) -> None:
-    """In the order of its rows, which is not that of the alphabet."""
+    """The rows keep their order, which is not alphabetical."""
     figures = {"mvr": 0.25, "dpr": 0.5, "bm25": 0.125}
     evaluations = []
     for system, value in figures.items():
@@ -58,7 +58,7 @@ def test_a_comparison_names_each_evaluation_rightly(tmp_path: Path) -> None:
 
 
 def compared(tmp_path: Path, values: dict[str, list[float | None]], **settings) -> Path:
-    """The output of a comparison of systems by one metric, whose values a question are given."""
+    """The output of a comparison of systems by one metric, whose value per question is given."""
     evaluations = []
     for system, column in values.items():
         folder = tmp_path / system

@@ -11,9 +11,8 @@ import pytest
 
 from multiview import __version__
 from multiview.artifacts.record import load_record
-from tests.fixtures.project import ROOT, Project
+from tests.fixtures.project import PATHS, ROOT, Project
 from tests.images.engine import Engine, engine, why_not
-from tests.pipelines.runs.test_local import PATHS
 
 USER = 10001
 

@@ -97,7 +97,7 @@ def test_a_list_is_one_of_addresses_and_without_a_shard_all_is_read(store, run, 
     assert done == [("gather-queries", {"parts": [Reference.to(store, part) for part in parts]})]
 
 
-def test_an_input_that_no_step_published_is_named_and_told_as_a_failure(store, run, done, tmp_path):
+def test_an_input_that_no_step_published_is_named_and_reported_as_a_failure(store, run, done, tmp_path):
     kinds = ("passages", "questions", "negatives")
     passages, questions, negatives = (Dataset(kind, str(tmp_path / kind)) for kind in kinds)
     with pytest.raises(InputError, match="input artifact passages carries no address"):

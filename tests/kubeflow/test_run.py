@@ -38,7 +38,7 @@ from tests.fixtures.tiny import tiny_bert
 
 
 class Receiver:
-    """An address that takes notices, failing with 503 as often as it is told."""
+    """An address that takes notices, answering 503 to as many as it is given."""
 
     def __init__(self, failures: int = 0):
         self.notices: list[dict] = []
@@ -152,7 +152,7 @@ def test_what_an_earlier_start_did_is_no_success_of_this_one(tmp_path, monkeypat
     assert [(n["status"], n["failed"], n["unfinished"]) for n in receiver.notices] == [("FAILED", [], [])]
 
 
-def test_a_failure_is_told_where_mlflow_or_the_run_itself_is_missing(tmp_path, monkeypatch, receiver):
+def test_a_failure_is_posted_where_mlflow_or_the_run_itself_is_missing(tmp_path, monkeypatch, receiver):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", new_database(tmp_path))
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
     with pytest.raises(InputError, match="has no run"):

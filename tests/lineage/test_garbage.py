@@ -11,7 +11,7 @@ import pytest
 from multiview import names
 from multiview.artifacts.attempt import Attempt
 from multiview.artifacts.champions import crown, rollback
-from multiview.artifacts.record import Reference, read_record
+from multiview.artifacts.record import Reference, read_record, split_address
 from multiview.artifacts.store import LocalStore, Store
 from multiview.cli.garbage import summary
 from multiview.lineage import garbage
@@ -36,7 +36,7 @@ def used(store: Store, run: str, days: float, inputs: list[Reference], outputs: 
     """A run that read and wrote some artifacts, so many days ago."""
     then = time.time() - days * garbage.DAY
     write_run(store, Run(id=run, pipeline="refresh", config={}))
-    kinds = {reference.address.split("/")[-2]: reference for reference in outputs}
+    kinds = {split_address(reference.address)[1]: reference for reference in outputs}
     state = StepState(
         path="a/step",
         step="index",
@@ -51,7 +51,7 @@ def used(store: Store, run: str, days: float, inputs: list[Reference], outputs: 
 
 def collected(store: Store, champions: int = 3, indexes: tuple[str, ...] = ()) -> set[str]:
     keep = garbage.referenced(store, DAYS, champions, indexes)
-    return {one.path for one in garbage.collectable(store, keep, DAYS)}
+    return {piece.path for piece in garbage.collectable(store, keep, DAYS)}
 
 
 def test_what_nothing_refers_to_goes_and_all_other_kinds_stay(store: LocalStore) -> None:
@@ -75,8 +75,8 @@ def test_attempts_that_became_nothing_go_whatever_their_kind(store: LocalStore) 
         store.replace(f"{attempt.data}.events.jsonl", b"{}\n")
     aged(store)
     assert collected(store) == {attempt.data for attempt in lost}
-    for one in garbage.collectable(store, set(), DAYS):
-        garbage.remove(store, one)
+    for piece in garbage.collectable(store, set(), DAYS):
+        garbage.remove(store, piece)
     assert [file for file in store.files("model") if "half" in file or "events" in file] == []
     record = read_record(store, names.MODEL, "made")
     assert record is not None and store.read(f"{record.data}/file") == b"model made"
@@ -111,8 +111,8 @@ def test_recent_runs_keep_what_they_read_and_wrote(store: LocalStore, days: floa
 def test_removal_that_was_interrupted_goes_on(store: LocalStore) -> None:
     artifact(store, names.INDEX, "old")
     aged(store)
-    (one,) = garbage.collectable(store, set(), DAYS)
-    store.remove(f"{one.path}/{names.RECORD_FILE}")  # and then the power failed
+    (piece,) = garbage.collectable(store, set(), DAYS)
+    store.remove(f"{piece.path}/{names.RECORD_FILE}")  # and then the power failed
     assert read_record(store, names.INDEX, "old") is None, "it is no artifact any more"
     (rest,) = garbage.collectable(store, set(), DAYS)
     garbage.remove(store, rest)
@@ -124,8 +124,8 @@ def test_what_was_collected_is_still_known_and_can_be_made_again(store: LocalSto
     before = artifact(store, names.INDEX, "old")
     record = read_record(store, names.INDEX, "old")
     aged(store)
-    (one,) = garbage.collectable(store, set(), DAYS)
-    garbage.remove(store, one)
+    (piece,) = garbage.collectable(store, set(), DAYS)
+    garbage.remove(store, piece)
     assert read_record(store, names.INDEX, "old") is None
     assert record is not None and store.read(f"index/old/{names.COLLECTED_FILE}") == record.to_json()
     aged(store)
@@ -145,7 +145,7 @@ def test_the_summary_counts_and_adds_up(store: LocalStore) -> None:
         artifact(store, names.INDEX, key)
     aged(store)
     found = list(garbage.collectable(store, set(), DAYS))
-    assert sum(one.bytes for one in found) == sum(entry.bytes for entry in store.entries("index"))
+    assert sum(piece.bytes for piece in found) == sum(entry.bytes for entry in store.entries("index"))
     assert summary(found).startswith("2 index (")
 
 
@@ -168,14 +168,14 @@ def test_what_a_run_that_is_going_uses_stays_whatever_the_days(store: LocalStore
         assert list(garbage.collectable(store, garbage.referenced(store, 0, 3), 0)) == []
     write_state(store, "going", done.model_copy(update={"path": "index", "status": "failed"}))
     keep = garbage.referenced(store, 0, 3)
-    assert [one.path for one in garbage.collectable(store, keep, 0)] == ["index/found"]
+    assert [piece.path for piece in garbage.collectable(store, keep, 0)] == ["index/found"]
 
 
 def test_another_attempt_outlives_the_artifact(store: LocalStore) -> None:
     artifact(store, names.INDEX, "old")
     aged(store)
-    (one,) = garbage.collectable(store, set(), DAYS)
+    (piece,) = garbage.collectable(store, set(), DAYS)
     again = Attempt(store, names.INDEX, "old")
     (again.path / "views.f16").write_bytes(b"1")
-    garbage.remove(store, one)
+    garbage.remove(store, piece)
     assert store.files("index/old/attempts") == [f"{again.data}/views.f16"]

@@ -42,10 +42,10 @@ def test_a_store_that_was_moved_holds_together(copied_run):
 
 
 def test_every_byte_is_read(evaluated_run):
-    told: list[int] = []
+    sizes: list[int] = []
     lineage = evaluated_run.traced()
-    assert list(flaws(lineage, told.append)) == []
-    assert sum(told) == lineage.bytes == sum(file.bytes for n in lineage.nodes for file in n.record.files)
+    assert list(flaws(lineage, sizes.append)) == []
+    assert sum(sizes) == lineage.bytes == sum(file.bytes for n in lineage.nodes for file in n.record.files)
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -157,7 +157,7 @@ def test_what_is_not_as_it_was_is_named(copied_run, damage, kind, says):
     assert all("\n" not in flaw for flaw in found)
 
 
-def test_another_artifact_at_an_input_s_address_is_told(evaluated_run, tmp_path):
+def test_another_artifact_at_an_input_s_address_is_reported(evaluated_run, tmp_path):
     """Where the reader's record and the input's disagree, in the very store that the record names."""
     file = evaluated_run.file("split", "passages")
     text = file.read_bytes()

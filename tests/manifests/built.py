@@ -3,12 +3,16 @@ there is no kustomize. `python -m tests.manifests.built` writes them anew.
 """
 
 import hashlib
+import re
 import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
+
+from tests.fixtures.manifest_schemas import pod_of_workflow
 
 ROOT = Path(__file__).parents[2]
 MANIFESTS = ROOT / "manifests"
@@ -64,6 +68,72 @@ def kept_digest(folder: str) -> str:
 
 def _golden_file(folder: str) -> Path:
     return GOLDEN / f"{folder.rpartition('/')[2]}.yaml"
+
+
+OVERLAYS = [folder for folder in BUILT if folder.startswith("overlays/")]
+
+QUANTITIES = {"": 1, "m": 1e-3, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
+
+
+def of_kind(folder: str, *kinds: str) -> list[Manifest]:
+    return [manifest for manifest in golden(folder) if manifest["kind"] in kinds]
+
+
+def name_of(manifest: Manifest) -> tuple[str, str]:
+    return manifest["metadata"].get("namespace", ""), manifest["metadata"]["name"]
+
+
+def pods(folder: str) -> list[tuple[Manifest, Manifest]]:
+    """Each object that makes pods, with the pod's spec."""
+    templates = [
+        (manifest, manifest["spec"]["template"]["spec"])
+        for manifest in of_kind(folder, "Deployment", "StatefulSet", "Job")
+    ]
+    workflows = [
+        (manifest, pod_of_workflow(manifest)["spec"]) for manifest in of_kind(folder, "CronWorkflow")
+    ]
+    return templates + workflows
+
+
+def profiles(folder: str) -> dict[str, Manifest]:
+    return yaml.safe_load((MANIFESTS / folder / "profile.yaml").read_text())
+
+
+def secrets(pod: Manifest) -> set[str]:
+    """Names of the secrets that a pod refers to."""
+    found = {v["secret"]["secretName"] for v in pod.get("volumes", []) if "secret" in v}
+    for container in containers(pod):
+        for variable in container.get("env", []):
+            if "secretKeyRef" in variable.get("valueFrom", {}):
+                found.add(variable["valueFrom"]["secretKeyRef"]["name"])
+        found |= {s["secretRef"]["name"] for s in container.get("envFrom", []) if "secretRef" in s}
+    return found
+
+
+def strings(value: Any) -> list[str]:
+    if isinstance(value, dict):
+        return [text for part in value.values() for text in strings(part)]
+    if isinstance(value, list):
+        return [text for part in value for text in strings(part)]
+    return [value] if isinstance(value, str) else []
+
+
+def amount(quantity: str) -> float:
+    number, unit = re.fullmatch(r"([0-9.]+)(\w*)", str(quantity)).groups()  # type: ignore[union-attr]
+    return float(number) * QUANTITIES[unit]
+
+
+def containers(pod: Manifest) -> list[Manifest]:
+    return [*pod.get("initContainers", []), *pod["containers"]]
+
+
+def every_pod() -> list[Any]:
+    """The objects that make pods, with the pods' specs, as parameters of tests."""
+    return [
+        pytest.param(manifest, pod, id=f"{folder.rpartition('/')[2]}-{manifest['metadata']['name']}")
+        for folder in BUILT
+        for manifest, pod in pods(folder)
+    ]
 
 
 if __name__ == "__main__":

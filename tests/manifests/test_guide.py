@@ -7,8 +7,20 @@ import pytest
 
 from multiview.config.overrides import gather, validate
 from multiview.plans import PIPELINES
-from tests.manifests.built import BUILT, MANIFESTS, ROOT, Manifest, golden
-from tests.manifests.test_rules import OVERLAYS, amount, name_of, of_kind, pods, profiles, secrets
+from tests.manifests.built import (
+    BUILT,
+    MANIFESTS,
+    OVERLAYS,
+    ROOT,
+    Manifest,
+    amount,
+    golden,
+    name_of,
+    of_kind,
+    pods,
+    profiles,
+    secrets,
+)
 
 GUIDE = (ROOT / "docs" / "cluster.md").read_text()
 README = (MANIFESTS / "README.md").read_text()
@@ -26,8 +38,8 @@ def test_what_is_applied_is_there():
     assert set(applied) <= set(BUILT)
     for profile in re.findall(r"MULTIVIEW_PROFILES=(\S+)", GUIDE):
         assert (ROOT / profile).is_file()
-    for place in re.findall(r"^\| `([^|]+)` \|", README, re.M):
-        for folder in place.split("`, `"):
+    for row in re.findall(r"^\| `([^|]+)` \|", README, re.M):
+        for folder in row.split("`, `"):
             assert (MANIFESTS / folder).is_dir(), folder
 
 
@@ -36,10 +48,10 @@ def test_what_is_waited_for_and_forwarded_is_there():
         line for line in lines("kubectl --namespace multiview") if " wait " in line or "forward" in line
     ]
     assert len(waited) >= 4
-    there = {f"{m['kind'].lower()}/{name_of(m)[1]}" for folder in OVERLAYS for m in golden(folder)}
+    applied = {f"{m['kind'].lower()}/{name_of(m)[1]}" for folder in OVERLAYS for m in golden(folder)}
     for line in waited:
         (target,) = re.findall(r"\b(?:deployment|job|service)/\S+", line)
-        assert target in there
+        assert target in applied
 
 
 @pytest.mark.parametrize("line", lines("python -m pipelines submit"))

@@ -6,7 +6,7 @@ import sys
 
 from tests.fixtures.bucket import free_port
 from tests.fixtures.s3 import s3_server
-from tests.manifests.test_rules import of_kind
+from tests.manifests.built import of_kind
 
 WRITABLE = """
 from multiview.artifacts.store import open_store

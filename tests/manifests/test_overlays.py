@@ -7,9 +7,9 @@ import jsonschema
 import pytest
 import yaml
 
+from tests.fixtures.manifest_schemas import validate
 from tests.manifests import built
 from tests.manifests.built import BUILT, MANIFESTS, ROOT, build, golden, kept_digest, sources, sources_digest
-from tests.manifests.schemas import validate
 
 needs_kustomize = pytest.mark.skipif(
     built.kustomize() is None, reason="needs kustomize or kubectl on the PATH"

@@ -5,52 +5,33 @@ from collections import defaultdict
 from typing import Any
 
 import pytest
-import yaml
 from mlflow.server.security_utils import is_allowed_host_header
 
 from multiview.config.overrides import gather, merge, validate
 from pipelines.kubeflow.connection import resolve_profile
-from tests.manifests.built import BUILT, MANIFESTS, ROOT, golden
-from tests.manifests.schemas import pod_of_workflow
+from tests.fixtures.manifest_schemas import pod_of_workflow
+from tests.manifests.built import (
+    BUILT,
+    OVERLAYS,
+    ROOT,
+    amount,
+    containers,
+    every_pod,
+    golden,
+    name_of,
+    of_kind,
+    pods,
+    profiles,
+    secrets,
+    strings,
+)
 
-OVERLAYS = [folder for folder in BUILT if folder.startswith("overlays/")]
+ALL_PODS = every_pod()
 CLUSTER_WIDE = {"Namespace"}
 OF_KUBEFLOW = {"kubeflow-pipelines-edit"}
 """Cluster roles that Kubeflow brings."""
-QUANTITIES = {"": 1, "m": 1e-3, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
 
 Manifest = dict[str, Any]
-
-
-def of_kind(folder: str, *kinds: str) -> list[Manifest]:
-    return [manifest for manifest in golden(folder) if manifest["kind"] in kinds]
-
-
-def name_of(manifest: Manifest) -> tuple[str, str]:
-    return manifest["metadata"].get("namespace", ""), manifest["metadata"]["name"]
-
-
-def pods(folder: str) -> list[tuple[Manifest, Manifest]]:
-    """Each object that makes pods, with the pod's spec."""
-    templates = [
-        (manifest, manifest["spec"]["template"]["spec"])
-        for manifest in of_kind(folder, "Deployment", "StatefulSet", "Job")
-    ]
-    workflows = [
-        (manifest, pod_of_workflow(manifest)["spec"]) for manifest in of_kind(folder, "CronWorkflow")
-    ]
-    return templates + workflows
-
-
-def containers(pod: Manifest) -> list[Manifest]:
-    return [*pod.get("initContainers", []), *pod["containers"]]
-
-
-ALL_PODS = [
-    pytest.param(manifest, pod, id=f"{folder.rpartition('/')[2]}-{manifest['metadata']['name']}")
-    for folder in BUILT
-    for manifest, pod in pods(folder)
-]
 
 
 @pytest.mark.parametrize(("manifest", "pod"), ALL_PODS)
@@ -174,9 +155,9 @@ def test_steps_may_train_on_several_nodes(folder):
 
 @pytest.mark.parametrize("folder", BUILT)
 def test_what_is_referred_to_is_there(folder):
-    there = [manifest for other in {folder, "overlays/gke-prod"} for manifest in golden(other)]
-    settings = {name_of(manifest) for manifest in there if manifest["kind"] == "ConfigMap"}
-    accounts = {name_of(manifest) for manifest in there if manifest["kind"] == "ServiceAccount"}
+    applied = [manifest for other in {folder, "overlays/gke-prod"} for manifest in golden(other)]
+    settings = {name_of(manifest) for manifest in applied if manifest["kind"] == "ConfigMap"}
+    accounts = {name_of(manifest) for manifest in applied if manifest["kind"] == "ServiceAccount"}
     for manifest, pod in pods(folder):
         namespace = manifest["metadata"]["namespace"]
         assert (namespace, pod.get("serviceAccountName", "mlflow")) in accounts
@@ -229,10 +210,6 @@ def test_servers_leave_room_in_the_quota(folder):
             for container in pod["containers"]
         )
         assert asked <= amount(quota["spec"]["hard"][f"requests.{what}"]) / 2
-
-
-def profiles(folder: str) -> dict[str, Manifest]:
-    return yaml.safe_load((MANIFESTS / folder / "profile.yaml").read_text())
 
 
 @pytest.mark.parametrize("folder", OVERLAYS)
@@ -301,8 +278,8 @@ def test_the_schedule_submits_with_the_overlay_s_profile(monkeypatch, tmp_path):
     (shipped,) = [m for m in of_kind("overlays/gke-prod", "ConfigMap") if "profile" in name_of(m)[1]]
     for name, content in shipped["data"].items():
         (tmp_path / name).write_text(content)
-    place, _, file = environment["MULTIVIEW_PROFILES"].rpartition("/")
-    assert place == mounted
+    folder, _, file = environment["MULTIVIEW_PROFILES"].rpartition("/")
+    assert folder == mounted
     monkeypatch.setenv("MULTIVIEW_PROFILES", str(tmp_path / file))
     profile = resolve_profile(None, {"host": environment["KF_PIPELINES_ENDPOINT"]})
     options = [argument.removeprefix("--set=") for argument in container["args"] if "--set=" in argument]
@@ -312,27 +289,3 @@ def test_the_schedule_submits_with_the_overlay_s_profile(monkeypatch, tmp_path):
     assert found.kubeflow.gpu.retries == 5 and found.kubeflow.mlflow_uri and found.kubeflow.gpu.node_selector
     assert (profile.namespace, profile.store) == (own["namespace"], own["store"])
     assert not any(name in environment for name in ("MULTIVIEW_STORE", "KFP_NAMESPACE"))
-
-
-def secrets(pod: Manifest) -> set[str]:
-    """Names of the secrets that a pod refers to."""
-    found = {v["secret"]["secretName"] for v in pod.get("volumes", []) if "secret" in v}
-    for container in containers(pod):
-        for variable in container.get("env", []):
-            if "secretKeyRef" in variable.get("valueFrom", {}):
-                found.add(variable["valueFrom"]["secretKeyRef"]["name"])
-        found |= {s["secretRef"]["name"] for s in container.get("envFrom", []) if "secretRef" in s}
-    return found
-
-
-def strings(value: Any) -> list[str]:
-    if isinstance(value, dict):
-        return [text for part in value.values() for text in strings(part)]
-    if isinstance(value, list):
-        return [text for part in value for text in strings(part)]
-    return [value] if isinstance(value, str) else []
-
-
-def amount(quantity: str) -> float:
-    number, unit = re.fullmatch(r"([0-9.]+)(\w*)", str(quantity)).groups()  # type: ignore[union-attr]
-    return float(number) * QUANTITIES[unit]

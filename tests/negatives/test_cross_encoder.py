@@ -156,8 +156,8 @@ def test_memory_is_bounded_by_open_batches(judge, corpus):
 
 
 def test_another_classifier_in_the_same_place_is_another_key(tmp_path):
-    step, place = STEPS["mine"], classifier(tmp_path / "judge")
-    config, store = Config.model_validate({"mining": {"cross_encoder": str(place)}}), LocalStore(tmp_path)
+    step, judge = STEPS["mine"], classifier(tmp_path / "judge")
+    config, store = Config.model_validate({"mining": {"cross_encoder": str(judge)}}), LocalStore(tmp_path)
 
     def key() -> str:
         chosen = step.parse(step.configure(config))
@@ -167,10 +167,10 @@ def test_another_classifier_in_the_same_place_is_another_key(tmp_path):
     plain = step.parse(step.configure(Config()))
     assert step.fingerprint(plain, store) == {} and first != step.key(plain, {"index": "i"}, {})
     moved = Config.model_validate(
-        {"mining": {"cross_encoder": str(shutil.copytree(place, tmp_path / "copy"))}}
+        {"mining": {"cross_encoder": str(shutil.copytree(judge, tmp_path / "copy"))}}
     )
     assert cross_encoder_fingerprint(moved) == cross_encoder_fingerprint(config), "the content, not the place"
-    classifier(place, seed=1)
+    classifier(judge, seed=1)
     assert key() != first
 
 
@@ -198,6 +198,6 @@ def test_what_is_no_cross_encoder_is_refused_in_a_line(tmp_path, judge):
 
 def pickled(judge: Path, folder: Path) -> Path:
     """The same classifier with pickled weights alone."""
-    place = Path(shutil.copytree(judge, folder / "pickled"))
-    (place / "model.safetensors").rename(place / "pytorch_model.bin")
-    return place
+    copied = Path(shutil.copytree(judge, folder / "pickled"))
+    (copied / "model.safetensors").rename(copied / "pytorch_model.bin")
+    return copied

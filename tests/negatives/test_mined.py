@@ -1,6 +1,6 @@
 """Mining: what each filter leaves out, what is counted, and that nothing else becomes a negative.
 
-The whole step, with a real model, runs in tests/evaluation/test_steps.py.
+The whole step, with a real model, runs in tests/negatives/test_mined_by_model.py.
 """
 
 from pathlib import Path
@@ -15,7 +15,7 @@ from multiview.config import Config, Mining
 from multiview.data.answers import has_answer
 from multiview.model.systems import resolve
 from multiview.negatives.filtering import above_margin, filter_hits
-from multiview.negatives.mined import Mined, best_positive_scores, report, report_counts
+from multiview.negatives.mined import Mined, best_positive_scores, report, report_counts, sample_negatives
 from multiview.negatives.pool import negatives_table, read_positives, with_positives, write_negatives
 from multiview.steps.table import STEPS
 from tests.fixtures.artifacts import passage, question
@@ -249,8 +249,8 @@ def test_whatever_the_settings_counts_add_up_and_each_negative_is_one(
     for name in rows[0]:
         if name not in ("qid", "positive_score"):
             assert events.facts[name] == sum(row[name] for row in rows)
-    told = {name: value for name, value, _ in events.metrics}
-    assert told.items() >= events.facts.items()
+    metrics = {name: value for name, value, _ in events.metrics}
+    assert metrics.items() >= events.facts.items()
 
 
 def hits(mined: Mined) -> tuple[np.ndarray, np.ndarray]:
@@ -294,3 +294,31 @@ def test_a_range_without_ranks_is_refused(start):
         Exception, match=f"mining.range_start: should be less than mining.depth=200, not {start}"
     ):
         resolve({"mining": {"range_start": start}})
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 12), st.integers(0, 5))
+def test_draw_takes_what_is_asked_from_what_is_kept_whatever_the_other_questions(seed, number, draw_seed):
+    rng = np.random.default_rng(seed)
+    kept = rng.random((6, 15)) < rng.random((6, 1))
+    qids = [f"q{i}" for i in range(6)]
+    drawn = sample_negatives(kept, qids, number, draw_seed)
+    assert not (drawn & ~kept).any()
+    assert drawn.sum(axis=1).tolist() == np.minimum(kept.sum(axis=1), number).tolist()
+    order = rng.permutation(6)
+    shuffled = sample_negatives(kept[order], [qids[i] for i in order], number, draw_seed)
+    np.testing.assert_array_equal(shuffled, drawn[order])
+    for i in range(6):
+        np.testing.assert_array_equal(
+            sample_negatives(kept[i : i + 1], qids[i : i + 1], number, draw_seed)[0], drawn[i]
+        )
+
+
+def test_draw_depends_on_seed_and_question_and_is_even():
+    kept = np.ones((400, 20), bool)
+    qids = [f"q{i}" for i in range(400)]
+    one, two = sample_negatives(kept, qids, 5, 0), sample_negatives(kept, qids, 5, 1)
+    assert (one != two).any(axis=1).mean() > 0.95
+    assert len({row.tobytes() for row in one}) > 350
+    # Each of 20 places is drawn with probability 1/4: 100 of 400, standard deviation 8.7.
+    assert np.abs(one.sum(axis=0) - 100).max() < 45

@@ -129,7 +129,7 @@ def test_outputs_change_only_with_the_version_of_their_step(made):
 
 
 def _artifacts(store: LocalStore) -> list[str]:
-    # The promotion is done again where its champion was removed, and leaves what it told.
+    # The promotion is done again where its champion was removed, and leaves the same events.
     others = (names.RUNS, names.CHAMPIONS, names.PROMOTION)
     return [path for path in store.files("") if path.split("/")[0] not in others]
 
@@ -140,7 +140,7 @@ def test_a_second_run_in_the_same_store_finds_every_record(made):
     assert outputs(store.root.parent)[1] == records
     assert _artifacts(store) == before
     assert {record.step for kinds in records.values() for record in kinds.values()} == set(STEPS) - {
-        "changes-with-queries"  # tests/refresh/test_queries.py
+        "changes-with-queries"  # tests/refresh/test_generated_queries.py
     }
 
 

@@ -63,7 +63,7 @@ def test_what_is_new_or_changed_is_encoded_and_the_rest_is_kept(tmp_path_factory
         "removed": len(set(before) - set(after)),
         "to_encode": len(after) - len(kept),
     }
-    assert vectors.told == {
+    assert vectors.metrics == {
         **{name: value for name, value in record.facts.items() if name != "full"},
         "share_encoded": (len(after) - len(kept)) / len(after),
     }
@@ -94,7 +94,7 @@ def test_everything_is_encoded_by_the_very_files_of_the_passages(vectors, why, s
     model = vectors.model("another") if why == "another model" else model
     record = vectors.changes(index, model, passages, **settings)
     assert record.facts["full"] == why and record.facts["kept"] == 0
-    assert record.facts["to_encode"] == 20 and vectors.told["share_encoded"] == 1
+    assert record.facts["to_encode"] == 20 and vectors.metrics["share_encoded"] == 1
     encode, corpus_record = STEPS["encode"], load_record(passages.address)[1]
     config = encode.configure(Config())
     for shard in ("shard-00.parquet", "shard-01.parquet"):
@@ -129,11 +129,11 @@ def test_nothing_changed(vectors):
     model, passages = vectors.model(), vectors.passages(numbered(*range(20)))
     record = vectors.changes(vectors.index(model, passages), model, passages)
     assert [table.num_rows for table in shards(vectors, record)] == [0, 0]
-    assert vectors.told["share_encoded"] == 0 and record.facts["kept"] == 20
+    assert vectors.metrics["share_encoded"] == 0 and record.facts["kept"] == 20
 
 
 def test_only_ids_and_hashes_of_the_index_are_read(vectors):
-    """Its vectors may be gone."""
+    """The vectors of the old index may be missing."""
     model, passages = vectors.model(), vectors.passages(numbered(*range(20)))
     index = vectors.index(model, passages)
     for file in vectors.files(index).iterdir():

@@ -27,7 +27,7 @@ MADE_ANEW = (names.CHAMPION, names.CHANGES, names.VERDICT, names.PROMOTION, name
 
 
 class Crash(BaseException):
-    """As of a process that is gone: nobody cleans up."""
+    """The end of a process, after which nothing cleans up."""
 
 
 class Failing(LocalStore):
@@ -93,7 +93,7 @@ def begun(tmp_path_factory: pytest.TempPathFactory) -> Begun:
 
 
 def check_whole(root: Path) -> int:
-    """The number of the champion, every byte of which is there."""
+    """The number of the champion, after a check of all of its bytes."""
     store = LocalStore(root)
     champion = current(store)
     assert champion is not None
@@ -115,17 +115,17 @@ def never(number: int, path: str) -> bool:
 
 
 def test_at_every_write(begun: Begun, tmp_path: Path) -> None:
-    """Before each, and so after the one before it."""
+    """A crash before each write, and so after the one before it."""
     counting = Failing(begun.copy(tmp_path), never, crash)
     assert begun.run(counting).digest == begun.expected.digest
     crowned = counting.paths.index("champions/000002.json") + 1
     assert len(counting.paths) > crowned > 20
     shutil.rmtree(tmp_path / "store")
-    for at in range(1, len(counting.paths) + 1):
+    for write in range(1, len(counting.paths) + 1):
         root = begun.copy(tmp_path)
         with pytest.raises(Crash):
-            begun.run(Failing(root, lambda number, path, at=at: number == at, crash))
-        assert check_whole(root) == (2 if at > crowned else 1)
+            begun.run(Failing(root, lambda number, path, write=write: number == write, crash))
+        assert check_whole(root) == (2 if write > crowned else 1)
         assert begun.run(LocalStore(root)).digest == begun.expected.digest
         assert check_whole(root) == 2 and champion_numbers(LocalStore(root)) == [1, 2]
         shutil.rmtree(root)
@@ -133,7 +133,7 @@ def test_at_every_write(begun: Begun, tmp_path: Path) -> None:
 
 @dataclass(frozen=True)
 class At:
-    """Whether a path is the one meant; of a class, because it goes to another process."""
+    """Whether a path matches; a class, because it is pickled for another process."""
 
     pattern: str
 

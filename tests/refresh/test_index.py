@@ -45,7 +45,7 @@ def vectors(tmp_path) -> ChangingVectors:
     ],
 )
 def test_it_builds_anew_from_stored_views_and_says_why(vectors, why, before, now):
-    """The faiss index is then that of the step `index`."""
+    """The faiss index is then the one that the step `index` makes."""
     model = vectors.model()
     old = (
         vectors.empty_index(model)
@@ -74,7 +74,7 @@ def test_drift_is_the_error_of_what_came_since_over_that_of_the_rest(vectors):
     model = vectors.model()
     old = vectors.index(model, vectors.passages(CORPUS))
     assert (header(vectors, old)["drift_added"], header(vectors, old)["drift_error"]) == (0, None)
-    assert vectors.told["drift_added"] == 0 and "drift_error" not in vectors.told
+    assert vectors.metrics["drift_added"] == 0 and "drift_error" not in vectors.metrics
     far = {f"q{number}": f"far {number} *3" for number in range(20)}
     corpus = dict(list(CORPUS.items())[50:]) | far
     new = vectors.refresh(old, model, vectors.passages(corpus), refresh={"retrain_error": 1e9})
@@ -94,7 +94,7 @@ def test_drift_is_the_error_of_what_came_since_over_that_of_the_rest(vectors):
     about = header(vectors, new)
     assert about["drift_added"] == pytest.approx(len(views["far"]) / len(stored(corpus)))
     assert about["drift_error"] == pytest.approx(errors["far"] / errors["kept"]) and about["drift_error"] > 2
-    assert (vectors.told["drift_added"], vectors.told["drift_error"]) == (
+    assert (vectors.metrics["drift_added"], vectors.metrics["drift_error"]) == (
         about["drift_added"],
         about["drift_error"],
     )

@@ -8,11 +8,15 @@ import re
 import numpy as np
 import pytest
 from kfp.dsl import HTML, Artifact
+from markupsafe import Markup
 
 from multiview import names
 from multiview.errors import InputError
 from multiview.evaluation.trec import read_qrels, read_trec_run
 from multiview.kubeflow.component import execute
+from multiview.report.contents import System
+from multiview.report.drawing import Chart
+from multiview.report.page import Group, fitting
 from tests.fixtures.compared_systems import AT, PASSAGES, QUESTIONS, ComparedSystems
 from tests.fixtures.hostile_texts import HOSTILE, hostile_systems
 from tests.fixtures.page_tree import Element, read
@@ -68,10 +72,10 @@ def test_marks_intervals_and_costs_are_the_comparisons(compared, page):
     for row, system in zip(table.all("tr")[1:], compared.rows, strict=True):
         for cell in row.all("td"):
             (data,) = cell.all("data")
-            told = significance["systems"][system][data.attributes["data-metric"]]
-            low, high = (f"{100 * told[end]:.1f}" for end in ("low", "high"))
+            figures = significance["systems"][system][data.attributes["data-metric"]]
+            low, high = (f"{100 * figures[end]:.1f}" for end in ("low", "high"))
             assert cell.one("span", class_="interval").text == f"{low}–{high}"
-            marked = told["corrected_p"] is not None and told["corrected_p"] < 0.05
+            marked = figures["corrected_p"] is not None and figures["corrected_p"] < 0.05
             assert bool(cell.all("span", class_="mark")) == marked
     cost = page.one("section", id="cost")
     assert [cell.text for cell in cost.all("tr")[1].all("td")] == ["2 min 5 s", "1 min 1 s", "16.4 kB", "812"]
@@ -141,8 +145,8 @@ def test_what_users_wrote_is_text(tmp_path):
     page = read(compared.page())
     text = page.text
     for hostile in HOSTILE:
-        for place in ("title", "text", "question", "answer", "qid"):
-            assert f"{place} {hostile}" in text, place
+        for field in ("title", "text", "question", "answer", "qid"):
+            assert f"{field} {hostile}" in text, field
     for row in compared.rows:
         assert (
             row in page.one("ul", class_="key").text
@@ -198,3 +202,14 @@ def test_kubeflow_shows_the_page_itself(compared, text, tmp_path):
 
 def _metadata(compared: ComparedSystems, key: str) -> dict[str, str]:
     return {"address": compared.address(key), "digest": compared.made[key].digest, "path": key}
+
+
+def test_what_there_is_no_room_for_is_named():
+    def group(title: str, *sizes: int) -> Group:
+        row = System("a", 0, {})
+        return Group(title, "", [(row, Chart("", Markup("x" * size), (), [])) for size in sizes])
+
+    groups = [group("one", 40, 40), group("two", 30), group("three", 5, 5)]
+    shown, left = fitting(groups, 100)
+    assert [one.title for one in shown] == ["one", "three"] and left == ["two"]
+    assert fitting(groups, 120) == (groups, [])

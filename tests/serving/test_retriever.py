@@ -21,6 +21,7 @@ from multiview.errors import InputError
 from multiview.model.layouts import TokenSequence, View, kept_views, numbered_views
 from multiview.model.layouts.snippets import split_snippets
 from multiview.serving import retriever as retrieving
+from multiview.steps.path import StepPath
 from tests.fixtures.events import RecordedEvents
 from tests.fixtures.system_indexes import SYSTEMS, SystemIndexes
 
@@ -98,7 +99,7 @@ def test_a_view_s_snippet_is_its_layout_s(indexes, system, retriever):
 
 
 def test_the_corpus_has_every_kind_of_snippet(indexes):
-    """What the test above needs to say something: titles apart and merged, padding, and full passages."""
+    """The cases that the test above covers: titles apart and merged, padding, and full passages."""
     kinds = set()
     for passage in passages_of(indexes).values():
         snippets = split_snippets(passage.title, passage.text, passage.sentence_ends, 4)
@@ -120,7 +121,7 @@ def test_rows_are_numbered_as_they_were_placed(tmp_path_factory, shape, padding)
     numbered = numbered_views(sequences, writer.rows)
     assert [id(view) for _, view in numbered] == [id(placed[row]) for row in range(writer.rows)]
     every = [view for sequence in sequences for view in sequence.views]
-    assert all(every[place] is view for place, view in numbered)
+    assert all(every[number] is view for number, view in numbered)
     with pytest.raises(InputError, match="encode and index the corpus again"):
         numbered_views(sequences, len(every) + 1)
 
@@ -261,7 +262,7 @@ def test_a_damaged_file_is_named_with_the_way_out(indexes, tmp_path, path, kind,
     record = indexes.record(path, kind)
     target = broken.files(record) / file
     whole = target.read_bytes()
-    system = path.split("/")[0] if kind == "index" else "camvr"
+    system = StepPath.parse(path).system if kind == "index" else "camvr"
     way_out = f"remove the folder {broken.store.url}/{record.folder} and run again to rebuild it (step {record.step})"
 
     def said(verify: bool = False) -> str:

@@ -1,4 +1,4 @@
-"""Paths of steps: what they are made of, and that their text says it all."""
+"""Paths of steps: their parts, and the text that they are read back from."""
 
 import doctest
 

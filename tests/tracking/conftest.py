@@ -16,6 +16,6 @@ def uri(tmp_path_factory) -> str:
 def expected(tmp_path_factory, uri) -> dict:
     """What MLflow holds after one uninterrupted shipping."""
     reported = ReportedRun(tmp_path_factory.mktemp("expected"), uri, "expected")
-    reported.tell_all()
+    reported.report_all()
     assert tracking.ship(reported.store, reported.run.id, uri)
     return reported.seen()

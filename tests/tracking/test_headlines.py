@@ -1,4 +1,4 @@
-"""What the MLflow run of a whole run is told of its steps' metrics."""
+"""The metrics of its steps that the MLflow run of a whole run has."""
 
 import pytest
 from mlflow.entities import Metric
@@ -18,7 +18,7 @@ def test_a_parent_s_metrics_are_by_round_where_there_are_several():
 
 
 @pytest.mark.parametrize(
-    ("steps", "systems", "path", "told", "seen"),
+    ("steps", "systems", "path", "reported", "seen"),
     [
         (
             ROUNDS,
@@ -45,10 +45,10 @@ def test_a_parent_s_metrics_are_by_round_where_there_are_several():
         ),
     ],
 )
-def test_headlines_are_what_a_table_of_runs_is_read_for(steps, systems, path, told, seen):
+def test_headlines_are_what_a_table_of_runs_is_read_for(steps, systems, path, reported, seen):
     run = Run(id="r", pipeline="p", config={}, steps=steps, architectures=dict.fromkeys(systems, "a"))
-    state = StepState(path=path, step=path.rpartition("/")[2], status="done", started=1.0)
-    found = headlines_of(run, state, [Metric(name, value, 7, 0) for name, value in told])
+    state = StepState(path=path, step=StepPath.parse(path).step, status="done", started=1.0)
+    found = headlines_of(run, state, [Metric(name, value, 7, 0) for name, value in reported])
     assert [(metric.key, metric.value, metric.step) for metric in found] == seen
     running = state.model_copy(update={"status": "running"})
-    assert headlines_of(run, running, [Metric(name, value, 7, 0) for name, value in told]) == []
+    assert headlines_of(run, running, [Metric(name, value, 7, 0) for name, value in reported]) == []

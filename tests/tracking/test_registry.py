@@ -14,32 +14,9 @@ from multiview.artifacts.store import LocalStore
 from multiview.cli import app
 from multiview.cli.lookup import Lookup
 from multiview.errors import InputError
-from multiview.steps.runs import Run, StepState, write_run, write_state
 from multiview.tracking import RegisteredModel
+from tests.fixtures.published_index import publish, publish_index
 from tests.fixtures.servers import new_database
-
-
-def publish(store: LocalStore, kind: str, key: str, inputs: dict | None = None, **more) -> Reference:
-    attempt = Attempt(store, kind, key)
-    (attempt.path / "data").write_text(f"{kind} {key}")
-    record, _ = attempt.publish(step=kind, step_version=0, config={}, inputs=inputs or {}, **more)
-    return Reference(address=f"{store.url}/{record.folder}", digest=record.digest)
-
-
-def tell_index(store: LocalStore, key: str) -> Reference:
-    """An index over a small corpus, made by the only step of a run that has its name."""
-    sources = {"corpus": [{"name": "my passages.parquet", "sha256": "0" * 64}]}
-    passages = publish(store, "passages", f"p-{key}", sources=sources)
-    embeddings = publish(store, "embeddings", f"e-{key}", {"passages": [passages]})
-    facts = {"passages": 1200, "views": 4000, "dim": 8}
-    index = publish(store, "index", f"i-{key}", {"embeddings": [embeddings]}, facts=facts)
-    write_run(store, Run(id=key, pipeline="training", config={}, steps=["camvr/index"]))
-    made = {"inputs": {"embeddings": [embeddings]}, "outputs": {"index": index}}
-    state = StepState.model_validate(
-        {"path": "camvr/index", "step": "index", "status": "done", "ended": 1.0, **made}
-    )
-    write_state(store, key, state)
-    return index
 
 
 @pytest.fixture(scope="module")
@@ -54,8 +31,8 @@ def uri(store) -> str:
 
 @pytest.fixture(scope="module")
 def indexes(store, uri) -> list[Reference]:
-    """Three, of which MLflow knows the first one's run."""
-    made = [tell_index(store, key) for key in ("one", "two", "three")]
+    """Three indexes; MLflow has the run of the first one."""
+    made = [publish_index(store, key) for key in ("one", "two", "three")]
     tracking.ship(store, "one", uri)
     return made
 
@@ -126,9 +103,9 @@ def test_indexes_of_the_same_bytes_over_other_passages_are_two_versions(indexes,
 def test_a_store_that_was_moved_is_followed(indexes, uri, store, tmp_path):
     tracking.register(uri, indexes[0], "moved", ["champion"])
     shutil.copytree(store.root / "index", tmp_path / "index")
-    there = indexes[0].model_copy(update={"address": f"{tmp_path}/index/i-one"})
-    assert tracking.register(uri, there, "moved") == "1"
-    assert tracking.registered_index(uri, RegisteredModel("moved", alias="champion")) == there.address
+    moved = indexes[0].model_copy(update={"address": f"{tmp_path}/index/i-one"})
+    assert tracking.register(uri, moved, "moved") == "1"
+    assert tracking.registered_index(uri, RegisteredModel("moved", alias="champion")) == moved.address
 
 
 def test_what_is_no_index_is_not_registered(indexes, uri, store):

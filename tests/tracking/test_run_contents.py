@@ -1,4 +1,4 @@
-"""What MLflow is told of runs, steps, models and files."""
+"""What MLflow receives about runs, steps, models and files."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -55,14 +55,14 @@ def test_a_model_has_the_metrics_of_each_evaluation_once(tmp_path):
         reported.events("camvr/round-2/train", "t", status="found")
         reported.events("camvr/round-2/evaluate", "e", status="found")
         tracking.ship(reported.store, run, uri)
-        told = metrics_of_model(uri, reported)
-        assert {metric.key: metric.value for metric in told} == {
+        metrics = metrics_of_model(uri, reported)
+        assert {metric.key: metric.value for metric in metrics} == {
             "accuracy_at_5": 0.75,
             "accuracy_at_5/view_1": 0.5,
         }
-        (digest,) = {metric.dataset_digest for metric in told}
+        (digest,) = {metric.dataset_digest for metric in metrics}
         assert reported.reference("dev_questions", "split").digest.startswith(digest)
-        (run_id,) = {metric.run_id for metric in told}
+        (run_id,) = {metric.run_id for metric in metrics}
         assert MlflowClient(uri).get_run(run_id).data.tags["multiview.run"] == "first"
         assert reported.seen()["camvr/round-2/evaluate"][1]["corpus"] == "@passages", "by its digest"
 
@@ -98,7 +98,7 @@ def test_the_commit_and_the_image_are_those_that_made_it(tmp_path, uri):
 
 def test_a_description_that_a_person_wrote_is_left_alone(tmp_path, uri):
     reported = ReportedRun(tmp_path, uri, "person")
-    reported.tell_all()
+    reported.report_all()
     tracking.ship(reported.store, reported.run.id, uri)
     client, parent = MlflowClient(uri), tracking.find_run(uri, reported.run.id).mlflow_id
     note = client.get_run(parent).data.tags["mlflow.note.content"]
@@ -117,7 +117,7 @@ def test_a_run_that_failed_says_where(tmp_path, uri):
     reported.events("camvr/round-2/train", "t", status="failed", error="no memory")
     tracking.ship(reported.store, reported.run.id, uri)
     assert "- camvr/round-2/train: no memory" in reported.seen()[""][1]["mlflow.note.content"]
-    reported.tell_all()
+    reported.report_all()
     tracking.ship(reported.store, reported.run.id, uri)
     assert "no memory" not in reported.seen()[""][1]["mlflow.note.content"]
 

@@ -11,14 +11,14 @@ from multiview.artifacts.store import LocalStore
 from multiview.errors import InputError
 from multiview.steps.events import EventLog
 from multiview.tracking import shipping
+from tests.fixtures.published_index import publish_index
 from tests.fixtures.reported_run import ReportedRun
 from tests.fixtures.servers import mlflow_server, new_database
-from tests.tracking.test_registry import tell_index
 
 
 def test_shipping_again_says_that_there_is_nothing_new(tmp_path, uri, expected):
     reported = ReportedRun(tmp_path, uri, "again")
-    reported.tell_all()
+    reported.report_all()
     assert tracking.ship(reported.store, reported.run.id, uri)
     assert not tracking.ship(reported.store, reported.run.id, uri)
     reported.store.remove("runs/again/mlflow/shipped")
@@ -56,7 +56,7 @@ def test_a_shipper_killed_after_any_call_is_continued(tmp_path, uri, expected, m
     kills = 0
     for left in range(1, 100):
         reported = ReportedRun(tmp_path / str(left), uri, f"killed-{left}")
-        reported.tell_all()
+        reported.report_all()
         monkeypatch.setattr(shipping, "connect", lambda _, left=left: Fragile(left))
         try:
             tracking.ship(reported.store, reported.run.id, uri)
@@ -78,7 +78,7 @@ def test_a_step_that_failed_and_then_succeeded_is_finished_in_mlflow(tmp_path, u
     seen = reported.seen()
     assert (seen[""][0], seen["camvr/round-2/train"][0]) == ("FAILED", "FAILED")
     assert seen["camvr/round-2/train"][1]["error"] == "no memory"
-    reported.tell_all()
+    reported.report_all()
     tracking.ship(reported.store, reported.run.id, uri)
     assert reported.seen() == expected
 
@@ -102,7 +102,7 @@ def test_a_step_is_shipped_while_it_runs(tmp_path, uri, expected):
 def test_two_stores_with_the_same_run_do_not_mix(tmp_path, uri):
     one, two = ReportedRun(tmp_path / "one", uri, "twin"), ReportedRun(tmp_path / "two", uri, "twin")
     for reported in (one, two):
-        reported.tell_all()
+        reported.report_all()
         tracking.ship(reported.store, reported.run.id, uri)
     for reported in (one, two):
         found = tracking.find_run(uri, "twin", reported.store.url)
@@ -115,7 +115,7 @@ def test_two_stores_with_the_same_run_do_not_mix(tmp_path, uri):
 
 def test_sync_goes_on_after_a_broken_run(tmp_path, uri):
     reported = ReportedRun(tmp_path, uri, "zz-fine")
-    reported.tell_all()
+    reported.report_all()
     reported.store.replace("runs/aa-broken/steps/split.json", b"{}")
     shipped, failed = tracking.sync(reported.store, uri)
     assert shipped == ["zz-fine"]
@@ -127,7 +127,7 @@ def test_sync_goes_on_after_a_broken_run(tmp_path, uri):
 def test_a_database_made_anew_is_filled_again(tmp_path):
     uri = new_database(tmp_path)
     reported = ReportedRun(tmp_path / "store", uri)
-    reported.tell_all()
+    reported.report_all()
     ship = "import sys; from multiview import tracking; from multiview.artifacts.store import open_store; "
     ship += "tracking.ship(open_store(sys.argv[1]), *sys.argv[2:])"
     # In a process of its own: MLflow keeps the database open.
@@ -157,7 +157,7 @@ def test_runs_are_shipped_to_a_server_over_http_and_found_there(tmp_path):
     words += ["--artifacts-destination", str(tmp_path / "artifacts")]
     with mlflow_server(words, tmp_path) as address:
         reported = ReportedRun(tmp_path / "store", address)
-        reported.tell_all()
+        reported.report_all()
         assert tracking.ship(reported.store, reported.run.id, address)
         assert not tracking.ship(reported.store, reported.run.id, address), "nothing is new"
         found = tracking.find_run(address, reported.run.id)
@@ -170,7 +170,7 @@ def test_runs_are_shipped_to_a_server_over_http_and_found_there(tmp_path):
         (child,) = client.search_runs(["1"], f"tags.`{names.TAG_PATH}` = 'camvr/round-2/train'")
         assert [m.step for m in client.get_metric_history(child.info.run_id, "loss")] == [1, 2, 3]
         # A server takes no folder of its own machine for a version's source.
-        index = tell_index(LocalStore(tmp_path / "store"), "of-index")
+        index = publish_index(LocalStore(tmp_path / "store"), "of-index")
         tracking.ship(reported.store, "of-index", address)
         assert tracking.register(address, index, "served", ["champion"]) == "1"
         assert (

@@ -19,20 +19,20 @@ def second_is_killed(context: StepContext) -> None:
 
 def second_refuses(context: StepContext) -> None:
     """The second process finds bad input, and the first one fails in its wake."""
-    told = context.output("seen") / "second"
+    pid_file = context.output("seen") / "second"
     if os.environ["RANK"] == "1":
-        told.write_text(f"{os.getpid()}\n")
+        pid_file.write_text(f"{os.getpid()}\n")
         raise InputError("questions.parquet: row 7 has no answer")
-    while not (told.exists() and told.read_text().endswith("\n")):
+    while not (pid_file.exists() and pid_file.read_text().endswith("\n")):
         time.sleep(0.01)
-    second = int(told.read_text())
+    second = int(pid_file.read_text())
     while psutil.pid_exists(second) and psutil.Process(second).status() != psutil.STATUS_ZOMBIE:
         time.sleep(0.01)
     raise RuntimeError("connection closed by peer")
 
 
 def store_refuses(context: StepContext) -> None:
-    """The first process tells something that its starter cannot keep."""
+    """The first process sends something that its starter cannot keep."""
     if os.environ["RANK"] == "0":
         context.events.fact("steps", 3)
         assert context.checkpoints is not None

@@ -69,17 +69,19 @@ def test_queries_of_other_passages_are_refused(tmp_path: Path) -> None:
 
 
 def test_the_warm_up_takes_each_passage_s_next_query_every_epoch() -> None:
-    own = {passage.id: tuple(dict.fromkeys(asked)) for passage, asked in rows(20) if asked}
+    expected = {passage.id: tuple(dict.fromkeys(asked)) for passage, asked in rows(20) if asked}
     stream = QueryStream(
-        pa.chunked_array([list(own)]), own.__getitem__, Train(batch_size=4, epochs=3, negatives=7)
+        pa.chunked_array([list(expected)]), expected.__getitem__, Train(batch_size=4, epochs=3, negatives=7)
     )
     size = stream.steps_per_epoch * stream.batch_size
     for item in range(len(stream)):
         example, epoch = stream[item], item // size
-        asked = own[example.positive]
+        asked = expected[example.positive]
         assert example.question.question == asked[epoch % len(asked)]
         assert example.question.positive_ids == (example.positive,) and example.negatives == ()
-        order = sorted(own, key=lambda id_, epoch=epoch: seeded_hash(stream.settings.seed, f"{epoch}:{id_}"))
+        order = sorted(
+            expected, key=lambda id_, epoch=epoch: seeded_hash(stream.settings.seed, f"{epoch}:{id_}")
+        )
         assert example.positive == order[item % size]
 
 

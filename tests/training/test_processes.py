@@ -218,7 +218,7 @@ def test_shares_are_the_whole_batch_in_another_order(processes: int) -> None:
     assert [e for part in parts for e in part] == whole
     assert max(map(len, parts)) - min(map(len, parts)) <= 1
     ids = [name for part in parts for name in passage_ids(part)]
-    assert [ids[place] for place in passage_order(parts)] == passage_ids(whole)
+    assert [ids[position] for position in passage_order(parts)] == passage_ids(whole)
 
 
 def test_a_share_masks_the_negatives_of_the_whole_batch(base: Path, tmp_path: Path) -> None:

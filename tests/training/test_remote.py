@@ -63,7 +63,7 @@ def test_what_is_not_declared_raises_at_once_on_the_calling_side(remote: Any) ->
 
 @pytest.mark.parametrize("call", [("clear", ()), ("__init__", ()), ("publish", (4, Path("folder")))])
 def test_what_is_not_declared_is_refused_by_the_answering_side(call: tuple[str, Any]) -> None:
-    """`publish` neither, where checkpoints are not kept."""
+    """`publish` cannot be called either if no checkpoints are kept."""
     events = Clearable()
     with answering(declared_calls(events, None)) as (line, raised):
         line.send(call)

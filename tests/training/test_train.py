@@ -110,12 +110,12 @@ def test_groups_of_questions_are_as_batches_of_their_own() -> None:
     scores = torch.randn(4, 8, 2, generator=torch.Generator().manual_seed(0))
 
     def loss(rows: list[int], group: int | None) -> float:
-        places = [*rows, *(4 + row for row in rows)]
+        positions = [*rows, *(4 + row for row in rows)]
         part = [examples[row] for row in rows]
-        masks = torch.tensor(no_negatives(part, [ids[place] for place in places], group))
-        views = torch.ones(len(places), 2, dtype=torch.bool)
-        own = torch.arange(len(rows))
-        found, _ = contrastive_loss(scores[rows][:, places], views, own, masks, 1.0, real_views=views)
+        masks = torch.tensor(no_negatives(part, [ids[position] for position in positions], group))
+        views = torch.ones(len(positions), 2, dtype=torch.bool)
+        diagonal = torch.arange(len(rows))
+        found, _ = contrastive_loss(scores[rows][:, positions], views, diagonal, masks, 1.0, real_views=views)
         return found.item()
 
     assert loss([0, 1, 2, 3], 2) == pytest.approx((loss([0, 1], None) + loss([2, 3], None)) / 2, rel=1e-5)
@@ -190,16 +190,25 @@ def test_training_lowers_the_loss_and_says_what_it_was_made_of(
         "epochs": 12,
     }
     run(data, training_material.saved_model(tmp_path / "start", base), tmp_path / "out", events, **options)
-    told: dict[str, list[float]] = {}
+    metrics: dict[str, list[float]] = {}
     for name, value, step in events.metrics:
         assert step is not None
-        told.setdefault(name, []).append(value)
-    assert told["contrastive_loss"][-1] < 0.5 * told["contrastive_loss"][0]
-    assert told["temperature"][0] == 1 and told["temperature"][-1] == pytest.approx(2.718281828 ** (-1.1))
-    assert 0 <= told["fallback_share"][0] <= 1
-    wins = [told[f"view_{view}_wins"][0] for view in range(1, 5)]
+        metrics.setdefault(name, []).append(value)
+    assert metrics["contrastive_loss"][-1] < 0.5 * metrics["contrastive_loss"][0]
+    assert metrics["temperature"][0] == 1 and metrics["temperature"][-1] == pytest.approx(
+        2.718281828 ** (-1.1)
+    )
+    assert 0 <= metrics["fallback_share"][0] <= 1
+    wins = [metrics[f"view_{view}_wins"][0] for view in range(1, 5)]
     assert sum(wins) == pytest.approx(1)
-    assert {"loss", "grad_norm", "learning_rate", "local_loss", "epoch", "in_batch_accuracy"} <= told.keys()
+    assert {
+        "loss",
+        "grad_norm",
+        "learning_rate",
+        "local_loss",
+        "epoch",
+        "in_batch_accuracy",
+    } <= metrics.keys()
     assert events.steps[-1] == (36, 36, "steps")
     assert events.facts["steps"] == 36 and events.facts["dropped_questions"] == 0
 

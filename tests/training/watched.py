@@ -1,4 +1,4 @@
-"""Trainings that remember what they saw; in a module that a started process can import."""
+"""Trainings that record what they saw, in a module that a started process can import."""
 
 import os
 from dataclasses import replace

@@ -7,11 +7,24 @@ import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import NotRequired, TypedDict, Unpack
 
 from multiview import names
-from multiview.artifacts.record import Record, describe_files, digest_of, parse_record
+from multiview.artifacts.record import Record, Reference, describe_files, digest_of, parse_record
 from multiview.artifacts.store import LocalStore, Store
+from multiview.config import JsonObject
+
+
+class Description(TypedDict):
+    """What a record says of an artifact besides its files: the settings, inputs and code that made it, as in `Record`."""
+
+    step: str
+    step_version: int
+    config: JsonObject
+    inputs: dict[str, list[Reference]]
+    sources: NotRequired[JsonObject]
+    facts: NotRequired[JsonObject]
+    environment: NotRequired[JsonObject]
 
 
 class Attempt:
@@ -39,7 +52,7 @@ class Attempt:
         self,
         *,
         crash: Callable[[str], None] = lambda point: None,
-        **description: Any,
+        **description: Unpack[Description],
     ) -> tuple[Record, bool]:
         """Creates the artifact's record; returns the valid record and whether it is this attempt's.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
@@ -119,7 +119,7 @@ def crown(store: Store, champion: Champion) -> Champion:
     )
 
 
-def store_fingerprint(store: Store) -> dict[str, Any]:
+def store_fingerprint(store: Store) -> dict[str, object]:
     """Returns the current champion for the key of the step `champion`, which reads it besides its settings.
 
     Its content is included, because a number is used again after its file was removed by hand.

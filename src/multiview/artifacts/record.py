@@ -12,13 +12,12 @@ import hashlib
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
 from multiview import names
 from multiview.artifacts.store import Store, open_store
-from multiview.config import canonical_json
+from multiview.config import JsonObject, canonical_json
 from multiview.errors import InputError
 
 SCHEMA_VERSION = 2
@@ -63,12 +62,12 @@ class Record(_Frozen):
     attempt: str
     step: str
     step_version: int
-    config: dict[str, Any]
+    config: JsonObject
     inputs: dict[str, list[Reference]]
-    sources: dict[str, Any] = {}
+    sources: JsonObject = {}
     files: list[File]
-    facts: dict[str, Any] = {}
-    environment: dict[str, Any] = {}
+    facts: JsonObject = {}
+    environment: JsonObject = {}
     created: str
     seconds: float
 
@@ -161,7 +160,7 @@ def parse_record(data: bytes, address: str) -> Record:
     raise InputError(f"{address} was written by a later version of multiview: upgrade multiview")
 
 
-def _seal(content: dict[str, Any]) -> str:
+def _seal(content: JsonObject) -> str:
     return hashlib.sha256(canonical_json(content).encode()).hexdigest()
 
 

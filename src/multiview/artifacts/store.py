@@ -298,7 +298,7 @@ class BucketStore(Store):
     def open(self, path: str) -> BinaryIO:
         return self._ask("open", path, "rb", block_size=PART, cache_type="readahead")
 
-    def _ask(self, operation: str, path: str, *arguments: Any, **options: Any) -> Any:
+    def _ask(self, operation: str, path: str, *arguments: object, **options: object) -> Any:
         """Returns the result of fsspec's `operation` on a path. Raises InputError for missing or insufficient credentials."""
         with credentials_explained(self.url):
             return getattr(self.fs, operation)(f"{self.root}/{path}", *arguments, **options)

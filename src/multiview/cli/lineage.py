@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from rich.console import Console
 from rich.filesize import decimal
@@ -14,6 +13,7 @@ from rich.tree import Tree
 
 from multiview.artifacts.record import Record
 from multiview.cli.settings import flattened
+from multiview.config import JsonObject
 from multiview.errors import InputError
 from multiview.lineage.trace import Input, Lineage, LineageNode, flaws
 
@@ -109,7 +109,7 @@ def _details(record: Record) -> list[Text]:
     return lines
 
 
-def _code(environment: Mapping[str, Any]) -> list[str]:
+def _code(environment: JsonObject) -> list[str]:
     """The commit and the image of the code that ran; the version of multiview where neither is known."""
     code = [_commit(environment["git_sha"])] if "git_sha" in environment else []
     code += [_image(environment["image"])] if "image" in environment else []
@@ -129,7 +129,7 @@ def _image(name: str) -> str:
     return f"{image}@{digest[:SHORT]}" if digest else image
 
 
-def _sources(sources: Mapping[str, Any]) -> list[str]:
+def _sources(sources: JsonObject) -> list[str]:
     """One line per source outside the store: files with their digests, or a hub model with its commit."""
     if "hub" in sources:
         return [f"hub {sources['hub']} at {sources['commit'][:SHORT]}"]
@@ -145,7 +145,7 @@ def _sources(sources: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _file(file: Mapping[str, Any]) -> str:
+def _file(file: JsonObject) -> str:
     """The name of a source file, and the beginning of its checksum, ETag or date."""
     identity = next((str(value) for name, value in file.items() if name not in ("name", "bytes")), "")
     return f"{file['name']} {identity[:SHORT]}".rstrip()

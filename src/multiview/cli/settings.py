@@ -58,7 +58,8 @@ def groups(config: Config | None = None) -> list[Group]:
     config = config or defaults
     sections = []
     for name, field in Config.model_fields.items():
-        section: type[Section] = field.annotation  # type: ignore[assignment]
+        section = field.annotation
+        assert isinstance(section, type) and issubclass(section, Section)
         readers = tuple(
             step.name for step in STEPS.values() if any(part.split(".")[0] == name for part in step.settings)
         )

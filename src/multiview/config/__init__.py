@@ -15,7 +15,7 @@ from multiview.config.generation import Generation, GeneratorTraining
 from multiview.config.kubeflow import Kubeflow, Notify, Pod, Toleration
 from multiview.config.refresh import Refresh
 from multiview.config.search import Analysis, Comparison, Encode, Evaluation, Index
-from multiview.config.section import HOW, Section, canonical_json
+from multiview.config.section import HOW, JsonObject, Section, canonical_json
 from multiview.config.training import Mining, Model, Pooling, Temperature, Train
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "Generation",
     "GeneratorTraining",
     "Index",
+    "JsonObject",
     "Kubeflow",
     "Mining",
     "Model",

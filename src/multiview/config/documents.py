@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import TypeVar, get_args
 
 import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from multiview.config.section import Section
+from multiview.config.section import JsonObject, Section
 from multiview.errors import InputError, nearest
 
 FOLDERS = {"preset": "presets", "study": "studies"}
@@ -32,9 +32,9 @@ class Document:
 
     where: str
     """The kind and the name of the document, as in `preset tiny.yaml`."""
-    content: dict[str, Any]
+    content: JsonObject
 
-    def checked(self, section: type[Checked], **defaults: Any) -> Checked:
+    def checked(self, section: type[Checked], **defaults: object) -> Checked:
         """Returns the content as a section, over `defaults`. Raises InputError with the first wrong value."""
         return checked(section, defaults | self.content, self.where)
 
@@ -60,6 +60,14 @@ def read_document(file: Path | Traversable, kind: str, name: str | None = None) 
     return Document(where, content)
 
 
+def read_value(text: str, where: str) -> object:
+    """Returns a single YAML value. Raises InputError; the message begins with `where`."""
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise InputError(f"{where}: the value is not YAML; quote it") from error
+
+
 def find_document(name: str, kind: str) -> Document:
     """Reads a YAML file, or a document of this package by its name. Raises InputError with the nearest names."""
     if _is_yaml(name):
@@ -69,7 +77,7 @@ def find_document(name: str, kind: str) -> Document:
     return read_document(_folder(kind) / f"{name}.yaml", kind, name)
 
 
-def checked(section: type[Checked], content: Mapping[str, Any], where: str = "") -> Checked:
+def checked(section: type[Checked], content: Mapping[str, object], where: str = "") -> Checked:
     """Returns settings as a section. Raises InputError for the first wrong setting; the message begins with `where`."""
     try:
         return section.model_validate(content)
@@ -113,7 +121,7 @@ def _settings_beside(location: list[str], section: type[BaseModel]) -> list[str]
     return list(inner.model_fields) if inner else []
 
 
-def _section_in(annotation: Any) -> type[BaseModel] | None:
+def _section_in(annotation: object) -> type[BaseModel] | None:
     """Returns the section class in a setting's annotation, alone or as the item of a list."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation

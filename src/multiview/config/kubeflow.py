@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from multiview.config.section import HOW, Section
+from multiview.config.section import HOW, JsonObject, Section
 
 Quantity = Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]+)?(m|[KMGTP]i?)?$", coerce_numbers_to_str=True)]
 """An amount as Kubernetes writes it: 500m, 2, 16Gi."""
@@ -69,7 +69,7 @@ class GpuPod(Pod):
 
     @model_validator(mode="before")
     @classmethod
-    def _defaults(cls, values: Any) -> Any:
+    def _defaults(cls, values: object) -> object:
         return {**GPU_DEFAULTS, **values} if isinstance(values, dict) else values
 
 
@@ -99,7 +99,7 @@ class Kubeflow(Section):
     """Pods of steps that need no GPU."""
     gpu: GpuPod = GpuPod()
     """Pods of steps that use a GPU: training, encoding, generation, mining and evaluation."""
-    steps: dict[str, dict[str, Any]] = {}
+    steps: dict[str, JsonObject] = {}
     """Changed settings per step name, as in {split: {memory: 64Gi}, train: {gpus: 4}}."""
     service_account: str | None = None
     """Kubernetes service account of the pods; none: the pipeline's default account."""
@@ -116,7 +116,7 @@ class Kubeflow(Section):
 
     @field_validator("steps")
     @classmethod
-    def _nodes_train(cls, steps: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    def _nodes_train(cls, steps: dict[str, JsonObject]) -> dict[str, JsonObject]:
         for step, changes in steps.items():
             check_nodes(step, changes.get("nodes", 1))
         return steps

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
 
-import yaml
-
-from multiview.config import Config
-from multiview.config.documents import checked, document_names, find_document
+from multiview.config import Config, JsonObject
+from multiview.config.documents import checked, document_names, find_document, read_value
 from multiview.errors import InputError
 
-Overrides = dict[str, Any]
+Overrides = JsonObject
 
 _BETWEEN = re.compile(r"\n|;(?=\s*[\w-]+(?:\.[\w-]+)+\s*=)")
 """What separates two settings in a text: the end of a line, or a semicolon before a setting's name."""
@@ -32,10 +29,7 @@ def parse_setting(setting: str) -> Overrides:
     name, equals, text = setting.partition("=")
     if not equals or not name:
         raise InputError(f"--set {setting}: expected SECTION.NAME=VALUE, as in encode.compute=float32")
-    try:
-        value: Any = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise InputError(f"--set {setting}: the value is not YAML; quote it") from error
+    value = read_value(text, f"--set {setting}")
     for part in reversed(name.split(".")):
         value = {part: value}
     return value
@@ -59,7 +53,7 @@ def read_preset(name: str) -> Overrides:
     return find_document(name, "preset").content
 
 
-def merge(*layers: Mapping[str, Any], depth: int = 0) -> Overrides:
+def merge(*layers: Mapping[str, object], depth: int = 0) -> Overrides:
     """Merges nested dicts; later layers win. Inside a section an empty dict replaces the value below it, as in
     `train.warm_up={}`."""
     merged: Overrides = {}

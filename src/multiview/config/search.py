@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Literal, get_args
 
 from pydantic import Field
 
-from multiview.config.section import HOW, Section
+from multiview.config.section import HOW, JsonObject, Section
 
 Analysis = Literal[
     "each_view",
@@ -94,7 +94,7 @@ class Evaluation(Section):
 class Comparison(Section):
     """Comparison of several systems on the same split, BM25 negatives and questions."""
 
-    systems: dict[str, dict[str, Any]] = {
+    systems: dict[str, JsonObject] = {
         "mvr": {"model": {"architecture": "mvr"}},
         "camvr": {"model": {"architecture": "camvr"}},
     }

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
+from pydantic.fields import FieldInfo
 
 from multiview.errors import Undeclared
 
-HOW: Any = Field(json_schema_extra={"how": True})
+JsonObject: TypeAlias = dict[str, Any]
+"""A JSON object. Of its values Python's types say nothing: they are whatever `json.loads` returns."""
+
+HOW: FieldInfo = Field(json_schema_extra={"how": True})
 """Marks a setting that is no part of the key: it never changes the output, or the key holds it by content."""
 
 
@@ -20,7 +24,7 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, allow_inf_nan=False)
 
     @classmethod
-    def partial(cls, values: Mapping[str, Any]) -> Self:
+    def partial(cls, values: Mapping[str, object]) -> Self:
         """Returns a section of which only the settings in `values` can be read; any other raises Undeclared."""
         section = cls.model_validate(values)
         for name in cls.model_fields.keys() - values.keys():
@@ -29,7 +33,7 @@ class Section(BaseModel):
 
     if not TYPE_CHECKING:
 
-        def __getattr__(self, name: str) -> Any:
+        def __getattr__(self, name: str) -> object:
             if name in type(self).model_fields:
                 raise Undeclared(
                     f"{type(self).__name__.lower()}.{name} is read by a step that does not declare it: add it to "
@@ -37,13 +41,13 @@ class Section(BaseModel):
                 )
             return super().__getattr__(name)
 
-    def key_settings(self) -> dict[str, Any]:
+    def key_settings(self) -> JsonObject:
         """Returns the settings that change an output and differ from their defaults, JSON-ready.
 
         Leaving defaults out lets a new setting appear without invalidating every artifact. A
         default that *changes* must come with a new step version (a test holds the defaults).
         """
-        settings: dict[str, Any] = {}
+        settings: dict[str, object] = {}
         for name, field in type(self).model_fields.items():
             extra = field.json_schema_extra
             if name not in self.__dict__ or (isinstance(extra, dict) and extra.get("how")):
@@ -57,13 +61,13 @@ class Section(BaseModel):
         return json.loads(canonical_json(settings))
 
 
-def canonical_json(value: Any) -> str:
+def canonical_json(value: object) -> str:
     """Returns the canonical JSON text of a value: sorted keys, no spaces, ASCII, no NaN."""
     return json.dumps(
         value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False, default=plain
     )
 
 
-def plain(value: BaseModel) -> dict[str, Any]:
+def plain(value: BaseModel) -> JsonObject:
     """Returns a section as JSON-ready values, for sections anywhere in a value."""
     return value.model_dump(mode="json")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from multiview.config.section import HOW, Section
+from multiview.config.section import HOW, JsonObject, Section
 
 Pooling = Literal["viewer", "snippet", "both"]
 
@@ -64,9 +64,9 @@ class Train(Section):
     """Address of a model to start from instead of `model.base`. Shapes the DAG."""
     start_from: Annotated[Literal["pretrained", "round_one"], HOW] = "pretrained"
     """Model that round two starts from (DPR, tevatron: the pretrained checkpoint). Shapes the DAG."""
-    round_two: Annotated[dict[str, Any], HOW] = {}
+    round_two: Annotated[JsonObject, HOW] = {}
     """Settings of this section that differ in round two, as in {epochs: 20}."""
-    warm_up: Annotated[dict[str, Any], HOW] = {}
+    warm_up: Annotated[JsonObject, HOW] = {}
     """Settings of this section for a stage on generated queries before round one, as in {epochs: 10}; empty: no such stage (Dual Cross Encoder 3.6). Shapes the DAG."""
     warmup_passage: Literal["with_query", "plain"] = "with_query"
     """Input of a passage in the warm-up stage: with its query, or alone as in the authors' code. *Ours.*"""

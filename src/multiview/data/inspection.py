@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import pyarrow as pa
 
@@ -20,6 +19,7 @@ from multiview.data.reading.formats import FORMATS, QRELS, detect
 from multiview.data.reading.judged import Use, split_of
 from multiview.data.reading.problems import Problems
 from multiview.data.reading.readers import PASSAGE_COLUMNS, QUESTION_COLUMNS, match_columns
+from multiview.data.reading.tables import Row
 from multiview.data.sentences import iterate_sentence_ends, tokenizer
 from multiview.errors import InputError
 
@@ -86,7 +86,7 @@ class Inspection:
     """Sentences per passage, over the first `SAMPLE` passages."""
     columns: list[str] = field(default_factory=list)
     """The user's further columns, which are kept."""
-    first_passages: list[dict[str, Any]] = field(default_factory=list)
+    first_passages: list[Row] = field(default_factory=list)
     questions: dict[Use, list[Question]] = field(default_factory=dict)
     """Training and dev questions."""
     missing_gold: dict[Use, int] = field(default_factory=dict)

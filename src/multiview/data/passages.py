@@ -9,13 +9,13 @@ import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from multiview.data.reading.tables import Row
 from multiview.errors import InputError
 
 SCHEMA = pa.schema(
@@ -133,7 +133,7 @@ class PassageRows:
                 table = parquet.read_row_group(group, columns=list(columns) if columns else None)
             yield group_rows, table.take(pa.array(group_rows - self._firsts[index]))
 
-    def records(self, passage_rows: Iterable[int]) -> dict[int, dict[str, Any]]:
+    def records(self, passage_rows: Iterable[int]) -> dict[int, Row]:
         """Returns row to all columns of its passage, the user's further columns included."""
         unique_rows = np.unique(np.fromiter(passage_rows, np.int64))
         return {
@@ -174,7 +174,7 @@ class PassageLookup:
         rows = self.rows(ids, ["title", "text"])
         return {id_: (row["title"], row["text"]) for id_, row in rows.items()}
 
-    def rows(self, ids: Iterable[str], columns: Sequence[str] | None = None) -> dict[str, dict[str, Any]]:
+    def rows(self, ids: Iterable[str], columns: Sequence[str] | None = None) -> dict[str, Row]:
         """Returns id to all columns, the user's further columns included, or to `id` and the given columns."""
         selected = None if columns is None else list(dict.fromkeys(["id", *columns]))
         return {row["id"]: row for table in self._tables(ids, selected) for row in table.to_pylist()}

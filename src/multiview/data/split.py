@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Any
 
 import pyarrow as pa
 
 from multiview.artifacts.record import load_record
-from multiview.config import Config, Questions
+from multiview.config import Config, JsonObject, Questions
 from multiview.data import checking, passages, questions, shards
 from multiview.data.corpus import CorpusFiles
 from multiview.data.questions import Question
@@ -104,7 +103,7 @@ def split(context: StepContext) -> None:
         context.events.metric(name, float(value))
 
 
-def sources_fingerprint(settings: Config) -> dict[str, Any]:
+def sources_fingerprint(settings: Config) -> JsonObject:
     """Returns the fingerprints of the sources for the step's key: their content, never their location."""
     asked = settings.questions
     if not asked.source and not asked.dev_source:

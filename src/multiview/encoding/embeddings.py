@@ -17,12 +17,12 @@ import os
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from multiview.config import JsonObject
 from multiview.errors import InputError
 
 VIEWS_FILE = "views.f16"
@@ -60,7 +60,7 @@ class EmbeddingsWriter:
         self.rows = 0
         self._folder, self._dim, self._model = folder, dim, model
         self._schema = ROWS_SCHEMA.append(QUERIES_FIELD) if queries else ROWS_SCHEMA
-        self._pending: list[tuple[Any, ...]] = []
+        self._pending: list[tuple[object, ...]] = []
         self._table = pq.ParquetWriter(folder / ROWS_FILE, self._schema, compression="zstd")
         self._views = (folder / VIEWS_FILE).open("wb")
 
@@ -187,7 +187,7 @@ class Embeddings:
         """All blocks in order, each checked as it is read."""
         return map(self.read_block, range(self.blocks))
 
-    def _read_header(self) -> dict[str, Any]:
+    def _read_header(self) -> JsonObject:
         path = _existing(self.folder / HEADER_FILE, REBUILD)
         try:
             header = json.loads(path.read_text())

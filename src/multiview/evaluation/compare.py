@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +13,7 @@ import pyarrow.parquet as pq
 
 from multiview import metric_names, names
 from multiview.artifacts.record import file_sha256
-from multiview.config import Comparison
+from multiview.config import Comparison, JsonObject
 from multiview.errors import InputError
 from multiview.evaluation.analyses.tables import markdown
 from multiview.evaluation.costs import check_alike, cost_of, differing_settings, figures_of
@@ -27,6 +26,7 @@ from multiview.evaluation.tables import (
     SIGNIFICANCE_FILE,
     WON_FILE,
     Metrics,
+    Significance,
     baseline_of,
     legend,
     markdown_table,
@@ -127,7 +127,7 @@ def _write(file: Path, value: object) -> None:
 
 def _seeds(
     metrics: Metrics, system_of_row: Mapping[str, str], baseline: str | None, folder: Path
-) -> tuple[dict[str, Any], str]:
+) -> tuple[Significance, str]:
     """Writes the systems' means over seeds, tested against the baseline's.
 
     `system_of_row` gives the system of a row that is one of its seeds. Returns the content of `significance.json`,
@@ -159,7 +159,7 @@ def _analyses(folders: Mapping[str, Path], output: Path) -> None:
 
 def _significance(
     values: dict[str, dict[str, np.ndarray]], comparison: Comparison, events: Events
-) -> dict[str, Any]:
+) -> Significance:
     baseline = baseline_of(comparison.baseline, list(values))
     figures = paired_figures(
         values,
@@ -179,7 +179,7 @@ def _significance(
     }
 
 
-def _json_ready(figures: Mapping[str, Mapping[str, Figure]]) -> dict[str, dict[str, Any]]:
+def _json_ready(figures: Mapping[str, Mapping[str, Figure]]) -> dict[str, dict[str, JsonObject]]:
     return {
         system: {name: asdict(figure) for name, figure in by_metric.items()}
         for system, by_metric in figures.items()

@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from graphlib import TopologicalSorter
-from typing import Any
 
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
 from multiview import names
 from multiview.artifacts.record import Record, load_record
-from multiview.config import Config, Section, canonical_json
+from multiview.config import Config, JsonObject, Section, canonical_json
 from multiview.errors import InputError
 from multiview.lineage.trace import LineageNode, reference_of, trace
 from multiview.steps.table import STEPS
@@ -63,7 +62,7 @@ def _digest(record: Record, name: str) -> str:
     return reference.digest
 
 
-def differing_settings(evaluations: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+def differing_settings(evaluations: Mapping[str, str]) -> dict[str, dict[str, object]]:
     """System to setting to value, for the settings in which systems that have them differ.
 
     A setting that several rounds read differently is the list of its values, in the order of the rounds.
@@ -80,9 +79,9 @@ def differing_settings(evaluations: Mapping[str, str]) -> dict[str, dict[str, An
     }
 
 
-def _settings(address: str) -> dict[str, Any]:
+def _settings(address: str) -> dict[str, object]:
     """Every setting that the steps behind an evaluation read and that decides their output, by its dotted name."""
-    found: dict[str, list[Any]] = {}
+    found: dict[str, list[object]] = {}
     for record in (node.record for node in _nodes_behind(address)):
         read = STEPS[record.step].settings
         for name, value in _leaves(Config, record.config):
@@ -92,9 +91,7 @@ def _settings(address: str) -> dict[str, Any]:
     return {name: values[0] if len(values) == 1 else values for name, values in found.items()}
 
 
-def _leaves(
-    section: type[BaseModel], recorded: Mapping[str, Any], prefix: str = ""
-) -> Iterator[tuple[str, Any]]:
+def _leaves(section: type[BaseModel], recorded: JsonObject, prefix: str = "") -> Iterator[tuple[str, object]]:
     """Dotted name and value of each setting of a section; a record leaves out settings that have their default."""
     for name, field in section.model_fields.items():
         default = field.get_default(call_default_factory=True)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 from multiview import metric_names
+from multiview.config import JsonObject
 from multiview.errors import InputError, nearest
 
 if TYPE_CHECKING:  # scipy takes a second to import, and showing a table does not need it
@@ -16,6 +17,20 @@ Metrics = Mapping[str, Mapping[str, float]]
 
 SIGNIFICANCE_FILE = "significance.json"
 """File of a comparison that the marks come from."""
+
+
+class Significance(TypedDict):
+    """The content of `significance.json`: how the systems were tested against the baseline, and the figures."""
+
+    baseline: str
+    test: str
+    systems: dict[str, dict[str, JsonObject]]
+    """System to metric to the fields of its `significance.Figure`; empty for means over seeds."""
+    interval: NotRequired[str]
+    confidence: NotRequired[float]
+    resamples: NotRequired[int]
+    seed: NotRequired[int]
+
 
 ANALYSES_FILE = "analyses.json"
 SEEDS_FILE = "seeds.json"
@@ -69,7 +84,7 @@ def _markdown(columns: list[str], rows: Mapping[str, list[str]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def metric_columns(metrics: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def metric_columns(metrics: Mapping[str, Mapping[str, object]]) -> list[str]:
     """All metrics that at least one system has, ordered by name and k."""
     return sorted({name for values in metrics.values() for name in values}, key=_name_and_k)
 
@@ -98,7 +113,7 @@ def baseline_of(chosen: str | None, rows: Sequence[str]) -> str:
     return chosen or rows[0]
 
 
-def marked_of(significance: Mapping[str, Any]) -> set[tuple[str, str]]:
+def marked_of(significance: Significance) -> set[tuple[str, str]]:
     """The (system, metric) pairs of `significance.json` that differ significantly from the baseline."""
     return {
         (system, name)
@@ -108,7 +123,7 @@ def marked_of(significance: Mapping[str, Any]) -> set[tuple[str, str]]:
     }
 
 
-def legend(significance: Mapping[str, Any]) -> str:
+def legend(significance: Significance) -> str:
     """One sentence that says what the mark means and how it was tested; empty where nothing was tested."""
     figures = [figure for by_metric in significance["systems"].values() for figure in by_metric.values()]
     if all(figure["p"] is None for figure in figures):
@@ -116,7 +131,7 @@ def legend(significance: Mapping[str, Any]) -> str:
     finding = f"{MARK} differs from" if marked_of(significance) else "no row differs from"
     return (
         f"{finding} {significance['baseline']}, p < {LEVEL}: paired randomisation test over the questions, "
-        f"{significance['resamples']:,} resamples, Holm's correction over the rows"
+        f"{significance.get('resamples', 0):,} resamples, Holm's correction over the rows"
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -101,7 +101,7 @@ def write_top_hits(
             rows = range(start, min(start + QUESTIONS_AT_ONCE, len(questions)))
             passage_rows = top.passages[rows.start : rows.stop, :HITS_PER_QUESTION]
             views = find_views(rows, passage_rows) if find_views else None
-            records: list[dict[str, Any]] = []
+            records: list[dict[str, object]] = []
             for question in rows:
                 hits = top.hits(question)[:HITS_PER_QUESTION]
                 hit_views = views[question - start] if views else []
@@ -122,7 +122,7 @@ def write_top_hits(
     return first_spans
 
 
-def _view_columns(winner: int, views: HitViews) -> dict[str, Any]:
+def _view_columns(winner: int, views: HitViews) -> dict[str, object]:
     return {
         "view": winner,
         "view_scores": views.scores,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import torch
 from transformers import (
@@ -19,7 +18,8 @@ from multiview.data.passages import Passage
 from multiview.errors import InputError
 from multiview.generation.sources import SETTING
 from multiview.model.bases import staged_base
-from multiview.model.encoder import first_line, quiet
+from multiview.model.encoder import LoadedModel, first_line, quiet
+from multiview.model.layouts import PreTrainedTokenizer
 from multiview.steps.context import StepContext
 
 _TOKENS = (
@@ -44,7 +44,7 @@ def initial_generator(context: StepContext) -> None:
     context.events.fact("parameters", model.num_parameters())
 
 
-def load(folder: Path) -> tuple[Any, Any]:
+def load(folder: Path) -> tuple[LoadedModel, PreTrainedTokenizer]:
     """Returns the model in float32, in evaluation mode, and its tokenizer.
 
     Reads safetensors and runs no code from the model's folder. Raises InputError if it is not a sequence-to-sequence
@@ -52,10 +52,10 @@ def load(folder: Path) -> tuple[Any, Any]:
     """
     try:
         with quiet():
-            model: Any = AutoModelForSeq2SeqLM.from_pretrained(
+            model: LoadedModel = AutoModelForSeq2SeqLM.from_pretrained(
                 folder, dtype=torch.float32, use_safetensors=True, trust_remote_code=False
             )
-            tokenizer: Any = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+            tokenizer: PreTrainedTokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
     except (OSError, ValueError, ImportError, KeyError) as error:
         raise InputError(
             f"{SETTING}: cannot load {folder} as a sequence-to-sequence model such as T5: {first_line(error)}"

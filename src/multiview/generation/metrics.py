@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import regex
 
 from multiview import metric_names
+
+if TYPE_CHECKING:
+    from rouge_score.rouge_scorer import RougeScorer
 
 LEVELS = 5
 """Number of levels of diversity (Figure 4)."""
@@ -25,7 +28,7 @@ class Words:
 
 
 @cache
-def _rouge() -> Any:
+def _rouge() -> RougeScorer:
     from rouge_score.rouge_scorer import RougeScorer  # late: it takes seconds to import, as nltk does
 
     return RougeScorer(["rougeL"], tokenizer=Words())
@@ -57,12 +60,12 @@ def self_bleu(queries: Sequence[str]) -> float | None:
         sentence_bleu([*words[:index], *words[index + 1 :]], query, smoothing_function=smoothing)
         for index, query in enumerate(words)
     ]
-    return float(np.mean(scores))  # type: ignore[arg-type]
+    return float(np.mean(scores))
 
 
 def diversity_levels(
     self_bleus: Sequence[float], figures: Mapping[str, Sequence[float]]
-) -> list[dict[str, Any]]:
+) -> list[dict[str, float | None]]:
     """Returns the passages grouped by self-BLEU-4, in five levels of equal width over [0, 1] (Figure 4).
 
     Levels have equal widths, not equal numbers of passages: Figure 4a shows the number of passages per level. `figures`
@@ -85,7 +88,7 @@ def diversity_levels(
     return levels
 
 
-def queries_table(rouge_by_k: Mapping[int, float], levels: Sequence[Mapping[str, Any]]) -> str:
+def queries_table(rouge_by_k: Mapping[int, float], levels: Sequence[Mapping[str, float | None]]) -> str:
     """Returns two tables in Markdown, in per cent: quality by number of queries (Table 6), then by diversity (Figure 4)."""
     lines = ["| queries | ROUGE-L |", "|--------:|--------:|"]
     lines += [f"| {k:>7} | {_cell(rouge_by_k[k]):>7} |" for k in sorted(rouge_by_k)]

@@ -3,7 +3,6 @@
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch.utils.data import Dataset
@@ -23,6 +22,7 @@ from multiview.data.passages import Passage, PassageLookup
 from multiview.data.questions import read_questions
 from multiview.errors import InputError
 from multiview.generation.generators import check_lengths, input_text, load, save
+from multiview.model.layouts import PreTrainedTokenizer
 from multiview.steps.context import StepContext
 from multiview.steps.events import Events
 from multiview.training.trainer import ReportingCallback
@@ -70,7 +70,9 @@ def gold_pairs(passages: Path, questions: Path, events: Events) -> list[tuple[Pa
 class Pairs(Dataset):
     """Data set of passages and questions, tokenised on access."""
 
-    def __init__(self, pairs: Sequence[tuple[Passage, str]], tokenizer: Any, settings: Generation) -> None:
+    def __init__(
+        self, pairs: Sequence[tuple[Passage, str]], tokenizer: PreTrainedTokenizer, settings: Generation
+    ) -> None:
         self._pairs, self._tokenizer, self._settings = pairs, tokenizer, settings
 
     def __len__(self) -> int:
@@ -101,7 +103,7 @@ class LossCallback(TrainerCallback):
         state: TrainerState,
         control: TrainerControl,
         logs: dict[str, float] | None = None,
-        **_: Any,
+        **_: object,
     ) -> None:
         if logs and "loss" in logs:
             for name, value in logs.items():

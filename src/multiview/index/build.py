@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +20,7 @@ import pyarrow.parquet as pq
 from multiview import metric_names
 from multiview.artifacts.record import load_record
 from multiview.artifacts.staged import Staged
-from multiview.config import Encode, Index
+from multiview.config import Encode, Index, JsonObject
 from multiview.data.passages import ROW_GROUP
 from multiview.data.shards import Rows
 from multiview.encoding.embeddings import QUERIES_FIELD, ROWS_SCHEMA, VIEWS_FILE, Embeddings
@@ -29,6 +28,7 @@ from multiview.errors import InputError
 from multiview.index.approximate.building import build
 from multiview.index.approximate.kinds import EXACT
 from multiview.index.approximate.measuring import measure
+from multiview.index.faiss_index import FaissObject
 from multiview.index.faiss_library import faiss
 from multiview.index.stored_views import ViewBlocks
 from multiview.index.view_index import HEADER_FILE, INDEX_FILE, PASSAGES_FILE, QUERIES_FILE, ViewIndex
@@ -38,7 +38,7 @@ from multiview.steps.events import Events
 HASHED_AT_ONCE = 1 << 16
 
 ApproximateBuilder = Callable[
-    [Sequence[ViewBlocks], Index, Callable[[np.ndarray], Any], Events], tuple[Any, dict[str, Any]]
+    [Sequence[ViewBlocks], Index, Callable[[np.ndarray], object], Events], tuple[FaissObject, JsonObject]
 ]
 """Makes an approximate faiss index of views, as `approximate.building.build` does."""
 
@@ -118,7 +118,7 @@ def write_index(
     _report(header, (folder / INDEX_FILE).stat().st_size, events)
 
 
-def _report(header: dict[str, Any], index_bytes: int, events: Events) -> None:
+def _report(header: JsonObject, index_bytes: int, events: Events) -> None:
     for name in ("passages", "views", "dim"):
         events.fact(name, header[name])
     for name in (metric_names.DRIFT_ADDED, metric_names.DRIFT_ERROR):
@@ -179,9 +179,9 @@ def query_tables(shards: Sequence[Embeddings]) -> Iterator[pa.Table]:
     return (shard.table.select(schema.names).cast(schema) for shard in shards)
 
 
-def _build_exact(sources: Sequence[ViewBlocks], events: Events) -> Any:
+def _build_exact(sources: Sequence[ViewBlocks], events: Events) -> FaissObject:
     total = sum(source.rows for source in sources)
-    index: Any = faiss.IndexFlatIP(sources[0].dim)
+    index: FaissObject = faiss.IndexFlatIP(sources[0].dim)
     for source in sources:
         for block in source.read_blocks():
             index.add(block.astype(np.float32))

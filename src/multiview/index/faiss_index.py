@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from multiview.index.faiss_library import faiss
+
+FaissObject: TypeAlias = Any
+"""An index or a part of one by the attributes of its C++ class: faiss's stubs lack some and give others the wrong type."""
 
 
 class ViewSearcher(Protocol):
@@ -25,7 +31,9 @@ class FaissIndex(ViewSearcher, Protocol):
     """Width of a view."""
     is_trained: bool
 
-    def search(self, x: np.ndarray, k: int, *, params: Any = None) -> tuple[np.ndarray, np.ndarray]:
+    def search(
+        self, x: np.ndarray, k: int, *, params: faiss.SearchParameters | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Searches as in `ViewSearcher`; `params` are faiss's parameters for this search only."""
         ...
 

@@ -12,6 +12,7 @@ import os
 import platform
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 # Loaded before the variable is set: NumPy's own OpenBLAS is newer and chooses for itself.
 import numpy as np  # noqa: F401
@@ -59,6 +60,9 @@ def kernel_chosen() -> Iterator[None]:
 
 with kernel_chosen():
     import faiss
+
+all_of_faiss: Any = faiss
+"""faiss without its stubs, which lack what only faiss-gpu has, and some classes and keyword arguments."""
 
 # From this many questions on, faiss multiplies matrices; its own threshold is so high that a hundred
 # questions against a whole corpus go without BLAS, ten times slower.

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from multiview.data.passages import SCHEMA, Passage, PassageLookup, PassageRows, passages_of
+from multiview.data.reading.tables import Row
 from multiview.errors import InputError
 from multiview.model.layouts import Layout, TokenSequence, View, numbered_views
 
@@ -45,7 +46,7 @@ class IndexedPassage:
     row: int
     """Row of the passage in the index."""
     passage: Passage
-    columns: dict[str, Any]
+    columns: Row
     """Other columns of the corpus, such as url or date, where they were read."""
     queries: tuple[str, ...]
     """The queries that the passage was read with; empty for most architectures."""
@@ -90,7 +91,7 @@ class IndexedPassage:
 class Texts(Protocol):
     """The texts of an index's passages."""
 
-    def read(self, rows: np.ndarray) -> Iterator[tuple[int, Passage, dict[str, Any]]]:
+    def read(self, rows: np.ndarray) -> Iterator[tuple[int, Passage, Row]]:
         """The passages of some rows of the index (rising, each once): row, passage, and the other columns of the corpus."""
         ...
 
@@ -102,7 +103,7 @@ class TextsById:
         """`ids` [p] are the ids of the index's passages."""
         self._ids, self._corpus = ids, corpus
 
-    def read(self, rows: np.ndarray) -> Iterator[tuple[int, Passage, dict[str, Any]]]:
+    def read(self, rows: np.ndarray) -> Iterator[tuple[int, Passage, Row]]:
         """See `Texts`. Raises InputError for a passage that the corpus lacks."""
         ids = self._ids.take(pa.array(rows)).to_pylist()
         row_of = dict(zip(ids, rows.tolist(), strict=True))
@@ -116,7 +117,7 @@ class TextsInOrder:
     def __init__(self, corpus: PassageRows) -> None:
         self._corpus = corpus
 
-    def read(self, rows: np.ndarray) -> Iterator[tuple[int, Passage, dict[str, Any]]]:
+    def read(self, rows: np.ndarray) -> Iterator[tuple[int, Passage, Row]]:
         """See `Texts`."""
         for table_rows, table in self._corpus.tables(rows):
             others = [name for name in table.column_names if name not in SCHEMA.names]
@@ -145,7 +146,7 @@ class IndexedPassages:
             view_count = int(self._index.view_counts[row])
             yield IndexedPassage(row, passage, columns, queries[row], view_count, self._layout)
 
-    def _checked_texts(self, rows: np.ndarray) -> Iterator[tuple[int, Passage, dict[str, Any]]]:
+    def _checked_texts(self, rows: np.ndarray) -> Iterator[tuple[int, Passage, Row]]:
         for row, passage, columns in self._texts.read(rows):
             if passage.id != self._index.passage_id(row):
                 raise InputError(

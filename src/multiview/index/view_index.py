@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from multiview.config import JsonObject
 from multiview.data.passages import PassageRows
 from multiview.encoding.embeddings import VIEWS_FILE
 from multiview.errors import InputError
@@ -38,7 +38,7 @@ class ViewIndex:
         ids: pa.Array,
         offsets: np.ndarray,
         view_counts: np.ndarray,
-        header: dict[str, Any],
+        header: JsonObject,
         queries: PassageRows | None = None,
         stored: StoredViews | None = None,
     ) -> None:
@@ -72,7 +72,7 @@ class ViewIndex:
 
     @classmethod
     def from_parts(
-        cls, folder: Path, faiss_index: FaissIndex, passages: pa.Table, header: dict[str, Any]
+        cls, folder: Path, faiss_index: FaissIndex, passages: pa.Table, header: JsonObject
     ) -> ViewIndex:
         """Returns the index in `folder`, from its faiss index and table of passages, which are in memory already.
 
@@ -172,8 +172,9 @@ class ViewIndex:
         return self.stored.read_range(int(self.offsets[row]), int(self.view_counts[row]))
 
 
-def open_stored_views(folder: Path, faiss_index: FaissIndex, header: dict[str, Any]) -> StoredViews:
+def open_stored_views(folder: Path, faiss_index: FaissIndex | None, header: JsonObject) -> StoredViews:
     """The views of the index in `folder`, as `encode` stored them. Raises InputError where their file is incomplete."""
     if header.get("exact", True):
+        assert faiss_index is not None, "an exact index holds its views itself"
         return FlatViews(faiss_index)
     return FileViews(folder / VIEWS_FILE, header["views"], header["dim"])

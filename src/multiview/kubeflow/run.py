@@ -153,7 +153,7 @@ def failure_message(
     message: str,
     states: list[StepState],
     not_opened: str | None = None,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Returns the message about a failed run, JSON-ready. `not_opened` is the line of its first step, if that failed."""
     failed = [{"step": state.path, "error": state.error} for state in states if state.status == "failed"]
     return {

@@ -58,7 +58,10 @@ def make_batch(
 
 def to_device(batch: Batch, device: torch.device) -> Batch:
     """The batch on `device`."""
-    return {name: tensor.to(device) for name, tensor in batch.items()}  # type: ignore[return-value, attr-defined]
+    return {  # pyright: ignore[reportReturnType]
+        name: tensor.to(device)  # pyright: ignore[reportAttributeAccessIssue]
+        for name, tensor in batch.items()
+    }
 
 
 def pool(hidden: Tensor, weights: Tensor) -> Tensor:

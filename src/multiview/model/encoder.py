@@ -5,7 +5,7 @@ import copy
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 import transformers
@@ -17,9 +17,11 @@ from multiview.config import Model, canonical_json
 from multiview.errors import InputError
 from multiview.model.bases import SETTINGS_FILE, staged_base
 from multiview.model.batch import Batch, pool
-from multiview.model.layouts import Layout, architecture, layout
+from multiview.model.layouts import Layout, PreTrainedTokenizer, architecture, layout
 from multiview.steps.context import StepContext
 
+LoadedModel: TypeAlias = Any
+"""A model with a head, as transformers loads it: to a type checker its classes have neither `to` nor `generate`."""
 PASSAGE = "passage"
 QUESTION = "question"
 VIEWER_STD = 0.02
@@ -37,7 +39,7 @@ class BiEncoder(nn.Module):
     def __init__(
         self,
         settings: Model,
-        tokenizer: Any,
+        tokenizer: PreTrainedTokenizer,
         passage: PreTrainedModel | None = None,
         question: PreTrainedModel | None = None,
     ) -> None:
@@ -188,7 +190,9 @@ def load_settings(folder: Path) -> Model:
         raise InputError(f"{path}: not the settings of a model ({str(error).splitlines()[0]})") from error
 
 
-def add_viewers(encoder: PreTrainedModel, tokenizer: Any, tokens: list[str], settings: Model) -> None:
+def add_viewers(
+    encoder: PreTrainedModel, tokenizer: PreTrainedTokenizer, tokens: list[str], settings: Model
+) -> None:
     """Adds the viewer tokens that are missing, with embeddings drawn from N(0, 0.02) (MVR 3.2) or around `[CLS]`.
 
     The embeddings are drawn here, because transformers' mean initialisation on resizing makes them almost equal.
@@ -239,7 +243,7 @@ def _load_encoder(folder: str, dtype: torch.dtype, base: str | None = None) -> P
     return encoder
 
 
-def _load_tokenizer(folder: str, base: str | None = None) -> Any:
+def _load_tokenizer(folder: str, base: str | None = None) -> PreTrainedTokenizer:
     try:
         return AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
     except (OSError, ValueError, ImportError, KeyError) as error:

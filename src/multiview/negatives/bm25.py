@@ -87,7 +87,7 @@ class TokenIdLists(Sequence[list[int]]):
     def __len__(self) -> int:
         return len(self._stops) - 1
 
-    def __getitem__(self, row: int) -> list[int]:  # type: ignore[override]
+    def __getitem__(self, row: int) -> list[int]:  # pyright: ignore[reportIncompatibleMethodOverride]
         if not 0 <= row < len(self):
             raise IndexError(row)
         return self._ids[self._stops[row] : self._stops[row + 1]].tolist()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,15 +11,15 @@ import torch
 from safetensors import SafetensorError
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-from multiview.config import Config, Encode
+from multiview.config import Config, Encode, JsonObject
 from multiview.data.passages import Passage, read_passages
 from multiview.data.questions import Question
 from multiview.encoding.encode import Buckets, arithmetic, weights_type
 from multiview.errors import InputError
 from multiview.model.bases import staged_base
 from multiview.model.devices import device
-from multiview.model.encoder import quiet
-from multiview.model.layouts import TokenSequence
+from multiview.model.encoder import LoadedModel, quiet
+from multiview.model.layouts import PreTrainedTokenizer, TokenSequence
 from multiview.negatives.filtering import hits_by_passage
 from multiview.steps.events import Events
 
@@ -83,7 +82,9 @@ class CrossEncoder:
     ) -> np.ndarray:
         """Returns the logits [rows] of a batch, which is filled up with its first pair."""
         filled = [*members, *[members[0]] * (rows - len(members))]
-        unpadded: dict[str, list[Any]] = {"input_ids": [sequence.input_ids for sequence, _ in filled]}
+        unpadded: dict[str, list[list[int] | None]] = {
+            "input_ids": [sequence.input_ids for sequence, _ in filled]
+        }
         if filled[0][1][1] is not None:
             unpadded["token_type_ids"] = [segments for _, (_, segments) in filled]
         batch = self.tokenizer.pad(unpadded, padding="max_length", max_length=length, return_tensors="pt")
@@ -122,7 +123,7 @@ def probabilities(
     return result
 
 
-def _load(folder: Path, dtype: torch.dtype, name: str) -> tuple[Any, dict[str, Any], Any]:
+def _load(folder: Path, dtype: torch.dtype, name: str) -> tuple[LoadedModel, JsonObject, PreTrainedTokenizer]:
     """Returns the classifier, transformers' notes on loading it, and its tokenizer."""
     try:
         with quiet():

@@ -7,14 +7,14 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from multiview.config import Config, Mining
+from multiview.config import Config, JsonObject, Mining
 from multiview.data.passages import read_passages
 from multiview.data.questions import Question, read_questions
 from multiview.index.exact import TopPassages
@@ -53,7 +53,7 @@ class Mined:
     """[q] float32: s+, -inf where no positive is in the index; None without a margin."""
 
 
-def cross_encoder_fingerprint(settings: Config) -> dict[str, Any]:
+def cross_encoder_fingerprint(settings: Config) -> JsonObject:
     """Returns the fingerprint of `mining.cross_encoder`, if it is set: part of the key of the negatives that it filters."""
     name = settings.mining.cross_encoder
     return {"cross_encoder": base_fingerprint(name, "mining.cross_encoder")} if name else {}

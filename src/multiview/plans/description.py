@@ -6,11 +6,11 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
 
 from multiview import environment
 from multiview.artifacts.record import Reference
 from multiview.artifacts.store import Store
+from multiview.config import JsonObject
 from multiview.config.overrides import outcome
 from multiview.plans import PIPELINES
 from multiview.plans.plan import Plan
@@ -37,7 +37,7 @@ def describe(request: Request, store: Store) -> Run:
     )
 
 
-def _identity(request: Request, store: Store) -> dict[str, Any]:
+def _identity(request: Request, store: Store) -> JsonObject:
     """Returns the identity of a run among runs of the same pipeline with the same settings.
 
     For a schedule it leaves out the content of sources and the state of the store, which each start reads anew.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +12,7 @@ import pyarrow.parquet as pq
 
 from multiview import metric_names
 from multiview.artifacts.record import load_record
-from multiview.config import Index
+from multiview.config import Index, JsonObject
 from multiview.data.passages import shard_files
 from multiview.encoding.embeddings import Embeddings
 from multiview.errors import InputError
@@ -21,6 +20,7 @@ from multiview.index.approximate.building import build, description
 from multiview.index.approximate.editing import Editing, editable
 from multiview.index.approximate.kinds import EXACT
 from multiview.index.build import ApproximateBuilder, open_embeddings, write_index
+from multiview.index.faiss_index import FaissObject
 from multiview.index.stored_views import ViewBlocks
 from multiview.lineage.ancestry import Ancestor
 from multiview.refresh.changes import CHANGES_FILE, KNOWN_BY
@@ -88,13 +88,13 @@ def _rebuild_or_edit(
 
 
 def _editing(
-    index: Any, corpus: MergedCorpus, header: dict[str, Any], found: Drift | None
+    index: FaissObject, corpus: MergedCorpus, header: JsonObject, found: Drift | None
 ) -> ApproximateBuilder:
     """Returns a builder that edits the old faiss `index` until it holds the new corpus's views; `found` is its drift."""
 
     def edit(
-        sources: Sequence[ViewBlocks], chosen: Index, keep: Callable[[np.ndarray], Any], events: Events
-    ) -> tuple[Any, dict[str, Any]]:
+        sources: Sequence[ViewBlocks], chosen: Index, keep: Callable[[np.ndarray], object], events: Events
+    ) -> tuple[FaissObject, JsonObject]:
         views = corpus.views
         editing = Editing(index, corpus.moved_view_rows(), views.rows)
         for number in range(views.blocks):

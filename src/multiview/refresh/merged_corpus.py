@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from multiview.config import JsonObject
 from multiview.data.passages import ROW_GROUP, PassageRows
 from multiview.data.shards import Rows
 from multiview.encoding.embeddings import QUERIES_FIELD, ROWS_SCHEMA, Embeddings
@@ -39,7 +39,7 @@ class OldIndex:
     """An index as a step wrote it; its vectors are read only on demand."""
 
     folder: Path
-    header: dict[str, Any]
+    header: JsonObject
     passages: pa.Table
     """The index's `passages.parquet`."""
 
@@ -78,7 +78,7 @@ class OldIndex:
     def stored_views(self) -> StoredViews:
         """Returns the index's views as `encode` stored them, left on disk."""
         on_disk = {"on_disk": True, "lists": None}
-        faiss_index: Any = read_index(self.folder / INDEX_FILE, on_disk) if self.kind == EXACT else None
+        faiss_index = read_index(self.folder / INDEX_FILE, on_disk) if self.kind == EXACT else None
         return open_stored_views(self.folder, faiss_index, self.header)
 
     def read(self) -> FaissIndex:

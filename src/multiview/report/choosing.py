@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pyarrow.parquet as pq
 
 from multiview.data.passages import PassageLookup
 from multiview.data.questions import iterate_questions, seeded_hash
+from multiview.data.reading.tables import Row
 from multiview.evaluation.evaluate import QUESTIONS_FILE, ranks_of
 from multiview.evaluation.top_hits import TOP_HITS_FILE
 from multiview.lineage.ancestry import Ancestor
@@ -85,7 +86,7 @@ def _in_turns(qids: Sequence[str], ranks: np.ndarray, base: int) -> list[int]:
 
     `ranks` [q, systems] are 0 where no right passage was found.
     """
-    kinds: dict[Any, list[int]] = defaultdict(list)
+    kinds: dict[str, list[int]] = defaultdict(list)
     for row in sorted(range(len(qids)), key=lambda row: seeded_hash(0, qids[row])):
         kinds[_kind(ranks[row].tolist(), base)].append(row)
     first = [kinds[kind] for kind in ("won", "lost", "wrong", "right")]
@@ -115,7 +116,7 @@ def _hits(folder: Path, qids: Sequence[str], depth: int) -> dict[str, tuple[Show
     return {qid: tuple(hits) for qid, hits in found.items()}
 
 
-def _hit(row: Mapping[str, Any]) -> ShownHit:
+def _hit(row: Row) -> ShownHit:
     scores, starts, stops = (row[name] or [] for name in ("view_scores", "view_starts", "view_stops"))
     starts, stops = starts or [None] * len(scores), stops or [None] * len(scores)
     return ShownHit(
@@ -132,7 +133,7 @@ def _hit(row: Mapping[str, Any]) -> ShownHit:
     )
 
 
-def _first_hit(row: Mapping[str, Any]) -> ShownHit:
+def _first_hit(row: Row) -> ShownHit:
     spanned = row["top_start"] is not None
     view = ShownView(row["top_view"] + 1, row["top_score"], row["top_start"], row["top_stop"])
     return ShownHit(

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
+
+from multiview.config import JsonObject
+from multiview.evaluation.tables import Significance
 
 
 @dataclass(frozen=True)
@@ -96,8 +98,7 @@ class Contents:
 
     systems: list[System]
     baseline: str
-    significance: Mapping[str, Any]
-    """Content of the comparison's significance.json."""
+    significance: Significance
     passages: int
     questions: int
     asked: list[Asked]
@@ -106,10 +107,10 @@ class Contents:
     """Title and text of every passage that `asked` names, by id."""
     digest: str
     """The comparison's digest."""
-    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    settings: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     cost: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     won: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    seeds: Mapping[str, Any] = field(default_factory=dict)
+    seeds: Mapping[str, Mapping[str, JsonObject]] = field(default_factory=dict)
     """System to metric to a `SeedsFigure`, of a study with several seeds."""
 
     @property
@@ -118,6 +119,6 @@ class Contents:
         baseline is a mean over seeds."""
         return next((system.position for system in self.systems if system.name == self.baseline), 0)
 
-    def figure(self, system: str, metric: str) -> Mapping[str, Any]:
+    def figure(self, system: str, metric: str) -> JsonObject:
         """Returns the entry of significance.json for one value; empty where it was not tested."""
         return self.significance["systems"].get(system, {}).get(metric, {})

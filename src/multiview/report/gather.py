@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from multiview import metric_names, names
 from multiview.artifacts.staged import Staged
 from multiview.config import Model
+from multiview.data.reading.tables import Row
 from multiview.errors import InputError
 from multiview.evaluation.costs import Cost
 from multiview.evaluation.evaluate import METRICS_FILE
@@ -137,9 +138,17 @@ def _view_counts(index: Ancestor | None) -> dict[int, int]:
     return dict(sorted(Counter(counts).items()))
 
 
-def _tables(folder: Path) -> dict[str, Any]:
-    """Fields of a `System` that an evaluation's analyses fill."""
-    tables: dict[str, Any] = {}
+class _Tables(TypedDict, total=False):
+    """The fields of a `System` that an evaluation's analyses fill."""
+
+    usage: dict[str, list[float]]
+    alone: dict[str, list[float]]
+    attention: np.ndarray
+    cosine: np.ndarray
+
+
+def _tables(folder: Path) -> _Tables:
+    tables: _Tables = {}
     if (file := folder / "usage.parquet").exists():
         usage = pq.read_table(file).to_pydict()
         shares = (metric_names.SHARE_OF_TOP_1, metric_names.SHARE_OF_GOLD)
@@ -153,7 +162,7 @@ def _tables(folder: Path) -> dict[str, Any]:
     return tables
 
 
-def _alone(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:
+def _alone(rows: Sequence[Row]) -> dict[str, list[float]]:
     views = [row for row in rows if row["view"] is not None]
     accuracies = [name for name in rows[0] if name.startswith(metric_names.ACCURACY_PREFIX)]
     metrics = metric_columns({"": dict.fromkeys(accuracies, 0.0)})

@@ -8,7 +8,6 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import Any
 
 import jinja2
 from markupsafe import Markup
@@ -199,7 +198,7 @@ def _shown(contents: Contents, room: int) -> list[Markup]:
     return [text for _, text in sorted(rendered, key=lambda pair: pair[0])]
 
 
-def _settings(settings: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, dict[str, str]]]:
+def _settings(settings: Mapping[str, Mapping[str, object]]) -> list[tuple[str, dict[str, str]]]:
     """Names of settings, each with its value per system as text."""
     setting_names = sorted({name for values in settings.values() for name in values})
     return [
@@ -208,7 +207,7 @@ def _settings(settings: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, dict
     ]
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return shortened(
         value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), LONGEST["setting"]
     )

@@ -52,7 +52,7 @@ def pieces(text: str, hit: ShownHit) -> list[Piece]:
     """
     spans = [view for view in _spanned(hit.views, len(text)) if (view.start, view.stop) != (0, len(text))]
     won = next((view for view in spans if view.number == hit.view), None)
-    if any(view.stop > following.start for view, following in itertools.pairwise(spans)):  # type: ignore[operator]
+    if any(view.stop > following.start for view, following in itertools.pairwise(spans)):  # pyright: ignore[reportOperatorIssue]
         spans = [won] if won else []
     won_start = won.start if won and won.start is not None else 0
     low = max(0, min(won_start - BEFORE, len(text) - LONGEST)) if len(text) > LONGEST else 0

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from markupsafe import Markup
 
 from multiview import metric_names, names
 from multiview.artifacts.record import Record, load_record
+from multiview.config import JsonObject
 from multiview.evaluation.significance import CONFIDENCE
 from multiview.evaluation.tables import metric_columns
 from multiview.refresh.gate import TITLES, read_verdict
@@ -41,7 +41,7 @@ def refresh_report(context: StepContext) -> None:
     context.events.fact("bytes", len(page.encode(errors="replace")))
 
 
-def render(promotion: dict[str, Any], verdict: Verdict, changes: Record, index: Record) -> str:
+def render(promotion: JsonObject, verdict: Verdict, changes: Record, index: Record) -> str:
     """Returns the page as HTML. Facts that a record lacks are left out."""
     metrics = {"challenger": {name: metric.challenger for name, metric in verdict.metrics.items()}}
     return (

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from multiview.artifacts.staging import verify as read_all
 from multiview.artifacts.store import Store
 from multiview.config import Encode
 from multiview.data.passages import PassageRows, shard_files
+from multiview.data.reading.tables import Row
 from multiview.errors import InputError
 from multiview.index.indexed_passages import IndexedPassage, IndexedPassages, IndexedView, Span, TextsInOrder
 
@@ -60,7 +61,7 @@ class Hit:
     score: float
     best: ScoredView
     """The view that gave the passage its score."""
-    columns: dict[str, Any]
+    columns: Row
     """Other columns of the corpus, such as url or date."""
     views: tuple[ScoredView, ...] = ()
     """Every indexed view of the passage, in order, where `search` was called with `explain`; else empty."""

@@ -8,11 +8,12 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from multiview.artifacts.store import LocalStore, Store
+from multiview.config import JsonObject
 
 FLUSH_SECONDS = 10.0
 PROGRESS_SECONDS = 0.5
@@ -29,7 +30,7 @@ class Events(Protocol):
         """Records one line that a person should see; the step continues."""
         ...
 
-    def fact(self, name: str, value: Any) -> None:
+    def fact(self, name: str, value: object) -> None:
         """Records a small JSON value that the artifact's record keeps."""
         ...
 
@@ -47,7 +48,7 @@ class EventLog:
     def __init__(self, store: Store, attempt: str):
         """`attempt` is the attempt's folder, relative to the store."""
         self.store, self.attempt = store, attempt
-        self.facts: dict[str, Any] = {}
+        self.facts: JsonObject = {}
         self._lines: list[str] = []
         self._written = 0
         self._flushed = self._progressed = time.monotonic()
@@ -59,7 +60,7 @@ class EventLog:
     def warning(self, text: str) -> None:
         self._append({"event": "warning", "text": text})
 
-    def fact(self, name: str, value: Any) -> None:
+    def fact(self, name: str, value: object) -> None:
         self.facts[name] = value
         self._append({"event": "fact", "name": name, "value": value})
 
@@ -87,7 +88,7 @@ class EventLog:
         with contextlib.suppress(Exception):
             self._flush()
 
-    def _append(self, event: dict[str, Any]) -> None:
+    def _append(self, event: Mapping[str, object]) -> None:
         self._lines.append(json.dumps({"time": round(time.time() * 1000), **event}) + "\n")
         if self._local or time.monotonic() - self._flushed >= FLUSH_SECONDS:
             with contextlib.suppress(Exception):  # written with the next event
@@ -113,7 +114,7 @@ class NoEvents:
 
     def warning(self, text: str) -> None: ...
 
-    def fact(self, name: str, value: Any) -> None: ...
+    def fact(self, name: str, value: object) -> None: ...
 
     def progress(self, done: int, total: int, unit: str) -> None: ...
 
@@ -151,7 +152,7 @@ class FactEvent:
 
     time: int
     name: str
-    value: Any
+    value: object
 
 
 Event = MetricEvent | WarningEvent | FactEvent

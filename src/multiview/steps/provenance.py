@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
 
 from multiview import environment, names
 
@@ -15,10 +14,10 @@ def code_version() -> dict[str, str]:
     return {name: os.environ[variable] for name, variable in variables.items() if os.environ.get(variable)}
 
 
-def machine() -> dict[str, Any]:
+def machine() -> dict[str, object]:
     """Returns the code's version, and everything that can change the last bits of a float: versions, device,
     instruction set."""
-    description: dict[str, Any] = {
+    description: dict[str, object] = {
         **code_version(),
         "multiview": names.VERSION,
         "python": sys.version.split()[0],

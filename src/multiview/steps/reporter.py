@@ -6,7 +6,7 @@ import contextlib
 import json
 import time
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from multiview.artifacts.record import Reference
 from multiview.artifacts.store import Store
@@ -71,5 +71,5 @@ class StepReporter:
         """Writes the current state."""
         write_state(self.store, self.run, self.state)
 
-    def _change(self, **fields: Any) -> None:
+    def _change(self, **fields: object) -> None:
         self.state = self.state.model_copy(update=fields)

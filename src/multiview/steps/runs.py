@@ -10,14 +10,15 @@ import hashlib
 import json
 from collections.abc import Container, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Any, Literal
+from pathlib import PurePosixPath
+from typing import Literal
 
 from pydantic import BaseModel
 
 from multiview import names
 from multiview.artifacts.record import Reference
 from multiview.artifacts.store import Store
-from multiview.config import canonical_json
+from multiview.config import JsonObject, canonical_json
 from multiview.errors import InputError
 
 Status = Literal["running", "done", "found", "failed"]
@@ -38,7 +39,7 @@ class Run(BaseModel, frozen=True):
 
     id: str
     pipeline: str
-    config: dict[str, Any]
+    config: JsonObject
     """The changed settings, as nested overrides of the defaults."""
     preset: str | None = None
     git_sha: str | None = None
@@ -74,7 +75,7 @@ class StepState(BaseModel, frozen=True):
     key: str = ""
     attempt: str = ""
     """Folder of the attempt that made the first output; its events are beside it."""
-    config: dict[str, Any] = {}
+    config: JsonObject = {}
     inputs: dict[str, list[Reference]] = {}
     outputs: dict[str, Reference] = {}
     started: float = 0.0
@@ -92,7 +93,7 @@ class StepState(BaseModel, frozen=True):
         return self.status in ("done", "found")
 
 
-def run_id(pipeline: str, config: dict[str, Any], versions: dict[str, int], **more: Any) -> str:
+def run_id(pipeline: str, config: JsonObject, versions: dict[str, int], **more: object) -> str:
     """Returns the identity of a run, made of its pipeline, its settings and the versions of its steps."""
     identity = canonical_json({"pipeline": pipeline, "config": config, "versions": versions, **more})
     return f"{pipeline}-{hashlib.sha256(identity.encode()).hexdigest()[:10]}"
@@ -132,8 +133,7 @@ def read_settings(store: Store, run: str, path: str) -> str:
 
 
 def write_state(store: Store, run: str, state: StepState) -> None:
-    path = f"{names.RUNS}/{run}/steps/{state.path}.json"
-    store.replace(path, state.model_dump_json().encode())
+    store.replace(_state_file(run, state.path), state.model_dump_json().encode())
 
 
 def write_start(store: Store, job: str, start: Start) -> None:
@@ -148,19 +148,27 @@ def read_start(store: Store, job: str) -> Start:
 
 def read_state(store: Store, run: str, path: str) -> StepState | None:
     """Returns the state of one step of a run; None if it has not begun."""
-    data = store.read(f"{names.RUNS}/{run}/steps/{path}.json")
+    data = store.read(_state_file(run, path))
     return StepState.model_validate(json.loads(data)) if data else None
 
 
 def read_states(store: Store, run: str, but: Container[str] = ()) -> Iterator[StepState]:
     """Yields the states of all steps of a run that have begun, except the paths `but`, in order of their paths."""
-    folder = f"{names.RUNS}/{run}/steps/"
-    for file in store.files(folder.rstrip("/")):
-        path = file.removeprefix(folder).removesuffix(".json")
-        if path in but or path.rsplit("/", 1)[-1].startswith("."):
+    folder = _states_folder(run)
+    for file in store.files(folder):
+        path = PurePosixPath(file)
+        if path.name.startswith(".") or str(path.relative_to(folder).with_suffix("")) in but:
             continue
         if data := store.read(file):
             yield StepState.model_validate(json.loads(data))
+
+
+def _states_folder(run: str) -> str:
+    return f"{names.RUNS}/{run}/steps"
+
+
+def _state_file(run: str, path: str) -> str:
+    return f"{_states_folder(run)}/{path}.json"
 
 
 def finished_outputs(states: Iterable[StepState], output: str) -> dict[str, Reference]:

@@ -11,8 +11,9 @@ from typing import Any
 
 from multiview.artifacts.record import Record, Reference
 from multiview.artifacts.store import Store
-from multiview.config import Config, Section, canonical_json
+from multiview.config import Config, JsonObject, Section, canonical_json
 from multiview.config.kubeflow import MULTI_NODE_STEPS
+from multiview.steps.context import StepContext
 
 FORWARDED_FILE = "handed_on.json"
 """File of a step's first output with the references of the artifacts that it forwards, by output."""
@@ -75,7 +76,7 @@ class Step:
 
     def configure(self, config: Config) -> str:
         """Returns the canonical JSON of the settings that this step reads."""
-        settings: dict[str, dict[str, Any]] = {}
+        settings: dict[str, dict[str, object]] = {}
         for setting in self.settings:
             section, _, name = setting.partition(".")
             values = getattr(config, section).model_dump(mode="json")
@@ -88,7 +89,7 @@ class Step:
             {name: _section(name).partial(values) for name, values in loads(config).items()}
         )
 
-    def key(self, settings: Config, digests: Mapping[str, Any], sources: Any) -> str:
+    def key(self, settings: Config, digests: Mapping[str, object], sources: JsonObject) -> str:
         """Returns the key of the step's outputs: a digest of everything that decides their bytes."""
         return _key_of(self.name, self.version, key_settings(settings), digests, sources)
 
@@ -99,10 +100,10 @@ class Step:
 
     def input_digests(
         self, references: Mapping[str, Sequence[Reference]], records: Mapping[str, Sequence[Record]]
-    ) -> dict[str, Any]:
+    ) -> dict[str, str | list[str]]:
         """Returns the digest of each input that is part of the key, as a list for each list input. It is the digest of
         the artifact, or the sha256 of the only file that is read from it."""
-        digests: dict[str, Any] = {}
+        digests: dict[str, str | list[str]] = {}
         for name, input_references in references.items():
             if name in self.unkeyed_inputs:
                 continue
@@ -113,10 +114,10 @@ class Step:
             digests[name] = parts if name in self.list_inputs else parts[0]
         return digests
 
-    def function(self) -> Callable[..., Any]:
+    def function(self) -> Callable[[StepContext], None]:
         return load_function(self.run)
 
-    def fingerprint(self, settings: Config, store: Store | None) -> Any:
+    def fingerprint(self, settings: Config, store: Store | None) -> JsonObject:
         """Returns the fingerprint of what decides the outputs besides settings and inputs: sources by content, and what
         it reads from the store, if a store is given."""
         if self.store_fingerprint:
@@ -124,7 +125,7 @@ class Step:
         return load_function(self.source_fingerprint)(settings) if self.source_fingerprint else {}
 
 
-def key_settings(settings: Config) -> dict[str, Any]:
+def key_settings(settings: Config) -> JsonObject:
     """Returns the settings that change an output by section, in the form of the key and the record."""
     return {name: section.key_settings() for name, section in vars(settings).items()}
 
@@ -142,7 +143,7 @@ def _section(name: str) -> type[Section]:
 
 
 def _key_of(
-    step: str, version: int, config: Mapping[str, Any], digests: Mapping[str, Any], sources: Any
+    step: str, version: int, config: JsonObject, digests: Mapping[str, object], sources: JsonObject
 ) -> str:
     identity = {
         "step": step,

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from multiview.artifacts.record import Record, Reference, load_reference, read_record
 from multiview.artifacts.staged import Recorded, Staged
 from multiview.artifacts.staging import stage
 from multiview.artifacts.store import Store
-from multiview.config import Config, canonical_json
+from multiview.config import Config, JsonObject, canonical_json
 from multiview.steps.checkpoints import Checkpoints
 from multiview.steps.context import Input, StepContext
 from multiview.steps.events import Events
@@ -33,7 +32,7 @@ class Work:
     references: dict[str, list[Reference]]
     records: dict[str, list[tuple[Store, Record]]]
     """The records of its inputs, each in the store where it was found."""
-    sources: Any
+    sources: JsonObject
     """Fingerprints of everything that is read besides settings and inputs."""
     key: str
 
@@ -51,7 +50,7 @@ class Work:
         return cls(step, config, settings, references, records, sources, key)
 
     @classmethod
-    def from_state(cls, state: StepState, sources: Any) -> Work:
+    def from_state(cls, state: StepState, sources: JsonObject) -> Work:
         """Returns the work that a step's state describes. Raises InputError if an input is gone."""
         step, config = step_named(state.step), canonical_json(state.config)
         references = dict(state.inputs)

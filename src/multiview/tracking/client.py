@@ -7,11 +7,15 @@ import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from multiview import environment
 from multiview.artifacts.store import LocalStore, Store
 from multiview.errors import InputError
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import Run
 
 RUN_FILE = "run.json"
 """The MLflow artifact of a parent run that holds its description."""
@@ -34,7 +38,7 @@ def tracking_uri(store: Store) -> str:
     return f"{SQLITE}{folder}/mlflow.db"
 
 
-def connect(uri: str) -> Any:
+def connect(uri: str) -> MlflowClient:
     """Returns an MLflow client that logs errors only."""
     for name, value in PATIENCE.items():
         os.environ.setdefault(name, value)
@@ -69,7 +73,7 @@ def database(uri: str) -> str:
     return "absent"
 
 
-def children_of(client: Any, experiment: str, parent: str) -> list[Any]:
+def children_of(client: MlflowClient, experiment: str, parent: str) -> list[Run]:
     """Returns the MLflow runs of all steps of a pipeline's run."""
     children, token = [], None
     while True:

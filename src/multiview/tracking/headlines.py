@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from multiview import metric_names
 from multiview.steps.path import StepPath
 from multiview.steps.runs import Run, StepState
+
+if TYPE_CHECKING:
+    from mlflow.entities import Metric
 
 HEADLINES = (*metric_names.SHORT, metric_names.ROUGE_L, metric_names.SELF_BLEU)
 """Prefixes of the evaluation metrics that are headlines; metrics of analyses would drown them."""
@@ -16,7 +19,7 @@ BY_ROUND = ("loss", "in_batch_accuracy", "fallback_share", "temperature")
 """Metrics of a training of which the last value of each round is a headline."""
 
 
-def headlines_of(run: Run, state: StepState, metrics: Sequence[Any]) -> list[Any]:
+def headlines_of(run: Run, state: StepState, metrics: Sequence[Metric]) -> list[Metric]:
     """Returns the metrics of a step for its parent run, by round; none before the step has ended.
 
     An evaluation gives all of its metrics except those of its analyses, and a training its last values. A comparison

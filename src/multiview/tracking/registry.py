@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from multiview import names
 from multiview.artifacts.champions import Champion, champion_numbers, current, read_champion
@@ -20,6 +20,10 @@ from multiview.errors import InputError
 from multiview.lineage.trace import corpus_name, corpus_of, trace
 from multiview.steps.runs import read_state
 from multiview.tracking.client import connect, database, explained
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities.model_registry import ModelVersion
 
 OURS = (names.CHAMPION, names.CHALLENGER, names.PREVIOUS)
 """Aliases that this module sets; other aliases of the same model are left alone."""
@@ -55,6 +59,7 @@ def registered_index(uri: str, model: RegisteredModel) -> str:
         if model.alias:
             version = client.get_model_version_by_alias(model.name, model.alias)
         else:
+            assert model.version is not None, "a model without an alias has a version"
             version = client.get_model_version(model.name, model.version)
     address = version.tags.get(names.TAG_INDEX) or version.source
     if not address:
@@ -183,7 +188,7 @@ def repair(
     return versions
 
 
-def _version(client: Any, name: str, record: Record) -> Any:
+def _version(client: MlflowClient, name: str, record: Record) -> ModelVersion | None:
     """The oldest version of an index, so that two processes that race to create one both take the same; else None.
 
     Found by digest and key: two indexes of the same views may answer from passages that differ elsewhere.
@@ -193,7 +198,7 @@ def _version(client: Any, name: str, record: Record) -> Any:
     return min(same, key=lambda version: int(version.version), default=None)
 
 
-def _new_version(client: Any, name: str, address: str, record: Record) -> Any:
+def _new_version(client: MlflowClient, name: str, address: str, record: Record) -> ModelVersion:
     from mlflow.exceptions import MlflowException
 
     try:
@@ -214,7 +219,7 @@ def _new_version(client: Any, name: str, address: str, record: Record) -> Any:
     return _version(client, name, record) or made
 
 
-def _run_of(client: Any, record: Record) -> str | None:
+def _run_of(client: MlflowClient, record: Record) -> str | None:
     """The MLflow run of the step that built an index."""
     experiment = client.get_experiment_by_name(names.EXPERIMENT)
     if experiment is None:
@@ -224,11 +229,11 @@ def _run_of(client: Any, record: Record) -> str | None:
     return found[0].info.run_id if found else None
 
 
-def _aliases(client: Any, name: str) -> dict[str, str]:
+def _aliases(client: MlflowClient, name: str) -> dict[str, str]:
     return {alias: str(version) for alias, version in client.get_registered_model(name).aliases.items()}
 
 
-def _set_aliases(client: Any, name: str, versions: Mapping[str, str]) -> None:
+def _set_aliases(client: MlflowClient, name: str, versions: Mapping[str, str]) -> None:
     if not versions:
         return
     now = _aliases(client, name)

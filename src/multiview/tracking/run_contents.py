@@ -6,12 +6,13 @@ import contextlib
 import json
 import warnings
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, TypeVar
 
 from multiview import names
 from multiview.artifacts.record import Record, Reference, load_reference, read_record, split_address
 from multiview.artifacts.staging import stage
 from multiview.artifacts.store import Store
+from multiview.config import JsonObject
 from multiview.errors import InputError
 from multiview.steps.events import MetricEvent, WarningEvent, read_events
 from multiview.steps.path import StepPath
@@ -19,6 +20,13 @@ from multiview.steps.runs import Run, StepState
 from multiview.steps.table import STEPS
 from multiview.tracking import notes
 from multiview.tracking.headlines import headlines_of
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import DatasetInput
+    from mlflow.entities import Run as MlflowRun
+
+Item = TypeVar("Item")
 
 DIGEST_LENGTH = 32
 """MLflow takes dataset digests of at most 36 characters; a tag has the whole digest."""
@@ -37,11 +45,11 @@ READ = (
 class RunContents:
     """Fills a step's MLflow run. The process may be killed after any call to MLflow; no call is repeated."""
 
-    def __init__(self, store: Store, run: Run, client: Any, experiment: str, corpus: str | None):
+    def __init__(self, store: Store, run: Run, client: MlflowClient, experiment: str, corpus: str | None):
         self.store, self.run, self.client, self.experiment = store, run, client, experiment
         self.corpus = corpus
 
-    def report_events(self, parent: str, child: Any, state: StepState) -> None:
+    def report_events(self, parent: str, child: MlflowRun, state: StepState) -> None:
         """Logs a step's parameters, metrics and tags. An evaluation's figures and the last values of a training are
         also logged in the parent, by round.
 
@@ -132,7 +140,7 @@ class RunContents:
         if used:
             self._log_datasets(self.client.get_run(parent), used)
 
-    def report_links(self, child: Any, state: StepState) -> None:
+    def report_links(self, child: MlflowRun, state: StepState) -> None:
         """Links the datasets and models that the step read, and the models that it made, each once."""
         from mlflow.entities import LoggedModelInput, LoggedModelOutput
 
@@ -177,13 +185,13 @@ class RunContents:
             self.client.finalize_logged_model(model.model_id, "READY")
         return model.model_id
 
-    def _log_datasets(self, run: Any, used: Mapping[str, list[Reference]]) -> None:
+    def _log_datasets(self, run: MlflowRun, used: Mapping[str, list[Reference]]) -> None:
         """Logs the datasets of `used` that the run does not have yet."""
         known = {d.dataset.digest for d in run.inputs.dataset_inputs} if run.inputs else set()
         if datasets := [d for d in self._datasets(used) if d.dataset.digest not in known]:
             self.client.log_inputs(run.info.run_id, datasets=datasets)
 
-    def _datasets(self, used: Mapping[str, list[Reference]]) -> list[Any]:
+    def _datasets(self, used: Mapping[str, list[Reference]]) -> list[DatasetInput]:
         from mlflow.data.dataset_source_registry import resolve_dataset_source
         from mlflow.data.meta_dataset import MetaDataset
         from mlflow.entities import DatasetInput, InputTag
@@ -203,7 +211,7 @@ class RunContents:
                 inputs[dataset.digest] = DatasetInput(dataset._to_mlflow_entity(), tags)
         return list(inputs.values())
 
-    def report_files(self, parent: str, child: Any, state: StepState) -> None:
+    def report_files(self, parent: str, child: MlflowRun, state: StepState) -> None:
         """Logs the records of all outputs, and the files for people to read: metrics, tables and reports.
 
         A report is also logged in the parent.
@@ -240,7 +248,7 @@ def _dataset_name(reference: Reference) -> str:
     return f"{kind}-{key[:8]}" + (f"/{reference.file}" if reference.file else "")
 
 
-def flatten(config: dict[str, Any], prefix: str = "") -> Iterable[tuple[str, str]]:
+def flatten(config: JsonObject, prefix: str = "") -> Iterable[tuple[str, str]]:
     for name, value in config.items():
         if isinstance(value, dict) and value:
             yield from flatten(value, f"{prefix}{name}.")
@@ -248,5 +256,5 @@ def flatten(config: dict[str, Any], prefix: str = "") -> Iterable[tuple[str, str
             yield f"{prefix}{name}", value if isinstance(value, str) else json.dumps(value)
 
 
-def parts(items: list[Any], size: int) -> Iterable[list[Any]]:
+def parts(items: list[Item], size: int) -> Iterable[list[Item]]:
     return (items[start : start + size] for start in range(0, len(items), size))

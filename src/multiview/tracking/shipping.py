@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Collection, Iterable
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from filelock import FileLock
 
@@ -24,6 +24,10 @@ from multiview.tracking.client import RUN_FILE, children_of, connect, database, 
 from multiview.tracking.corpus import corpus_tag
 from multiview.tracking.registry import mirror
 from multiview.tracking.run_contents import RunContents, flatten, parts
+
+if TYPE_CHECKING:
+    from mlflow.entities import Experiment
+    from mlflow.entities import Run as MlflowRun
 
 NO_ATTEMPT = "none"
 
@@ -130,7 +134,7 @@ class _Shipper:
         self.contents.report_data(parent, self.states)
         return parent
 
-    def _experiment(self, uri: str) -> Any:
+    def _experiment(self, uri: str) -> Experiment:
         if found := self.client.get_experiment_by_name(names.EXPERIMENT):
             return found
         local = uri.startswith("sqlite") and isinstance(self.store, LocalStore)
@@ -210,7 +214,7 @@ class _Shipper:
             mlflow_tags.MLFLOW_GIT_COMMIT: self.run.git_sha,
         }
 
-    def _child(self, parent: str, state: StepState, children: dict[str, Any]) -> Any:
+    def _child(self, parent: str, state: StepState, children: dict[str, MlflowRun]) -> MlflowRun:
         """The child run of a step's attempt. Child runs of the step's other attempts are deleted."""
         attempt = state.attempt.rsplit("/", 1)[-1] or NO_ATTEMPT
         system = StepPath.parse(state.path).system
@@ -236,7 +240,7 @@ class _Shipper:
         claimed = self._claimed(f"steps/{state.path}/{attempt}", state.path, tags, state.started)
         return self.client.get_run(claimed)  # a search omits the models that a run read and made
 
-    def _report_status(self, child: Any, state: StepState) -> None:
+    def _report_status(self, child: MlflowRun, state: StepState) -> None:
         status = {"running": "RUNNING", "failed": "FAILED"}.get(state.status, "FINISHED")
         self._set_status(child.info.run_id, child.info.status, status, state.ended or state.started)
         if status == "FINISHED":
@@ -258,7 +262,7 @@ class _Shipper:
             self._report_decision(now, states)
         self._set_status(parent, now.info.status, status, ended)
 
-    def _describe(self, parent: Any) -> None:
+    def _describe(self, parent: MlflowRun) -> None:
         """Sets the run's description, unless a person has written another."""
         from mlflow.entities import RunTag
         from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
@@ -269,7 +273,7 @@ class _Shipper:
             ours = {MLFLOW_RUN_NOTE: note, names.TAG_NOTED: _short_digest(note)}
             self.client.log_batch(parent.info.run_id, tags=[RunTag(tag, text) for tag, text in ours.items()])
 
-    def _report_decision(self, parent: Any, states: Iterable[StepState]) -> None:
+    def _report_decision(self, parent: MlflowRun, states: Iterable[StepState]) -> None:
         """Sets a tag with a refresh's decision, to filter runs by."""
         for state in states:
             record = read_record(self.store, names.VERDICT, state.key) if state.step == "gate" else None

@@ -79,13 +79,12 @@ class _Gathered(torch.autograd.Function):
         return _gather(rows, lengths)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> Any:
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
         return gradients[0][ctx.local_rows] * ctx.processes, None
 
 
 def _apply(rows: Tensor, lengths: Sequence[int]) -> Tensor:
-    gathered: Any = _Gathered.apply(rows, lengths)
-    return gathered
+    return _Gathered.apply(rows, lengths)
 
 
 def _gather(rows: Tensor, lengths: Sequence[int]) -> Tensor:

@@ -131,7 +131,7 @@ def _launch(config: LaunchConfig, job: Job) -> None:
 def _work(job: Job) -> None:
     """The work of one process of a training."""
     threading.Thread(target=_end_with_starter, daemon=True, name="starter-watch").start()
-    rank = int(os.environ["RANK"])
+    rank = int(os.environ[environment.RANK])
     # For accelerate, which chooses a number where none is set.
     os.environ.setdefault(environment.OMP_NUM_THREADS, str(job.threads))
     torch.set_num_threads(job.threads)
@@ -139,7 +139,7 @@ def _work(job: Job) -> None:
     kept = RemoteCheckpoints(job.line, job.latest) if job.keeps else None
     try:
         if torch.cuda.is_available():
-            torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+            torch.cuda.set_device(int(os.environ[environment.LOCAL_RANK]))
         job.body(replace(job.context, events=events, checkpoints=kept))
         if distributed.is_initialized():
             distributed.destroy_process_group()

@@ -37,8 +37,8 @@ class BiEncoderTrainer(Trainer):
         super().__init__(
             model=model,
             args=arguments,
-            train_dataset=stream,  # type: ignore[arg-type]
-            data_collator=collator,  # type: ignore[arg-type]
+            train_dataset=stream,
+            data_collator=collator,  # pyright: ignore[reportArgumentType]
             callbacks=[ReportingCallback(events, checkpoints), Seeder(stream.settings.seed)],
         )
         self.remove_callback(PrinterCallback)
@@ -53,10 +53,10 @@ class BiEncoderTrainer(Trainer):
     def compute_loss(
         self,
         model: torch.nn.Module,
-        inputs: dict[str, Any],
+        inputs: dict[str, torch.Tensor | Any],
         return_outputs: bool = False,
         num_items_in_batch: torch.Tensor | int | None = None,
-    ) -> torch.Tensor | tuple[torch.Tensor, Any]:
+    ) -> torch.Tensor | tuple[torch.Tensor, object]:
         """Returns the loss of one `TrainingBatch`, `inputs`, at this step's temperature."""
         batch = cast(TrainingBatch, inputs)
         questions, vectors = model(batch["questions"], batch["passages"])
@@ -138,7 +138,7 @@ class Seeder(TrainerCallback):
         self._seed = seed
 
     def on_step_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
     ) -> None:
         if args.world_size > 1:
             torch.manual_seed(
@@ -154,7 +154,7 @@ class ReportingCallback(TrainerCallback):
         self._checkpoints = checkpoints
 
     def on_step_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
     ) -> None:
         self._events.progress(state.global_step, state.max_steps, "steps")
         if state.global_step >= state.max_steps:
@@ -163,7 +163,7 @@ class ReportingCallback(TrainerCallback):
             control.should_log = True
 
     def on_save(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
     ) -> None:
         if self._checkpoints is not None and state.is_world_process_zero:
             folder = Path(str(args.output_dir)) / f"checkpoint-{state.global_step}"

@@ -40,7 +40,7 @@ def test_the_setting_knows_the_formats():
         ("article.txt", "Once upon a time there was 1\n", "text"),
     ],
 )
-def test_the_format_is_told_by_name_and_first_line(tmp_path, name, content, form):
+def test_the_format_is_known_by_name_and_first_line(tmp_path, name, content, form):
     for mark in ("", "\ufeff"):
         assert detect(put(tmp_path / name, mark + content), "auto", "corpus.format") == form
     packed = gzip.compress(content.encode())
@@ -56,7 +56,7 @@ def test_a_format_may_be_named_and_must_be_where_nothing_says_it(tmp_path):
     expected = [{"id": "1", "title": "", "text": "x"}]
     assert passages(mine, form="tsv", columns={"id": "number", "text": "content"}) == expected
     assert passages(mine, columns={"id": "number", "text": "content"}) == expected, (
-        "the mapping tells a header"
+        "the mapping shows that there is a header"
     )
 
 

@@ -55,7 +55,7 @@ def test_marcos_files_have_tabs_and_neither_header_nor_quoting(tmp_path):
 
 
 def test_judgements_are_of_the_queries_beside_them_and_answers_count_without(tmp_path):
-    """Of two sources together nothing is lost, and one's judgements are not the other's."""
+    """Two sources together keep all their questions, each with its own judgements."""
     scifact = str(beir(tmp_path / "scifact", "train", "test"))
     rows = [{"_id": "1", "text": "another question 1"}, {"_id": "2", "text": "another question 2"}]
     put(tmp_path / "other" / "queries.jsonl", "".join(json.dumps(row) + "\n" for row in rows))

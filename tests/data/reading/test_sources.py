@@ -1,4 +1,4 @@
-"""Sources: over HTTP, compressed in every way, in a bucket's manner."""
+"""Sources over HTTP, compressed in every way, and in buckets."""
 
 import bz2
 import gzip
@@ -59,7 +59,7 @@ def test_a_folder_over_http_is_the_links_on_its_page(tmp_path, website):
 
 @pytest.mark.parametrize("dates", [True, False])
 def test_a_fingerprint_over_http_is_of_content(tmp_path, website, dates):
-    """By what the server says of it, and by reading it from a server that says nothing."""
+    """By the server's headers, or by the content where the server sends none."""
     Quiet.dates = dates
     file, url = tmp_path / "p.jsonl", [f"{website}/p.jsonl"]
     file.write_bytes(LINES)

@@ -5,7 +5,7 @@ from tests.fixtures.analysed_model import AnalysedModel
 
 @pytest.fixture(scope="session")
 def camvr(tmp_path_factory):
-    """Views that are means of their snippets, all real."""
+    """A model whose views are means of their snippets; none is padding."""
     return AnalysedModel(
         tmp_path_factory.mktemp("camvr"), architecture="camvr", pooling="snippet", normalise=True
     )
@@ -26,7 +26,7 @@ def padded(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def dpr(tmp_path_factory):
-    """One view a passage."""
+    """A model with one view per passage."""
     return AnalysedModel(tmp_path_factory.mktemp("dpr"), architecture="dpr")
 
 

@@ -38,7 +38,7 @@ def drawn_to_padding(analysed):
 
 @pytest.mark.parametrize("indexed", [True, False])
 def test_padding_views_of_a_model(request, indexed):
-    """In the index, or encoded afresh: the same rankings."""
+    """The rankings are the same with padding views from the index and with newly encoded ones."""
     analysed = request.getfixturevalue("padded" if indexed else "without_padding")
     subject = drawn_to_padding(analysed)
     every, real, wins = plainly(analysed, subject)

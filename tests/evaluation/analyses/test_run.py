@@ -1,4 +1,4 @@
-"""The evaluate step with its analyses, and what it leaves."""
+"""The evaluate step with its analyses, and the files that it writes."""
 
 import json
 from copy import copy
@@ -37,13 +37,13 @@ def test_every_analysis_has_a_name_in_the_settings():
 
 
 def test_an_approximate_index_is_analysed_by_its_stored_views(padded, tmp_path):
-    """One that looks at all of so few passages finds what the exact one finds, and all analyses with it."""
+    """An approximate index that searches all of these few passages gives the exact results and analyses."""
     write_index(tmp_path / "index", padded.folder / "embeddings", kind="tiny")
-    (exact, told), (found, events) = (
+    (exact, exact_events), (found, events) = (
         run(analysed, tmp_path / name, depth=30)
         for name, analysed in (("exact", padded), ("tiny", with_index(padded, tmp_path / "index")))
     )
-    assert [name for name, _, _ in told.metrics if name.startswith("index_recall")] == []
+    assert [name for name, _, _ in exact_events.metrics if name.startswith("index_recall")] == []
     assert [(name, value) for name, value, _ in events.metrics][:1] == [("index_recall_at_10", 1.0)]
     one, other = (json.loads((folder / "metrics.json").read_text()) for folder in (exact, found))
     assert other == pytest.approx(one, abs=1e-6)
@@ -66,14 +66,14 @@ def test_all_analyses_of_a_model(padded, tmp_path, monkeypatch):
         "tables.md",
     }
     metrics = json.loads((folder / "metrics.json").read_text())
-    told = {name: value for name, value, _ in events.metrics}
+    logged = {name: value for name, value, _ in events.metrics}
     whole = {name: value for name, value in metrics.items() if "/" not in name}
     overlaps = {"padding_overlap_at_1", "padding_overlap_at_3"}
-    assert {name: told.get(name) for name in whole if name not in overlaps} == {
+    assert {name: logged.get(name) for name in whole if name not in overlaps} == {
         name: value for name, value in whole.items() if name not in overlaps
     }
-    assert not overlaps & told.keys() and "padding_overlap_at_5" in told
-    assert not [name for name in told if "/" in name], "views and groups are in the tables"
+    assert not overlaps & logged.keys() and "padding_overlap_at_5" in logged
+    assert not [name for name in logged if "/" in name], "views and groups are in the tables"
     overall = json.loads((folder.parent / "metrics.json").read_text())
     assert not overall.keys() & metrics.keys(), "the comparison's table stays as it was"
     for name in (
@@ -147,7 +147,7 @@ def test_data_without_training_questions_or_answers(camvr, tmp_path):
 
 
 def test_an_architecture_of_several_sequences(tmp_path, monkeypatch):
-    """Two sequences with a view each: there is no attention between them, and all else is as for any layout."""
+    """There is no attention between two sequences with a view each; all other analyses are as for any layout."""
     monkeypatch.setitem(LAYOUTS, Halves.name, Halves)
     analysed = AnalysedModel(tmp_path / "halves", architecture="halves", pooling="snippet", normalise=True)
     folder, events = run(analysed, tmp_path / "one")

@@ -181,10 +181,10 @@ def test_an_index_on_disk_finds_what_one_in_memory_finds(clustered, tmp_path, ki
 
 
 def test_the_header_says_how_it_was_built_and_what_it_misses(clustered, built):
-    folder, told = built
+    folder, events = built
     header = json.loads((folder / "index.json").read_text())
     assert header["exact"] is False and header["kind"] == KINDS[int(folder.name.rpartition("-")[2])]
-    metrics = {name: value for name, value, _ in told.metrics}
+    metrics = {name: value for name, value, _ in events.metrics}
     assert header["measured"] == {
         "views": 200,
         "index_recall_at_10": metrics["index_recall_at_10"],
@@ -192,8 +192,8 @@ def test_the_header_says_how_it_was_built_and_what_it_misses(clustered, built):
     }
     assert 0.8 < metrics["index_recall_at_10"] <= 1
     assert metrics["bytes_per_passage"] == (folder / "index.faiss").stat().st_size / 700
-    assert told.facts["build_seconds"] > 0 and told.facts["questions_per_second"] > 0
-    assert told.steps[-1] == (header["views"], header["views"], "views")
+    assert events.facts["build_seconds"] > 0 and events.facts["questions_per_second"] > 0
+    assert events.steps[-1] == (header["views"], header["views"], "views")
 
 
 def test_recall_is_the_share_of_the_true_passages(clustered, tmp_path):
@@ -292,7 +292,7 @@ def test_the_benchmark_prints_a_row_a_kind(documented, monkeypatch, capsys):
 
 @pytest.mark.parametrize("there", [True, False])
 def test_a_gpu_builds_what_the_processor_builds(clustered, tmp_path, monkeypatch, there):
-    """With a stand-in for faiss-gpu: copies are made where it would move an index, or its refusal is told."""
+    """With a stand-in for faiss-gpu: copies are made where it would move an index, or its refusal is a warning."""
     asked = []
 
     def move(resources, device, index):
@@ -309,9 +309,9 @@ def test_a_gpu_builds_what_the_processor_builds(clustered, tmp_path, monkeypatch
         "index_gpu_to_cpu": faiss.clone_index,
     }.items():
         monkeypatch.setattr(building.faiss, name, stand_in, raising=False)
-    told = clustered.build(tmp_path / "gpu", "compact", clustered.halves)
+    events = clustered.build(tmp_path / "gpu", "compact", clustered.halves)
     assert len(asked) == 2, "a shard at a time"
-    assert any("on a GPU" in warning for warning in told.warnings) == (not there)
+    assert any("on a GPU" in warning for warning in events.warnings) == (not there)
     monkeypatch.undo()
     clustered.build(tmp_path / "cpu", "compact", clustered.halves)
     assert (tmp_path / "gpu/index.faiss").read_bytes() == (tmp_path / "cpu/index.faiss").read_bytes()

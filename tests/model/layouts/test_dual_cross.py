@@ -22,7 +22,7 @@ from multiview.training.batches import Collator
 from multiview.training.stream import Example
 from multiview.training.trainer import BiEncoderTrainer
 from multiview.training.warm_up import warm_up
-from tests.fixtures import training_material
+from tests.fixtures import laid_out, training_material
 from tests.fixtures.artifacts import write_index
 from tests.fixtures.events import RecordedEvents
 
@@ -226,3 +226,27 @@ def test_a_shard_without_passages_has_the_columns_of_the_others(model: Staged, t
     assert (embeddings.rows, embeddings.passages, embeddings.blocks) == (0, 0, 0)
     assert embeddings.dim == BiEncoder.load(model.path).dim
     assert "queries" in embeddings.table.column_names
+
+
+WHOLE = (0, len(laid_out.PASSAGE.text))
+
+
+def test_dual_cross_reads_the_passage_with_each_distinct_query(base: Path) -> None:
+    made = laid_out.make(base, "dual-cross")
+    sequences = made.passage(laid_out.PASSAGE, ["Who won?", "Where?", "Who won?"])
+    assert [laid_out.tokens(made, sequence.input_ids) for sequence in sequences] == [
+        "[CLS] who won ? [SEP] old e ##u ##r ##o ##p ##e the king won . it was in paris . queen . [SEP]",
+        "[CLS] where ? [SEP] old e ##u ##r ##o ##p ##e the king won . it was in paris . queen . [SEP]",
+    ]
+    assert all(sequence.views == (laid_out.view((0, 1), span=WHOLE),) for sequence in sequences)
+    (plain,) = made.passage(laid_out.PASSAGE)
+    assert (
+        laid_out.tokens(made, plain.input_ids).startswith("[CLS] old e")
+        and laid_out.tokens(made, plain.input_ids).count("[SEP]") == 1
+    )
+    assert made.passage(laid_out.PASSAGE, ["The king’s?"]) == made.passage(laid_out.PASSAGE, ["The king's?"])
+    cut = laid_out.make(base, "dual-cross", passage_length=16)
+    (sequence,) = cut.passage(laid_out.PASSAGE, ["king " * 5])
+    assert laid_out.tokens(cut, sequence.input_ids) == (
+        "[CLS] king king king king king [SEP] old e ##u ##r ##o ##p ##e the [SEP]"
+    )

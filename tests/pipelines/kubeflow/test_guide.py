@@ -43,8 +43,8 @@ FIRST_RUNS = re.findall(r"MULTIVIEW_PROFILES=(\S+)(?:\n.*?)*?\n(python -m pipeli
 @pytest.mark.documented("python -m pipelines submit ", document="cluster.md")
 def test_the_first_runs_of_the_guide_start(documented, kubeflow, command, monkeypatch, tmp_path):
     """With the overlay's own profile, but for the address; files in a bucket of this process's memory."""
-    (place,) = [place for place, line in FIRST_RUNS if line == documented]
-    profile = yaml.safe_load((ROOT / place).read_text())["default"]
+    (file,) = [file for file, line in FIRST_RUNS if line == documented]
+    profile = yaml.safe_load((ROOT / file).read_text())["default"]
     profile = {name: value for name, value in profile.items() if name != "kube_context"} | {
         "host": kubeflow.url
     }
@@ -62,7 +62,7 @@ def test_the_first_runs_of_the_guide_start(documented, kubeflow, command, monkey
     for name, rows in (("passages.parquet", passages), ("questions.jsonl", asked)):
         write(tmp_path / name, rows)
         memory.pipe(f"/files/{name}", (tmp_path / name).read_bytes())
-    one_user = "kind" in place  # whose namespace is Kubeflow's own
+    one_user = "kind" in file  # whose namespace is Kubeflow's own
     kubeflow.namespaces = () if one_user else (profile["namespace"],)
     kubeflow.on_run = lambda run: setattr(run, "state", "SUCCEEDED")
     command(documented.removeprefix("python -m pipelines ").replace("gs://BUCKET/", "memory://files/"))
@@ -85,8 +85,8 @@ def test_the_profiles_are_profiles(monkeypatch, tmp_path):
 
 def test_the_schedules_are_schedules():
     Path("nightly.yaml").write_text(yaml.safe_dump(SCHEDULES))
-    (one,) = read_schedules(Path("nightly.yaml")).schedules
-    assert one.model_dump(exclude_defaults=True).keys() == SCHEDULES["schedules"][0].keys() - {
+    (schedule,) = read_schedules(Path("nightly.yaml")).schedules
+    assert schedule.model_dump(exclude_defaults=True).keys() == SCHEDULES["schedules"][0].keys() - {
         "time_zone",
         "enabled",
     }
@@ -96,13 +96,13 @@ FAILURES = DOCUMENT.partition("## What failures look like")[2].partition("**A lo
 
 
 @pytest.mark.parametrize("words", re.findall(r"^\| `(.*?)` \|", FAILURES, re.M))
-def test_the_failures_are_told_in_these_words(words):
+def test_the_failures_have_these_words(words):
     places = [
         *sorted((ROOT / "pipelines").rglob("*.py")),
         ROOT / "src" / "multiview" / "plans" / "parameters.py",
         ROOT / "src" / "multiview" / "kubeflow" / "component.py",
         ROOT / "src" / "multiview" / "artifacts" / "credentials.py",
     ]
-    told = "".join(path.read_text() for path in places)
-    told = re.sub(r'"\s*f?"', "", told).replace("answers {error.status}", "answers 5")
-    assert words in told
+    source = "".join(path.read_text() for path in places)
+    source = re.sub(r'"\s*f?"', "", source).replace("answers {error.status}", "answers 5")
+    assert words in source

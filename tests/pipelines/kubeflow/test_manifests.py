@@ -14,7 +14,7 @@ from pipelines import __main__ as pipelines
 from pipelines.kubeflow.compile import compile_request
 from pipelines.kubeflow.manifests import write_manifests
 from pipelines.kubeflow.submission import package
-from tests.manifests.schemas import validate
+from tests.fixtures.manifest_schemas import validate
 
 
 def documents(path):

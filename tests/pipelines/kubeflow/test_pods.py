@@ -124,7 +124,7 @@ def test_pods_are_set_in_one_place(tmp_path):
         }
 
 
-def test_a_training_on_several_nodes_is_told_of_them_and_waits_in_a_small_pod(tmp_path):
+def test_a_training_on_several_nodes_knows_them_and_waits_in_a_small_pod(tmp_path):
     """With the secrets of every other pod, and the whole of what they need to know."""
     ir, platform = compiled(
         tmp_path,
@@ -141,11 +141,11 @@ def test_a_training_on_several_nodes_is_told_of_them_and_waits_in_a_small_pod(tm
     assert platform["exec-train"]["activeDeadlineSeconds"] == "403200", "it outlives those that it follows"
     policy = tasks_of(ir)["train"]["retryPolicy"]
     assert (policy["maxRetryCount"], policy["backoffDuration"]) == (7, "5s")
-    told = {variable["name"]: variable["value"] for variable in container["env"]}
-    nodes = Nodes.model_validate_json(told[environment.NODES])
+    variables = {variable["name"]: variable["value"] for variable in container["env"]}
+    nodes = Nodes.model_validate_json(variables[environment.NODES])
     assert (nodes.image, nodes.pod.nodes, nodes.pod.gpus) == (GPU_IMAGE, 2, 8)
     assert nodes.environment == {"MLFLOW_TRACKING_URI": "http://mlflow:5000", environment.IMAGE: GPU_IMAGE}
-    assert told[environment.IMAGE] == CPU_IMAGE
+    assert variables[environment.IMAGE] == CPU_IMAGE
     assert nodes.service_account == "multiview-steps"
     assert nodes.secrets == {
         "keys": {

@@ -29,7 +29,7 @@ def write(*schedules: dict, file: str = "refresh.yaml", **more) -> None:
 
 @pytest.fixture
 def apply(kubeflow, command):
-    """Applies a file of these schedules; the lines told."""
+    """Applies a file of these schedules; the lines printed."""
 
     def call(*schedules: dict, options: str = "", status: int = 0, file: str = "refresh.yaml") -> list[str]:
         write(*schedules, file=file)
@@ -40,19 +40,19 @@ def apply(kubeflow, command):
 
 
 def names(kubeflow) -> list[str]:
-    return sorted(one.display_name for one in kubeflow.recurring.values())
+    return sorted(recurring.display_name for recurring in kubeflow.recurring.values())
 
 
 def test_a_schedule_becomes_one_recurring_run(kubeflow, apply):
     assert apply(NIGHTLY, options="--pipeline-root gs://bucket/kfp") == ["nightly: created"]
-    (one,) = kubeflow.recurring.values()
-    assert one.trigger.cron_schedule.cron == "0 0 3 * * *"
-    assert (int(one.max_concurrency), one.no_catchup, one.mode) == (1, True, "ENABLE")
-    assert one.runtime_config.pipeline_root == "gs://bucket/kfp"
-    assert one.pipeline_version_reference.pipeline_version_id in kubeflow.versions
-    run = Run.model_validate_json(one.runtime_config.parameters["described"])
+    (recurring,) = kubeflow.recurring.values()
+    assert recurring.trigger.cron_schedule.cron == "0 0 3 * * *"
+    assert (int(recurring.max_concurrency), recurring.no_catchup, recurring.mode) == (1, True, "ENABLE")
+    assert recurring.runtime_config.pipeline_root == "gs://bucket/kfp"
+    assert recurring.pipeline_version_reference.pipeline_version_id in kubeflow.versions
+    run = Run.model_validate_json(recurring.runtime_config.parameters["described"])
     assert run.each_time, "each of its starts is a run of its own"
-    assert one.runtime_config.parameters["store"] == "gs://bucket/store"
+    assert recurring.runtime_config.parameters["store"] == "gs://bucket/store"
 
 
 def test_applying_again_changes_nothing(kubeflow, apply):
@@ -72,13 +72,13 @@ def test_an_empty_file_says_so(kubeflow, apply):
 def test_what_differs_is_replaced_and_what_is_gone_deleted(kubeflow, apply):
     apply(NIGHTLY, WEEKLY)
     assert apply({**NIGHTLY, "cron": "0 30 3 * * *"}) == ["nightly: replaced", "weekly: deleted"]
-    (one,) = kubeflow.recurring.values()
-    assert one.trigger.cron_schedule.cron == "0 30 3 * * *"
+    (recurring,) = kubeflow.recurring.values()
+    assert recurring.trigger.cron_schedule.cron == "0 30 3 * * *"
     assert apply({**NIGHTLY, "settings": {"train": {"max_steps": 3}}}) == ["nightly: replaced"]
     assert apply({**NIGHTLY, "enabled": False}) == ["nightly: replaced"]
-    (one,) = kubeflow.recurring.values()
-    assert one.mode == "DISABLE"
-    one.mode = "ENABLE"  # by hand, in Kubeflow's pages
+    (recurring,) = kubeflow.recurring.values()
+    assert recurring.mode == "DISABLE"
+    recurring.mode = "ENABLE"  # by hand, in Kubeflow's pages
     assert apply({**NIGHTLY, "enabled": False}) == ["nightly: replaced"]
     assert apply() == ["nightly: deleted"]
     assert not kubeflow.recurring
@@ -100,8 +100,8 @@ def test_there_are_never_two_of_one_name(kubeflow, apply):
 
 def test_others_recurring_runs_are_left_alone(kubeflow, apply, command):
     apply(NIGHTLY)
-    (one,) = kubeflow.recurring.values()
-    foreign = copy.copy(one)
+    (recurring,) = kubeflow.recurring.values()
+    foreign = copy.copy(recurring)
     foreign.recurring_run_id, foreign.display_name, foreign.description = "foreign", "weekly", "someone's"
     kubeflow.recurring["foreign"] = foreign
     assert apply(WEEKLY, file="other.yaml", status=2)[0].endswith(
@@ -111,8 +111,8 @@ def test_others_recurring_runs_are_left_alone(kubeflow, apply, command):
     assert not kubeflow.changes()
     assert apply({**NIGHTLY, "name": "third"}, file="other.yaml") == ["third: created"]
     assert names(kubeflow) == ["nightly", "third", "weekly"]
-    told = command(f"schedule list --host {kubeflow.url}").splitlines()
-    assert told == ["nightly  0 0 3 * * *  UTC  of refresh", "third  0 0 3 * * *  UTC  of other"]
+    printed = command(f"schedule list --host {kubeflow.url}").splitlines()
+    assert printed == ["nightly  0 0 3 * * *  UTC  of refresh", "third  0 0 3 * * *  UTC  of other"]
     assert "did you mean nightly?" in command(f"schedule delete nihgtly --host {kubeflow.url}", status=2)
     assert "is of no file of schedules" in command(f"schedule delete weekly --host {kubeflow.url}", status=2)
     assert command(f"schedule delete nightly --host {kubeflow.url}") == "nightly: deleted\n"
@@ -163,14 +163,14 @@ def test_what_was_cut_short_is_mended_by_the_next_apply(kubeflow, apply):
     ],
 )
 def test_bad_input_is_one_line_and_nothing_is_sent(change, line, kubeflow, apply):
-    (told,) = apply({**NIGHTLY, **change}, status=2)
-    assert line in told, told
+    (printed,) = apply({**NIGHTLY, **change}, status=2)
+    assert line in printed, printed
     assert not kubeflow.requests
 
 
 def test_two_schedules_of_one_name_are_refused(kubeflow, apply):
-    (told,) = apply(NIGHTLY, {**WEEKLY, "name": "nightly"}, status=2)
-    assert "nightly is there twice" in told
+    (printed,) = apply(NIGHTLY, {**WEEKLY, "name": "nightly"}, status=2)
+    assert "nightly is there twice" in printed
     assert not kubeflow.requests
 
 
@@ -204,7 +204,7 @@ def test_crons_that_kubeflow_does_not_take(cron):
         check_cron(cron)
 
 
-def test_reconciling_is_told_from_what_is_there_alone():
+def test_reconciling_needs_only_what_is_there():
     assert (
         reconcile({}, [Entry("1", "a", "", True, "mine", "d"), Entry("2", "b", "", True)], "mine")[0].name
         == "a"

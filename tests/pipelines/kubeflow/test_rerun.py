@@ -83,9 +83,9 @@ def test_a_step_of_a_kubeflow_run_is_run_again_there(documented, kubeflow, comma
     Path("profiles.yaml").write_text("default: {settings: {kubeflow: {service_account: of-the-profile}}}")
     monkeypatch.setenv("MULTIVIEW_PROFILES", "profiles.yaml")
     line = documented.removeprefix("python -m pipelines ").replace("camvr/round-2/evaluate", EVALUATE)
-    told = command(f"{line.replace('RUN', KFP_RUN)} {where(earlier, kubeflow)}")
+    printed = command(f"{line.replace('RUN', KFP_RUN)} {where(earlier, kubeflow)}")
     (run,) = kubeflow.runs.values()
-    assert f"started: {kubeflow.url}/#/runs/details/{run.run_id}" in told
+    assert f"started: {kubeflow.url}/#/runs/details/{run.run_id}" in printed
     assert run.service_account == "of-the-profile"
     described = Run.model_validate_json(run.runtime_config.parameters["described"])
     assert described.rerun_of == earlier.run.id and described.steps == [EVALUATE]

@@ -20,13 +20,13 @@ def submitted(kubeflow) -> Run:
 
 
 def test_a_pipeline_version_is_uploaded_and_a_run_of_it_started(kubeflow, command):
-    told = command(
+    printed = command(
         f"{SUBMIT} --host {kubeflow.url} --pipeline-root gs://bucket/kfp --set kubeflow.service_account=trainer"
     )
     (run,), (version,), (pipeline,) = (
         list(some.values()) for some in (kubeflow.runs, kubeflow.versions, kubeflow.pipelines)
     )
-    assert f"started: {kubeflow.url}/#/runs/details/{run.run_id}" in told
+    assert f"started: {kubeflow.url}/#/runs/details/{run.run_id}" in printed
     assert pipeline.display_name == "multiview-training"
     assert version.display_name.startswith("training-") and version.pipeline_id == pipeline.pipeline_id
     assert run.pipeline_version_reference.pipeline_version_id == version.pipeline_version_id
@@ -63,8 +63,8 @@ def test_the_same_command_continues_its_run(kubeflow, command):
 
 def test_a_run_into_another_store_is_another_run(kubeflow, command):
     command(f"{SUBMIT} --host {kubeflow.url}")
-    told = command(f"{SUBMIT.replace('/store', '/other')} --host {kubeflow.url}")
-    assert " started: " in told and len(kubeflow.runs) == 2
+    printed = command(f"{SUBMIT.replace('/store', '/other')} --host {kubeflow.url}")
+    assert " started: " in printed and len(kubeflow.runs) == 2
     assert len({run.display_name for run in kubeflow.runs.values()}) == 1
 
 
@@ -84,8 +84,8 @@ def test_a_run_that_is_being_cancelled_may_still_write(kubeflow, command):
 
 def test_that_a_going_run_has_other_pods_is_said(kubeflow, command):
     command(f"{SUBMIT} --host {kubeflow.url}")
-    told = command(f"{SUBMIT} --host {kubeflow.url} --set kubeflow.cpu.memory=9Gi")
-    assert "is going already, with another version of the pipeline than training-" in told
+    printed = command(f"{SUBMIT} --host {kubeflow.url} --set kubeflow.cpu.memory=9Gi")
+    assert "is going already, with another version of the pipeline than training-" in printed
     assert len(kubeflow.runs) == len(kubeflow.versions) == 1
 
 
@@ -274,20 +274,20 @@ def test_an_unknown_profile_names_those_there_are(kubeflow, command, monkeypatch
 
 def test_refusals_are_one_line_and_start_nothing(kubeflow, command):
     kubeflow.token = "right"
-    told = command(f"{SUBMIT} --host {kubeflow.url} --token wrong", status=2)
-    assert "refuses the credentials (401)" in told and "--token" in told
+    printed = command(f"{SUBMIT} --host {kubeflow.url} --token wrong", status=2)
+    assert "refuses the credentials (401)" in printed and "--token" in printed
     assert kubeflow.requests == [("GET", "healthz")], "asked once"
     kubeflow.namespaces, kubeflow.forbidden = ("team", "others"), ("others",)
-    told = command(f"{SUBMIT} --host {kubeflow.url} --token right --namespace others", status=2)
-    assert "does not allow this (403)" in told and "is the namespace others yours?" in told
-    told = command(f"{SUBMIT} --host {kubeflow.url} --token right", status=2)
-    assert "has several users: give --namespace" in told
+    printed = command(f"{SUBMIT} --host {kubeflow.url} --token right --namespace others", status=2)
+    assert "does not allow this (403)" in printed and "is the namespace others yours?" in printed
+    printed = command(f"{SUBMIT} --host {kubeflow.url} --token right", status=2)
+    assert "has several users: give --namespace" in printed
     assert not kubeflow.runs and not kubeflow.pipelines and not kubeflow.changes()
 
 
 def test_a_host_that_does_not_answer_is_one_line(kubeflow, command):
-    told = command(f"{SUBMIT} --host http://127.0.0.1:9", status=2)
-    assert "Kubeflow at http://127.0.0.1:9 does not answer" in told
+    printed = command(f"{SUBMIT} --host http://127.0.0.1:9", status=2)
+    assert "Kubeflow at http://127.0.0.1:9 does not answer" in printed
 
 
 def test_the_server_speaks_kfp_s_protocol(kubeflow):

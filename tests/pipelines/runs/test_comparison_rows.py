@@ -37,7 +37,7 @@ def say(project, monkeypatch, capsys):
 
 @pytest.fixture
 def run(project, say):
-    """The id of a training run, made if it is not there, and told to MLflow."""
+    """The id of a training run, made if it is missing, and shipped to MLflow."""
 
     def made(*settings: str) -> str:
         preset = ["--preset", str(project.folder / "tiny.yaml"), *UNTRAINED]
@@ -98,16 +98,16 @@ def test_runs_are_compared_by_their_systems(documented, project, run, say):
     events = [
         json.loads(line) for line in next(folder.parent.glob("*.events.jsonl")).read_text().splitlines()
     ]
-    told = {event["name"]: event["value"] for event in events if event["event"] == "metric"}
-    assert {f"{name}/camvr" for name in ("compute_seconds", "wall_seconds", "index_bytes")} <= set(told)
-    assert told["index_bytes/camvr"] > told["index_bytes/dpr"] > 0, "four views are more than one"
+    metrics = {event["name"]: event["value"] for event in events if event["event"] == "metric"}
+    assert {f"{name}/camvr" for name in ("compute_seconds", "wall_seconds", "index_bytes")} <= set(metrics)
+    assert metrics["index_bytes/camvr"] > metrics["index_bytes/dpr"] > 0, "four views are more than one"
 
     tracking.ship(open_store(project.store), output.split(":")[0], project.tracking)
     client = MlflowClient(project.tracking)
     (experiment,) = client.search_experiments(filter_string="name = 'multiview'")
     (theirs,) = client.search_runs([experiment.experiment_id], f"tags.compares = '{camvr} {dpr}'")
     assert theirs.data.tags["architecture"] == "camvr, dpr" and theirs.data.tags["corpus"]
-    assert theirs.data.metrics["index_bytes/camvr"] == told["index_bytes/camvr"]
+    assert theirs.data.metrics["index_bytes/camvr"] == metrics["index_bytes/camvr"]
     assert theirs.inputs is not None
     names = {entry.dataset.name.partition("-")[0] for entry in theirs.inputs.dataset_inputs}
     assert names == {"passages", "dev_questions", "train_questions"}
@@ -119,7 +119,7 @@ def test_runs_are_compared_by_their_systems(documented, project, run, say):
     metrics = json.loads((folder / "metrics.json").read_text())
     shown = [data.attributes for data in page.one("section", id="metrics").all("data")]
     assert {(of["data-system"], of["data-metric"]): float(of["value"]) for of in shown} == {
-        (str(place), name): value for place, of in enumerate(metrics.values()) for name, value in of.items()
+        (str(rank), name): value for rank, of in enumerate(metrics.values()) for name, value in of.items()
     }
     assert {section.attributes.get("id") for section in page.one("main").all("section")} >= {
         *("won", "settings", "cost", "models", "questions")
@@ -142,15 +142,15 @@ def test_systems_of_one_name_are_told_apart_and_what_is_shared_is_one_row(projec
 
 
 def test_runs_on_other_questions_or_another_corpus_are_refused(run, say):
-    one = run()
+    name = run()
     other = run("questions.dev_limit=5", "model.architecture=dpr")
-    line = say("compare", one, other, status=2)
+    line = say("compare", name, other, status=2)
     assert line.startswith("error: dpr was not evaluated on the questions of camvr (digests: questions "), (
         line
     )
     assert len(line.splitlines()) == 1
     other = run("corpus.keep=gold", "questions.limit=5", "model.architecture=dpr")
-    assert "was not evaluated on the corpus of camvr" in say("compare", one, other, status=2)
+    assert "was not evaluated on the corpus of camvr" in say("compare", name, other, status=2)
 
 
 def test_costs_are_sums_and_longest_chains_of_the_records_seconds(project, run):

@@ -59,7 +59,9 @@ def test_killed_trainings_and_drivers_are_continued(project):
     (run,) = [r for r in project.runs() if list(project.states(r)) == ROUND_ONE]
     trainings = _logged_steps(project, project.states(run)["camvr/round-1/train"].outputs["model"].address)
     assert len(trainings) == 3
-    assert [step for _, step in trainings[-1]] == list(range(1, 151)), "the last log tells the whole training"
+    assert [step for _, step in trainings[-1]] == list(range(1, 151)), (
+        "the last log covers the whole training"
+    )
     for before, after in itertools.pairwise(trainings):
         resumed = len(set(before) & set(after))
         assert resumed >= 15, "it went on from a checkpoint, with the events before it"

@@ -17,23 +17,7 @@ from multiview.lineage.trace import flaws, trace
 from pipelines.runs.rerun import cut
 from tests.fixtures.documented import words
 from tests.fixtures.inprocess import command
-from tests.fixtures.project import ROOT, Project
-
-PATHS = [
-    "split",
-    "bm25-negatives",
-    "camvr/initial-model",
-    "camvr/round-1/train",
-    "camvr/round-1/encode/shard-00",
-    "camvr/round-1/encode/shard-01",
-    "camvr/round-1/index",
-    "camvr/round-2/mine",
-    "camvr/round-2/train",
-    "camvr/round-2/encode/shard-00",
-    "camvr/round-2/encode/shard-01",
-    "camvr/round-2/index",
-    "camvr/round-2/evaluate",
-]
+from tests.fixtures.project import PATHS, ROOT, Project
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ import io
 
 from rich.console import Console
 
+from multiview.evaluation.tables import Significance
 from pipelines.runs.results import show_table
 
 METRICS = {
@@ -16,8 +17,9 @@ def figure(p: float | None, corrected_p: float | None) -> dict:
     return {"p": p, "corrected_p": corrected_p}
 
 
-SIGNIFICANCE = {
+SIGNIFICANCE: Significance = {
     "baseline": "mvr",
+    "test": "paired randomisation",
     "resamples": 10_000,
     "systems": {
         "mvr": {"accuracy_at_5": figure(None, None), "ndcg_at_10": figure(None, None)},
@@ -26,7 +28,7 @@ SIGNIFICANCE = {
 }
 
 
-def shown(terminal: bool, significance: dict | None) -> list[str]:
+def shown(terminal: bool, significance: Significance | None) -> list[str]:
     console = Console(file=io.StringIO(), force_terminal=terminal, color_system=None, width=200)
     show_table(console, METRICS, significance)
     assert isinstance(console.file, io.StringIO)
@@ -58,7 +60,10 @@ def test_what_differs_is_marked_in_markdown():
 
 
 def test_a_table_without_tests_says_nothing_of_them():
-    untested = SIGNIFICANCE | {"systems": {"mvr": {"accuracy_at_5": figure(None, None)}}}
+    untested: Significance = {
+        **SIGNIFICANCE,
+        "systems": {"mvr": {"accuracy_at_5": figure(None, None)}},
+    }
     for terminal in (True, False):
         assert not any("†" in line or "differs" in line for line in shown(terminal, None))
         assert not any("†" in line or "differs" in line for line in shown(terminal, untested))

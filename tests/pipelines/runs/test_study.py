@@ -136,12 +136,14 @@ NUMBERS = {
 def test_a_study_varies_what_the_paper_varies(name):
     setting, expected = NUMBERS[name]
     section, leaf = setting.split(".")
-    configs = [resolve(own) for own in read_study(name).overrides({}).values()]
+    configs = [resolve(overrides) for overrides in read_study(name).overrides({}).values()]
     assert [getattr(getattr(config, section), leaf) for config in configs] == expected
 
 
 def test_the_study_of_temperatures_has_the_paper_s():
-    found = [resolve(own).train.temperature for own in read_study("temperature").overrides({}).values()]
+    found = [
+        resolve(overrides).train.temperature for overrides in read_study("temperature").overrides({}).values()
+    ]
     annealed = [t.alpha for t in found if t.schedule == "annealed"]
     fixed = [t.value for t in found if t.schedule == "fixed"]
     assert (annealed, fixed) == ([0.1, 0.3, 0.03], [10, 1, 0.3, 0.1]) and {t.floor for t in found} == {0.3}
@@ -168,7 +170,7 @@ def test_a_step_is_shared_only_where_all_that_decides_its_output_is_equal(projec
 @pytest.mark.parametrize("name", study_names())
 def test_every_study_compiles_and_its_rows_differ(name):
     found = read_study(name)
-    plans = [PIPELINES[found.pipeline](own) for own in found.overrides({}).values()]
+    plans = [PIPELINES[found.pipeline](overrides) for overrides in found.overrides({}).values()]
     assert found.about and len({str(plan.nodes) for plan in plans}) == len(plans) > 1
 
 

@@ -28,7 +28,7 @@ DO = "TEST_FORKED"
 
 
 def work(context: StepContext) -> None:
-    """As the environment says: refuse, break, be killed, wait for ever, or write who it is."""
+    """Refuses, breaks, is killed, waits for ever, or writes its process id, as the environment variable says."""
     print("said", flush=True)
     match os.environ.get(DO):
         case "refuse":

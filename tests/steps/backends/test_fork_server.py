@@ -1,4 +1,4 @@
-"""Work done in forks: as it would be done here, whatever ends it."""
+"""Work in forks has the results and the errors of work in this process."""
 
 import os
 import signal
@@ -60,68 +60,68 @@ def server(tmp_path_factory) -> Iterator[tuple[str, subprocess.Popen]]:
 
 
 @pytest.fixture
-def told(server, tmp_path, monkeypatch) -> StepReporter:
+def reporter(server, tmp_path, monkeypatch) -> StepReporter:
     monkeypatch.setitem(STEPS, STEP.name, STEP)
     monkeypatch.setenv(environment.FORK_SERVER, server[0])
     monkeypatch.chdir(tmp_path)
     return StepReporter(LocalStore(tmp_path / "store"), "run", "forked", STEP.name)
 
 
-def run(told: StepReporter) -> None:
-    with told.failures():
-        run_step(STEP, told, STEP.configure(Config()), {})
+def run(reporter: StepReporter) -> None:
+    with reporter.failures():
+        run_step(STEP, reporter, STEP.configure(Config()), {})
 
 
-def test_a_fork_works_where_it_is_asked_and_says_it_there(server, told, tmp_path, capfd):
-    run(told)
-    assert told.state.status == "done"
-    folder = told.store.root / told.state.attempt
+def test_a_fork_works_where_it_is_asked_and_says_it_there(server, reporter, tmp_path, capfd):
+    run(reporter)
+    assert reporter.state.status == "done"
+    folder = reporter.store.root / reporter.state.attempt
     assert folder.is_dir(), "the state names the attempt that the fork made"
-    who, _, place = (folder / "who.txt").read_text().partition(" in ")
+    who, _, working_folder = (folder / "who.txt").read_text().partition(" in ")
     fork, _, parent = who.partition(" of ")
-    assert (int(parent), place) == (server[1].pid, str(tmp_path))
+    assert (int(parent), working_folder) == (server[1].pid, str(tmp_path))
     assert int(fork) not in (os.getpid(), server[1].pid)
     assert capfd.readouterr().out == "said\n"
-    run(told)
-    assert told.state.status == "found"
+    run(reporter)
+    assert reporter.state.status == "found"
 
 
-def test_its_errors_are_those_of_the_step(told, monkeypatch, capfd):
+def test_its_errors_are_those_of_the_step(reporter, monkeypatch, capfd):
     monkeypatch.setenv(DO, "refuse")
     with pytest.raises(InputError, match=r"^questions.jsonl: row 3 has no answer$"):
-        run(told)
-    assert (told.state.status, told.state.bad_input) == ("failed", True)
-    assert told.state.attempt, "it is known which attempt failed"
+        run(reporter)
+    assert (reporter.state.status, reporter.state.bad_input) == ("failed", True)
+    assert reporter.state.attempt, "it is known which attempt failed"
 
     monkeypatch.setenv(DO, "break")
     with pytest.raises(ProcessFailed):
-        run(told)
-    assert not told.state.bad_input
-    assert told.state.error is not None
-    assert told.state.error.startswith("ZeroDivisionError: by none (forked.py:")
+        run(reporter)
+    assert not reporter.state.bad_input
+    assert reporter.state.error is not None
+    assert reporter.state.error.startswith("ZeroDivisionError: by none (forked.py:")
     assert "Traceback" in capfd.readouterr().err
 
 
-def test_a_killed_fork_is_a_failed_step(told, monkeypatch):
+def test_a_killed_fork_is_a_failed_step(reporter, monkeypatch):
     monkeypatch.setenv(DO, "be killed")
     with pytest.raises(ProcessFailed, match="ended without a word"):
-        run(told)
-    assert read_record(told.store, names.PASSAGES, told.state.key) is None
+        run(reporter)
+    assert read_record(reporter.store, names.PASSAGES, reporter.state.key) is None
     monkeypatch.delenv(DO)
-    run(told)
-    assert told.state.status == "done", "those that come after it have theirs"
+    run(reporter)
+    assert reporter.state.status == "done", "those that come after it have theirs"
 
 
-def test_where_nobody_forks_any_more_a_step_fails_and_does_not_wait(told, tmp_path, monkeypatch):
+def test_where_nobody_forks_any_more_a_step_fails_and_does_not_wait(reporter, tmp_path, monkeypatch):
     gone = start(str(tmp_path))
     gone.kill()
     gone.communicate()
     monkeypatch.setenv(environment.FORK_SERVER, str(tmp_path / fork_server.SOCKET))
     with pytest.raises(ProcessFailed, match="ended without a word"):
-        run(told)
+        run(reporter)
 
 
-def test_a_fork_ends_with_the_process_that_asked(server, told, tmp_path):
+def test_a_fork_ends_with_the_process_that_asked(server, reporter, tmp_path):
     environment = {**os.environ, DO: "wait", "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
     asker = subprocess.Popen([sys.executable, "-c", ASKER], cwd=tmp_path, env=environment)
     fork = int(_wait(lambda: (tmp_path / "waiting").exists() and (tmp_path / "waiting").read_text()))

@@ -53,8 +53,8 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
         return cluster
 
     yield make
-    for one in made:
-        one.close()
+    for started in made:
+        started.close()
 
 
 def until(cluster: Cluster, true: Callable[[], Any]) -> None:
@@ -113,7 +113,7 @@ def test_several_nodes_are_for_training_alone() -> None:
         validate({"kubeflow": {"steps": {"encode": {"nodes": 2}}}})
 
 
-def test_a_step_trains_itself_unless_told_of_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_trains_itself_without_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert nodes_here() is None
     monkeypatch.setenv(environment.NODES, nodes(nodes=1).model_dump_json())
     assert nodes_here() is None
@@ -131,17 +131,15 @@ def test_a_job_is_followed_to_its_end_and_deleted(cluster: Callable[..., Cluster
     assert [job["metadata"]["name"] for job in here.created] == [job_name(TASK)]
 
 
-def test_the_pods_have_the_secrets_that_they_are_told_of(
-    cluster: Callable[..., Cluster], tmp_path: Path
-) -> None:
-    place = tmp_path / "token"
-    here = cluster(f"import os; open({str(place)!r}, 'w').write(os.environ['HF_TOKEN'])")
+def test_the_pods_have_the_secrets_that_are_named(cluster: Callable[..., Cluster], tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    here = cluster(f"import os; open({str(token)!r}, 'w').write(os.environ['HF_TOKEN'])")
     here.secrets = {"hub": {"token": "hf_1"}}
     run_train_job(TASK, nodes().model_copy(update={"secrets": {"hub": {"token": "HF_TOKEN"}}}))
-    assert place.read_text() == "hf_1"
+    assert token.read_text() == "hf_1"
 
 
-def test_the_line_of_the_pod_that_failed_first_is_told(
+def test_the_line_of_the_pod_that_failed_first_is_reported(
     cluster: Callable[..., Cluster], tmp_path: Path
 ) -> None:
     """Rank 0 fails in the wake of rank 1, once that one's process is gone."""
@@ -173,7 +171,7 @@ sys.exit(1 if rank == "0" else 2)
         run_train_job(TASK, nodes())
 
 
-def test_a_pod_that_said_nothing_is_told_by_how_it_ended(cluster: Callable[..., Cluster]) -> None:
+def test_a_pod_without_a_message_is_reported_by_how_it_ended(cluster: Callable[..., Cluster]) -> None:
     cluster("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
     with pytest.raises(ProcessFailed, match=r"abcde: OOMKilled \(exit status 137\)$"):
         run_train_job(TASK, nodes())
@@ -206,9 +204,7 @@ def test_a_retry_finds_the_job_that_a_killed_step_left(
     assert len(here.created) == 1
 
 
-def test_a_step_that_is_told_to_end_takes_its_job_along(
-    cluster: Callable[..., Cluster], tmp_path: Path
-) -> None:
+def test_a_step_that_is_ended_takes_its_job_along(cluster: Callable[..., Cluster], tmp_path: Path) -> None:
     here = cluster(waiting(tmp_path / "never"))
     starter = start(here)
     pods = here.processes[job_name(TASK)]

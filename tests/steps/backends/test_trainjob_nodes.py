@@ -75,9 +75,9 @@ def stored_training(folder: Path) -> tuple[LocalStore, dict[str, Reference]]:
 def train(store: LocalStore, inputs: dict[str, Reference], path: str, **settings: Any) -> Record:
     config: Config = validate({"train": {**SETTINGS, **settings}})
     step = STEPS["train"]
-    told = StepReporter(store, "run", path, "train")
-    with told.failures():
-        return run_step(step, told, step.configure(config), inputs)["model"]
+    reporter = StepReporter(store, "run", path, "train")
+    with reporter.failures():
+        return run_step(step, reporter, step.configure(config), inputs)["model"]
 
 
 @pytest.mark.acceptance

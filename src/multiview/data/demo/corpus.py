@@ -12,9 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib.resources import files
 from random import Random
-from typing import Any
 
-import yaml
+from multiview.config import JsonObject
+from multiview.config.documents import read_document
 
 PEOPLE, PLACES, WORKS = 100, 90, 120
 DEV_SHARE = 0.25
@@ -35,10 +35,10 @@ class Entity:
     facts: dict[str, str] = field(default_factory=dict)
 
 
-def demo_corpus(seed: int = 0) -> dict[str, dict[str, Any]]:
+def demo_corpus(seed: int = 0) -> dict[str, JsonObject]:
     """Returns SQuAD JSON of the training and the dev questions with their passages: `train`, `dev`."""
     random = Random(seed)
-    phrases = yaml.safe_load((files("multiview.data.demo") / "phrases.yaml").read_text(encoding="utf-8"))
+    phrases = read_document(files("multiview.data.demo") / "phrases.yaml", "phrases").content
     entities = _entities(random, phrases)
     articles = [_article(random, phrases, entity, f"demo-{n}") for n, entity in enumerate(entities)]
     random.shuffle(articles)
@@ -57,7 +57,7 @@ def demo_files(seed: int = 0) -> dict[str, bytes]:
     }
 
 
-def _entities(random: Random, phrases: dict[str, Any]) -> list[Entity]:
+def _entities(random: Random, phrases: JsonObject) -> list[Entity]:
     """Returns all entities, with facts that refer to one another."""
     pools, parts = phrases["pools"], phrases["syllables"]
 
@@ -106,9 +106,7 @@ def _entities(random: Random, phrases: dict[str, Any]) -> list[Entity]:
     return [*people, *places, *works]
 
 
-def _fill(
-    random: Random, pools: dict[str, Any], entity: Entity, people: list[Entity], towns: list[str]
-) -> None:
+def _fill(random: Random, pools: JsonObject, entity: Entity, people: list[Entity], towns: list[str]) -> None:
     """Adds the remaining facts of an entity: things from the pools, people and towns from other entities."""
     facts, others = entity.facts, [person for person in people if person.name != entity.name]
     for name in ("mentor", "rival", "founder", "patron", "critic"):
@@ -124,7 +122,7 @@ def _fill(
     facts.setdefault("death", str(int(facts.get("birth", "1800")) + random.randrange(48, 88)))
 
 
-def _title_of_work(random: Random, pools: dict[str, Any], towns: list[str]) -> str:
+def _title_of_work(random: Random, pools: JsonObject, towns: list[str]) -> str:
     first = random.choice(towns) if random.random() < 0.3 else random.choice(pools["quality"])
     return f"The {first} {random.choice(pools['thing'])}"
 
@@ -137,7 +135,7 @@ def _different(count: int, make: Callable[[], str]) -> list[str]:
     return list(names)
 
 
-def _article(random: Random, phrases: dict[str, Any], entity: Entity, prefix: str) -> dict[str, Any]:
+def _article(random: Random, phrases: JsonObject, entity: Entity, prefix: str) -> JsonObject:
     """Returns a SQuAD article of one paragraph with its questions."""
     templates = phrases[entity.kind]
     first, *rest = templates["facts"]

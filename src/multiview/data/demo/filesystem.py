@@ -13,6 +13,7 @@ from typing import Any
 
 from fsspec import AbstractFileSystem
 
+from multiview.config import JsonObject
 from multiview.data.demo.corpus import demo_files
 
 
@@ -25,7 +26,7 @@ class DemoFileSystem(AbstractFileSystem):
     def _files(self) -> dict[str, bytes]:
         return demo_files()
 
-    def ls(self, path: str, detail: bool = True, **kwargs: Any) -> list[Any]:
+    def ls(self, path: str, detail: bool = True, **kwargs: object) -> list[Any]:
         """Returns the files in the root, or the one that `path` names. Raises FileNotFoundError for other paths."""
         path = str(self._strip_protocol(path)).strip("/")
         names = [name for name in self._files if path in ("", name)]
@@ -33,19 +34,19 @@ class DemoFileSystem(AbstractFileSystem):
             raise FileNotFoundError(path)
         return [self._describe(name) for name in names] if detail else names
 
-    def info(self, path: str, **kwargs: Any) -> dict[str, Any]:
+    def info(self, path: str, **kwargs: object) -> JsonObject:
         """Returns the description of a file, with its sha256 as `ETag`, or of the root."""
         path = str(self._strip_protocol(path)).strip("/")
         if not path:
             return {"name": "", "size": 0, "type": "directory"}
         return self.ls(path)[0]
 
-    def _describe(self, name: str) -> dict[str, Any]:
+    def _describe(self, name: str) -> JsonObject:
         content = self._files[name]
         etag = hashlib.sha256(content).hexdigest()
         return {"name": name, "size": len(content), "type": "file", "ETag": etag}
 
-    def _open(self, path: str, mode: str = "rb", *args: Any, **kwargs: Any) -> Any:
+    def _open(self, path: str, mode: str = "rb", *args: object, **kwargs: object) -> Any:
         if mode != "rb":
             raise OSError(f"demo://{path} is read-only")
         return BytesIO(self._files[self.ls(path, detail=False)[0]])

@@ -6,11 +6,12 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator
 from itertools import groupby
-from typing import Any, Literal
+from typing import Literal
 
 import pyarrow as pa
 
 from multiview.data.reading.files import base_name, open_stream
+from multiview.data.reading.tables import Row
 from multiview.data.sentences import iterate_sentence_ends
 from multiview.errors import InputError
 
@@ -23,7 +24,7 @@ ARTICLE_COLUMNS = ("article_id", "article_start")
 WORD = re.compile(r"\S+")
 
 
-def text_articles(file: str) -> Iterator[dict[str, Any]]:
+def text_articles(file: str) -> Iterator[Row]:
     """Yields the one article of a text file; its id and title come from the file name."""
     stem = base_name(file)
     stem = stem[: stem.lower().rindex(".txt")] if ".txt" in stem.lower() else stem

@@ -6,20 +6,20 @@ Test: `*.qa.csv`, a question, a tab and the answers as a Python list, without go
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 import ijson
 
+from multiview.config import JsonObject
 from multiview.data.reading.files import base_name, open_stream, plain_name
-from multiview.data.reading.tables import cells, parse_list
+from multiview.data.reading.tables import Row, cells, parse_list
 from multiview.errors import InputError
 
 CONTEXTS = ("positive_ctxs", "negative_ctxs", "hard_negative_ctxs")
 ID_NAMES = ("passage_id", "psg_id")  # in Natural Questions, and in the other datasets
 
 
-def dpr_questions(file: str) -> Iterator[dict[str, Any]]:
+def dpr_questions(file: str) -> Iterator[Row]:
     """Yields the questions of a training file with the passages that they name; ids are row numbers.
 
     Negatives are ignored, because the pipeline makes its own. `positive_ids` may be empty.
@@ -34,7 +34,7 @@ def dpr_questions(file: str) -> Iterator[dict[str, Any]]:
         }
 
 
-def dpr_contexts(file: str) -> Iterator[dict[str, Any]]:
+def dpr_contexts(file: str) -> Iterator[Row]:
     """Yields every passage that the questions of a training file name, negatives included; repeated ones are yielded again."""
     for number, entry in _entries(file):
         for kind in CONTEXTS:
@@ -46,7 +46,7 @@ def dpr_contexts(file: str) -> Iterator[dict[str, Any]]:
                 }
 
 
-def qa_questions(file: str) -> Iterator[dict[str, Any]]:
+def qa_questions(file: str) -> Iterator[Row]:
     """Yields the questions of a test file, with answers and without passages; ids are row numbers."""
     stem = plain_name(file).removesuffix(".csv").removesuffix(".tsv").removesuffix(".qa")
     for number, (line, row) in enumerate(cells(file, "\t"), 1):
@@ -58,7 +58,7 @@ def qa_questions(file: str) -> Iterator[dict[str, Any]]:
         yield {"qid": f"{stem}-{number}", "question": row[0], "answers": answers}
 
 
-def _entries(file: str) -> Iterator[tuple[int, dict[str, Any]]]:
+def _entries(file: str) -> Iterator[tuple[int, JsonObject]]:
     """Yields the objects of the list, numbered from 1, one at a time: the file of Natural Questions has 8 GB."""
     with open_stream(file) as stream:
         for number, entry in enumerate(ijson.items(stream, "item", use_float=True), 1):
@@ -70,7 +70,7 @@ def _entries(file: str) -> Iterator[tuple[int, dict[str, Any]]]:
             yield number, entry
 
 
-def _id(context: Mapping[str, Any], file: str, number: int) -> str:
+def _id(context: JsonObject, file: str, number: int) -> str:
     try:
         return str(next(context[name] for name in ID_NAMES if name in context))
     except (StopIteration, TypeError):

@@ -82,12 +82,13 @@ def open_seekable(file: str) -> Iterator[IO[bytes]]:
 
 
 def _raw(file: str, compression: str | None) -> Any:
+    # fsspec types `open` as a list of files, and says nothing of the options of its file systems.
     # From a web server in one request, from beginning to end: not every server supports ranges.
     options: dict[str, Any] = {"block_size": 0} if is_web(file) else {}
     return fsspec.open(file, "rb", compression=compression, **options)
 
 
-def _blocks(file: str) -> Any:
+def _blocks(file: str) -> contextlib.AbstractContextManager[IO[bytes]]:
     """Opens a file so that only the blocks that are accessed are read; a few blocks are cached and read once."""
     if file.partition("://")[0] not in PROTOCOLS:
         return _raw(file, None)

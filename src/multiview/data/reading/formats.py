@@ -7,7 +7,6 @@ import json
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import pyarrow as pa
 
@@ -19,7 +18,7 @@ from multiview.data.reading.judged import is_qrels, marco_rows
 from multiview.data.reading.squad import squad_passages, squad_questions
 from multiview.errors import InputError
 
-Rows = Callable[[str], Iterator[dict[str, Any]]]
+Rows = Callable[[str], Iterator[tables.Row]]
 Tables = Callable[[str], Iterator[pa.Table]]
 
 

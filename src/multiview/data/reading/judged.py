@@ -7,9 +7,10 @@ are `collection.tsv`, `queries.*.tsv` and `qrels.*.tsv`, without header and with
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from multiview.data.reading.files import base_name, lines, plain_name
+from multiview.data.reading.tables import Row
 from multiview.errors import InputError
 
 Use = Literal["corpus", "train", "dev"]
@@ -22,7 +23,7 @@ CORPORA = ("corpus.jsonl", "collection.tsv")
 QRELS_HEADER = ("query-id", "corpus-id", "score")
 
 
-def marco_rows(file: str, name: str) -> Iterator[dict[str, Any]]:
+def marco_rows(file: str, name: str) -> Iterator[Row]:
     """Yields the rows `id, text` of a TSV without header, in which quotes have no meaning; `name` is the text column's name."""
     for number, line in lines(file):
         id_, tab, text = line.partition("\t")

@@ -7,7 +7,7 @@ Passages are Arrow tables with the columns `id, title, text` and the user's furt
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TypeGuard
 
 import pyarrow as pa
 
@@ -16,7 +16,7 @@ from multiview.data.reading.files import base_name, shown_names
 from multiview.data.reading.formats import FORMATS, QRELS, detect
 from multiview.data.reading.judged import judgements
 from multiview.data.reading.problems import ReportProblem, ignore_problem, raise_problem
-from multiview.data.reading.tables import parse_list
+from multiview.data.reading.tables import Row, parse_list
 from multiview.errors import InputError
 
 PASSAGE_COLUMNS = {"id": ("_id",), "title": (), "text": ()}
@@ -200,7 +200,7 @@ def _as_passages(table: pa.Table, columns: Mapping[str, str], file: str) -> pa.T
 # --- questions ---------------------------------------------------------------------------------
 
 
-def _question_rows(file: str, name: str, columns: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+def _question_rows(file: str, name: str, columns: Mapping[str, str]) -> Iterator[Row]:
     """Yields a file's rows under our column names. A column of the first row is null in rows that lack it."""
     read = FORMATS[name].questions
     if read is None:
@@ -217,9 +217,7 @@ def _question_rows(file: str, name: str, columns: Mapping[str, str]) -> Iterator
         yield {name: row.get(column) for name, column in {**first, **matched}.items()}
 
 
-def _question(
-    row: Mapping[str, Any], judged: Mapping[str, dict[str, int]], location: str, form: str
-) -> Question | None:
+def _question(row: Row, judged: Mapping[str, dict[str, int]], location: str, form: str) -> Question | None:
     """Returns the checked question of a row with our column names; None when only other questions are judged."""
     if row["qid"] is None or not str(row["question"] or "").strip():
         raise InputError(f"{location}: no qid or no question; every row needs both")
@@ -254,12 +252,15 @@ def _question(
     return Question(qid, text, answers, starts, tuple(grades), relevance(grades))
 
 
-def _grades(value: Any, positives: Sequence[str], location: str) -> dict[str, int]:
+def _grades(value: object, positives: Sequence[str], location: str) -> dict[str, int]:
     """Returns each positive once, with its grade: 1 where there are no grades. Grades may be strings of digits."""
     if value is None:
         return dict.fromkeys(positives, 1)
     values = [int(grade) if _is_digits(grade) else grade for grade in _as_list(value)]
-    if not all(isinstance(grade, int) and not isinstance(grade, bool) and grade > 0 for grade in values):
+    numbers = [
+        value for value in values if isinstance(value, int) and not isinstance(value, bool) and value > 0
+    ]
+    if len(numbers) != len(values):
         raise InputError(
             f"{location}: relevance are whole numbers above 0, not {values!r:.80}; leave out irrelevant passages"
         )
@@ -268,13 +269,13 @@ def _grades(value: Any, positives: Sequence[str], location: str) -> dict[str, in
             f"{location}: {len(values)} relevance for {len(positives)} positive_ids; give one for each, or null"
         )
     grades: dict[str, int] = {}
-    for id_, grade in zip(positives, values, strict=True):
+    for id_, grade in zip(positives, numbers, strict=True):
         if grades.setdefault(id_, grade) != grade:
             raise InputError(f"{location}: passage {id_} has relevance {grades[id_]} and {grade}; give one")
     return grades
 
 
-def _starts(value: Any, answers: Sequence[str], location: str) -> tuple[int, ...] | None:
+def _starts(value: object, answers: Sequence[str], location: str) -> tuple[int, ...] | None:
     """Returns one offset per answer; offsets may be strings of digits, as in CSV."""
     if value is None:
         return None
@@ -292,15 +293,15 @@ def _starts(value: Any, answers: Sequence[str], location: str) -> tuple[int, ...
     return starts
 
 
-def _is_digits(value: Any) -> bool:
+def _is_digits(value: object) -> TypeGuard[str]:
     return isinstance(value, str) and value.isdigit() and value.isascii()
 
 
-def _as_list(value: Any) -> list[Any]:
+def _as_list(value: object) -> list[object]:
     return list(value) if isinstance(value, list | tuple) else [value]
 
 
-def _strings(value: Any, name: str, location: str) -> tuple[str, ...]:
+def _strings(value: object, name: str, location: str) -> tuple[str, ...]:
     """Returns the strings of a list or of a single value; null gives no string."""
     values = value if isinstance(value, list) else [] if value is None else [value]
     if not all(isinstance(item, str | int | float | None) for item in values):

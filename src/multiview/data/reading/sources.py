@@ -7,9 +7,9 @@ import hashlib
 import os
 import re
 from collections.abc import Iterable
-from typing import Any
 
 import fsspec
+from fsspec import AbstractFileSystem
 from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
@@ -54,7 +54,7 @@ def expand_source(source: str, use: Use) -> list[str]:
     return files
 
 
-def _files(fs: Any, path: str, address: str, use: Use) -> list[str] | None:
+def _files(fs: AbstractFileSystem, path: str, address: str, use: Use) -> list[str] | None:
     """Returns the files that a source without variables names; None where nothing has that name."""
     # A file name may hold a bracket.
     if not (is_web(address) and path.endswith("/")) and fs.isfile(path):
@@ -132,7 +132,7 @@ def passage_files(sources: Iterable[str], form: str) -> list[str]:
     return files
 
 
-def _folder_files(fs: Any, folder: str, use: Use) -> list[str]:
+def _folder_files(fs: AbstractFileSystem, folder: str, use: Use) -> list[str]:
     """Returns a folder's files for the use if it is a collection, otherwise its files of a known format."""
     names = [str(name) for name in fs.ls(folder, detail=False)]
     files = sorted(name for name in names if format_by_suffix(name) and fs.isfile(name))
@@ -152,13 +152,13 @@ def _variable(match: re.Match[str], source: str) -> str:
     return value
 
 
-def fingerprints(files: Iterable[str]) -> list[dict[str, Any]]:
+def fingerprints(files: Iterable[str]) -> list[dict[str, object]]:
     """Returns the content fingerprints of the files, as inputs of an artifact's key.
 
     A fingerprint is the file's name with its sha256, which is read in chunks. For a remote file it is the checksum
     that the file system reports, where it reports one.
     """
-    records: list[dict[str, Any]] = []
+    records: list[dict[str, object]] = []
     for file in files:
         fs, path = url_to_fs(file)
         name = base_name(file)
@@ -169,7 +169,7 @@ def fingerprints(files: Iterable[str]) -> list[dict[str, Any]]:
             continue
         digest = hashlib.sha256()
         with fsspec.open(file, "rb") as stream:
-            while chunk := stream.read(CHUNK):  # type: ignore[attr-defined]
+            while chunk := stream.read(CHUNK):  # pyright: ignore[reportAttributeAccessIssue]
                 digest.update(chunk)
         records.append({"name": name, "sha256": digest.hexdigest()})
     return records

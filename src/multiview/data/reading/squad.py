@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
+from multiview.config import JsonObject
 from multiview.data.reading.files import open_stream
+from multiview.data.reading.tables import Row
 from multiview.errors import InputError
 
 
@@ -16,20 +17,20 @@ def squad_id(context: str) -> str:
     return "sq-" + hashlib.sha1(context.encode("utf-8", "surrogatepass")).hexdigest()[:14]
 
 
-def squad_passages(file: str) -> Iterator[dict[str, Any]]:
+def squad_passages(file: str) -> Iterator[Row]:
     """Yields the paragraphs in order; a repeated paragraph is yielded again."""
     for title, paragraph in _paragraphs(file):
         yield {"id": squad_id(paragraph["context"]), "title": title, "text": paragraph["context"]}
 
 
-def squad_questions(file: str) -> Iterator[dict[str, Any]]:
+def squad_questions(file: str) -> Iterator[Row]:
     """Yields the questions, each with its paragraph as its positive passage."""
     for _, paragraph in _paragraphs(file):
         for entry in paragraph["qas"]:
             yield _question(file, entry, paragraph)
 
 
-def _question(file: str, entry: Any, paragraph: Mapping[str, Any]) -> dict[str, Any]:
+def _question(file: str, entry: JsonObject, paragraph: JsonObject) -> Row:
     try:
         return {
             "qid": entry["id"],
@@ -44,7 +45,7 @@ def _question(file: str, entry: Any, paragraph: Mapping[str, Any]) -> dict[str, 
         ) from None
 
 
-def _paragraphs(file: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def _paragraphs(file: str) -> Iterator[tuple[str, JsonObject]]:
     """Yields (title, paragraph); the file is parsed whole. Underscores in titles become spaces."""
     with open_stream(file) as stream:
         content = json.load(stream)

@@ -8,13 +8,16 @@ import io
 import json
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from multiview.data.reading.files import base_name, lines, open_seekable, open_stream
 from multiview.errors import InputError
+
+Row: TypeAlias = dict[str, Any]
+"""A row of a table or a file: column to value. The columns are the user's, and so are the types of the values."""
 
 BATCH = 1000
 """Rows per batch."""
@@ -25,7 +28,7 @@ BUFFER = 1 << 20
 csv.field_size_limit(1 << 30)
 
 
-def json_lines(file: str) -> Iterator[dict[str, Any]]:
+def json_lines(file: str) -> Iterator[Row]:
     """Yields the objects of a JSONL file; blank lines are skipped."""
     for number, line in lines(file):
         if not line.strip():
@@ -41,7 +44,7 @@ def json_lines(file: str) -> Iterator[dict[str, Any]]:
         yield row
 
 
-def delimited_rows(file: str, delimiter: str) -> Iterator[dict[str, Any]]:
+def delimited_rows(file: str, delimiter: str) -> Iterator[Row]:
     """Yields the rows of a CSV or TSV file with a header line; an empty cell is null."""
     rows = cells(file, delimiter)
     header = next(rows, (1, []))[1]
@@ -71,7 +74,7 @@ def cells(file: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
             ) from None
 
 
-def parse_list(cell: Any) -> Any:
+def parse_list(cell: object) -> object:
     """Returns the list that a cell holds in JSON or Python syntax; any other cell is returned unchanged."""
     if not isinstance(cell, str) or not (cell.startswith("[") and cell.endswith("]")):
         return cell
@@ -85,7 +88,7 @@ def parse_list(cell: Any) -> Any:
     return cell
 
 
-def tables_of_rows(rows: Iterable[dict[str, Any]], file: str) -> Iterator[pa.Table]:
+def tables_of_rows(rows: Iterable[Row], file: str) -> Iterator[pa.Table]:
     """Yields rows as tables of up to 1000 rows each; nested objects become JSON strings."""
     for number, batch in enumerate(_batches(rows)):
         first = number * BATCH + 1
@@ -95,7 +98,7 @@ def tables_of_rows(rows: Iterable[dict[str, Any]], file: str) -> Iterator[pa.Tab
         yield pa.table({name: _column([row.get(name) for row in batch], name, location) for name in columns})
 
 
-def _column(values: list[Any], name: str, location: str) -> pa.Array:
+def _column(values: list[object], name: str, location: str) -> pa.Array:
     """Returns a column with the type inferred from its values; numbers among strings become strings."""
     flat = [_flat(value) for value in values]
     if any(isinstance(value, str) for value in flat):
@@ -112,13 +115,13 @@ def _column(values: list[Any], name: str, location: str) -> pa.Array:
         ) from None
 
 
-def _flat(value: Any) -> Any:
+def _flat(value: object) -> object:
     """Returns nested objects as JSON strings: their fields differ per row, and Parquet has no struct without fields."""
     nested = isinstance(value, dict) or (isinstance(value, list) and any(isinstance(v, dict) for v in value))
     return json.dumps(value, ensure_ascii=False) if nested else value
 
 
-def _batches(rows: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+def _batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
     iterator = iter(rows)
     while batch := list(islice(iterator, BATCH)):
         yield batch
@@ -136,7 +139,7 @@ def parquet_tables(file: str) -> Iterator[pa.Table]:
             yield pa.Table.from_batches([batch]).replace_schema_metadata(None)
 
 
-def parquet_rows(file: str) -> Iterator[dict[str, Any]]:
+def parquet_rows(file: str) -> Iterator[Row]:
     """Yields the rows of a Parquet file one by one."""
     for table in parquet_tables(file):
         yield from table.to_pylist()

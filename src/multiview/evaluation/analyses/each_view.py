@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +12,7 @@ from multiview.evaluation.analyses.subject import Findings, Subject
 from multiview.evaluation.analyses.tables import CaptionedTable
 from multiview.evaluation.metrics import accuracy, first_rank
 from multiview.index.exact import TopPassages, top_passages
+from multiview.index.faiss_index import FaissObject
 from multiview.negatives.filtering import positive_hits
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def each_view(subject: Subject) -> Findings:
         subject.events.progress(view + 1, summary.most, "views alone")
     tops.append(subject.top.passages)
     holds = np.split(subject.answers_in(np.concatenate(tops, axis=1)), len(tops), axis=1)
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, float | None]] = []
     metrics: dict[str, float] = {}
     for view, (passage_rows, held) in enumerate(zip(tops, holds, strict=True)):
         figures = accuracy(first_rank(held)[subject.answered], subject.cuts)
@@ -77,7 +78,7 @@ def search_views(index: ViewIndex, first: int, stop: int, queries: np.ndarray, k
     from multiview.index.faiss_library import faiss
 
     rows = view_rows(index.offsets, index.view_counts, first, stop)
-    alone: Any = faiss.IndexFlatIP(index.stored.dim)
+    alone: FaissObject = faiss.IndexFlatIP(index.stored.dim)
     for start in range(0, len(rows), COPIED_AT_ONCE):
         alone.add(index.stored.read_rows(rows[start : start + COPIED_AT_ONCE]))
     # A passage without such views shares its offset with the next passage that has one, as `top_passages` expects.

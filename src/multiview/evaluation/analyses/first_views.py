@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 
@@ -45,7 +43,7 @@ def first_views(subject: Subject) -> Findings:
     holds = np.split(subject.answers_in(np.concatenate(tops, axis=1)), len(tops), axis=1)
     queries = subject.index.queries(np.unique(subject.gold[subject.gold >= 0]).tolist())
     rouge = best_rouge(subject, queries, summary.most)
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, float]] = []
     for k, top, held in zip(view_counts, tops, holds, strict=True):
         hits = positive_hits(top, subject.index.ids, subject.questions)
         figures = accuracy(first_rank(held)[subject.answered], subject.cuts)
@@ -61,7 +59,10 @@ def first_views(subject: Subject) -> Findings:
     }
     tables = {"first_views": CaptionedTable(BY_VIEWS, pa.Table.from_pylist(rows))}
     if rouge is not None:
-        metrics |= {metric_names.rouge_l_at(row["views"]): row[metric_names.ROUGE_L] for row in rows}
+        metrics |= {
+            metric_names.rouge_l_at(k): row[metric_names.ROUGE_L]
+            for k, row in zip(view_counts, rows, strict=True)
+        }
         metrics |= correlation(rows)
         levels = pa.Table.from_pylist(by_diversity(subject, queries, rouge[:, -1]))
         tables["query_diversity"] = CaptionedTable(BY_DIVERSITY, levels)
@@ -99,7 +100,7 @@ def questions_with_queries(subject: Subject, queries: dict[int, tuple[str, ...]]
     return np.array([row for row, gold in enumerate(subject.gold.tolist()) if queries.get(gold)], np.int64)
 
 
-def correlation(rows: list[dict[str, Any]]) -> dict[str, float]:
+def correlation(rows: list[dict[str, float]]) -> dict[str, float]:
     """Pearson correlation of ROUGE-L and MRR@10 over the numbers of queries; empty where either does not vary."""
     if len(rows) < 3 or metric_names.MRR not in rows[0]:
         return {}
@@ -111,18 +112,18 @@ def correlation(rows: list[dict[str, Any]]) -> dict[str, float]:
 
 def by_diversity(
     subject: Subject, queries: dict[int, tuple[str, ...]], rouge: np.ndarray
-) -> list[dict[str, Any]]:
+) -> list[dict[str, float | None]]:
     """Five levels of gold passages by the self-BLEU-4 of their queries, with ROUGE-L and the whole index's MRR@10.
 
     The figures of a passage are means over its questions. A passage with one query has no self-BLEU-4 and no level.
     """
     rows = questions_with_queries(subject, queries)
     mrr = reciprocal_ranks(positive_hits(subject.top.passages, subject.index.ids, subject.questions))[rows]
-    bleu = {row: self_bleu(generated) for row, generated in queries.items()}
-    rated = [row for row, value in bleu.items() if value is not None]
+    bleus = {row: self_bleu(generated) for row, generated in queries.items()}
+    rated = {row: bleu for row, bleu in bleus.items() if bleu is not None}
     members = [subject.gold[rows] == row for row in rated]
     figures = {
         metric_names.ROUGE_L: [rouge[questions].mean() for questions in members],
         metric_names.MRR: [mrr[questions].mean() for questions in members],
     }
-    return diversity_levels([bleu[row] for row in rated], figures)  # type: ignore[misc]
+    return diversity_levels(list(rated.values()), figures)

@@ -6,14 +6,13 @@ offset. An index would then depend on how its views were sharded, and a refreshe
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from multiview.index.faiss_index import FaissObject
 from multiview.index.faiss_library import faiss, threads
 
 
-def add(index: Any, views: np.ndarray) -> None:
+def add(index: FaissObject, views: np.ndarray) -> None:
     """Adds views [n, dim] float32 as `index.add` does, with each view transformed separately."""
     index = faiss.downcast_index(index)
     if isinstance(index, faiss.IndexPreTransform):
@@ -27,12 +26,12 @@ def add(index: Any, views: np.ndarray) -> None:
         index.add(views)
 
 
-def transformed(index: Any, views: np.ndarray) -> np.ndarray:
+def transformed(index: FaissObject, views: np.ndarray) -> np.ndarray:
     """Returns views [n, dim] float32 as the index behind all transforms of `index` gets them, each row transformed separately."""
     index = faiss.downcast_index(index)
     if not isinstance(index, faiss.IndexPreTransform):
         return views
-    chain: Any = index.chain
+    chain: FaissObject = index.chain
     # Several threads would share out the columns of a row, and their number would change how it is rounded.
     with threads(1):
         for position in range(chain.size()):
@@ -40,7 +39,7 @@ def transformed(index: Any, views: np.ndarray) -> np.ndarray:
     return transformed(index.index, views)
 
 
-def _row_by_row(transform: Any, views: np.ndarray) -> np.ndarray:
+def _row_by_row(transform: FaissObject, views: np.ndarray) -> np.ndarray:
     results = np.empty((len(views), transform.d_out), np.float32)
     for row, view in enumerate(views):
         results[row] = transform.apply(view[None])

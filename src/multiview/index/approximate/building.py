@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import numpy as np
 
 from multiview import metric_names
-from multiview.config import Index
+from multiview.config import Index, JsonObject
 from multiview.errors import InputError
 from multiview.index.approximate.adding import add
 from multiview.index.approximate.kinds import (
@@ -21,7 +20,8 @@ from multiview.index.approximate.kinds import (
     make_index,
     train_index,
 )
-from multiview.index.faiss_library import faiss, threads
+from multiview.index.faiss_index import FaissObject
+from multiview.index.faiss_library import all_of_faiss, faiss, threads
 from multiview.index.stored_views import ViewBlocks, equal_blocks, sampled_rows
 from multiview.steps.events import Events
 
@@ -30,8 +30,8 @@ ADDED_AT_ONCE = 4096
 
 
 def build(
-    shards: Sequence[ViewBlocks], settings: Index, keep: Callable[[np.ndarray], Any], events: Events
-) -> tuple[Any, dict[str, Any]]:
+    shards: Sequence[ViewBlocks], settings: Index, keep: Callable[[np.ndarray], object], events: Events
+) -> tuple[FaissObject, JsonObject]:
     """Builds the faiss index over the views of all shards; returns it with its `description`.
 
     The ids of the views are their rows. `keep` is called with each block [n, dim] float16 as it is added, in order.
@@ -54,7 +54,7 @@ def build(
     return index, description(index, settings, factory, sampled)
 
 
-def description(index: Any, settings: Index, factory: str, sampled: int) -> dict[str, Any]:
+def description(index: FaissObject, settings: Index, factory: str, sampled: int) -> JsonObject:
     """The header entries of a new approximate index: its kind, its search parameters, and where it was trained, no drift."""
     drift = {metric_names.DRIFT_ADDED: 0.0, metric_names.DRIFT_ERROR: None} if sampled else {}
     return {
@@ -92,7 +92,11 @@ def sample_views(shards: Sequence[ViewBlocks], count: int, seed: int) -> np.ndar
 
 
 def _fill(
-    index: Any, shards: Sequence[ViewBlocks], keep: Callable[[np.ndarray], Any], gpu: bool, events: Events
+    index: FaissObject,
+    shards: Sequence[ViewBlocks],
+    keep: Callable[[np.ndarray], object],
+    gpu: bool,
+    events: Events,
 ) -> None:
     """Adds all views in order, in blocks of one size that does not depend on the shards.
 
@@ -125,25 +129,23 @@ def _gpu(device: str) -> bool:
     return has_gpu and device != "cpu"
 
 
-def _to_gpu(index: Any, events: Events) -> Any:
+def _to_gpu(index: FaissObject, events: Events) -> FaissObject:
     """A copy of `index` on a GPU; on the CPU, with a warning, where faiss has no GPU index of its kind."""
-    on_gpu: Any = faiss  # these functions are in faiss-gpu only
     try:
-        return on_gpu.index_cpu_to_gpu(on_gpu.StandardGpuResources(), 0, index)
+        return all_of_faiss.index_cpu_to_gpu(all_of_faiss.StandardGpuResources(), 0, index)
     except RuntimeError:
         events.warning("faiss has no index of this kind on a GPU: views are added on the CPU")
         return faiss.clone_index(index)
 
 
 @contextlib.contextmanager
-def _clustering_on(gpu: bool, index: Any) -> Iterator[None]:
+def _clustering_on(gpu: bool, index: FaissObject) -> Iterator[None]:
     """Makes the k-means of the inverted lists of `index`, if it has lists, assign views to centroids on a GPU."""
-    ivf: Any = faiss.try_extract_index_ivf(index)
+    ivf: FaissObject = faiss.try_extract_index_ivf(index)
     if not gpu or ivf is None:
         yield
         return
-    on_gpu: Any = faiss
-    ivf.clustering_index = assigner = on_gpu.index_cpu_to_all_gpus(faiss.IndexFlatIP(ivf.d))
+    ivf.clustering_index = assigner = all_of_faiss.index_cpu_to_all_gpus(faiss.IndexFlatIP(ivf.d))
     yield
     ivf.clustering_index = None
     del assigner  # kept alive until now, because faiss holds no reference to it

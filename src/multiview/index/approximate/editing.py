@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from multiview.index.approximate.adding import transformed
-from multiview.index.faiss_library import faiss
+from multiview.index.faiss_index import FaissObject
+from multiview.index.faiss_library import all_of_faiss, faiss
 
 
 class Editing:
@@ -17,7 +16,7 @@ class Editing:
     It is then the index that the same quantizers give when all views are added in the order of their rows.
     """
 
-    def __init__(self, index: Any, rows: np.ndarray, total: int) -> None:
+    def __init__(self, index: FaissObject, rows: np.ndarray, total: int) -> None:
         """`rows` [old views] int64 is the new row of each old view among `total`, -1 for a view that is removed.
 
         Raises ValueError for an index that `editable` refuses.
@@ -47,7 +46,7 @@ class Editing:
                 pending += [index.base_index, index.refine_index]
 
 
-def editable(index: Any) -> bool:
+def editable(index: FaissObject) -> bool:
     """Whether `Editing` supports an index: inverted lists or plain codes, with transforms before or refinement after them.
 
     Graphs are not supported, because they are made of their views, nor are interleaved codes (`fs`).
@@ -62,7 +61,7 @@ def editable(index: Any) -> bool:
 class _Lists:
     """Inverted lists of `ivf`, which may come after the transforms of `outer`."""
 
-    def __init__(self, outer: Any, ivf: Any) -> None:
+    def __init__(self, outer: FaissObject, ivf: FaissObject) -> None:
         self._outer, self._ivf = outer, ivf
         self._lists = faiss.downcast_InvertedLists(ivf.invlists)
 
@@ -102,7 +101,7 @@ class _Lists:
 class _Codes:
     """Plain codes by row of `flat`, which may come after the transforms of `outer`."""
 
-    def __init__(self, outer: Any, flat: Any) -> None:
+    def __init__(self, outer: FaissObject, flat: FaissObject) -> None:
         self._outer, self._flat = outer, flat
 
     def move(self, rows: np.ndarray, total: int) -> None:
@@ -122,7 +121,7 @@ class _Codes:
         del self._moved
 
 
-def _parts(index: Any) -> list[_Lists | _Codes]:
+def _parts(index: FaissObject) -> list[_Lists | _Codes]:
     """The parts of an index that hold its views. Raises ValueError for a kind that is not supported."""
     outer = inner = faiss.downcast_index(index)
     if isinstance(outer, faiss.IndexRefine):
@@ -138,10 +137,9 @@ def _parts(index: Any) -> list[_Lists | _Codes]:
     raise ValueError(f"the views of {type(inner).__name__} cannot be edited")
 
 
-def _has_plain_lists(ivf: Any) -> bool:
+def _has_plain_lists(ivf: FaissObject) -> bool:
     """Whether each list has ids and codes side by side, and no part of a view is stored elsewhere."""
-    untyped: Any = faiss  # faiss's stubs lack some of these names
-    stored_elsewhere = (untyped.IndexIVFPQR, untyped.IndexIVFFlatDedup)
+    stored_elsewhere = (all_of_faiss.IndexIVFPQR, all_of_faiss.IndexIVFFlatDedup)
     lists = faiss.downcast_InvertedLists(ivf.invlists)
-    mapped = ivf.direct_map.type != untyped.DirectMap.NoMap
+    mapped = ivf.direct_map.type != all_of_faiss.DirectMap.NoMap
     return type(lists) is faiss.ArrayInvertedLists and not mapped and not isinstance(ivf, stored_elsewhere)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from multiview.config import Index
+from multiview.config import Index, JsonObject
 from multiview.errors import InputError
-from multiview.index.faiss_index import FaissIndex
+from multiview.index.faiss_index import FaissIndex, FaissObject
 from multiview.index.faiss_library import faiss
 
 EXACT = "exact"
@@ -41,21 +40,21 @@ def default_lists(view_count: int) -> int:
     return max(1, min(round(4 * math.sqrt(view_count)), view_count // VIEWS_PER_LIST))
 
 
-def default_sample(index: Any) -> int:
+def default_sample(index: FaissIndex) -> int:
     """Number of views that train `index`."""
     return max(SMALLEST_SAMPLE, SAMPLED_PER_LIST * (list_count(index) or 0))
 
 
-def default_probes(index: Any) -> int | None:
+def default_probes(index: FaissIndex) -> int | None:
     """Number of inverted lists that a search probes; none where there are no lists."""
     lists = list_count(index)
     return lists and min(lists, max(FEWEST_PROBES, math.ceil(math.sqrt(lists))))
 
 
-def make_index(settings: Index, factory: str, dim: int) -> Any:
+def make_index(settings: Index, factory: str, dim: int) -> FaissIndex:
     """An empty faiss index for inner products. Raises InputError, with faiss's words, where `factory` is no factory string."""
     try:
-        index = faiss.index_factory(dim, factory, faiss.METRIC_INNER_PRODUCT)
+        index: FaissObject = faiss.index_factory(dim, factory, faiss.METRIC_INNER_PRODUCT)
     except RuntimeError as error:
         kinds = ", ".join((EXACT, *FACTORY))
         raise InputError(
@@ -91,23 +90,23 @@ def train_index(index: FaissIndex, sample: np.ndarray, settings: Index, view_cou
         ) from None
 
 
-def read_index(file: Path, header: dict[str, Any]) -> FaissIndex:
+def read_index(file: Path, header: JsonObject) -> FaissIndex:
     """The faiss index that was written to `file`; memory-mapped where `header` says that it stays on disk."""
     flags = 0
     if header.get("on_disk"):
         # The first flag maps inverted lists, the second maps the codes of other kinds.
         flags = faiss.IO_FLAG_MMAP if header["lists"] else faiss.IO_FLAG_MMAP_IFC
-    index: Any = faiss.read_index(str(file), flags)
+    index: FaissObject = faiss.read_index(str(file), flags)
     return index
 
 
-def list_count(index: Any) -> int | None:
+def list_count(index: FaissObject) -> int | None:
     """Number of inverted lists; none for an index without lists."""
     ivf = faiss.try_extract_index_ivf(index)
     return ivf and int(ivf.nlist)
 
 
-def can_merge(index: Any) -> bool:
+def can_merge(index: FaissObject) -> bool:
     """Whether another index of its kind can be merged into an index."""
     try:
         index.check_compatible_for_merge(faiss.clone_index(index))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from multiview import metric_names
+from multiview.config import JsonObject
 from multiview.index.stored_views import StoredViews, passages_of_views, sampled_rows
 from multiview.steps.events import Events
 
@@ -21,7 +22,7 @@ RECALL_CUTS = (10, 100)
 """The cut-offs k of the recall."""
 
 
-def measure(index: ViewIndex, count: int, seed: int, events: Events) -> dict[str, Any]:
+def measure(index: ViewIndex, count: int, seed: int, events: Events) -> JsonObject:
     """Searches `index` for `count` random views as if they were questions.
 
     Returns the number of views, and for an approximate index recall by metric name. Reports the fact

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from multiview.index.approximate.kinds import list_count
 from multiview.index.exact import FETCH_FACTOR, FETCHED_AT_ONCE, TopPassages
-from multiview.index.faiss_index import FaissIndex
-from multiview.index.faiss_library import faiss
+from multiview.index.faiss_index import FaissIndex, FaissObject
+from multiview.index.faiss_library import all_of_faiss, faiss
 from multiview.index.stored_views import StoredViews, passages_of_views, score_passages
 
 
@@ -117,18 +116,19 @@ def distinct_passages(view_rows: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     return passages[np.sort(first)]
 
 
-def faiss_parameters(index: Any, probes: int, ef_search: int) -> Any:
+def faiss_parameters(index: FaissObject, probes: int, ef_search: int) -> faiss.SearchParameters | None:
     """faiss's parameters for a single search, which do not affect other threads; none where a kind has no parameters."""
-    untyped: Any = faiss  # faiss's stubs lack these keyword arguments
     index = faiss.downcast_index(index)
     if isinstance(index, faiss.IndexPreTransform):
         inner = faiss_parameters(index.index, probes, ef_search)
-        return inner and untyped.SearchParametersPreTransform(index_params=inner)
+        return inner and all_of_faiss.SearchParametersPreTransform(index_params=inner)
     if isinstance(index, faiss.IndexRefine):
         inner = faiss_parameters(index.base_index, probes, ef_search)
-        return inner and untyped.IndexRefineSearchParameters(k_factor=index.k_factor, base_index_params=inner)
+        return inner and all_of_faiss.IndexRefineSearchParameters(
+            k_factor=index.k_factor, base_index_params=inner
+        )
     if isinstance(index, faiss.IndexIVF):
-        return untyped.SearchParametersIVF(nprobe=probes)
+        return all_of_faiss.SearchParametersIVF(nprobe=probes)
     if isinstance(index, faiss.IndexHNSW):
-        return untyped.SearchParametersHNSW(efSearch=ef_search)
+        return all_of_faiss.SearchParametersHNSW(efSearch=ef_search)
     return None

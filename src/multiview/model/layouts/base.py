@@ -6,7 +6,7 @@ All later parts (pooling, scoring by max, losses, index, evaluation) are the sam
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from multiview.config import Model
 from multiview.errors import InputError
@@ -14,8 +14,8 @@ from multiview.errors import InputError
 if TYPE_CHECKING:
     from multiview.data.passages import Passage
 
-PreTrainedTokenizer = Any
-"""A transformers tokenizer. The class is not imported, because that takes seconds."""
+PreTrainedTokenizer: TypeAlias = Any
+"""A transformers tokenizer. Its class takes seconds to import, and types the id of a token as int, str, list or None."""
 Run = tuple[int, int]
 """Tokens [start, stop) of a sequence, never empty."""
 Span = tuple[int, int]
@@ -86,7 +86,7 @@ class Layout(ABC):
 
     name: ClassVar[str]
     """The value of `model.architecture`."""
-    defaults: ClassVar[Mapping[str, Any]] = {}
+    defaults: ClassVar[Mapping[str, object]] = {}
     """The architecture's defaults, as overrides of the configuration."""
     has_spans: ClassVar[bool]
     """Whether views represent parts of the text, so that one of them can hold the answer."""

@@ -24,13 +24,13 @@ import traceback
 from collections.abc import Iterable, Iterator
 from importlib import import_module, metadata
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel
 
 from multiview import environment
 from multiview.artifacts.record import Record
 from multiview.artifacts.store import open_store
+from multiview.config import JsonObject
 from multiview.errors import InputError, ProcessFailed, one_line
 from multiview.steps.backends.here import Here
 from multiview.steps.reporter import StepReporter
@@ -51,7 +51,7 @@ class Order(BaseModel, frozen=True):
     store: str
     run: str
     state: StepState
-    sources: Any
+    sources: JsonObject
     environment: dict[str, str]
     folder: str
 

@@ -8,13 +8,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from typing import Any
 
 from pydantic import BaseModel
 
 from multiview import environment
 from multiview.artifacts.record import Reference
-from multiview.config import Pod
+from multiview.config import JsonObject, Pod
 from multiview.errors import InputError
 
 GROUP, VERSION, PLURAL = "trainer.kubeflow.org", "v1alpha1", "trainjobs"
@@ -76,7 +75,7 @@ def job_name(task: Task) -> str:
     return f"{task.step}-{identity[:24]}"
 
 
-def train_job(task: Task, nodes: Nodes) -> dict[str, Any]:
+def train_job(task: Task, nodes: Nodes) -> JsonObject:
     """Returns the TrainJob in the form of `trainer.kubeflow.org/v1alpha1`."""
     pod = nodes.pod
     return {
@@ -130,7 +129,7 @@ def _processes(task: Task, pod: Pod) -> int:
     return json.loads(task.config)["train"].get("processes") or max(pod.gpus, 1)
 
 
-def _environment(nodes: Nodes) -> list[dict[str, Any]]:
+def _environment(nodes: Nodes) -> list[JsonObject]:
     plain = [{"name": name, "value": value} for name, value in nodes.environment.items()]
     return plain + [
         {"name": variable, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}}
@@ -147,14 +146,14 @@ def _resources(pod: Pod) -> dict[str, dict[str, str]]:
     }
 
 
-def _template_patch(pod: Pod, nodes: Nodes) -> dict[str, Any]:
+def _template_patch(pod: Pod, nodes: Nodes) -> JsonObject:
     # A sidecar of Istio's, which a namespace of Kubeflow's gives pods, does not pass torchrun's connections on,
     # and outlives the training.
     return {"metadata": {"labels": {"sidecar.istio.io/inject": "false"}}, "spec": _pod_patch(pod, nodes)}
 
 
-def _pod_patch(pod: Pod, nodes: Nodes) -> dict[str, Any]:
-    patch: dict[str, Any] = {}
+def _pod_patch(pod: Pod, nodes: Nodes) -> JsonObject:
+    patch: JsonObject = {}
     if nodes.service_account:
         patch["serviceAccountName"] = nodes.service_account
     if pod.node_selector:

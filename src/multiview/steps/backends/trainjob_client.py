@@ -8,12 +8,13 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from urllib3.util import Retry
 
-from multiview import names
+from multiview import environment, names
 from multiview.artifacts.record import Record
+from multiview.config import JsonObject
 from multiview.errors import InputError, ProcessFailed
 from multiview.steps.backends.trainjob import (
     CONTAINER,
@@ -31,6 +32,9 @@ from multiview.steps.work import Work
 NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 WATCH_SECONDS = 300
 """Duration of one watch; then the job is read again, so that no event is missed for longer."""
+KubernetesObject: TypeAlias = Any
+"""An object, a result or an error of Kubernetes's generated client, which is not typed."""
+
 RETRY = Retry(total=6, backoff_factor=1, status_forcelist=(429, 500, 502, 503, 504))
 BAD_INPUT = 2
 """Exit status of a pod that ended with an InputError."""
@@ -97,7 +101,7 @@ class _Jobs:
             ) from error
         configuration = client.Configuration()
         try:
-            if "KUBERNETES_SERVICE_HOST" in os.environ:
+            if environment.KUBERNETES_HOST in os.environ:
                 config.load_incluster_config(client_configuration=configuration)
             else:
                 config.load_kube_config(client_configuration=configuration)
@@ -112,7 +116,7 @@ class _Jobs:
         self._where = (GROUP, VERSION, namespace, PLURAL)
         self.namespace = namespace
 
-    def start(self, job: dict[str, Any]) -> None:
+    def start(self, job: JsonObject) -> None:
         """Creates a job, unless a job of its name runs; a failed or terminating job is removed first."""
         name = job["metadata"]["name"]
         existing = self._read(name)
@@ -123,7 +127,7 @@ class _Jobs:
             self.delete(name)
             self._await_gone(name)
         try:
-            made: Any = self._objects.create_namespaced_custom_object(*self._where, body=job)
+            made: KubernetesObject = self._objects.create_namespaced_custom_object(*self._where, body=job)
         except self._refused as error:
             # Another try of the step was faster: the job is there.
             if error.status != 409:
@@ -136,7 +140,7 @@ class _Jobs:
                 "its pods would be on any node, without their account: install 2.2 or later, or set nodes to 1"
             )
 
-    def follow(self, name: str) -> dict[str, Any] | None:
+    def follow(self, name: str) -> JsonObject | None:
         """Returns the condition with which a job ended; None if it was deleted."""
         while True:
             job = self._read(name)
@@ -150,7 +154,7 @@ class _Jobs:
                 if ended := _end_of(event["object"]):
                     return ended
 
-    def failure(self, name: str, ended: dict[str, Any]) -> Exception:
+    def failure(self, name: str, ended: JsonObject) -> Exception:
         """Returns the exception for a failed job: bad input, else the line of the pod that failed first."""
         selector = f"jobset.sigs.k8s.io/jobset-name={name}"
         pods = self._core.list_namespaced_pod(self.namespace, label_selector=selector).items
@@ -180,16 +184,16 @@ class _Jobs:
             if any(event["type"] == "DELETED" for event in self._events(name, job)):
                 return
 
-    def _read(self, name: str) -> dict[str, Any] | None:
+    def _read(self, name: str) -> JsonObject | None:
         try:
-            job: Any = self._objects.get_namespaced_custom_object(*self._where, name)
+            job: KubernetesObject = self._objects.get_namespaced_custom_object(*self._where, name)
         except self._refused as error:
             if error.status == 404 and _names_object(error):
                 return None
             raise _refusal(error, self.namespace) from error
         return job
 
-    def _events(self, name: str, since: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    def _events(self, name: str, since: JsonObject) -> Iterator[JsonObject]:
         """Yields the events of a job, for a few minutes at most."""
         watched = self._watch.Watch().stream(
             self._objects.list_namespaced_custom_object,
@@ -207,7 +211,7 @@ class _Jobs:
                 raise
 
 
-def _end_of(job: dict[str, Any]) -> dict[str, Any] | None:
+def _end_of(job: JsonObject) -> JsonObject | None:
     """Returns the condition with which a job has ended; None if it has not ended."""
     for condition in job.get("status", {}).get("conditions", ()):
         if condition["type"] in ("Complete", "Failed") and condition["status"] == "True":
@@ -215,11 +219,11 @@ def _end_of(job: dict[str, Any]) -> dict[str, Any] | None:
     return None
 
 
-def _going(job: dict[str, Any]) -> bool:
+def _going(job: JsonObject) -> bool:
     return "deletionTimestamp" in job["metadata"]
 
 
-def _failed_ends(pod: Any) -> list[Any]:
+def _failed_ends(pod: KubernetesObject) -> list[KubernetesObject]:
     """Returns how the failed containers of a pod ended, the last time or the time before."""
     states = [
         state.terminated
@@ -231,12 +235,12 @@ def _failed_ends(pod: Any) -> list[Any]:
     return [end for end in states if end.exit_code != 0]
 
 
-def _names_object(error: Any) -> bool:
+def _names_object(error: KubernetesObject) -> bool:
     """Whether a 404 means a missing object, and not a kind that the cluster does not know."""
     return '"details"' in (error.body or "")
 
 
-def _refusal(error: Any, namespace: str) -> InputError:
+def _refusal(error: KubernetesObject, namespace: str) -> InputError:
     """Returns the error for a job that the cluster refuses, with the way out."""
     remedies = {
         401: "the pod's service account is not known to the cluster",
@@ -263,7 +267,7 @@ def _ending(clean: Callable[[], None]) -> Iterator[None]:
         yield
         return
 
-    def end(number: int, frame: Any) -> None:
+    def end(number: int, frame: object) -> None:
         signal.signal(signal.SIGTERM, before)
         with contextlib.suppress(Exception):
             clean()

@@ -1,0 +1,35 @@
+"""`multiview gc`: a forecast without `--delete`, the same removals with it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.fixtures.changing_corpus import ChangingCorpus
+from tests.fixtures.documented import words
+from tests.fixtures.inprocess import multiview_command
+
+
+@pytest.mark.documented("multiview gc")
+def test_gc_says_what_would_go_and_then_takes_it(
+    documented_lines: list[str], promoted_corpus: ChangingCorpus, monkeypatch: Any, capsys: Any
+) -> None:
+    ask, take = map(words, documented_lines)
+    where = [
+        "--store",
+        promoted_corpus.store.url,
+        "--tracking-uri",
+        promoted_corpus.tracking_uri,
+        "--days",
+        "0",
+        "--champions",
+        "1",
+    ]
+    before = promoted_corpus.store.files("")
+    forecast = multiview_command(monkeypatch, capsys, *ask, *where)
+    assert "would remove" in forecast and forecast.endswith(": --delete does it\n")
+    assert promoted_corpus.store.files("") == before
+    done = multiview_command(monkeypatch, capsys, *take, *where)
+    assert done.splitlines()[:-1] == forecast.splitlines()[:-1] and "removed " in done
+    assert multiview_command(monkeypatch, capsys, "gc", *where) == "nothing to collect\n"

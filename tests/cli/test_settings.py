@@ -1,0 +1,67 @@
+"""Settings as `multiview config` and the page of settings show them."""
+
+import io
+import sys
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from multiview.cli import settings as settings_text
+from multiview.cli.app import main
+from multiview.cli.settings import groups
+from multiview.config import Config
+from multiview.config.overrides import parse_setting, read_preset, validate
+from multiview.errors import InputError
+from multiview.model.systems import resolve
+from tests.fixtures.settings import settings_of
+
+
+def test_the_configuration_s_page_is_up_to_date():
+    page = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text(encoding="utf-8")
+    assert page == settings_text.markdown(), "run make docs"
+
+
+def test_a_default_is_written_as_it_would_be_set():
+    settings = [setting for group in settings_text.groups() for setting in group.settings]
+    assert {setting.name for setting in settings} == set(settings_of(Config()))
+    for setting in settings:
+        assert validate(parse_setting(f"{setting.name}={setting.default}")) == Config(), setting.name
+
+
+def test_settings_are_shown_by_their_names():
+    def shown(name: str | None) -> str:
+        console = Console(file=io.StringIO(), width=200)
+        settings_text.print_settings(console, name)
+        return console.file.getvalue()  # type: ignore[attr-defined]
+
+    assert shown("mining.depth").splitlines() == [
+        "mining.depth=200  int ≥ 1",
+        "    Retrieved passages per training question.",
+    ]
+    assert [line.split("=")[0] for line in shown("train.temperature").splitlines() if "=" in line] == [
+        f"train.temperature.{name}" for name in ("schedule", "value", "floor", "alpha", "clock")
+    ]
+    everything = shown(None)
+    assert all(f"\n{name}=" in everything for name in settings_of(Config()))
+    with pytest.raises(InputError, match="there is no setting train.epoch; did you mean train.epochs"):
+        shown("train.epoch")
+
+
+def test_a_preset_s_numbers_are_shown(monkeypatch, capsys):
+    words = ["multiview", "config", "train.batch_size", "--preset", "paper-camvr"]
+    monkeypatch.setattr(sys, "argv", words)
+    with pytest.raises(SystemExit):
+        main()
+    assert capsys.readouterr().out.splitlines()[0] == "train.batch_size=112  int ≥ 1, default 128"
+
+
+def test_a_setting_shows_its_value_and_its_default():
+    camvr = {s.name: s for g in groups(resolve(read_preset("paper-camvr"))) for s in g.settings}
+    assert (camvr["train.learning_rate"].value, camvr["train.learning_rate"].default) == (
+        "1.0e-05",
+        "2.0e-05",
+    )
+    assert camvr["train.temperature.schedule"].value == "annealed"  # the architecture's
+    unchanged = {s.name: s for g in groups() for s in g.settings}
+    assert all(setting.value == setting.default for setting in unchanged.values())

@@ -1,0 +1,60 @@
+"""Which views win, and how much they are alike."""
+
+import numpy as np
+import pytest
+
+from multiview.evaluation.analyses.subject import NotApplicable
+from multiview.evaluation.analyses.usage import cosine, histogram, mean_cosines, usage
+from tests.fixtures.analysed_model import DEPTH, hand_index
+from tests.fixtures.searched_views import stored_views
+
+
+def test_usage_counts_the_winners_of_the_first_and_of_the_gold_passage(camvr):
+    subject, views = camvr.subject(), stored_views(camvr)
+    first, gold = np.zeros(4), np.zeros(4)
+    for question, query in zip(camvr.questions, subject.queries.astype(np.float64), strict=True):
+        best = min(views, key=lambda id_: (-(views[id_] @ query).max(), id_))
+        first[(views[best] @ query).argmax()] += 1
+        gold[(views[question.positive_ids[0]] @ query).argmax()] += 1
+    table = usage(subject).tables["usage"].rows.to_pydict()
+    assert (table["view"], table["top_1"], table["gold"]) == ([1, 2, 3, 4], first.tolist(), gold.tolist())
+    assert len(camvr.questions) == first.sum() and not np.array_equal(first, gold)
+    metrics = usage(subject).metrics
+    assert metrics["share_of_top_1/view_2"] == first[1] / first.sum()
+    assert metrics["share_of_gold/view_1"] == gold[0] / gold.sum()
+    assert histogram(np.array([2, 0, 2]), 4).tolist() == [1, 0, 2, 0]
+
+
+def test_cosines_are_means_over_the_passages_that_have_both_views(camvr, monkeypatch):
+    monkeypatch.setattr("multiview.evaluation.analyses.usage.PASSAGES_AT_ONCE", 7)
+    expected = np.full((4, 4), np.nan)
+    for i in range(4):
+        for j in range(4):
+            values = [
+                v[i] @ v[j] / np.linalg.norm(v[i]) / np.linalg.norm(v[j])
+                for v in stored_views(camvr).values()
+                if len(v) > max(i, j)
+            ]
+            expected[i, j] = np.mean(values)
+    findings = cosine(camvr.subject())
+    rows = findings.tables["cosine"].rows.to_pylist()
+    np.testing.assert_allclose([[row[f"view_{j}"] for j in range(1, 5)] for row in rows], expected, rtol=1e-6)
+    others = expected[~np.eye(4, dtype=bool)]
+    assert findings.metrics["view_cosine"] == pytest.approx(others.mean())
+    assert findings.metrics["view_cosine_min"] == pytest.approx(others.min())
+
+
+def test_cosines_by_hand():
+    index = hand_index(
+        [np.array([[3.0, 0], [0, 2]]), np.array([[1.0, 0], [5, 0]]), np.array([[0.0, 0]])], ["a", "b", "c"]
+    )
+    means = mean_cosines(index, 3)
+    assert means[0, 1] == means[1, 0] == 0.5  # 0 and 1
+    assert means[1, 1] == 1 and means[0, 0] == pytest.approx(2 / 3), "a vector of zeros is like nothing"
+    assert np.isnan(means[:, 2]).all()
+
+
+@pytest.mark.parametrize("analysis", [usage, cosine])
+def test_one_view_has_no_usage_and_no_cosines(dpr, analysis):
+    with pytest.raises(NotApplicable, match="one view"):
+        analysis(dpr.subject(depth=DEPTH))

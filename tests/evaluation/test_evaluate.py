@@ -1,0 +1,245 @@
+"""The evaluation of rankings, by hand, by other tools and of real models."""
+
+import json
+import os
+from pathlib import Path
+
+import ir_measures
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from multiview.artifacts.staged import Staged
+from multiview.config import Config, Evaluation
+from multiview.data.answers import has_answer
+from multiview.data.questions import Question, relevance
+from multiview.errors import InputError
+from multiview.evaluation.evaluate import evaluate, evaluate_bm25, write_evaluation
+from multiview.evaluation.top_hits import HitViews
+from multiview.evaluation.trec import read_qrels, read_trec_run
+from multiview.index.exact import TopPassages
+from multiview.steps.context import StepContext
+from tests.fixtures.artifacts import passage, question, questions_folder, write_passages
+from tests.fixtures.by_trec import by_trec
+from tests.fixtures.events import RecordedEvents
+from tests.fixtures.retrieval_run import SETTINGS, scores_by_plain_formula
+
+
+def test_other_tools_find_our_figures_in_the_files(tmp_path):
+    """Scores do not tie. Three questions of twelve: one without gold, one without results."""
+    rng = np.random.default_rng(0)
+    passages = [passage(f"p{i}", f"text {i}") for i in range(40)]
+    questions = []
+    for i in range(12):
+        drawn = rng.choice(40, 4, replace=False).tolist() if i else []
+        grades = {f"p{number}": int(rng.integers(1, 4)) for number in drawn}
+        questions.append(Question(f"q {i}", "?", ("text 1",), None, tuple(grades), relevance(grades)))
+    top = TopPassages.empty(12, 20)
+    for row in range(11):
+        top.passages[row] = rng.permutation(40)[:20]
+        top.scores[row] = np.sort(rng.random(20).astype(np.float32))[::-1]
+    folder = write_passages(tmp_path / "passages", passages)
+    (tmp_path / "out").mkdir()
+    ids = pa.array([p.id for p in passages])
+    asked = Evaluation(depth=20, at=(1, 5))
+    write_evaluation(tmp_path / "out", top, ids, folder, questions, asked, "string", RecordedEvents())
+    metrics = json.loads((tmp_path / "out" / "metrics.json").read_text())
+    for name, measure in {
+        "ndcg_at_10": ir_measures.nDCG @ 10,
+        "mrr_at_10": ir_measures.RR @ 10,
+        "recall_at_5": ir_measures.R @ 5,
+    }.items():
+        assert 0 < metrics[name] == pytest.approx(by_trec(tmp_path / "out", measure), abs=1e-6), name
+    table = pq.read_table(tmp_path / "out" / "questions.parquet")
+    for name, mean in metrics.items():
+        values = [value for value in table.column(name).to_pylist() if value is not None]
+        assert len(values) == (12 if name.startswith("accuracy") else 11)
+        assert mean == pytest.approx(sum(values) / len(values), abs=1e-12)
+
+
+def test_an_evaluation_by_hand(tmp_path):
+    """Four questions over five passages; p4 holds q0's answer only in its title, which is not searched."""
+    texts = {"p0": "red fox", "p1": "blue whale", "p2": "a red car", "p3": "green tea"}
+    passages = [passage(id_, text) for id_, text in texts.items()] + [passage("p4", "nothing", "red")]
+    folder = write_passages(tmp_path / "passages", passages, shards=2)
+    questions = [
+        question("q0", "?", ["red"], ["p2"]),
+        question("q1", "?", ["tea"], ["p3"]),
+        question("q2", "?", ["blue"], ["p1", "p4"]),
+        question("q3", "?", ["zebra"], ["p0"]),
+    ]
+    ranked = np.array([[4, 0, 2], [0, 1, 3], [4, 1, -1], [-1, -1, -1]])
+    scores = np.where(ranked < 0, -np.inf, [[3.0, 2.0, 1.0]]).astype(np.float32)
+    top = TopPassages(ranked, scores, np.where(ranked < 0, -1, 5).astype(np.int32))
+    ids = pa.array([p.id for p in passages])
+
+    def views_of(rows, numbers):
+        """Six views per passage, of which the last wins and stands for a part of the text in two questions."""
+        spans = [(0, 3), (2, 7), None, None]
+        return [
+            [HitViews([0.0] * 5 + [1.0], [None] * 5 + [spans[row]]) for number in found if number >= 0]
+            for row, found in zip(rows, numbers, strict=True)
+        ]
+
+    def write(name):
+        (tmp_path / name).mkdir()
+        events = RecordedEvents()
+        write_evaluation(
+            tmp_path / name,
+            top,
+            ids,
+            folder,
+            questions,
+            Evaluation(depth=3, at=(1, 2, 3, 100)),
+            "string",
+            events,
+            find_views=views_of,
+        )
+        return tmp_path / name, events
+
+    out, events = write("one")
+    # First answers: p0 at 2, p3 at 3, p1 at 2, none. Gold: p2 at 3, p3 at 3, p4 at 1 and p1 at 2, none.
+    expected = {
+        "accuracy_at_1": 0.0,
+        "accuracy_at_2": 0.5,
+        "accuracy_at_3": 0.75,
+        "recall_at_1": 0.5 / 4,
+        "recall_at_2": 1 / 4,
+        "recall_at_3": 3 / 4,
+    }
+    metrics = json.loads((out / "metrics.json").read_text())
+    assert metrics == pytest.approx(expected)  # nothing at 100, beyond the depth
+    assert {name: value for name, value, _ in events.metrics} == metrics
+    table = pq.read_table(out / "questions.parquet")
+    assert table.column("recall_at_2").to_pylist() == [0, 0, 1, 0]
+    assert table.column("accuracy_at_2").to_pylist() == [1, 0, 1, 0]
+    assert table.drop_columns(list(metrics)).to_pylist() == [
+        {
+            "qid": "q0",
+            "rank_of_first_answer": 2,
+            "rank_of_first_gold": 3,
+            "top_passage_id": "p4",
+            "top_score": 3.0,
+            "top_view": 5,
+            "top_start": 0,
+            "top_stop": 3,
+        },
+        {
+            "qid": "q1",
+            "rank_of_first_answer": 3,
+            "rank_of_first_gold": 3,
+            "top_passage_id": "p0",
+            "top_score": 3.0,
+            "top_view": 5,
+            "top_start": 2,
+            "top_stop": 7,
+        },
+        {
+            "qid": "q2",
+            "rank_of_first_answer": 2,
+            "rank_of_first_gold": 1,
+            "top_passage_id": "p4",
+            "top_score": 3.0,
+            "top_view": 5,
+            "top_start": None,
+            "top_stop": None,
+        },
+        {
+            "qid": "q3",
+            "rank_of_first_answer": None,
+            "rank_of_first_gold": None,
+            "top_passage_id": None,
+            "top_score": None,
+            "top_view": None,
+            "top_start": None,
+            "top_stop": None,
+        },
+    ]
+    assert list(read_trec_run(out / "run.trec")) == ["q0", "q1", "q2"]
+    assert read_qrels(out / "qrels.trec")["q2"] == {"p1": 1, "p4": 1}
+    again, _ = write("two")
+    for file in out.iterdir():
+        assert file.read_bytes() == (again / file.name).read_bytes()
+
+
+def test_evaluation_of_a_model(retrieval):
+    out, events = retrieval.run("evaluation", evaluate)
+    run = read_trec_run(out / "run.trec")
+    plain = scores_by_plain_formula(retrieval)
+    texts = {p.id: p.text for p in retrieval.passages}
+    first = []
+    for q in retrieval.questions:
+        ranking = run[q.qid]
+        assert len(ranking) == 20
+        np.testing.assert_allclose(
+            [s for _, s in ranking], [plain[q.qid][name] for name, _ in ranking], rtol=1e-4
+        )
+        np.testing.assert_allclose(
+            [s for _, s in ranking], sorted(plain[q.qid].values())[::-1][:20], rtol=1e-4
+        )
+        first.append([has_answer(texts[name], q.answers) for name, _ in ranking])
+    metrics = json.loads((out / "metrics.json").read_text())
+    counted = {f"{m}_at_{k}" for m in ("accuracy", "recall") for k in (1, 5, 20)}
+    assert set(metrics) == counted | {"mrr_at_10", "ndcg_at_10"}
+    for k in (1, 5, 20):
+        assert metrics[f"accuracy_at_{k}"] == pytest.approx(np.mean([any(row[:k]) for row in first]))
+    assert events.facts["search_seconds_per_question"] > 0
+
+
+def test_bm25_is_evaluated_by_the_same_figures(retrieval):
+    model, _ = retrieval.run("evaluation", evaluate)
+    out, events = retrieval.run("evaluation", evaluate_bm25)
+    again, _ = retrieval.run("evaluation", evaluate_bm25)
+    metrics = json.loads((out / "metrics.json").read_text())
+    assert set(metrics) == set(json.loads((model / "metrics.json").read_text()))
+    assert metrics["recall_at_1"] > 0.4  # questions are a sentence's own words
+    assert {path.name for path in out.iterdir()} | {"analyses"} == {path.name for path in model.iterdir()}
+    for path in out.iterdir():
+        assert path.read_bytes() == (again / path.name).read_bytes()
+    assert {name for name, _, _ in events.metrics} == set(metrics)
+
+
+def test_an_evaluation_with_another_model_is_refused(retrieval):
+    other = Staged(retrieval.inputs["model"].path, "another")
+    with pytest.raises(InputError, match="the index holds views of model"):
+        retrieval.run("evaluation", evaluate, model=other)
+
+
+def test_no_questions_is_an_error_that_names_the_way_out(retrieval):
+    none = Staged(questions_folder(retrieval.folder / "none", []), "none")
+    with pytest.raises(InputError, match=r"no questions .*dev_source"):
+        retrieval.run("evaluation", evaluate_bm25, questions=none)
+
+
+def test_bm25_on_squad_reaches_the_figures_measured_for_it(tmp_path):
+    """Dev questions over all passages: top-5 0.895 by answer and 0.872 by gold passage, top-20 0.952 and 0.936."""
+    data = Path(os.environ.get("MULTIVIEW_DATA", Path(__file__).parents[3] / "shared" / "data")) / "squad"
+    if not (data / "dev.parquet").is_file():
+        pytest.skip("no SQuAD: set MULTIVIEW_DATA to the folder that holds squad/")
+    table = pq.read_table(data / "passages.parquet", columns=["id", "title", "text"])
+    ends = pa.array([[len(text)] for text in table["text"].to_pylist()], pa.list_(pa.int32()))
+    table = table.append_column("sentence_ends", ends).append_column("content_hash", table["id"])
+    (tmp_path / "passages").mkdir()
+    pq.write_table(table, tmp_path / "passages" / "shard-00.parquet")
+    rows = pq.read_table(data / "dev.parquet").to_pylist()[::35]
+    questions = [question(r["qid"], r["question"], r["answers"], [r["positive_passage_id"]]) for r in rows]
+    inputs = {
+        "passages": Staged(tmp_path / "passages", ""),
+        "questions": Staged(questions_folder(tmp_path / "questions", questions), ""),
+    }
+    (tmp_path / "out").mkdir()
+    settings = Config.partial(vars(SETTINGS) | {"evaluation": Evaluation()})
+    evaluate_bm25(StepContext(settings, inputs, {"evaluation": tmp_path / "out"}, RecordedEvents()))
+    metrics = json.loads((tmp_path / "out" / "metrics.json").read_text())
+    measured = {
+        "accuracy_at_5": 0.895,
+        "recall_at_5": 0.872,
+        "accuracy_at_20": 0.952,
+        "recall_at_20": 0.936,
+        "accuracy_at_100": 0.98,
+        "recall_at_100": 0.971,
+    }
+    for name, value in measured.items():
+        # 303 of 10,570 questions (standard error 0.02 at top-5), and our stemmer and stop words.
+        assert metrics[name] == pytest.approx(value, abs=0.05), name

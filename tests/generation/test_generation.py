@@ -1,0 +1,73 @@
+"""The steps of the query generator one after another, out of a store and into it."""
+
+import json
+from pathlib import Path
+
+from multiview import names
+from multiview.artifacts.store import LocalStore
+from multiview.config.overrides import validate
+from multiview.data.queries import read_queries
+from multiview.data.questions import read_questions
+from multiview.plans.data import shard_names
+from multiview.plans.plan import Plan
+from multiview.steps.path import StepPath
+from tests.fixtures.corpus import squad_corpus
+from tests.fixtures.inprocess import Records, run_plan
+from tests.fixtures.tiny import tiny_t5
+
+
+def made(folder: Path, store: LocalStore, shards: int) -> Records:
+    train, dev = squad_corpus(folder / "corpus", passages=6)
+    config = validate(
+        {
+            "corpus": {"source": [str(train), str(dev)], "shards": shards},
+            "questions": {"source": str(train), "dev_source": str(dev)},
+            "generation": {
+                "model": str(tiny_t5(folder / "t5")),
+                "queries": 3,
+                "max_length": 6,
+                "batch_size": 4,
+                "input_length": 64,
+                "train": {"max_steps": 2, "batch_size": 4},
+            },
+        }
+    )
+    plan = Plan("queries")
+    split = plan.add(StepPath("split"), "split", config)
+    passages, questions = split.output(names.PASSAGES), split.output(names.TRAIN_QUESTIONS)
+    base = plan.add(StepPath("initial-generator"), "initial-generator", config).output()
+    generator = plan.add(
+        StepPath("train-generator"),
+        "train-generator",
+        config,
+        base=base,
+        passages=passages,
+        questions=questions,
+    ).output()
+    queries = plan.add(
+        StepPath("queries"),
+        "generate-queries",
+        config,
+        shard_names(config),
+        generator=generator,
+        passages=passages,
+    ).output()
+    dev_questions = split.output(names.DEV_QUESTIONS)
+    path = StepPath("evaluate", "queries")
+    plan.add(path, "evaluate-queries", config, queries=[queries], questions=dev_questions)
+    return run_plan(plan, store)
+
+
+def test_queries_go_from_passages_to_figures_and_sharding_does_not_matter(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path / "store")
+    whole, parts = made(tmp_path, store, 1), made(tmp_path, store, 3)
+    whole_queries = read_queries([store.root / whole["queries/shard-00"]["queries"].data])
+    several = [store.root / parts[f"queries/shard-{number:02d}"]["queries"].data for number in range(3)]
+    assert read_queries(several) == whole_queries and len(whole_queries) == 12
+    assert all(whole_queries.values())
+    evaluation = parts["queries/evaluate"]["query_evaluation"]
+    metrics = json.loads((store.root / evaluation.data / "metrics.json").read_text())
+    assert set(metrics) == {"rouge_l_at_1", "rouge_l_at_2", "rouge_l_at_3", "self_bleu_4"}
+    asked = read_questions(store.root / parts["split"]["dev_questions"].data)
+    assert evaluation.facts["questions"] == len(asked)
+    assert not store.folders("checkpoint")

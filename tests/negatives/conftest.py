@@ -1,0 +1,3 @@
+from tests.fixtures.retrieval_run import retrieval
+
+__all__ = ["retrieval"]

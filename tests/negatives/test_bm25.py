@@ -1,0 +1,89 @@
+"""BM25: its formula, its ties, and the order of its best passages."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from multiview.config import Bm25
+from multiview.negatives.bm25 import Bm25Index, best_scores, bm25_negatives
+from multiview.negatives.pool import read_table
+from tests.fixtures.artifacts import passage
+from tests.fixtures.retrieval_run import check_negatives
+
+PASSAGES = [
+    passage("d", "The capital of France is Paris.", "France"),
+    passage("b", "Lyon was a capital once.", "Lyon"),
+    passage("c", "Lyon was a capital once.", "Lyon"),
+    passage("a", "Nothing of interest here.", "Else"),
+    passage("e", "", ""),
+]
+
+
+def ids_of(index, top, row=0):
+    return [index.ids[n].as_py() for n in top.passages[row] if n >= 0]
+
+
+def test_bm25_is_lucene_s_formula():
+    """Robertson's IDF of Lucene, ln(1 + (N - n + 0.5) / (n + 0.5)), k1 = 0.9, b = 0.4, in float64."""
+    docs = [
+        ["franc", "capit", "franc", "pari"],
+        ["lyon", "lyon", "capit", "onc"],
+        ["els", "noth", "interest", "here"],
+    ]
+    index = Bm25Index([PASSAGES[0], PASSAGES[1], PASSAGES[3]], Bm25(), "english")
+    top = index.search(["capital France"], 3)
+    mean = np.mean([len(doc) for doc in docs])
+    expected = []
+    for doc in docs:
+        score = 0.0
+        for word in ("capit", "franc"):
+            n = sum(word in other for other in docs)
+            tf = doc.count(word)
+            score += np.log(1 + (3 - n + 0.5) / (n + 0.5)) * tf / (tf + 0.9 * (0.6 + 0.4 * len(doc) / mean))
+        expected.append(score)
+    assert ids_of(index, top) == ["d", "b"]
+    np.testing.assert_allclose(top.scores[0, :2], expected[:2], rtol=1e-6)
+    assert top.winning_views[0].tolist() == [0, 0, -1]
+
+
+def test_bm25_ties_go_to_the_smaller_id_and_only_shared_words_count():
+    index = Bm25Index(PASSAGES, Bm25(), "english")
+    top = index.search(["capitals", "of the", "", "zzz unseen"], 4)
+    assert ids_of(index, top, 0) == ["b", "c", "d"]  # of equal length; stemmed; the others share no word
+    for row in (1, 2, 3):  # stop words alone, nothing, unknown words
+        assert ids_of(index, top, row) == []
+        assert np.isneginf(top.scores[row]).all()
+    reverse = Bm25Index(PASSAGES[::-1], Bm25(), "english")
+    assert ids_of(reverse, reverse.search(["capitals"], 4)) == ids_of(index, top, 0)
+
+
+def test_bm25_of_a_language_without_stemmer_or_stop_words_takes_words_as_they_stand():
+    index = Bm25Index(PASSAGES, Bm25(), "klingon")
+    assert ids_of(index, index.search(["capitals"], 4)) == []
+    assert ids_of(index, index.search(["of"], 4)) == ["a", "d"]  # the shorter first
+
+
+def test_bm25_of_passages_without_words():
+    index = Bm25Index([passage("x", "?"), passage("y", "")], Bm25(), "english")
+    assert ids_of(index, index.search(["anything"], 2)) == []
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=30), st.integers(1, 40), st.randoms())
+def test_best_scores_are_a_plain_sort(values, k, shuffler):
+    scores = np.array(values, np.float32)
+    rank = list(range(len(values)))
+    shuffler.shuffle(rank)
+    plain = sorted((i for i in range(len(values)) if values[i] > 0), key=lambda i: (-values[i], rank[i]))[:k]
+    assert best_scores(scores, np.array(rank), k).tolist() == plain
+
+
+def test_bm25_negatives(retrieval):
+    out, events = retrieval.run("negatives", bm25_negatives)
+    rows = read_table(out).to_pylist()
+    assert [row["qid"] for row in rows] == [q.qid for q in retrieval.questions]
+    assert {row["source"] for row in rows} == {"bm25"}
+    kept = check_negatives(retrieval, rows)
+    facts = events.facts
+    assert facts["hits"] == kept + facts["excluded_positive"] + facts["excluded_answer"]
+    assert facts["excluded_positive"] >= len(rows) / 2 and facts["excluded_answer"] > 0

@@ -1,0 +1,95 @@
+"""Which hits become negatives: no positive, no answer, no padding."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from multiview.data.answers import has_answer
+from multiview.errors import InputError
+from multiview.negatives.filtering import answer_holding, filter_hits, positive_hits
+from tests.fixtures.artifacts import passage, question
+
+WORDS = ["red", "green", "blue", "grey"]
+
+texts = st.lists(st.sampled_from(WORDS), max_size=4).map(" ".join)
+
+
+@st.composite
+def retrieved(draw_):
+    """Passages, questions with one to three positives, and hits of each with padding at the end."""
+    passages = [
+        passage(f"p{i}", text, "red blue")
+        for i, text in enumerate(draw_(st.lists(texts, min_size=1, max_size=8)))
+    ]
+    numbers = range(len(passages))
+    k = draw_(st.integers(1, 10))
+    questions, rows = [], []
+    for q in range(draw_(st.integers(1, 4))):
+        positives = draw_(
+            st.lists(
+                st.sampled_from([p.id for p in passages] + ["gone"]), min_size=1, max_size=3, unique=True
+            )
+        )
+        questions.append(
+            question(
+                f"q{q}",
+                "?",
+                draw_(st.lists(st.sampled_from([*WORDS, "!?", "red green"]), min_size=1, max_size=2)),
+                positives,
+            )
+        )
+        hits = draw_(st.permutations(numbers))[: draw_(st.integers(0, k))]
+        rows.append([*hits, *[-1] * (k - len(hits))][:k])
+    return passages, questions, np.array(rows, np.int64), draw_(st.permutations(passages))
+
+
+@settings(max_examples=150, deadline=None)
+@given(retrieved())
+def test_no_negative_is_a_positive_or_holds_an_answer_or_is_padding(case):
+    passages, questions, numbers, shuffled = case
+    ids = pa.array([p.id for p in passages])
+    answer = answer_holding(numbers, ids, iter(shuffled), questions, "string")
+    positive = positive_hits(numbers, ids, questions)
+    assert not positive[numbers < 0].any() and not answer[numbers < 0].any()
+    left = filter_hits(numbers, {"positive": positive, "answer": answer})
+    counted = [0, 0]
+    for q, asked in enumerate(questions):
+        expected = []
+        for number in numbers[q]:
+            if number < 0:
+                continue
+            if passages[number].id in asked.positive_ids:
+                counted[0] += 1
+            elif has_answer(passages[number].text, asked.answers):
+                counted[1] += 1
+            else:
+                expected.append(number)
+        assert numbers[q][left.kept[q]].tolist() == expected
+    assert list(left.totals().values()) == counted
+
+
+def test_every_positive_is_excluded_not_only_the_first():
+    ids = pa.array(["a", "b", "c"])
+    hits = positive_hits(np.array([[2, 1, 0]]), ids, [question("q", "?", ["x"], ["a", "c"])])
+    assert hits.tolist() == [[True, False, True]]
+
+
+def test_answers_may_be_patterns():
+    ids, numbers = pa.array(["a", "b"]), np.array([[0, 1]])
+    passages = [passage("a", "In 1969 it flew."), passage("b", "It flew.")]
+    asked = [question("q", "?", [r"19\d\d"], ["b"])]
+    assert answer_holding(numbers, ids, passages, asked, "regex").tolist() == [[True, False]]
+    assert answer_holding(numbers, ids, passages, asked, "string").tolist() == [[False, False]]
+
+
+def test_a_retrieved_passage_that_is_not_in_the_corpus_is_named():
+    with pytest.raises(InputError, match="'b' was retrieved but is not in the passages"):
+        answer_holding(
+            np.array([[0, 1]]),
+            pa.array(["a", "b"]),
+            [passage("a", "x")],
+            [question("q", "?", ["x"], ["a"])],
+            "string",
+        )

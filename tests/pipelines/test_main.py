@@ -1,0 +1,37 @@
+"""Commands of `python -m pipelines` that start no pipeline."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from multiview.artifacts.champions import current
+from tests.fixtures.changing_corpus import ChangingCorpus
+from tests.fixtures.documented import words
+from tests.fixtures.inprocess import command
+from tests.fixtures.shipped_refresh import aliases
+
+
+@pytest.mark.documented("python -m pipelines rollback")
+def test_rollback_says_what_answers(
+    documented: str, promoted_corpus: ChangingCorpus, monkeypatch: Any, capsys: Any
+) -> None:
+    first, where = (
+        current(promoted_corpus.store),
+        ["--store", promoted_corpus.store.url, "--tracking-uri", promoted_corpus.tracking_uri],
+    )
+    output = command(monkeypatch, capsys, *words(documented), *where)
+    assert output.startswith("champion 3 answers, with the index of champion 1:")
+    assert "MLflow: champion is version" in output
+    champion = current(promoted_corpus.store)
+    assert (
+        first is not None
+        and champion is not None
+        and aliases(promoted_corpus)["previous"] == first.index.digest
+    )
+    line = command(monkeypatch, capsys, "rollback", *where, status=2)
+    assert line == "error: champion 1 is the first: there is none to go back to\n"
+    assert "has no champion 9; it has: 1, 2, 3" in command(
+        monkeypatch, capsys, "rollback", "--to", "9", *where, status=2
+    )

@@ -1,0 +1,26 @@
+"""What the plan of a refresh refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from multiview.errors import InputError
+from tests.fixtures.changing_corpus import ChangingCorpus
+
+
+@pytest.mark.parametrize("name", ["mrr_at_5", "accuracy_at_20", "accuracy", "nonsense_at_5"])
+def test_a_metric_of_the_gate_that_is_not_measured_is_named_before_anything(
+    tmp_path: Path, name: str
+) -> None:
+    with pytest.raises(
+        InputError, match=rf"gate.least: {name} is not measured: .* there are accuracy_at_1, "
+    ):
+        ChangingCorpus.make(tmp_path).plan(gate={"drops": {}, "least": {name: 0.5}})
+
+
+def test_a_refresh_trains_no_generator(tmp_path: Path) -> None:
+    model = {"architecture": "dual-cross", "views": 1}
+    with pytest.raises(InputError, match=r"generation.fine_tune: .*generation.model=ADDRESS"):
+        ChangingCorpus.make(tmp_path).plan(model=model, generation={"fine_tune": True})

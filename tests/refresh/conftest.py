@@ -1,0 +1,3 @@
+from tests.fixtures.refreshed_corpora import corpus
+
+__all__ = ["corpus"]

@@ -1,0 +1,63 @@
+"""The step `champion`: the index that a refresh starts from, and what is said where it is gone."""
+
+from __future__ import annotations
+
+import pytest
+
+from multiview import names
+from multiview.artifacts.champions import current
+from multiview.artifacts.store import LocalStore
+from multiview.errors import InputError
+from tests.fixtures.changing_corpus import ChangingCorpus
+
+
+def test_the_first_champion_is_made_of_everything(first_champion: ChangingCorpus) -> None:
+    champion = current(first_champion.store)
+    assert champion is not None and (champion.number, champion.why, champion.predecessor) == (
+        1,
+        "first",
+        None,
+    )
+    index = champion.load(first_champion.store)[names.INDEX][1]
+    assert index.facts["passages"] == len(first_champion.rows)
+
+
+def test_a_store_without_champion_and_model_says_what_to_give(corpus: ChangingCorpus) -> None:
+    corpus.store.remove(names.CHAMPIONS)
+    with pytest.raises(
+        InputError, match=r"has no champion yet: .*--set refresh\.model=ADDRESS, such as .*/model/"
+    ):
+        corpus.refresh()
+
+
+def test_a_champion_whose_index_is_gone_says_how_to_go_on(corpus: ChangingCorpus) -> None:
+    champion = current(corpus.store)
+    assert champion is not None
+    corpus.store.remove(champion.load(corpus.store)[names.INDEX][1].folder)
+    with pytest.raises(InputError, match=r"champion 1: there is no artifact at .*rollback --to NUMBER"):
+        corpus.refresh()
+
+
+def test_a_model_of_another_architecture_is_refused_before_anything(corpus: ChangingCorpus) -> None:
+    with pytest.raises(
+        InputError, match=r"the champion's model is a camvr model: set model\.architecture=camvr"
+    ):
+        corpus.refresh(model={"architecture": "dpr"})
+
+
+@pytest.mark.parametrize("wrong", [names.INDEX, names.PASSAGES])
+def test_a_model_must_be_one(corpus: ChangingCorpus, wrong: str) -> None:
+    champion = current(corpus.store)
+    assert champion is not None
+    with pytest.raises(InputError, match=f"refresh.model: .* is the address of {wrong}, not of a model"):
+        corpus.refresh(refresh={"model": getattr(champion, wrong).address})
+
+
+def test_a_store_that_was_moved_is_refreshed(corpus: ChangingCorpus) -> None:
+    corpus.add("new-1")
+    moved = corpus.folder / "moved"
+    (corpus.folder / "store").rename(moved)
+    corpus.store = LocalStore(moved)
+    assert corpus.decision(corpus.refresh()) == "promote"
+    champion = current(corpus.store)
+    assert champion is not None and champion.index.address.startswith(str(moved))

@@ -1,0 +1,132 @@
+"""With a real (tiny) model, by the plan's steps: a search of the refreshed index is one of an index built from nothing."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import multiview
+from multiview.artifacts.record import Record, Reference
+from multiview.artifacts.store import LocalStore
+from multiview.model.systems import resolve
+from multiview.plans.plan import Output, Plan
+from multiview.steps.path import StepPath
+from tests.fixtures.changing_vectors import reference
+from tests.fixtures.inprocess import Records, run_plan
+from tests.fixtures.system_indexes import write_corpus
+from tests.fixtures.tiny import tiny_bert
+
+
+class ServedChampion:
+    def __init__(self, folder: Path) -> None:
+        self.corpus, questions = write_corpus(folder)
+        self.questions = [row["question"] for row in pq.read_table(questions).to_pylist()][:12]
+        self.store = LocalStore(folder / "store")
+        self.config = resolve(
+            {
+                "corpus": {"source": [str(self.corpus)]},
+                "questions": {"source": [str(questions)], "max_missing_gold": 1.0},
+                "model": {
+                    "base": str(tiny_bert(folder / "base")),
+                    "architecture": "camvr",
+                    "views": 4,
+                    "passage_length": 64,
+                    "question_length": 24,
+                },
+                "encode": {"batch_tokens": 512},
+                "index": {"measured": 5},
+            }
+        )
+
+    def plan(self) -> tuple[Plan, Output, Output]:
+        """A plan, its model and its passages."""
+        plan = Plan("refresh")
+        split = plan.add(StepPath("split"), "split", self.config)
+        model = plan.add(StepPath("model"), "initial-model", self.config)
+        return plan, model.output(), split.output("passages")
+
+    def build(self) -> Records:
+        plan, model, passages = self.plan()
+        encode = plan.add(
+            StepPath("encode"),
+            "encode",
+            self.config,
+            ("shard-00", "shard-01"),
+            model=model,
+            passages=passages,
+        )
+        plan.add(
+            StepPath("index"),
+            "index",
+            self.config,
+            model=model,
+            passages=passages,
+            embeddings=[encode.output()],
+        )
+        return run_plan(plan, self.store)
+
+    def refresh(self, old: Reference) -> Records:
+        plan, model, passages = self.plan()
+        changes = plan.add(
+            StepPath("changes"), "changes", self.config, index=old, model=model, passages=passages
+        ).output()
+        encode = plan.add(
+            StepPath("encode"), "encode", self.config, ("shard-00", "shard-01"), model=model, passages=changes
+        )
+        plan.add(
+            StepPath("index"),
+            "refresh-index",
+            self.config,
+            old=old,
+            changes=changes,
+            model=model,
+            passages=passages,
+            embeddings=[encode.output()],
+        )
+        return run_plan(plan, self.store)
+
+    def address(self, record: Record) -> Reference:
+        return reference(self.store, record)
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory) -> ServedChampion:
+    return ServedChampion(tmp_path_factory.mktemp("serving"))
+
+
+def test_the_same_hits_as_after_a_rebuild(served):
+    """Texts and columns among them; of the passages that stayed nothing is encoded again."""
+    old = served.address(served.build()["index"]["index"])
+    rows = pq.read_table(served.corpus).to_pylist()
+    rows[3]["text"] = "The old king found a river. It was long."
+    rows[5]["url"] = "https://example.org/moved"  # no reason to encode it
+    more = {**rows[0], "id": "new", "title": "Tesla", "text": "Tesla built a tower. It was tall."}
+    pq.write_table(pa.Table.from_pylist([more, *rows[1:]], pq.read_schema(served.corpus)), served.corpus)
+
+    refreshed = served.refresh(old)
+    facts = refreshed["changes"]["changes"].facts
+    assert [facts[name] for name in ("added", "changed", "removed", "to_encode")] == [1, 1, 1, 2]
+    assert [refreshed[f"encode/shard-0{n}"]["embeddings"].facts["passages"] for n in (0, 1)] == [1, 1]
+    rebuilt = served.build()
+    for name in ("index.faiss", "passages.parquet"):
+        assert refreshed["index"]["index"].file(name).sha256 == rebuilt["index"]["index"].file(name).sha256
+    one, other = (
+        multiview.load(served.address(records["index"]["index"]).address) for records in (refreshed, rebuilt)
+    )
+    found = one.search(served.questions, k=6, explain=True)
+    assert found == other.search(served.questions, k=6, explain=True)
+    every = {hit.id: hit for hit in one.search(["Tesla?"], k=100)[0]}
+    assert every["new"].text == more["text"] and every["p5"].columns["url"] == "https://example.org/moved"
+    assert "p0" not in every and every["p3"].text == rows[3]["text"]
+
+
+def test_where_nothing_changed_no_model_is_loaded(served, monkeypatch):
+    from multiview.model.encoder import BiEncoder
+
+    index = served.build()["index"]["index"]
+    monkeypatch.setattr(BiEncoder, "load", lambda *given, **more: pytest.fail("a model was loaded"))
+    refreshed = served.refresh(served.address(index))
+    assert refreshed["changes"]["changes"].facts["to_encode"] == 0
+    assert refreshed["encode/shard-00"]["embeddings"].facts["views"] == 0
+    assert refreshed["index"]["index"].digest == index.digest

@@ -1,0 +1,43 @@
+"""The page about a refresh."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from multiview import metric_names, names
+from tests.fixtures.changing_corpus import ChangingCorpus
+from tests.fixtures.page_tree import read
+
+
+def test_the_page_says_what_the_gate_found(corpus: ChangingCorpus) -> None:
+    corpus.change(2, 7)
+    corpus.rows = corpus.rows[: len(corpus.rows) // 2]
+    records = corpus.refresh()
+    found = corpus.verdict(records)
+    page = read((corpus.files(records["report"][names.REPORT]) / names.REPORT_FILE).read_text())
+    assert page.one("h1").text == "Refused"
+    assert found["says"] in page.one("section", id="summary").text
+    checks = [[cell.text for cell in (*row.all("th"), *row.all("td"))] for row in rows(page, "checks")]
+    assert checks == [
+        [check["name"], "passed" if check["passed"] else "refused", check["says"]]
+        for check in found["checks"]
+    ]
+    metrics = {row.one("th").text: [cell.text for cell in row.all("td")][:2] for row in rows(page, "metrics")}
+    assert metrics == {
+        metric_names.short(name): [f"{100 * of[who]:.1f}" for who in ("champion", "challenger")]
+        for name, of in found["metrics"].items()
+    }
+
+
+def rows(page: Any, section: str) -> list[Any]:
+    return page.one("section", id=section).one("tbody").all("tr")
+
+
+def test_a_trained_index_says_how_far_it_has_drifted(corpus: ChangingCorpus) -> None:
+    settings = {"index": {"kind": "IVF2,SQ8"}, "refresh": {"retrain_error": 1e9}}
+    corpus.refresh(**settings)
+    corpus.add("new-1")
+    records = corpus.refresh(**settings)
+    assert records["challenger/index"][names.INDEX].facts["drift_added"] > 0
+    page = (corpus.files(records["report"][names.REPORT]) / "report.html").read_text()
+    assert "of its views were added since it was trained" in page

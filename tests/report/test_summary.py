@@ -1,0 +1,87 @@
+"""The page's summary in words."""
+
+from typing import Any
+
+from multiview.report.contents import Contents, System
+from multiview.report.summary import duration, size, summary
+
+
+def contents(values: dict[str, float], p: float | None = None, **more: Any) -> Contents:
+    """Systems with one metric; all differ from the first one with this corrected p."""
+    base, *_ = values
+    systems = [
+        System(name, number, {"accuracy_at_5": value}) for number, (name, value) in enumerate(values.items())
+    ]
+    figures = {
+        name: {
+            "accuracy_at_5": {"difference": value - values[base], "corrected_p": None if name == base else p}
+        }
+        for name, value in values.items()
+    }
+    given = {"passages": 1000, "questions": 100, "asked": [], "texts": {}, "digest": "d", **more}
+    return Contents(systems, base, {"baseline": base, "systems": figures}, **given)
+
+
+def words(of: Contents) -> dict[str, str]:
+    return {said.about: said.text for said in summary(of)}
+
+
+def test_the_summary_says_who_is_best_by_how_much_and_whether_it_may_be_chance():
+    said = words(contents({"mvr": 0.5, "camvr": 0.75}, 0.0004))
+    assert said["acc@5"] == "camvr is best with 75.0 %, 25.0 points above mvr (significant, p < 0.001)."
+    assert said["Tests"] == "Against mvr: camvr is significantly better on 1 of 1 metric."
+    said = words(contents({"mvr": 0.5, "camvr": 0.51}, 0.4))
+    assert said["acc@5"] == "camvr is best with 51.0 %, 1.0 points above mvr (not significant, p = 0.40)."
+    assert said["Tests"].startswith("No system differs significantly from mvr on any metric")
+    said = words(contents({"mvr": 0.5, "camvr": 0.25, "dpr": 0.125}, 0.049))
+    assert said["acc@5"] == "mvr is best with 50.0 %, 25.0 points above camvr (significant, p = 0.049)."
+    assert said["Tests"] == (
+        "Against mvr: camvr is significantly worse on 1 of 1 metric; dpr is significantly worse on 1 of 1 metric."
+    )
+
+
+def test_the_summary_of_ties_of_one_system_and_of_nothing():
+    said = words(contents({"mvr": 0.5, "camvr": 0.75, "dpr": 0.75}, 0.01))
+    assert said["acc@5"].startswith("camvr and dpr are best with 75.0 %, 25.0 points above mvr (significant")
+    assert words(contents({"mvr": 0.5, "camvr": 0.5}, 1.0))["acc@5"] == "All systems reach the same, 50.0 %."
+    said = words(contents({"camvr": 0.5}))
+    assert (
+        said["Asked"] == "camvr answered 100 questions over 1,000 passages."
+        and said["Reached"] == "50.0 % at acc@5."
+    )
+    nothing = Contents(
+        [System("a", 0, {}), System("b", 1, {})], "a", {"baseline": "a", "systems": {}}, 0, 0, [], {}, "d"
+    )
+    assert words(nothing) == {"Asked": "2 systems answered the same 0 questions."}
+
+
+def test_the_summary_of_costs_and_of_collapsed_views():
+    cost = {
+        "mvr": {"compute_seconds": 125.0, "index_bytes": 8e6},
+        "camvr": {"compute_seconds": 61.0, "index_bytes": 2e6},
+    }
+    said = words(contents({"mvr": 0.5, "camvr": 0.5}, cost=cost))["Cost"]
+    assert "mvr took the most computing, 2 min 5 s, camvr the least, 1 min 1 s" in said
+    assert "mvr's index is the largest with 8.0 MB, 4.0 times that of camvr (2.0 MB)." in said
+    systems = [
+        System("alike", 0, {}, analyses={"view_cosine": 0.999}),
+        System("one", 1, {}, usage={"share_of_top_1": [0.04, 0.96]}),
+        System("fine", 2, {}, analyses={"view_cosine": 0.7}, usage={"share_of_top_1": [0.5, 0.5]}),
+        System("single", 3, {}, usage={"share_of_top_1": [1.0]}),
+    ]
+    said = words(Contents(systems, "alike", {"baseline": "alike", "systems": {}}, 1, 100, [], {}, "d"))[
+        "Views"
+    ]
+    assert "alike's views have collapsed" in said and "view 2 wins 96 % of the questions" in said
+    assert "fine" not in said and "single" not in said
+
+
+def test_durations_and_sizes():
+    assert [duration(s) for s in (0.52, 48.2, 60, 425, 11_520)] == [
+        "0.5 s",
+        "48 s",
+        "1 min 0 s",
+        "7 min 5 s",
+        "3 h 12 min",
+    ]
+    assert [size(b) for b in (12, 2_400, 3.4e6, 5e13)] == ["12 B", "2.4 kB", "3.4 MB", "50.0 TB"]

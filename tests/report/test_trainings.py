@@ -1,0 +1,38 @@
+"""The curves of trainings."""
+
+from multiview.lineage.ancestry import Ancestor
+from multiview.report.trainings import POINTS, trainings
+from tests.fixtures.compared_systems import CAMVR, ComparedSystems
+
+
+def test_trainings_are_found_through_the_negatives_and_after_the_warm_up(tmp_path):
+    compared = ComparedSystems(tmp_path, {"camvr": CAMVR})
+    fill = lambda path: (path / "multiview.json").write_text("{}")  # noqa: E731
+    ready = {"start": ["camvr-start"]}
+    compared.publish("model", "warm-up", "warm", fill, ready, curves={"loss": [9, 8, 7]})
+    compared.publish("negatives", "bm25-negatives", "easy", lambda path: None)
+    compared.publish(
+        "model", "train", "one", fill, {"start": ["warm"], "negatives": ["easy"]}, curves={"loss": [3, 2, 1]}
+    )
+    compared.publish("negatives", "mine", "hard", lambda path: None, {"model": ["one"]})
+    inputs = {"start": ["warm"], "negatives": ["hard"]}
+    compared.publish(
+        "model", "train", "two", fill, inputs, curves={"loss": [2, 1, 0.5], "view_1_wins": [1, 1, 1]}
+    )
+    found = trainings(Ancestor(compared.store, compared.made["two"]))
+    assert [(t.name, list(t.curves["loss"].values())) for t in found] == [
+        ("warm-up", [9, 8, 7]),
+        ("round 1", [3, 2, 1]),
+        ("round 2", [2, 1, 0.5]),
+    ]
+    assert [t.wins for t in found] == [[], [], [{10: 1, 20: 1, 30: 1}]]
+    assert trainings(Ancestor(compared.store, compared.made["camvr-start"])) == []
+
+
+def test_long_curves_are_thinned_and_keep_their_end(tmp_path):
+    from multiview.report.trainings import _thinned
+
+    for length in (1, POINTS, POINTS + 1, 1000):
+        curve = _thinned({step: float(step) for step in range(length)})
+        assert len(curve) <= POINTS and list(curve)[-1] == length - 1
+        assert list(curve) == sorted(curve)

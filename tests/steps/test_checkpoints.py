@@ -1,0 +1,87 @@
+"""Checkpoints: the newest whole one is found, older ones go, and a resumed log covers the whole training."""
+
+from pathlib import Path
+
+from multiview.artifacts.attempt import Attempt
+from multiview.artifacts.record import read_record
+from multiview.artifacts.store import LocalStore
+from multiview.steps.checkpoints import StoredCheckpoints
+from multiview.steps.events import EventLog, read_events
+
+
+def checkpoint(folder: Path, text: str) -> Path:
+    folder.mkdir(parents=True)
+    (folder / "weights").write_text(text)
+    return folder
+
+
+def test_checkpoints_are_found_newest_first_and_older_ones_go(tmp_path):
+    store = LocalStore(tmp_path / "store")
+    checkpoints = StoredCheckpoints(store, "key", tmp_path / "scratch")
+    assert checkpoints.latest() is None
+    for step in (5, 10, 15):
+        checkpoints.publish(step, checkpoint(tmp_path / f"trainer-{step}", f"after {step}"))
+    latest = checkpoints.latest()
+    assert latest is not None
+    assert latest.name == "checkpoint-15" and (latest / "weights").read_text() == "after 15"
+    assert store.folders("checkpoint") == ["key-00000010", "key-00000015"]
+    StoredCheckpoints(store, "key2", tmp_path).publish(5, checkpoint(tmp_path / "other", "other"))
+    checkpoints.clear()
+    assert checkpoints.latest() is None
+    assert store.folders("checkpoint") == ["key2-00000005"]
+
+
+def test_a_half_removed_checkpoint_is_passed_over(tmp_path):
+    store = LocalStore(tmp_path / "store")
+    checkpoints = StoredCheckpoints(store, "key", tmp_path / "scratch")
+    for step in (5, 10):
+        checkpoints.publish(step, checkpoint(tmp_path / f"trainer-{step}", f"after {step}"))
+    record = read_record(store, "checkpoint", "key-00000010")
+    assert record is not None
+    store.remove(record.data)
+    latest = checkpoints.latest()
+    assert latest is not None and latest.name == "checkpoint-5"
+
+
+def test_clearing_checkpoints_leaves_the_other_trainers_attempt_alone(tmp_path):
+    store = LocalStore(tmp_path / "store")
+    checkpoints = StoredCheckpoints(store, "key", tmp_path / "scratch")
+    checkpoints.publish(5, checkpoint(tmp_path / "trainer", "after 5"))
+    other = Attempt(store, "checkpoint", "key-00000005")
+    (other.path / "weights").write_text("half")
+    checkpoints.clear()
+    assert (other.path / "weights").exists()
+    assert checkpoints.latest() is None
+
+
+def test_a_resumed_log_covers_the_whole_training(tmp_path):
+    store = LocalStore(tmp_path / "store")
+    first, second = EventLog(store, "model/key/attempts/a"), EventLog(store, "model/key/attempts/b")
+    first.metric("loss", 2.0, 1)
+    StoredCheckpoints(store, "key", tmp_path / "one", first).publish(
+        1, checkpoint(tmp_path / "trainer", "after 1")
+    )
+    first.metric("loss", 1.5, 2)  # after the checkpoint: lost with the kill
+    second.warning("begun")
+    assert StoredCheckpoints(store, "key", tmp_path / "two", second).latest()
+    second.metric("loss", 1.5, 2)
+    values = [getattr(event, "value", None) for event in read_events(store, "model/key/attempts/b")]
+    assert values == [2.0, None, 1.5]
+
+
+def test_the_latest_checkpoint_is_a_copy_that_may_be_changed(tmp_path):
+    store = LocalStore(tmp_path / "store")
+    StoredCheckpoints(store, "key", tmp_path / "one").publish(5, checkpoint(tmp_path / "trainer", "after 5"))
+    latest = StoredCheckpoints(store, "key", tmp_path / "one").latest()
+    assert latest is not None
+    (latest / "weights").write_text("changed")
+    other = StoredCheckpoints(store, "key", tmp_path / "two").latest()
+    assert other is not None and (other / "weights").read_text() == "after 5"
+
+
+def test_of_two_trainers_the_first_checkpoint_of_a_step_stays(tmp_path):
+    store = LocalStore(tmp_path / "store")
+    for name in ("one", "two"):
+        StoredCheckpoints(store, "key", tmp_path).publish(5, checkpoint(tmp_path / name, f"of {name}"))
+    latest = StoredCheckpoints(store, "key", tmp_path / "scratch").latest()
+    assert latest is not None and (latest / "weights").read_text() == "of one"

@@ -1,0 +1,117 @@
+"""One step: its outputs are found or made, and it ends with its driver."""
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from multiview.artifacts.record import Reference, read_record
+from multiview.artifacts.store import LocalStore
+from multiview.errors import InputError
+from multiview.steps.events import read_metrics
+from multiview.steps.runs import read_state
+from multiview.steps.step import FORWARDED_FILE
+from tests.fixtures.counting_step import CALLS, COUNT, read, run
+
+ORPHAN = """
+import os, sys, time
+from multiview.steps.execution import watch_driver
+watch_driver()
+print("working", flush=True)
+time.sleep(60)
+"""
+
+DRIVER = """
+import os, subprocess, sys, time
+from pipelines.runs.local import _driver_lock
+with _driver_lock():
+    step = subprocess.Popen([sys.executable, "-c", sys.argv[1]], stdout=subprocess.PIPE, text=True)
+    print(step.pid, step.stdout.readline(), flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_step_whose_driver_is_killed_ends_by_itself():
+    driver = subprocess.Popen([sys.executable, "-c", DRIVER, ORPHAN], stdout=subprocess.PIPE, text=True)
+    assert driver.stdout is not None
+    step = int(driver.stdout.readline().split()[0])
+    time.sleep(1.5)
+    assert Path(f"/proc/{step}").exists()
+    driver.send_signal(signal.SIGKILL)
+    driver.wait()
+    deadline = time.monotonic() + 20
+    while Path(f"/proc/{step}").exists() and "State:\tZ" not in Path(f"/proc/{step}/status").read_text():
+        assert time.monotonic() < deadline, "the orphaned step goes on"
+        time.sleep(0.1)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[LocalStore]:
+    CALLS.clear()
+    yield LocalStore(tmp_path / "store")
+
+
+def test_outputs_are_made_once_and_found_afterwards(store: LocalStore) -> None:
+    made, reporter = run(COUNT, store, "the old king won")
+    assert {kind: record.kind for kind, record in made.items()} == {"counts": "counts", "words": "words"}
+    assert read(store, made["counts"], "count.txt") == "4"
+    assert made["counts"].facts == {"longest": "king"}
+    assert [(event.name, event.value) for event in read_metrics(store, made["counts"].data)] == [("words", 4)]
+    state = read_state(store, "run", "count")
+    assert state is not None and state == reporter.state
+    assert state.status == "done" and state.attempt == made["counts"].data and state.key == made["words"].key
+    assert state.outputs == {kind: Reference.to(store, record) for kind, record in made.items()}
+
+    found, reporter = run(COUNT, store, "the old king won", "again")
+    assert found == made and CALLS == ["the old king won"]
+    assert (reporter.state.status, reporter.state.attempt) == ("found", made["counts"].data)
+
+
+def test_a_step_of_which_one_output_is_missing_makes_it_again(store: LocalStore) -> None:
+    made, _ = run(COUNT, store, "one two")
+    store.remove(made["words"].folder)
+    again, reporter = run(COUNT, store, "one two")
+    assert reporter.state.status == "done" and len(CALLS) == 2
+    assert again["counts"] == made["counts"], "the first attempt counts"
+    assert again["words"].digest == made["words"].digest
+
+
+def test_a_step_whose_effect_was_removed_is_done_again(store: LocalStore) -> None:
+    marked = replace(COUNT, still_holds="tests.fixtures.counting_step:holds")
+    made, _ = run(marked, store, "one two")
+    assert run(marked, store, "one two")[1].state.status == "done"
+    store.create(f"marks/{made['counts'].key}", b"")
+    assert run(marked, store, "one two")[1].state.status == "found"
+    assert len(CALLS) == 2
+
+
+def test_a_failing_step_leaves_its_line_and_no_artifact(store: LocalStore) -> None:
+    with pytest.raises(InputError, match="row 1 has no words"):
+        run(COUNT, store, "")
+    state = read_state(store, "run", "count")
+    assert state is not None and state.bad_input
+    assert (state.status, state.error) == ("failed", "passages: row 1 has no words")
+    assert read_record(store, "counts", state.key) is None
+    assert not [file for file in store.files("counts") if not file.endswith(".events.jsonl")]
+
+
+def test_checkpoints_go_once_the_outputs_are_there(store: LocalStore) -> None:
+    checkpointed = replace(COUNT, checkpoints=True)
+    made, _ = run(checkpointed, store, "one two")
+    assert made["words"].file("so-far.txt") and store.folders("checkpoint") == []
+
+
+def test_forwarded_artifacts_are_outputs_of_the_step(store: LocalStore) -> None:
+    forwarding = replace(COUNT, run="tests.fixtures.counting_step:forward", forwards=("corpus",))
+    made, reporter = run(forwarding, store, "one two")
+    (passages,) = made["counts"].inputs["passages"]
+    assert reporter.state.outputs["corpus"] == passages
+    assert run(forwarding, store, "one two")[1].state.outputs["corpus"] == passages
+    store.remove(f"{made['counts'].data}/{FORWARDED_FILE}")
+    with pytest.raises(InputError, match=rf"{FORWARDED_FILE} is missing: remove the folder .*/counts/"):
+        run(forwarding, store, "one two")

@@ -1,0 +1,110 @@
+"""The work of a step: its key, what is in the store already, and what its function is given."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from multiview.artifacts.record import Reference
+from multiview.artifacts.staged import Recorded
+from multiview.artifacts.store import LocalStore
+from multiview.errors import InputError, Undeclared
+from multiview.steps.checkpoints import StoredCheckpoints
+from multiview.steps.events import NoEvents
+from multiview.steps.runs import StepState
+from multiview.steps.table import STEPS
+from multiview.steps.work import Work
+from tests.fixtures.counting_step import COUNT, passages, run, settings
+from tests.fixtures.published import publish
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> LocalStore:
+    return LocalStore(tmp_path / "store")
+
+
+def test_the_key_follows_the_content_of_inputs_and_not_their_place(store: LocalStore, tmp_path: Path) -> None:
+    here = Work.resolve(COUNT, settings(), {"passages": passages(store, "one")}, store)
+    elsewhere = passages(LocalStore(tmp_path / "elsewhere"), "one", "another-key")
+    assert Work.resolve(COUNT, settings(), {"passages": elsewhere}, store).key == here.key
+    changed = passages(store, "two", "changed")
+    assert Work.resolve(COUNT, settings(), {"passages": changed}, store).key != here.key
+
+
+def test_an_input_that_is_gone_or_was_replaced_is_named(store: LocalStore) -> None:
+    given = {"passages": passages(store, "one")}
+    shutil.rmtree(store.root / "passages" / "k")
+    with pytest.raises(InputError, match=r"passages: there is no artifact at .*/passages/k"):
+        Work.resolve(COUNT, settings(), given, store)
+    passages(store, "another text")
+    with pytest.raises(InputError, match="passages: .* was rebuilt since; run the pipeline again"):
+        Work.resolve(COUNT, settings(), given, store)
+
+
+def test_outputs_are_found_one_by_one(store: LocalStore) -> None:
+    work = Work.resolve(COUNT, settings(), {"passages": passages(store, "one")}, store)
+    assert work.find(store) == {}
+    made, _ = run(COUNT, store, "one")
+    assert work.find(store) == made
+    store.remove(made["counts"].folder)
+    assert work.find(store) == {"words": made["words"]}
+
+
+def test_the_state_of_a_step_describes_its_work(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(STEPS, COUNT.name, COUNT)
+    work = Work.resolve(COUNT, settings(7), {"passages": passages(store, "one")}, store)
+    state = StepState(
+        path="count",
+        step="count",
+        status="running",
+        key=work.key,
+        config={"bm25": {"depth": 7}},
+        inputs=work.references,
+    )
+    same = Work.from_state(state, work.sources)
+    assert (same.key, same.config, same.settings) == (work.key, work.config, work.settings)
+    assert (
+        same.references == work.references
+        and same.records["passages"][0][1] == work.records["passages"][0][1]
+    )
+
+
+def test_a_function_is_given_its_inputs_on_local_disk_as_declared(store: LocalStore, tmp_path: Path) -> None:
+    whole, recorded = passages(store, "one"), passages(store, "two", "recorded")
+    one_file = passages(store, "three", "file").model_copy(update={"file": "a.txt"})
+    step = replace(
+        COUNT,
+        inputs=("passages", "parts", "index"),
+        list_inputs=("parts",),
+        recorded_inputs=("index",),
+    )
+    given = {"passages": whole, "parts": [one_file, whole], "index": recorded}
+    context = Work.resolve(step, settings(7), given, store).context(store, {"counts": tmp_path}, NoEvents())
+    assert (context.input("passages").path / "deep" / "b.txt").read_text() == "oneone"
+    first, second = context.list_input("parts")
+    assert [file.name for file in first.path.iterdir()] == ["a.txt"]
+    assert (second.address, second.digest) == (whole.address, whole.digest)
+    assert context.recorded_input("index") == Recorded(recorded.digest, recorded.address)
+    assert context.output("counts") == tmp_path
+    assert (context.settings.bm25.depth, context.step_version) == (7, 3)
+
+
+def test_an_input_that_is_only_recorded_is_never_read(store: LocalStore) -> None:
+    record, _ = publish(store, "k", "one")
+    step = replace(COUNT, recorded_inputs=("passages",))
+    work = Work.resolve(step, settings(), {"passages": Reference.to(store, record)}, store)
+    store.remove(record.data)
+    assert work.context(store, {}, NoEvents()).recorded_input("passages").digest == record.digest
+
+
+def test_the_store_and_checkpoints_are_for_steps_that_declare_them(store: LocalStore, tmp_path: Path) -> None:
+    given = {"passages": passages(store, "one")}
+    checkpoints = StoredCheckpoints(store, "key", tmp_path)
+    plain = Work.resolve(COUNT, settings(), given, store).context(store, {}, NoEvents(), checkpoints)
+    assert plain.checkpoints is None
+    with pytest.raises(Undeclared, match="reads_store"):
+        _ = plain.store
+    declared = replace(COUNT, reads_store=True, checkpoints=True)
+    context = Work.resolve(declared, settings(), given, store).context(store, {}, NoEvents(), checkpoints)
+    assert context.store is store and context.checkpoints is checkpoints

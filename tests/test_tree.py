@@ -1,0 +1,118 @@
+"""Where a test lies: in the file that mirrors its module, or in one of a few named files across rooms.
+
+`src/multiview/steps/runs.py` is tested in `tests/steps/test_runs.py`, or in `test_runs_ASPECT.py` where that grows
+long; a package as a whole in a file of the package's name. Folders beside the code (`pipelines`, `docs`, `manifests`)
+are mirrored as well. What several tests need lies in `tests/fixtures/`, beside the tests that alone need it, or in a
+`conftest.py`.
+"""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tests.fixtures.project import ROOT
+
+TESTS = ROOT / "tests"
+
+ACROSS_ROOMS = {
+    "cli/test_bad_input.py": "both programs, and every room whose error lines they print",
+    "config/test_setting_reads.py": "reads of settings in the whole source",
+    "demo/test_demo.py": "`make demo` in a clone",
+    "docs/test_commands.py": "the commands of all pages",
+    "docs/test_examples.py": "the examples of all docstrings and pages",
+    "docs/test_links.py": "the links of all pages",
+    "images/test_containers.py": "the images with a run in them",
+    "manifests/test_guide.py": "docs/cluster.md against the manifests",
+    "manifests/test_make_bucket.py": "the program inside a manifest",
+    "manifests/test_rules.py": "every object of every overlay",
+    "pipelines/kubeflow/test_guide.py": "docs/kubeflow.md and docs/cluster.md as a person follows them",
+    "pipelines/kubeflow/test_rerun.py": "`rerun --submit`, from the cut of a run to Kubeflow",
+    "pipelines/runs/test_crashes.py": "runs of processes that are killed, under KFP",
+    "pipelines/test_outputs.py": "the outputs of all steps, by their digests",
+    "pipelines/test_own_data.py": "other people's files, from reading to figures",
+    "refresh/test_crashes.py": "a whole refresh that ends at any of its writes",
+    "refresh/test_generated_queries.py": "a whole refresh with generated queries",
+    "refresh/test_served_index.py": "hits from a refreshed index, from the plan to the retriever",
+    "test_floors.py": "imports between rooms",
+    "test_source.py": "the whole source",
+    "test_tree.py": "this rule",
+    "test_wheel.py": "the built distribution in an empty environment",
+}
+"""Test files that mirror no module, with the reason of each."""
+
+
+def files_of_tests(folder: Path = TESTS) -> list[str]:
+    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("test_*.py"))
+
+
+def mirrors(file: str, root: Path = ROOT) -> bool:
+    """Whether a test file is named after a module, page or folder of the folder that its own folder mirrors."""
+    folder, subject = Path(file).parent, Path(file).stem.removeprefix("test_")
+    mirrored = [each for each in (root / "src" / "multiview" / folder, root / folder) if each.is_dir()]
+    found = {
+        path.stem.strip("_").replace("-", "_")
+        for each in mirrored
+        if each != root
+        for path in each.glob("*")
+        if path.suffix in ("", ".py", ".md")
+    }
+    whole = bool(mirrored) and subject == folder.name
+    return whole or any(subject == name or subject.startswith(f"{name}_") for name in found)
+
+
+def test_a_test_file_mirrors_a_module_or_is_known_to_cross_rooms() -> None:
+    stray = {file for file in files_of_tests() if not mirrors(file)} - ACROSS_ROOMS.keys()
+    assert not stray, f"name {sorted(stray)} after the modules that they test"
+
+
+def test_files_across_rooms_are_there_and_mirror_nothing() -> None:
+    assert not ACROSS_ROOMS.keys() - set(files_of_tests())
+    assert not [file for file in ACROSS_ROOMS if mirrors(file)]
+
+
+@pytest.mark.parametrize(
+    ("file", "expected"),
+    [
+        ("steps/test_runs.py", True),
+        ("steps/test_runs_of_today.py", True),
+        ("steps/test_running.py", False),
+        ("steps/test_steps.py", True),
+        ("runs/test_runs.py", False),
+        ("test_errors.py", True),
+        ("test_runs.py", False),
+        ("pipelines/test_main.py", True),
+        ("docs/test_search_page.py", True),
+        ("docs/test_store.py", False),
+    ],
+)
+def test_names_that_mirror(tmp_path: Path, file: str, expected: bool) -> None:
+    for made in (
+        "src/multiview/errors.py",
+        "src/multiview/steps/runs.py",
+        "pipelines/__main__.py",
+        "docs/search.md",
+        "docs/store.yaml",
+    ):
+        (tmp_path / made).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / made).touch()
+    assert mirrors(file, tmp_path) == expected
+
+
+def test_what_tests_share_is_no_test_file() -> None:
+    """A helper that lies beside tests is imported by its own folder alone."""
+    wrong = []
+    for path in sorted(TESTS.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tests"):
+                imported = [node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)]
+                files = [ROOT / f"{name.replace('.', '/')}.py" for name in imported]
+                wrong += [
+                    f"{path.relative_to(ROOT)} imports {file.relative_to(ROOT)}"
+                    for file in files
+                    if file.exists()
+                    and (
+                        file.name.startswith("test_") or file.parent not in (TESTS / "fixtures", path.parent)
+                    )
+                ]
+    assert not wrong, "\n".join(wrong)
