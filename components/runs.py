@@ -1,6 +1,6 @@
-"""Runs on Kubeflow: their first step and their exit handler, which are in no plan."""
+"""Runs on Kubeflow: their first step, what they take from a store, and their exit handler, which are in no plan."""
 
-from kfp.dsl import PipelineTaskFinalStatus
+from kfp.dsl import Artifact, Output, PipelineTaskFinalStatus
 
 from components import component
 
@@ -38,6 +38,14 @@ def open_run(
     }
     with one_line():
         return open_run(store, described, job, compiled, given, settings)
+
+
+@component
+def import_artifact(address: str, digest: str, artifact: Output[Artifact]):
+    """Hand an artifact of a store to the steps that read it."""
+    from multiview.kubeflow.component import import_artifact
+
+    import_artifact(address, digest, artifact)
 
 
 @component

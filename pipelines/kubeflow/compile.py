@@ -3,6 +3,7 @@
 # No `from __future__ import annotations` here: KFP reads the annotations of a pipeline's function.
 
 import inspect
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from kfp import compiler, dsl
 from kfp.dsl.python_component import PythonComponent
 
 from components import data, evaluation, queries, refresh, retrieval, training
-from components.runs import close_run, open_run
+from components.runs import close_run, import_artifact, open_run
 from multiview import names
 from multiview.artifacts.record import Reference, split_address
 from multiview.plans import PIPELINES
@@ -124,23 +125,27 @@ def artifact_type(output: str) -> type[dsl.Artifact]:
 
 
 class _Builder:
-    """Makes KFP tasks, and importers for what comes from outside the plan, while KFP traces."""
+    """Makes KFP tasks, and imports of what comes from outside the plan, while KFP traces."""
 
     def __init__(self, plan: Plan, run: Any, pods: Pods | None = None):
         self.plan, self.run, self.pods = plan, run, pods
         self.tasks: dict[StepPath, Any] = {}
-        self.imported: dict[str, Any] = {}
+        self.imported: dict[tuple[str, int], Any] = {}
 
     def add_all(self) -> None:
         for node in self.plan.nodes.values():
             self.add(node)
 
     def add(self, node: Node) -> None:
-        component = COMPONENTS[node.step.name]
-        inputs = {
-            name: self._addresses(value) if isinstance(value, list) else self._artifact(value)
-            for name, value in node.inputs.items()
-        }
+        component, inputs, reads = COMPONENTS[node.step.name], {}, Counter[str]()
+        for name, value in node.inputs.items():
+            if isinstance(value, list):
+                inputs[name] = self._addresses(value)
+            elif isinstance(value, Output):
+                inputs[name] = self.tasks[value.path].outputs[value.kind]
+            else:
+                reads[value.address] += 1
+                inputs[name] = self._import(value, reads[value.address])
 
         def call(**shard: Any) -> Any:
             task = component(run=self.run, path=str(node.path), config=node.config, **inputs, **shard)
@@ -150,7 +155,9 @@ class _Builder:
             return task.set_display_name(str(node.path))
 
         if node.shards:
-            with dsl.ParallelFor(list(node.shards), name=f"{node.path.dashed}-shards") as shard:
+            # Without a name: KFP looks for the outputs of a named loop in vain before 2.16.
+            parallel = self.pods.parallelism(node.step.name) if self.pods else None
+            with dsl.ParallelFor(list(node.shards), parallelism=parallel) as shard:
                 self.tasks[node.path] = call(shard=shard)
         else:
             self.tasks[node.path] = call()
@@ -164,16 +171,22 @@ class _Builder:
             s.address if isinstance(s, Reference) else self.tasks[s.path].outputs["Output"] for s in sources
         ]
 
-    def _artifact(self, source: Source) -> Any:
-        if isinstance(source, Output):
-            return self.tasks[source.path].outputs[source.kind]
-        if source.address not in self.imported:
-            kind = split_address(source.address)[1]
-            # The record alone, because the launcher copies all that lies under the address into every reader's pod.
-            self.imported[source.address] = dsl.importer(
-                artifact_uri=f"{source.address}/{names.RECORD_FILE}",
-                artifact_class=artifact_type(kind),
-                reimport=False,
-                metadata={"address": source.address, "digest": source.digest},
-            )
-        return self.imported[source.address].output
+    def _import(self, source: Reference, read: int) -> Any:
+        """Returns an artifact from outside the plan, another one for each `read` by the same task: KFP's metadata store
+        refuses an artifact that is two inputs of a task."""
+        known = (source.address, read)
+        if known not in self.imported:
+            self.imported[known] = self._imported(source)
+        return self.imported[known]
+
+    def _imported(self, source: Reference) -> Any:
+        kind = split_address(source.address)[1]
+        if self.pods:
+            task = import_artifact(address=source.address, digest=source.digest)
+            self.pods.dress(task, "import-artifact").set_display_name(f"import {kind}")
+            return task.outputs["artifact"]
+        return dsl.importer(
+            artifact_uri=f"{source.address}/{names.RECORD_FILE}",
+            artifact_class=artifact_type(kind),
+            metadata={"address": source.address, "digest": source.digest},
+        ).output

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -28,6 +29,9 @@ PLACES_READ = {
     "mining": ("cross_encoder",),
 }
 """Settings that name sources, by section."""
+
+MANY_SHARDS = 400
+"""Steps on single shards from which on a run comes near to the size that Argo can keep of a workflow's status."""
 
 ALWAYS_FILES = {"corpus", "questions"}
 """Sections whose sources without a protocol are files; elsewhere such a name may be a hub's."""
@@ -68,6 +72,7 @@ def prepare(request: Request, store: str | None) -> Submission:
     opened = open_store(check_store(store))
     check_sources(request.plan)
     check_devices(request.plan, request.config)
+    warn_of_shards(request.plan)
     return Submission(describe(request, opened), package(request, opened.url), opened.url, request.config)
 
 
@@ -150,6 +155,17 @@ def check_devices(plan: Plan, config: Config) -> None:
                 f"{wish.split('=')[0]}"
             )
     check_images(needed)
+
+
+def warn_of_shards(plan: Plan) -> None:
+    """Warns of a run that has more steps on single shards than Argo keeps the status of with ease."""
+    count = sum(len(node.shards) for node in plan.nodes.values())
+    if count >= MANY_SHARDS:
+        print(
+            f"warning: this run has {count} steps on single shards, and Argo's status of a run has room for some 500 "
+            "to 800: set a smaller corpus.shards, or run fewer systems at once",
+            file=sys.stderr,
+        )
 
 
 def _gpu_wish(settings: JsonObject) -> str | None:

@@ -249,7 +249,8 @@ def make(tmp_path):
     for name in ("python", "engine"):
         (programs / name).write_text(f'#!/bin/sh\nprintf "%s %s\\n" {name} "$*" >> {log}\n')
         (programs / name).chmod(0o755)
-    for name in ("ready", "tested"):
+    (programs.parent / "tools").mkdir()
+    for name in ("ready", "tested", "tools/ready"):
         (programs.parent / name).touch()
 
     def run(*words: str) -> list[str]:
@@ -274,6 +275,14 @@ def test_images_are_built_from_their_files(documented, make):
         assert f" --file {file} --tag {tag} " in call and (ROOT / file).is_file()
         assert given.get("SOURCE", "") in call and given.get("BUILD", "") in call
     assert calls[: len(calls) - len(built)] == ["python images/packages.py wheels"] * ("wheels" in words)
+
+
+@pytest.mark.documented("make lock")
+def test_locks_are_made_of_the_project(documented, make):
+    """By a uv that resolves nothing; tests/images looks at the locks."""
+    (call,) = make(*shlex.split(documented)[1:])
+    assert call.startswith("python images/packages.py lock --find-links=https://")
+    assert call.endswith(" --upgrade") == ("--upgrade" in documented)
 
 
 @pytest.mark.documented("make containers")

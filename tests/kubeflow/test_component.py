@@ -1,18 +1,19 @@
 """What a component's body makes of KFP's artifacts; the steps themselves are done elsewhere."""
 
+import contextlib
 import json
 from pathlib import Path
 
 import pytest
 from kfp.dsl import Artifact, Dataset, Model
 
-from multiview import names
+from multiview import names, tracking
 from multiview.artifacts.attempt import Attempt
 from multiview.artifacts.record import Record, Reference
 from multiview.artifacts.store import LocalStore
 from multiview.errors import InputError
 from multiview.kubeflow import component
-from multiview.kubeflow.component import configured, execute, open_index
+from multiview.kubeflow.component import configured, execute, import_artifact, open_index
 from multiview.steps.runs import Context, read_run, read_state, write_settings
 from multiview.steps.table import STEPS
 
@@ -214,3 +215,63 @@ def test_artifacts_that_the_step_does_not_declare_are_refused(run, done):
     with pytest.raises(TypeError, match="step gather-queries has artifacts"):
         execute("gather-queries", run, "q", "{}", parts=[], questions=Dataset())
     assert not done
+
+
+def test_an_imported_artifact_is_read_as_one_that_a_step_made(store, run, done, tmp_path):
+    published = publish(store, names.PASSAGES, "k", "passages")
+    address = f"{store.url}/{published.folder}"
+    passages = Dataset(uri=str(tmp_path / "passages"))
+    import_artifact(address, published.digest, passages)
+    assert passages.metadata == {"address": address, "digest": published.digest}
+    assert Path(passages.path).read_bytes() == published.to_json()
+    questions = Dataset(metadata={"address": address, "digest": published.digest})
+    negatives = Dataset(uri=str(tmp_path / "negatives"))
+    execute("bm25-negatives", run, "n", "{}", passages=passages, questions=questions, negatives=negatives)
+    reference = Reference.to(store, published)
+    assert done == [("bm25-negatives", {"passages": reference, "questions": reference})]
+
+
+def test_an_imported_artifact_is_the_one_that_was_meant(store, tmp_path):
+    published = publish(store, names.PASSAGES, "k", "passages")
+    artifact = Dataset(uri=str(tmp_path / "passages"))
+    with pytest.raises(InputError, match=f"has the digest {published.digest}, not 0123: it was made anew"):
+        import_artifact(f"{store.url}/{published.folder}", "0123", artifact)
+    with pytest.raises(InputError, match="passages/another"):
+        import_artifact(f"{store.url}/passages/another", "0123", artifact)
+
+
+@pytest.fixture
+def shipped(monkeypatch):
+    """The MLflow servers that steps are shipped to; nothing is sent."""
+    servers: list[str] = []
+
+    @contextlib.contextmanager
+    def ship(store, run_id, path, uri, plugin_run):
+        servers.append(uri)
+        yield
+
+    monkeypatch.setattr(tracking, "ship_step_live", ship)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://kubeflow-s")
+    return servers
+
+
+@pytest.mark.parametrize(
+    ("variables", "warned"),
+    [
+        ({"MLFLOW_RUN_ID": "1", "MULTIVIEW_MLFLOW_URI": "http://ours"}, True),
+        ({"MLFLOW_EXPERIMENT_ID": "1", "MULTIVIEW_MLFLOW_URI": "http://ours"}, True),
+        ({"MLFLOW_RUN_ID": "1", "MULTIVIEW_MLFLOW_URI": "http://kubeflow-s"}, False),
+        ({"MLFLOW_RUN_ID": "1"}, False),
+        ({"MULTIVIEW_MLFLOW_URI": "http://ours"}, False),
+    ],
+)
+def test_another_mlflow_than_the_settings_name_is_told(
+    store, run, done, shipped, tmp_path, monkeypatch, capsys, variables, warned
+):
+    """KFP's MLflow plugin replaces the variable that the settings set."""
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    execute("gather-queries", run, "q", "{}", parts=[], queries=Dataset(uri=str(tmp_path / "queries")))
+    assert shipped == ["http://kubeflow-s"]
+    told = "warning: this step is recorded in http://kubeflow-s, which Kubeflow's MLflow plugin gives, and not in"
+    assert (f"{told} http://ours: " in capsys.readouterr().err) == warned

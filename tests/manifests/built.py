@@ -30,6 +30,9 @@ def kustomize() -> list[str] | None:
     return ["kubectl", "kustomize"] if shutil.which("kubectl") else None
 
 
+needs_kustomize = pytest.mark.skipif(kustomize() is None, reason="needs kustomize or kubectl on the PATH")
+
+
 def build(folder: str) -> list[Manifest]:
     """The objects of a folder of `manifests/`, built now. Raises CalledProcessError."""
     command = kustomize()

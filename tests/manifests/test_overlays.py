@@ -9,11 +9,18 @@ import yaml
 
 from tests.fixtures.manifest_schemas import validate
 from tests.manifests import built
-from tests.manifests.built import BUILT, MANIFESTS, ROOT, build, golden, kept_digest, sources, sources_digest
-
-needs_kustomize = pytest.mark.skipif(
-    built.kustomize() is None, reason="needs kustomize or kubectl on the PATH"
+from tests.manifests.built import (
+    BUILT,
+    MANIFESTS,
+    ROOT,
+    build,
+    golden,
+    kept_digest,
+    needs_kustomize,
+    sources,
+    sources_digest,
 )
+
 OBJECTS = [
     pytest.param(
         manifest, id=f"{folder.rpartition('/')[2]}-{manifest['kind']}-{manifest['metadata']['name']}"

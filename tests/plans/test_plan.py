@@ -25,6 +25,7 @@ from pipelines.kubeflow.compile import compile_request
 from pipelines.runs.rerun import cut
 from pipelines.runs.study_comparison import evaluation_paths
 from tests.fixtures.project import ROOT
+from tests.pipelines.kubeflow.compiled import imports, shared_inputs
 
 GOLDEN = ROOT / "tests" / "pipelines" / "golden"
 
@@ -201,12 +202,11 @@ def test_any_step_is_cut_out_with_its_inputs_and_compiles(path, tmp_path):
     assert {name for name, _ in node.sources()} == set(node.step.inputs)
     assert all(isinstance(source, Reference) for _, source in node.sources())
     ir, _ = documents(compile_request(part.request, tmp_path / "part.yaml"))
-    importers = [e["importer"] for e in ir["deploymentSpec"]["executors"].values() if "importer" in e]
     lists = sum(len(_list(v)) for v in node.inputs.values() if isinstance(v, list))
-    assert len(importers) == len(part.imported) - lists
-    for importer in importers:
-        assert importer["artifactUri"]["constant"] == f"{importer['metadata']['address']}/artifact.json"
-        assert importer["metadata"]["digest"]
+    imported = imports(ir)
+    assert len(imported) == len(part.imported) - lists
+    assert set(imported) <= {(read.reference.address, read.reference.digest) for read in part.imported}
+    assert not shared_inputs(ir)
 
 
 def test_downstream_of_round_ones_encoding_is_all_that_follows():

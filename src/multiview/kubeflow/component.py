@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
@@ -87,6 +88,23 @@ def execute(name: str, run: str, path: str, config: str, *, shard: str = "", **a
             figures = load_function(declared.figures)
             _write_figures(artifacts[names.METRICS], figures, reporter.state.outputs[outputs[0]])
     return reporter.state.outputs[declared.outputs[0]].address
+
+
+def import_artifact(address: str, digest: str, artifact: KfpArtifact) -> None:
+    """Makes a KFP artifact of an artifact in a store, for the steps that read it.
+
+    KFP's own importer would make one artifact of one address, which its metadata store refuses as two inputs of a
+    step, and its launcher opens no bucket but the pipeline root's at an S3 endpoint that needs paths.
+
+    Raises InputError for an address without an artifact, and for an artifact with another digest.
+    """
+    _, record = load_record(address)
+    if record.digest != digest:
+        raise InputError(
+            f"{address} has the digest {record.digest}, not {digest}: it was made anew; run again"
+        )
+    artifact.metadata.update(address=address, digest=digest)
+    Path(artifact.path).write_bytes(record.to_json())
 
 
 def _references(declared: Step, artifacts: Mapping[str, Given], shard: str) -> Inputs:
@@ -200,6 +218,7 @@ def _shipping(reporter: StepReporter, alone: bool) -> Iterator[None]:
         return
     from multiview import tracking
 
+    _compare_servers(uri)
     plugin_run = os.environ.get(environment.MLFLOW_RUN_ID)
     try:
         with tracking.ship_step_live(reporter.store, reporter.run, reporter.state.path, uri, plugin_run):
@@ -208,3 +227,15 @@ def _shipping(reporter: StepReporter, alone: bool) -> Iterator[None]:
         if alone:
             with contextlib.suppress(Exception):  # left to `multiview sync`
                 tracking.ship(reporter.store, reporter.run, uri)
+
+
+def _compare_servers(uri: str) -> None:
+    """Warns where KFP's MLflow plugin has replaced the MLflow server of the pod's settings."""
+    ours = os.environ.get(environment.MLFLOW_URI)
+    plugin = environment.MLFLOW_RUN_ID in os.environ or environment.MLFLOW_EXPERIMENT_ID in os.environ
+    if plugin and ours and ours != uri:
+        line = (
+            f"this step is recorded in {uri}, which Kubeflow's MLflow plugin gives, and not in {ours}: "
+            "set kubeflow.mlflow_uri to the plugin's server, or let the plugin not inject its environment"
+        )
+        print(f"warning: {line}", file=sys.stderr)
