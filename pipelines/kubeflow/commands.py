@@ -12,9 +12,9 @@ from rich.console import Console
 
 from multiview import environment
 from multiview.cli.options import BucketUrl, Debug, DryRun, Preset, Settings, Wait
+from multiview.plans import PIPELINES
+from multiview.plans.request import Request
 from pipelines.kubeflow.connection import Profile, connected
-from pipelines.plans import PIPELINES
-from pipelines.request import Request
 
 if TYPE_CHECKING:
     from kfp.client import Client

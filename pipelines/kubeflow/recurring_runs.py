@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, Literal
 from multiview.config import canonical_json
 from multiview.config.overrides import gather, merge
 from multiview.errors import InputError, nearest
+from multiview.plans.request import Request
 from pipelines.kubeflow import start, submission
 from pipelines.kubeflow.client import ApiObject, explained, list_all
 from pipelines.kubeflow.connection import Profile
 from pipelines.kubeflow.schedule_file import Schedule
 from pipelines.kubeflow.submission import Submission
-from pipelines.request import Request
 
 if TYPE_CHECKING:
     from kfp.client import Client

@@ -14,11 +14,11 @@ from multiview.artifacts.record import Reference
 from multiview.artifacts.store import LocalStore, open_store
 from multiview.config import Config, JsonObject
 from multiview.errors import InputError
+from multiview.plans.description import describe
+from multiview.plans.plan import Plan
+from multiview.plans.request import Request
 from multiview.steps.runs import Run
 from pipelines.kubeflow.images import check_images
-from pipelines.plans.plan import Plan
-from pipelines.request import Request
-from pipelines.runs.description import describe
 
 PLACES_READ = {
     "corpus": ("source",),
@@ -73,16 +73,19 @@ def prepare(request: Request, store: str | None) -> Submission:
     check_sources(request.plan)
     check_devices(request.plan, request.config)
     warn_of_shards(request.plan)
-    return Submission(describe(request, opened), package(request), opened.url, request.config)
+    return Submission(describe(request, opened), package(request, opened.url), opened.url, request.config)
 
 
-def package(request: Request) -> Package:
-    """Compiles the plan of a request. Raises InputError for settings of pods that cannot be had."""
-    from pipelines.kubeflow.compile import compile_plan
+def package(request: Request, store: str | None = None) -> Package:
+    """Compiles the plan of a request, with `store` as the default of its runs.
+
+    Raises InputError for settings of pods that cannot be had.
+    """
+    from pipelines.kubeflow.compile import compile_request
 
     plan = request.plan
     with tempfile.TemporaryDirectory() as folder:
-        text = compile_plan(plan, Path(folder) / "pipeline.yaml", request.config).read_text(encoding="utf-8")
+        text = compile_request(request, Path(folder) / "pipeline.yaml", store).read_text(encoding="utf-8")
     digest = hashlib.sha256(text.encode()).hexdigest()[:12]
     return Package(f"multiview-{plan.name}", f"{plan.name}-{digest}", text)
 

@@ -35,11 +35,11 @@ from multiview.evaluation.tables import (
     marked_of,
     metric_columns,
 )
+from multiview.plans.refresh import CHAMPION
 from multiview.refresh.gate import TITLES
 from multiview.refresh.promote import PROMOTION_FILE
 from multiview.steps.path import StepPath
 from multiview.steps.runs import StepState, finished_outputs, read_run, read_states
-from pipelines.plans.refresh import CHAMPION
 
 
 def show_results(console: Console, states: list[StepState], tracking_uri: str | None) -> None:

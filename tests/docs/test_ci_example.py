@@ -10,8 +10,8 @@ import typer
 import yaml
 
 from multiview.config.overrides import gather, validate
+from multiview.plans import PIPELINES
 from pipelines import __main__ as pipelines
-from pipelines.plans import PIPELINES
 from tests.fixtures.overlays import BUILT
 from tests.fixtures.project import ROOT
 

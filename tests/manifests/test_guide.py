@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from multiview.config.overrides import gather, validate
-from pipelines.plans import PIPELINES
+from multiview.plans import PIPELINES
 from tests.fixtures import overlays as built
 from tests.fixtures.overlays import (
     BUILT,

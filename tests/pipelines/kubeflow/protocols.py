@@ -37,13 +37,12 @@ EVERYTHING = {
 
 def compile_all(folder: Path) -> tuple[list[Path], Path]:
     """Compiled pipelines that every version takes, and one that older versions refuse."""
-    from multiview.config.overrides import validate
-    from pipelines.kubeflow.compile import compile_plan
-    from pipelines.plans.training import training
+    from multiview.plans.request import Request
+    from pipelines.kubeflow.compile import compile_request
 
     def compiled(name: str, **more: bool) -> Path:
-        config = validate({"kubeflow": {**EVERYTHING, **more}})
-        return compile_plan(training({}), folder / f"{name}.yaml", config)
+        request = Request.make("training", {"kubeflow": {**EVERYTHING, **more}})
+        return compile_request(request, folder / f"{name}.yaml")
 
     return [*sorted(GOLDEN.glob("*.yaml")), compiled("everything")], compiled(
         "non-root", run_as_non_root=True

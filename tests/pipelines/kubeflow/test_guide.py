@@ -53,11 +53,11 @@ def test_the_first_runs_of_the_guide_start(documented, kubeflow, command, monkey
     (tmp_path / "profiles.yaml").write_text(yaml.safe_dump({"default": profile}))
     monkeypatch.setenv("MULTIVIEW_PROFILES", str(tmp_path / "profiles.yaml"))
     monkeypatch.setattr("pipelines.kubeflow.follow._readable", lambda store: False)
-    monkeypatch.setattr("multiview.model.bases._hub_commit", lambda name: "0" * 40)
+    monkeypatch.setattr("multiview.model.hub.commit_of", lambda name: "0" * 40)
     # Compiled earlier, which takes its time.
     monkeypatch.setattr(
-        "pipelines.kubeflow.compile.compile_plan",
-        lambda plan, *others: ROOT / "tests" / "pipelines" / "golden" / f"{plan.name}.yaml",
+        "pipelines.kubeflow.compile.compile_request",
+        lambda request, *others: ROOT / "tests" / "pipelines" / "golden" / f"{request.plan.name}.yaml",
     )
     memory = fsspec.filesystem("memory")
     passages, asked = passage_rows(20), question_rows("t", 20, 20)
@@ -110,6 +110,8 @@ FAILURES = DOCUMENT.partition("## What failures look like")[2].partition("**A lo
 def test_the_failures_have_these_words(words):
     places = [
         *sorted((ROOT / "pipelines").rglob("*.py")),
+        ROOT / "src" / "multiview" / "plans" / "parameters.py",
+        ROOT / "src" / "multiview" / "kubeflow" / "component.py",
         ROOT / "src" / "multiview" / "artifacts" / "credentials.py",
         ROOT / "src" / "multiview" / "kubeflow" / "component.py",
         ROOT / "src" / "multiview" / "steps" / "backends" / "gpus.py",

@@ -5,10 +5,11 @@ import pytest
 from components import CPU_IMAGE
 from multiview.artifacts.record import Reference
 from multiview.config import Config
+from multiview.plans import PIPELINES
+from multiview.plans.plan import Plan
+from multiview.plans.request import Request
 from multiview.steps.path import StepPath
-from pipelines.kubeflow.compile import compile_plan
-from pipelines.plans import PIPELINES
-from pipelines.plans.plan import Plan
+from pipelines.kubeflow.compile import compile_request
 from tests.fixtures.compiled import GOLDEN, documents, imports, shared_inputs, tasks_of
 
 
@@ -34,7 +35,7 @@ def test_a_gate_may_compare_an_evaluation_with_itself(tmp_path):
         champion_evaluation=same,
         challenger_evaluation=same,
     )
-    ir, _ = documents(compile_plan(plan, tmp_path / "gate.yaml"))
+    ir, _ = documents(compile_request(Request(plan, {}), tmp_path / "gate.yaml"))
     assert not shared_inputs(ir)
     expected = [reference("champion"), reference("index"), same, same]
     assert imports(ir) == [(source.address, source.digest) for source in expected]
@@ -50,7 +51,7 @@ def test_what_several_tasks_read_is_imported_once(tmp_path):
             passages=passages,
             questions=reference("dev_questions"),
         )
-    ir, _ = documents(compile_plan(plan, tmp_path / "twice.yaml"))
+    ir, _ = documents(compile_request(Request(plan, {}), tmp_path / "twice.yaml"))
     assert len(imports(ir)) == 2
 
 
@@ -64,7 +65,7 @@ def test_an_import_is_a_pod_of_ours(tmp_path):
         passages=reference("passages"),
         questions=reference("dev_questions"),
     )
-    ir, platform = documents(compile_plan(plan, tmp_path / "import.yaml"))
+    ir, platform = documents(compile_request(Request(plan, {}), tmp_path / "import.yaml"))
     executors = ir["deploymentSpec"]["executors"]
     assert not any("importer" in executor for executor in executors.values())
     task = tasks_of(ir)["import-artifact"]

@@ -11,9 +11,9 @@ import yaml
 
 from multiview.artifacts.store import open_store
 from multiview.kubeflow.run import open_run
+from multiview.plans.request import Request
 from multiview.steps.runs import Run
 from pipelines.kubeflow import follow
-from pipelines.request import Request
 from tests.fixtures.inprocess import run_plan
 from tests.fixtures.project import ROOT
 

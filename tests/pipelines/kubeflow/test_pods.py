@@ -11,11 +11,11 @@ from components import CPU_IMAGE, GPU_IMAGE
 from multiview import environment
 from multiview.config.overrides import Overrides, gather, validate
 from multiview.errors import InputError
+from multiview.plans import PIPELINES
+from multiview.plans.request import Request
 from multiview.steps.backends.trainjob import Nodes
-from pipelines.kubeflow.compile import compile_plan
+from pipelines.kubeflow.compile import compile_request
 from pipelines.kubeflow.pods import Pods
-from pipelines.plans import PIPELINES
-from pipelines.plans.training import training
 from tests.fixtures.compiled import GOLDEN, all_tasks, documents, tasks_of
 from tests.fixtures.pod_security import violations
 from tests.fixtures.project import ROOT
@@ -32,7 +32,7 @@ def test_every_task_has_image_resources_timeout_and_retries_and_no_cache(name):
 def test_so_has_every_task_that_queries_are_generated_by(tmp_path):
     """The steps that only the Dual Cross Encoder has, which no golden pipeline holds."""
     overrides = gather("dual-cross", ["generation.fine_tune=true", "train.warm_up={max_steps: 2}"])
-    target = compile_plan(training(overrides), tmp_path / "training.yaml", validate(overrides))
+    target = compile_request(Request.make("training", overrides), tmp_path / "training.yaml")
     tasks = check_tasks(*documents(target))
     assert {"generate-queries", "gather-queries", "train-generator", "warm-up", "evaluate-queries"} <= tasks
 
@@ -60,16 +60,9 @@ def check_tasks(ir: dict, platform: dict) -> set[str]:
     return set(tasks)
 
 
-@pytest.mark.parametrize("name", PIPELINES)
-def test_a_pipeline_s_only_parameters_are_its_store_and_its_description_without_defaults(name):
-    ir, _ = documents(GOLDEN / f"{name}.yaml")
-    parameters = ir["root"]["inputDefinitions"]["parameters"]
-    assert parameters == {n: {"parameterType": "STRING"} for n in ("store", "described")}
-
-
 def compiled(folder: Path, **kubeflow: object) -> tuple[dict, dict]:
     overrides: Overrides = {"kubeflow": kubeflow}
-    return documents(compile_plan(training({}), folder / "training.yaml", validate(overrides)))
+    return documents(compile_request(Request.make("training", overrides), folder / "training.yaml"))
 
 
 def test_pods_are_set_in_one_place(tmp_path):

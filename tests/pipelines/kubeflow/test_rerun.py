@@ -12,10 +12,10 @@ from multiview.artifacts.store import open_store
 from multiview.config.overrides import gather
 from multiview.errors import InputError
 from multiview.kubeflow.run import open_run
+from multiview.plans.description import describe
+from multiview.plans.request import Request
+from multiview.plans.training import training
 from multiview.steps.runs import Context, Run, StepState, write_state
-from pipelines.plans.training import training
-from pipelines.request import Request
-from pipelines.runs.description import describe
 from pipelines.runs.rerun import cut
 from tests.fixtures.compiled import imports
 from tests.fixtures.servers import new_database

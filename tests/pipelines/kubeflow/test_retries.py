@@ -7,11 +7,10 @@ import pytest
 import yaml
 
 from multiview.config.kubeflow import Pod
-from multiview.config.overrides import validate
-from pipelines.kubeflow.compile import compile_plan
+from multiview.plans import PIPELINES
+from multiview.plans.request import Request
+from pipelines.kubeflow.compile import compile_request
 from pipelines.kubeflow.pods import WAIT_HOURS
-from pipelines.plans import PIPELINES
-from pipelines.plans.training import training
 from tests.fixtures.compiled import GOLDEN, documents, tasks_of
 from tests.fixtures.project import ROOT
 
@@ -118,7 +117,7 @@ def attempts(policy: dict, runs: float) -> int:
 def test_every_attempt_fits_into_argo_s_window(pod, tmp_path):
     """However long it ran: by the SDK's default, nothing that ran for an hour would be tried again."""
     kubeflow = {"steps": {"split": pod}}
-    ir, _ = documents(compile_plan(training({}), tmp_path / "p.yaml", validate({"kubeflow": kubeflow})))
+    ir, _ = documents(compile_request(Request.make("training", {"kubeflow": kubeflow}), tmp_path / "p.yaml"))
     settings = Pod(**pod)
     policy = tasks_of(ir)["split"]["retryPolicy"]
     assert attempts(policy, settings.timeout_hours * 3600) == settings.retries + 1

@@ -9,11 +9,11 @@ import yaml
 from multiview.artifacts.record import Reference
 from multiview.config import Config
 from multiview.errors import InputError
+from multiview.plans.plan import Plan
 from multiview.steps.path import StepPath
 from multiview.steps.runs import Run
 from pipelines.kubeflow.images import check_images
 from pipelines.kubeflow.submission import warn_of_shards
-from pipelines.plans.plan import Plan
 from tests.fixtures.kubeflow_server import Fault
 
 SUBMIT = "submit training --preset small.yaml --store gs://bucket/store"
