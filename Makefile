@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip install -qq --no-compile
 TORCH := $(shell grep '^torch==' constraints.txt)
 
-.PHONY: setup demo test acceptance containers bench-index bench-refresh lint format docs golden images wheels clean
+.PHONY: setup demo test acceptance containers bench-index bench-refresh lint format docs golden images wheels lock sbom clean
 
 setup: $(VENV)/tested
 
@@ -67,11 +67,20 @@ bench-index: $(VENV)/ready
 bench-refresh: $(VENV)/ready
 	$(BIN)/python -m benchmarks.refresh $(BENCH)
 
-lint: setup
+# The protocols of the versions of KFP that take our pipelines (docs/kubeflow.md), each in a folder of its own.
+PROTOCOLS := $(addprefix $(VENV)/protocols/,2.14.0 2.15.0 2.16.1 2.17.0)
+
+$(VENV)/protocols/%: | $(VENV)/tested
+	rm -rf $@.part
+	$(PIP) --no-deps --target $@.part kfp-pipeline-spec==$* kfp-kubernetes==$*
+	mv $@.part $@
+
+lint: setup $(PROTOCOLS)
 	$(BIN)/ruff check src pipelines components images tests benchmarks
 	$(BIN)/ruff format --check src pipelines components images tests benchmarks
 	$(BIN)/pyright
-	$(BIN)/python -m pytest tests/manifests/test_overlays.py tests/manifests/test_rules.py
+	$(BIN)/python -m tests.pipelines.kubeflow.protocols $(PROTOCOLS)
+	$(BIN)/python -m pytest $(addprefix tests/manifests/test_,overlays.py rules.py namespaces.py pod_security.py)
 	@command -v kustomize >/dev/null || command -v kubectl >/dev/null || echo "manifests/ was not built, \
 	only what is kept of it was checked: neither kustomize nor kubectl is on the PATH" >&2
 	$(BIN)/hadolint images/*/Dockerfile
@@ -89,7 +98,7 @@ golden: setup
 	$(BIN)/python -m pipelines compile --out tests/pipelines/golden
 	$(BIN)/python -m tests.config.test_config
 	$(BIN)/python -m tests.pipelines.test_outputs
-	$(BIN)/python -m tests.manifests.built
+	$(BIN)/python -m tests.fixtures.overlays
 
 # Container images (docs/images.md), by docker or buildah: of BASE if one is named, with BUILD's further options.
 ENGINE ?= docker
@@ -110,6 +119,27 @@ image-%:
 # What images install, for builds that reach no package index: BUILD='--build-arg PIP_NO_INDEX=1'.
 wheels: setup
 	$(BIN)/python images/packages.py wheels
+
+# What is installed into the images, by version and hash, from pyproject.toml and constraints.txt. LOCK takes options of
+# `uv pip compile`, as in LOCK=--upgrade. TORCH_LINKS is where the build of torch without CUDA is.
+TOOLS := $(VENV)/tools
+TORCH_LINKS ?= https://download.pytorch.org/whl/cpu/torch/
+
+$(TOOLS)/ready: images/tools.txt
+	$(PYTHON) -m venv $(TOOLS)
+	$(TOOLS)/bin/pip install -qq --requirement images/tools.txt
+	touch $@
+
+lock: setup $(TOOLS)/ready
+	PATH="$(CURDIR)/$(TOOLS)/bin:$$PATH" $(BIN)/python images/packages.py lock --find-links=$(TORCH_LINKS) $(LOCK)
+
+# The images' bills of materials in CycloneDX's format, from the locks.
+sbom: $(addprefix dist/sbom/,$(addsuffix .cdx.json,cpu gpu runner))
+
+dist/sbom/%.cdx.json: images/%/requirements.lock images/build.lock images/steps.lock $(TOOLS)/ready
+	mkdir -p $(@D)
+	cat $< images/build.lock $(if $(filter-out runner,$*),images/steps.lock) \
+		| $(TOOLS)/bin/cyclonedx-py requirements --output-reproducible --output-file $@ -
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info src/*.egg-info

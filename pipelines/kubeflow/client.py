@@ -78,7 +78,13 @@ def connect(connection: Connection, retries: Retry = RETRY) -> kfp_client.Client
 
             def get_kfp_healthz(self, sleep_duration: int = 0) -> ApiObject:
                 # KFP's own method asks five times, five seconds apart, whatever the answer was.
-                return self._healthz_api.healthz_service_get_healthz()
+                answer: ApiObject = self._healthz_api.healthz_service_get_healthz()
+                if answer.multi_user is None:
+                    raise InputError(
+                        f"{address(connection)} answers with a page that is not Kubeflow's, perhaps one to sign in "
+                        "on: give a fresh --cookie, or --token, --token-file or --iap-client-id"
+                    )
+                return answer
 
         file = connection.token_file
         client = Client(
@@ -86,6 +92,7 @@ def connect(connection: Connection, retries: Retry = RETRY) -> kfp_client.Client
             ui_host=connection.ui_host,
             namespace=connection.namespace or "kubeflow",
             existing_token=connection.token,
+            cookies=connection.cookie,
             client_id=connection.iap_client_id,
             other_client_id=connection.app_client_id,
             other_client_secret=connection.app_client_secret,
@@ -93,11 +100,21 @@ def connect(connection: Connection, retries: Retry = RETRY) -> kfp_client.Client
             kube_context=connection.kube_context,
             ssl_ca_cert=connection.ca_file,
         )
-        if client.get_kfp_healthz().multi_user and not client.get_user_namespace():
-            raise InputError(
-                f"Kubeflow at {address(connection)} has several users: give --namespace (KFP_NAMESPACE)"
-            )
+        if client.get_kfp_healthz().multi_user:
+            _check_several_users(client, connection)
         return client
+
+
+def _check_several_users(client: kfp_client.Client, connection: Connection) -> None:
+    """Raises InputError for a connection that multi-user Kubeflow cannot know the user of, or the namespace."""
+    where = f"Kubeflow at {address(connection)}"
+    if connection.kube_context and not connection.host:
+        raise InputError(
+            f"{where} has several users, and the Kubernetes API does not tell it which one you are: in place of "
+            "--kube-context give --host with --token, --token-file or --cookie"
+        )
+    if not client.get_user_namespace():
+        raise InputError(f"{where} has several users: give --namespace (KFP_NAMESPACE)")
 
 
 def _keeping_host(refresh: Callable[[ApiObject], None], host: str) -> Callable[[ApiObject], None]:
@@ -172,9 +189,7 @@ def _answer(error: ApiException, connection: Connection) -> str:
     """Returns the meaning of a refusal, in words."""
     reason = reason_of(error)
     if error.status == 401:
-        return (
-            f"refuses the credentials (401): {reason}; give a fresh --token, --token-file or --iap-client-id"
-        )
+        return f"refuses the credentials (401): {reason}; give a fresh --token, --cookie, --token-file or --iap-client-id"
     if error.status == 403:
         return f"does not allow this (403): {reason}; is the namespace {connection.namespace or 'not given'} yours?"
     return f"answers {error.status}: {reason}"
@@ -203,7 +218,12 @@ def list_all(list_page: Callable[..., ApiObject], attribute: str, **query: objec
 
 def display_name_filter(name: str) -> str:
     """Returns KFP's filter for objects of a display name."""
-    return json.dumps({"predicates": [{"operation": "EQUALS", "key": "display_name", "stringValue": name}]})
+    return filter_of("display_name", name)
+
+
+def filter_of(key: str, value: str) -> str:
+    """Returns KFP's filter for objects of which a field has a value."""
+    return json.dumps({"predicates": [{"operation": "EQUALS", "key": key, "stringValue": value}]})
 
 
 def run_address(client: kfp_client.Client, run_id: str) -> str:

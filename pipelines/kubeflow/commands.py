@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,13 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from multiview.artifacts.store import open_store
+from multiview import environment
 from multiview.cli.options import BucketUrl, Debug, DryRun, Preset, Settings, Wait
+from multiview.plans import PIPELINES
+from multiview.plans.request import Request
 from pipelines.kubeflow.connection import Profile, connected
-from pipelines.plans import PIPELINES
-from pipelines.request import Request
 
 if TYPE_CHECKING:
+    from kfp.client import Client
+
     from pipelines.kubeflow.client import ApiObject
     from pipelines.kubeflow.submission import Submission
 
@@ -59,10 +62,24 @@ def launch(submission: Submission, connection: Profile, wait: bool, tracking_uri
     from pipelines.kubeflow.start import start
 
     client = connect(connection)
+    _check_server(client, connection)
     kfp_run, words = start(client, connection, submission)
     console.print(f"{submission.run.id} {words}: {run_address(client, kfp_run.run_id)}", markup=False)
     if wait:
         _follow(submission, connection, kfp_run, tracking_uri)
+
+
+def _check_server(client: Client, connection: Profile) -> None:
+    """Prints a warning for a server of unknown version. Raises InputError for one that this would not run on."""
+    from pipelines.kubeflow.client import explained
+    from pipelines.kubeflow.versions import check_version, server_tag
+
+    with explained(connection):
+        tag = server_tag(client)
+    if warning := check_version(tag):
+        Console(stderr=True, highlight=False, soft_wrap=True).print(
+            f"warning: {warning}", style="yellow", markup=False
+        )
 
 
 def _follow(
@@ -72,7 +89,8 @@ def _follow(
     from pipelines.runs import results
 
     run, begun = submission.run, time.time()
-    states = follow(connection, kfp_run, run, open_store(submission.store))
+    tracking_uri = tracking_uri or os.environ.get(environment.MLFLOW_TRACKING_URI)
+    states = follow(connection, kfp_run, submission, tracking_uri)
     done = sum(state.status != "found" for state in states)
     counts = f"{done} steps done, {len(states) - done} found, " if states else ""
     console.print(f"{run.id}: {counts}{time.time() - begun:.0f} s\n", markup=False)
@@ -105,6 +123,7 @@ def apply(
         for schedule in document.schedules
     }
     client = kfp_client.connect(connection)
+    _check_server(client, connection)
     lines = 0
     for line in recurring_runs.apply(client, connection, document.owner, wanted, dry_run):
         console.print(line, markup=False)
@@ -129,6 +148,26 @@ def list_(debug: Debug = False, *, connection: Profile) -> None:
         )
     if not entries:
         console.print("no schedules")
+
+
+@schedule.command("status")
+@connected
+def status(debug: Debug = False, *, connection: Profile) -> None:
+    """Whether schedules run when they should: their latest runs, and when the next are due. One overdue is status 1."""
+    from pipelines.kubeflow import client as kfp_client
+    from pipelines.kubeflow import recurring_runs
+    from pipelines.kubeflow.schedule_status import read_statuses
+
+    client = kfp_client.connect(connection)
+    entries = [entry for entry in recurring_runs.read_entries(client, connection) if entry.owner]
+    overdue = False
+    for one in read_statuses(client, connection, sorted(entries, key=lambda entry: entry.name)):
+        console.print(f"{one.name}: {one.says}", markup=False)
+        overdue |= one.overdue
+    if not entries:
+        console.print("no schedules")
+    if overdue:
+        raise typer.Exit(1)
 
 
 @schedule.command("delete")

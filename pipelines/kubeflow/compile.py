@@ -2,6 +2,10 @@
 
 # No `from __future__ import annotations` here: KFP reads the annotations of a pipeline's function.
 
+import inspect
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +13,15 @@ from kfp import compiler, dsl
 from kfp.dsl.python_component import PythonComponent
 
 from components import data, evaluation, queries, refresh, retrieval, training
-from components.runs import close_run, open_run
+from components.runs import close_run, import_artifact, open_run
 from multiview import names
 from multiview.artifacts.record import Reference, split_address
-from multiview.config import Config
+from multiview.plans import PIPELINES
+from multiview.plans.parameters import FURTHER, Compiled, Parameter, parameters_of
+from multiview.plans.plan import Node, Output, Plan, Source
+from multiview.plans.request import Request
 from multiview.steps.path import StepPath
 from pipelines.kubeflow.pods import Pods
-from pipelines.plans.plan import Node, Output, Plan, Source
 
 COMPONENTS: dict[str, PythonComponent] = {
     value.name: value
@@ -24,6 +30,12 @@ COMPONENTS: dict[str, PythonComponent] = {
     if isinstance(value, PythonComponent)
 }
 """The component of each step, by the step's name."""
+
+STORE = "Address of the store, as in gs://BUCKET/PREFIX or s3://BUCKET/PREFIX."
+DESCRIBED = (
+    "The run as `python -m pipelines` has described it. Leave it as it is: with other parameters another run is "
+    "started, whatever stands here."
+)
 
 
 def pipeline(plan: Plan) -> Any:
@@ -36,34 +48,74 @@ def pipeline(plan: Plan) -> Any:
     return graph
 
 
-def cluster_pipeline(plan: Plan, config: Config) -> Any:
-    """Returns the KFP pipeline of a plan for a cluster: a first step opens the run, an exit handler closes it, and every
-    step has a pod of its own.
+def cluster_pipeline(request: Request, store: str | None = None) -> Any:
+    """Returns the KFP pipeline of a request for a cluster: a first step opens the run, an exit handler closes it, and
+    every step has a pod of its own.
 
-    Its parameters are the store's address and `described`, the JSON of a `runs.Run`. Raises InputError for
-    settings of pods that cannot be had.
+    Its parameters are the store's address, `described`, and what may be changed when a run is created
+    (`multiview.plans.parameters`); `store` is the default of the first. Raises InputError for settings of pods that
+    cannot be had.
     """
-    pods = Pods(config)
+    plan, config = request.plan, request.config
+    pods, compiled = Pods(config), Compiled.of(request)
+    parameters = parameters_of(request) if compiled else ()
 
-    @dsl.pipeline(name=plan.name)
-    def graph(store: str, described: str):
+    def graph(store: Any, described: Any, *given: Any) -> None:
         started: dict[str, Any] = {
             "store": store,
             "described": described,
             "job": dsl.PIPELINE_JOB_ID_PLACEHOLDER,
         }
-        closed = pods.dress(close_run(**started, url=config.notify.url or ""), "close-run")
+        changes: dict[str, Any] = {}
+        if compiled:
+            names = [*(parameter.name for parameter in parameters), "settings"]
+            changes = {"compiled": compiled.model_dump_json(), **dict(zip(names, given, strict=True))}
+        closing = close_run(**started, pipeline=plan.name, url=config.notify.url or "")
+        closed = pods.dress(closing, "close-run")
         with dsl.ExitHandler(closed, name=plan.name):
-            opened = pods.dress(open_run(**started), "open-run")
+            opened = pods.dress(open_run(**started, **changes), "open-run")
             _Builder(plan, opened.output, pods).add_all()
 
-    return graph
+    _declare(graph, plan.name, parameters, store, whole=compiled is not None)
+    return dsl.pipeline(name=plan.name)(graph)
 
 
-def compile_plan(plan: Plan, target: Path, config: Config | None = None) -> Path:
-    """Writes the IR of a plan's pipeline on a cluster as YAML, with the pods' settings in its second document."""
+def _declare(
+    graph: Callable[..., None],
+    pipeline: str,
+    parameters: Iterable[Parameter],
+    store: str | None,
+    whole: bool,
+) -> None:
+    """Gives a pipeline's function the signature and the docstring that KFP reads its parameters from."""
+    declared = [Parameter("store", "", store, str, STORE), Parameter("described", "", None, str, DESCRIBED)]
+    if whole:
+        further = Parameter("settings", "", "", str, FURTHER)
+        declared = [declared[0], replace(declared[1], default=""), *parameters, further]
+    signature = inspect.Signature(
+        [
+            inspect.Parameter(
+                parameter.name,
+                inspect.Parameter.KEYWORD_ONLY,
+                annotation=parameter.type,
+                default=inspect.Parameter.empty if parameter.default is None else parameter.default,
+            )
+            for parameter in declared
+        ]
+    )
+    about = inspect.getdoc(PIPELINES[pipeline]) if pipeline in PIPELINES else None
+    arguments = [f"    {parameter.name}: {parameter.description}" for parameter in declared]
+    graph.__doc__ = "\n".join([about or pipeline, "", "Args:", *arguments])
+    vars(graph)["__signature__"] = signature
+
+
+def compile_request(request: Request, target: Path, store: str | None = None) -> Path:
+    """Writes the IR of a request's pipeline on a cluster as YAML, with the pods' settings in its second document.
+
+    `store` is the default of the store's address; without one, every run has to name it.
+    """
     target.parent.mkdir(parents=True, exist_ok=True)
-    compiler.Compiler().compile(cluster_pipeline(plan, config or Config()), str(target))
+    compiler.Compiler().compile(cluster_pipeline(request, store), str(target))
     return target
 
 
@@ -73,23 +125,27 @@ def artifact_type(output: str) -> type[dsl.Artifact]:
 
 
 class _Builder:
-    """Makes KFP tasks, and importers for what comes from outside the plan, while KFP traces."""
+    """Makes KFP tasks, and imports of what comes from outside the plan, while KFP traces."""
 
     def __init__(self, plan: Plan, run: Any, pods: Pods | None = None):
         self.plan, self.run, self.pods = plan, run, pods
         self.tasks: dict[StepPath, Any] = {}
-        self.imported: dict[str, Any] = {}
+        self.imported: dict[tuple[str, int], Any] = {}
 
     def add_all(self) -> None:
         for node in self.plan.nodes.values():
             self.add(node)
 
     def add(self, node: Node) -> None:
-        component = COMPONENTS[node.step.name]
-        inputs = {
-            name: self._addresses(value) if isinstance(value, list) else self._artifact(value)
-            for name, value in node.inputs.items()
-        }
+        component, inputs, reads = COMPONENTS[node.step.name], {}, Counter[str]()
+        for name, value in node.inputs.items():
+            if isinstance(value, list):
+                inputs[name] = self._addresses(value)
+            elif isinstance(value, Output):
+                inputs[name] = self.tasks[value.path].outputs[value.kind]
+            else:
+                reads[value.address] += 1
+                inputs[name] = self._import(value, reads[value.address])
 
         def call(**shard: Any) -> Any:
             task = component(run=self.run, path=str(node.path), config=node.config, **inputs, **shard)
@@ -99,7 +155,9 @@ class _Builder:
             return task.set_display_name(str(node.path))
 
         if node.shards:
-            with dsl.ParallelFor(list(node.shards), name=f"{node.path.dashed}-shards") as shard:
+            # Without a name: KFP looks for the outputs of a named loop in vain before 2.16.
+            parallel = self.pods.parallelism(node.step.name) if self.pods else None
+            with dsl.ParallelFor(list(node.shards), parallelism=parallel) as shard:
                 self.tasks[node.path] = call(shard=shard)
         else:
             self.tasks[node.path] = call()
@@ -113,16 +171,22 @@ class _Builder:
             s.address if isinstance(s, Reference) else self.tasks[s.path].outputs["Output"] for s in sources
         ]
 
-    def _artifact(self, source: Source) -> Any:
-        if isinstance(source, Output):
-            return self.tasks[source.path].outputs[source.kind]
-        if source.address not in self.imported:
-            kind = split_address(source.address)[1]
-            # The record alone, because the launcher copies all that lies under the address into every reader's pod.
-            self.imported[source.address] = dsl.importer(
-                artifact_uri=f"{source.address}/{names.RECORD_FILE}",
-                artifact_class=artifact_type(kind),
-                reimport=False,
-                metadata={"address": source.address, "digest": source.digest},
-            )
-        return self.imported[source.address].output
+    def _import(self, source: Reference, read: int) -> Any:
+        """Returns an artifact from outside the plan, another one for each `read` by the same task: KFP's metadata store
+        refuses an artifact that is two inputs of a task."""
+        known = (source.address, read)
+        if known not in self.imported:
+            self.imported[known] = self._imported(source)
+        return self.imported[known]
+
+    def _imported(self, source: Reference) -> Any:
+        kind = split_address(source.address)[1]
+        if self.pods:
+            task = import_artifact(address=source.address, digest=source.digest)
+            self.pods.dress(task, "import-artifact").set_display_name(f"import {kind}")
+            return task.outputs["artifact"]
+        return dsl.importer(
+            artifact_uri=f"{source.address}/{names.RECORD_FILE}",
+            artifact_class=artifact_type(kind),
+            metadata={"address": source.address, "digest": source.digest},
+        ).output

@@ -45,7 +45,8 @@ Root = Annotated[str, AfterValidator(_check_root)]
 class Connection(Section):
     """Address of Kubeflow Pipelines, and the credentials to use it with.
 
-    Of several ways to authenticate, the first one in this order counts: token, IAP, token file, kube context.
+    Of several ways to authenticate, the first one in this order counts: token, IAP, token file, kube context. Cookies
+    are sent with any of them.
     """
 
     host: Annotated[Address | None, variable(environment.KFP_HOST)] = None
@@ -58,6 +59,8 @@ class Connection(Section):
     """Experiment of the runs; it is made if it is not there."""
     token: Annotated[str | None, variable(environment.KFP_TOKEN)] = None
     """A bearer token; better in the environment than on the command line."""
+    cookie: Annotated[str | None, variable(environment.KUBEFLOW_COOKIE)] = None
+    """Cookies of a session, as in oauth2_proxy_kubeflow=VALUE, where Dex or oauth2-proxy signs people in; better in the environment."""
     iap_client_id: Annotated[str | None, variable(environment.IAP_CLIENT_ID)] = None
     """OAuth client of Google's Identity-Aware Proxy in front of Kubeflow."""
     app_client_id: Annotated[str | None, variable(environment.APP_CLIENT_ID)] = None

@@ -7,12 +7,15 @@ import time
 
 from rich.console import Console
 
-from multiview.artifacts.store import Store
-from multiview.errors import StepFailed
+from multiview.artifacts.store import Store, open_store
+from multiview.errors import InputError, StepFailed
 from multiview.names import RUNS
+from multiview.steps.path import StepPath
 from multiview.steps.runs import Run, StepState
 from pipelines.kubeflow.client import ENDED, PATIENT, SUCCEEDED, ApiObject, Away, connect, explained
 from pipelines.kubeflow.connection import Connection
+from pipelines.kubeflow.submission import Submission
+from pipelines.kubeflow.tasks import Tasks, read_tasks
 from pipelines.runs.progress import Progress
 
 POLL_SECONDS = 5.0
@@ -39,22 +42,29 @@ class Watch:
         return self.client.get_run(self.started.run_id)
 
 
-def follow(connection: Connection, kfp_run: ApiObject, run: Run, store: Store) -> list[StepState]:
+def follow(
+    connection: Connection, kfp_run: ApiObject, submission: Submission, tracking_uri: str | None = None
+) -> list[StepState]:
     """Returns the states of the run's steps once it has succeeded; none where the store cannot be read from here.
 
-    Raises StepFailed with the failing step's line, and where Kubeflow is away for minutes.
+    Raises StepFailed with the failing step's line, which the store has, or MLflow, or else KFP's word for it; also
+    where Kubeflow is away for minutes.
     """
+    run, store = submission.run, open_store(submission.store)
+    tasks = Tasks(read_tasks(submission.package.text))
     try:
         with explained(connection):
             watch = Watch(connection, kfp_run)
-            return _follow_states(watch, run, store) if _readable(store) else _follow_tasks(watch)
+            if _readable(store):
+                return _follow_states(watch, run, store, tasks)
+            return _follow_tasks(watch, run, tasks, tracking_uri)
     except Away as error:
         raise StepFailed(
             f"{error}; {run.id} may still be going: the same command follows it", bad_input=False
         ) from error
 
 
-def _follow_states(watch: Watch, run: Run, store: Store) -> list[StepState]:
+def _follow_states(watch: Watch, run: Run, store: Store, tasks: Tasks) -> list[StepState]:
     """Shows the progress of the steps, as their state files tell it."""
     with Progress(store, run.id, run.steps, watch.started.created_at.timestamp()) as progress:
         while (now := watch.look()).state not in ENDED:
@@ -62,7 +72,7 @@ def _follow_states(watch: Watch, run: Run, store: Store) -> list[StepState]:
         states = progress.finish()
     if now.state != SUCCEEDED:
         failed = [f"{state.path}: {state.error}" for state in states if state.status == "failed"]
-        raise StepFailed(failed[0] if failed else _why(now, run.id), bad_input=False)
+        raise StepFailed(failed[0] if failed else _why(now, run.id, tasks), bad_input=False)
     return states
 
 
@@ -73,38 +83,40 @@ def _readable(store: Store) -> bool:
     return False
 
 
-def _follow_tasks(watch: Watch) -> list[StepState]:
-    """Prints a line for each change of a task of KFP's."""
+def _follow_tasks(watch: Watch, run: Run, tasks: Tasks, tracking_uri: str | None) -> list[StepState]:
+    """Prints a line for each step that begins or ends, as KFP's tasks tell it."""
     console = Console(highlight=False, soft_wrap=True)
-    printed: dict[str, str] = {}
     while True:
-        run = watch.look()
-        for task in _tasks(run):
-            if task.state and printed.get(task.task_id) != task.state:
-                printed[task.task_id] = task.state
-                console.print(f"{task.display_name} {task.state.lower()}", markup=False)
-        if run.state in ENDED:
+        now = watch.look()
+        for line in tasks.changes(now):
+            console.print(line, markup=False)
+        if now.state in ENDED:
             break
         time.sleep(POLL_SECONDS)
-    if run.state != SUCCEEDED:
-        raise StepFailed(_why(run, run.display_name), bad_input=False)
+    if now.state != SUCCEEDED:
+        failure = tasks.failure(now)
+        tracked = _tracked(now, failure.path, tracking_uri) if failure and failure.started else None
+        raise StepFailed(tracked or _why(now, run.id, tasks), bad_input=False)
     return []
 
 
-def _tasks(run: ApiObject) -> list[ApiObject]:
-    """The tasks of a run, among them those that group others, as a loop does."""
-    return (run.run_details and run.run_details.task_details) or []
+def _tracked(kfp_run: ApiObject, path: str, uri: str | None) -> str | None:
+    """A failed step's own line, as MLflow has it; None where MLflow is not known, or has none."""
+    from multiview import tracking
+
+    if uri:
+        with contextlib.suppress(InputError):
+            for name, step in tracking.find_run(uri, kfp_run.run_id).steps.items():
+                if step.error and str(StepPath.parse(name).whole) == path:
+                    return f"{name}: {step.error}"
+    return None
 
 
-def _why(run: ApiObject, run_id: str) -> str:
+def _why(kfp_run: ApiObject, run_id: str, tasks: Tasks) -> str:
     """The line for a run that failed without a step saying so: its pod never started, or was ended."""
-    failed = [task for task in _tasks(run) if task.state == "FAILED"]
-    causes = [task for task in failed if task.error and task.error.message] or failed
-    if causes:
-        error = causes[-1].error
-        reason = (error and error.message) or "failed without a word; its pod's log knows more"
-        return f"{causes[-1].display_name}: {' '.join(reason.split())}"
-    if run.state == "CANCELED":
+    if failure := tasks.failure(kfp_run):
+        return str(failure)
+    if kfp_run.state == "CANCELED":
         return f"{run_id} was cancelled"
-    reason = run.error.message if run.error and run.error.message else "its page knows more"
+    reason = kfp_run.error.message if kfp_run.error and kfp_run.error.message else "its page knows more"
     return f"{run_id} failed: {' '.join(reason.split())}"

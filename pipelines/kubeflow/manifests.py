@@ -7,24 +7,24 @@ from pathlib import Path
 from kfp import compiler
 from kfp.compiler.compiler_utils import KubernetesManifestOptions
 
+from multiview.plans.request import Request
 from pipelines.kubeflow.compile import cluster_pipeline
 from pipelines.kubeflow.submission import check_devices, package
-from pipelines.request import Request
 
 
-def write_manifests(request: Request, target: Path) -> Path:
+def write_manifests(request: Request, target: Path, store: str | None = None) -> Path:
     """Writes the `Pipeline` and the `PipelineVersion` of a request as YAML, without a namespace.
 
-    They have the names that `submit` would give them, so that it finds what was applied. The version is named
+    They have the names that `submit` into `store` would give them, so that it finds what was applied. The version is named
     by its content, because Kubeflow lets no version be changed: another plan is another version of the same
     pipeline. Raises InputError for settings of pods that cannot be had, and for images that are not named, which
     no later `submit` would notice.
     """
     check_devices(request.plan, request.config)
-    names = package(request)
+    names = package(request, store)
     target.parent.mkdir(parents=True, exist_ok=True)
     compiler.Compiler().compile(
-        cluster_pipeline(request.plan, request.config),
+        cluster_pipeline(request, store),
         str(target),
         kubernetes_manifest_format=True,
         kubernetes_manifest_options=KubernetesManifestOptions(

@@ -10,7 +10,7 @@ from multiview.config import Config, Pod
 from multiview.config.kubeflow import check_nodes
 from multiview.config.overrides import validate
 from multiview.errors import InputError, nearest
-from multiview.steps.backends.trainjob import Nodes
+from multiview.steps.backends.trainjob import SCRATCH, Nodes, labels
 from multiview.steps.table import GPU_STEPS, STEPS
 
 MLFLOW_KEYS = {name: name for name in (environment.MLFLOW_USERNAME, environment.MLFLOW_PASSWORD)}
@@ -19,7 +19,7 @@ BUCKET_KEYS = {name: name for name in (environment.BUCKET_KEY_ID, environment.BU
 SHARED_MEMORY = "/dev/shm"
 WAIT_HOURS = 12.0
 """Hours that the pods of a training on several nodes may wait for nodes, or for a queue, before their timeout runs."""
-OWN_STEPS = ("open-run", "close-run")
+OWN_STEPS = ("open-run", "close-run", "import-artifact")
 """Steps of every pipeline on Kubeflow, which no plan has."""
 
 
@@ -34,6 +34,7 @@ class Pods:
                 raise InputError(
                     f"kubeflow.steps: there is no step {step!r}{nearest(step, steps, listed=steps)}"
                 )
+        for step in steps:
             self.pod(step)
 
     def pod(self, step: str) -> Pod:
@@ -51,42 +52,56 @@ class Pods:
             check_nodes(step, pod.nodes)
         except ValueError as error:
             raise InputError(f"kubeflow.{kind}.nodes: {error}") from error
+        if pod.priority_class and not self.settings.queue:
+            raise InputError(
+                f"kubeflow.{kind}.priority_class: {pod.priority_class} is one of Kueue's and needs a queue: set "
+                "kubeflow.queue. Kubernetes' own PriorityClass cannot be chosen: neither KFP nor Kubeflow Trainer "
+                "hands one to a pod"
+            )
         return pod
 
+    def parallelism(self, step: str) -> int | None:
+        """Returns how many shards a step may work on at once; None: all."""
+        return self.pod(step).parallel_shards
+
     def dress(self, task: Any, step: str) -> Any:
-        """Gives a task its resources, image, nodes, secrets, environment, timeout and retries; returns the task."""
+        """Gives a task its resources, image, place, secrets, environment, timeout and retries; returns the task."""
         pod, variables = self.pod(step), self._environment()
+        queue = None if step in OWN_STEPS else self.settings.queue
         if pod.nodes > 1:  # the task's pod only starts and follows the nodes' pods
             image = GPU_IMAGE if pod.gpus else CPU_IMAGE
             nodes = Nodes(
                 image=image,
                 pod=pod,
                 service_account=self.settings.service_account,
-                environment={**variables, environment.IMAGE: image},
+                environment={**variables, environment.IMAGE: image, **_gpus(pod)},
                 secrets=self._secrets(),
+                queue=queue,
             )
             variables = {**variables, environment.NODES: nodes.model_dump_json()}
-            pod = self._follower(pod)
+            pod, queue = self._follower(pod), None
         if step in GPU_STEPS and not pod.gpus:
             task.set_container_image(CPU_IMAGE)
+        variables |= _gpus(pod)
         variables[environment.IMAGE] = GPU_IMAGE if step in GPU_STEPS and pod.gpus else CPU_IMAGE
         task.set_cpu_request(pod.cpu)
         task.set_memory_request(pod.memory).set_memory_limit(pod.memory)
         if pod.gpus:
             task.set_accelerator_type(pod.gpu_type).set_accelerator_limit(pod.gpus)
-        task.set_retry(pod.retries, backoff_duration=f"{pod.backoff_seconds}s", backoff_factor=2)
+        task.set_retry(
+            pod.retries,
+            backoff_duration=f"{pod.backoff_seconds}s",
+            backoff_factor=2,
+            backoff_max_duration=f"{_retry_seconds(pod)}s",
+        )
         kubernetes.set_timeout(task, round(pod.timeout_hours * 3600))
-        if pod.shared_memory:
-            kubernetes.empty_dir_mount(
-                task, "shared-memory", SHARED_MEMORY, medium="Memory", size_limit=pod.shared_memory
-            )
-        for key, value in pod.node_selector.items():
-            kubernetes.add_node_selector(task, key, value)
-        for toleration in pod.tolerations:
-            fields = toleration.model_dump().items()
-            kubernetes.add_toleration(task, **{name: value or None for name, value in fields})
+        _place(task, pod, queue)
+        if self.settings.run_as_non_root:
+            kubernetes.set_security_context(task, run_as_non_root=True)
         for secret, keys in self._secrets().items():
             kubernetes.use_secret_as_env(task, secret, keys)
+        for known in task.platform_config["kubernetes"].get("secretAsEnv", ()):
+            known.pop("optional", None)  # false, as by default; KFP 2.14 refuses a pipeline that says so
         for name, value in variables.items():
             task.set_env_variable(name, value)
         return task.set_caching_options(False)
@@ -115,4 +130,43 @@ class Pods:
 
     def _environment(self) -> dict[str, str]:
         uri = self.settings.mlflow_uri
-        return {**self.settings.environment, **({environment.MLFLOW_TRACKING_URI: uri} if uri else {})}
+        mlflow = {environment.MLFLOW_TRACKING_URI: uri, environment.MLFLOW_URI: uri} if uri else {}
+        return {**self.settings.environment, **mlflow}
+
+
+def _gpus(pod: Pod) -> dict[str, str]:
+    """Returns the variable by which a pod knows its GPUs."""
+    return {environment.GPUS: str(pod.visible_gpus)} if pod.gpus else {}
+
+
+def _retry_seconds(pod: Pod) -> int:
+    """Returns the seconds from the first attempt's start within which Argo may begin a further one.
+
+    Argo counts the wait for a node in, and ends a later attempt at this limit. Each attempt may run as long as its
+    timeout, after as long a wait as `WAIT_HOURS`.
+    """
+    attempts = (pod.retries + 1) * (pod.timeout_hours + WAIT_HOURS) * 3600
+    return round(attempts) + pod.backoff_seconds * (2**pod.retries - 1)
+
+
+def _place(task: Any, pod: Pod, queue: str | None) -> None:
+    """Says where a task's pod runs, with which volumes, labels and pull secrets."""
+    if pod.shared_memory:
+        kubernetes.empty_dir_mount(
+            task, "shared-memory", SHARED_MEMORY, medium="Memory", size_limit=pod.shared_memory
+        )
+    if pod.scratch:
+        kubernetes.add_ephemeral_volume(
+            task, "scratch", SCRATCH, ["ReadWriteOnce"], pod.scratch, storage_class_name=pod.scratch_class
+        )
+    for key, value in pod.node_selector.items():
+        kubernetes.add_node_selector(task, key, value)
+    for toleration in pod.tolerations:
+        fields = toleration.model_dump().items()
+        kubernetes.add_toleration(task, **{name: value or None for name, value in fields})
+    for key, value in labels(pod, queue).items():
+        kubernetes.add_pod_label(task, key, value)
+    for key, value in pod.annotations.items():
+        kubernetes.add_pod_annotation(task, key, value)
+    if pod.image_pull_secrets:
+        kubernetes.set_image_pull_secrets(task, list(pod.image_pull_secrets))

@@ -10,22 +10,26 @@ import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from multiview.config import canonical_json
 from multiview.config.overrides import gather, merge
 from multiview.errors import InputError, nearest
+from multiview.plans.request import Request
 from pipelines.kubeflow import start, submission
 from pipelines.kubeflow.client import ApiObject, explained, list_all
 from pipelines.kubeflow.connection import Profile
 from pipelines.kubeflow.schedule_file import Schedule
 from pipelines.kubeflow.submission import Submission
-from pipelines.request import Request
 
 if TYPE_CHECKING:
     from kfp.client import Client
 
 MARK = re.compile(r"\[multiview schedule of ([\w.-]+): ([0-9a-f]{12})\]$")
+
+
+EVER = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,7 @@ class Entry:
     owner: str | None = None
     """The file of schedules that has made it; None for a recurring run that is not ours."""
     digest: str | None = None
+    created: datetime = EVER
 
 
 @dataclass(frozen=True)
@@ -112,6 +117,7 @@ def _entry(run: ApiObject) -> Entry:
         run.mode != "DISABLE",
         mark[1] if mark else None,
         mark[2] if mark else None,
+        run.created_at,
     )
 
 

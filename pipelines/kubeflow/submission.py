@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,11 +14,11 @@ from multiview.artifacts.record import Reference
 from multiview.artifacts.store import LocalStore, open_store
 from multiview.config import Config, JsonObject
 from multiview.errors import InputError
+from multiview.plans.description import describe
+from multiview.plans.plan import Plan
+from multiview.plans.request import Request
 from multiview.steps.runs import Run
 from pipelines.kubeflow.images import check_images
-from pipelines.plans.plan import Plan
-from pipelines.request import Request
-from pipelines.runs.description import describe
 
 PLACES_READ = {
     "corpus": ("source",),
@@ -28,6 +29,9 @@ PLACES_READ = {
     "mining": ("cross_encoder",),
 }
 """Settings that name sources, by section."""
+
+MANY_SHARDS = 400
+"""Steps on single shards from which on a run comes near to the size that Argo can keep of a workflow's status."""
 
 ALWAYS_FILES = {"corpus", "questions"}
 """Sections whose sources without a protocol are files; elsewhere such a name may be a hub's."""
@@ -68,16 +72,20 @@ def prepare(request: Request, store: str | None) -> Submission:
     opened = open_store(check_store(store))
     check_sources(request.plan)
     check_devices(request.plan, request.config)
-    return Submission(describe(request, opened), package(request), opened.url, request.config)
+    warn_of_shards(request.plan)
+    return Submission(describe(request, opened), package(request, opened.url), opened.url, request.config)
 
 
-def package(request: Request) -> Package:
-    """Compiles the plan of a request. Raises InputError for settings of pods that cannot be had."""
-    from pipelines.kubeflow.compile import compile_plan
+def package(request: Request, store: str | None = None) -> Package:
+    """Compiles the plan of a request, with `store` as the default of its runs.
+
+    Raises InputError for settings of pods that cannot be had.
+    """
+    from pipelines.kubeflow.compile import compile_request
 
     plan = request.plan
     with tempfile.TemporaryDirectory() as folder:
-        text = compile_plan(plan, Path(folder) / "pipeline.yaml", request.config).read_text(encoding="utf-8")
+        text = compile_request(request, Path(folder) / "pipeline.yaml", store).read_text(encoding="utf-8")
     digest = hashlib.sha256(text.encode()).hexdigest()[:12]
     return Package(f"multiview-{plan.name}", f"{plan.name}-{digest}", text)
 
@@ -147,6 +155,17 @@ def check_devices(plan: Plan, config: Config) -> None:
                 f"{wish.split('=')[0]}"
             )
     check_images(needed)
+
+
+def warn_of_shards(plan: Plan) -> None:
+    """Warns of a run that has more steps on single shards than Argo keeps the status of with ease."""
+    count = sum(len(node.shards) for node in plan.nodes.values())
+    if count >= MANY_SHARDS:
+        print(
+            f"warning: this run has {count} steps on single shards, and Argo's status of a run has room for some 500 "
+            "to 800: set a smaller corpus.shards, or run fewer systems at once",
+            file=sys.stderr,
+        )
 
 
 def _gpu_wish(settings: JsonObject) -> str | None:

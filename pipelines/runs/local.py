@@ -21,9 +21,9 @@ from filelock import FileLock
 from multiview import environment, tracking
 from multiview.artifacts.store import LocalStore, Store
 from multiview.errors import InputError, StepFailed, one_line
+from multiview.plans.plan import Plan
 from multiview.steps.backends import fork_server
 from multiview.steps.runs import Context, Run, StepState, write_run
-from pipelines.plans.plan import Plan
 from pipelines.runs.progress import Progress
 
 if TYPE_CHECKING:

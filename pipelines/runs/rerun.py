@@ -12,11 +12,11 @@ from multiview.artifacts.record import Reference, load_record
 from multiview.artifacts.staging import stage
 from multiview.config.overrides import Overrides, leaves, merge, outcome
 from multiview.errors import InputError
+from multiview.plans import PIPELINES, make_plan
+from multiview.plans.plan import Node, Output, Plan, Source
+from multiview.plans.request import Request
 from multiview.steps.path import StepPath
 from multiview.tracking import TrackedRun
-from pipelines.plans import PIPELINES, make_plan
-from pipelines.plans.plan import Node, Output, Plan, Source
-from pipelines.request import Request
 
 
 @dataclass(frozen=True)
@@ -104,17 +104,8 @@ def _check_changes(plan: Plan, before: Plan, chosen: Set[StepPath], changes: Ove
             ]
             instead = f"; rerun {readers[0]} --downstream instead" if readers else ""
             raise InputError(f"{leaf} is not read by {', '.join(sorted(map(str, chosen)))}{instead}")
-    if path := _first_difference(plan, before):
+    if path := plan.differs_at(before):
         raise InputError(f"the changed settings change the pipeline's shape at {path}: run it whole")
-
-
-def _first_difference(plan: Plan, before: Plan) -> StepPath | None:
-    """The first step that had other shards or inputs before, or is new."""
-    for path, node in plan.nodes.items():
-        earlier = before.nodes.get(path)
-        if earlier is None or (earlier.shards, earlier.inputs) != (node.shards, node.inputs):
-            return path
-    return None
 
 
 def _artifacts(earlier: TrackedRun, node: Node, kind: str, reader: StepPath) -> list[Reference]:

@@ -19,6 +19,7 @@ from rich.text import Text
 from multiview import metric_names, names
 from multiview.artifacts.record import load_record
 from multiview.artifacts.staging import stage
+from multiview.artifacts.store import Store
 from multiview.config import JsonObject
 from multiview.data.passages import PassageLookup
 from multiview.data.questions import iterate_questions
@@ -34,11 +35,11 @@ from multiview.evaluation.tables import (
     marked_of,
     metric_columns,
 )
+from multiview.plans.refresh import CHAMPION
 from multiview.refresh.gate import TITLES
 from multiview.refresh.promote import PROMOTION_FILE
 from multiview.steps.path import StepPath
-from multiview.steps.runs import StepState, finished_outputs
-from pipelines.plans.refresh import CHAMPION
+from multiview.steps.runs import StepState, finished_outputs, read_run, read_states
 
 
 def show_results(console: Console, states: list[StepState], tracking_uri: str | None) -> None:
@@ -67,6 +68,15 @@ def show_results(console: Console, states: list[StepState], tracking_uri: str | 
     if indexes and not promotion:
         run = f"{_command('python')} -m pipelines run comparison"
         console.print(f"Your data:    {run} --set corpus.source=PASSAGES --set questions.source=QUESTIONS")
+
+
+def read_metrics(store: Store, run: str) -> dict[str, dict[str, float]]:
+    """Returns the value of each metric per system of a run, as its table has them; empty before its evaluation.
+
+    Raises InputError if the store has no such run.
+    """
+    states = {state.path: state for state in read_states(store, run)}
+    return _metrics([states[path] for path in read_run(store, run).steps if path in states]) or {}
 
 
 def _show_promotion(console: Console, promotion: JsonObject) -> None:

@@ -12,9 +12,9 @@ from multiview.config.overrides import Overrides, validate
 from multiview.errors import InputError
 from multiview.evaluation.compare import SEEDS_TABLE_FILE
 from multiview.evaluation.tables import baseline_of
+from multiview.plans.plan import Plan
 from multiview.steps.path import StepPath, last_rounds
 from multiview.steps.runs import StepState
-from pipelines.plans.plan import Plan
 from pipelines.runs.study import Study
 
 

@@ -10,10 +10,10 @@ from typing import Literal
 from multiview.artifacts.record import Record, Reference
 from multiview.artifacts.store import Store
 from multiview.config import canonical_json
+from multiview.plans.plan import Node, Plan
 from multiview.steps.path import StepPath
 from multiview.steps.step import key_settings
 from multiview.steps.work import Work
-from pipelines.plans.plan import Node, Plan
 
 Status = Literal["found", "shared", "new"]
 Inputs = dict[str, Reference | list[Reference]]

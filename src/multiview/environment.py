@@ -30,6 +30,9 @@ KUBE_CONTEXT = "MULTIVIEW_KUBE_CONTEXT"
 KUBEFLOW_CA = "MULTIVIEW_KUBEFLOW_CA"
 """The file of the certificate authority that signed Kubeflow's certificate."""
 
+KUBEFLOW_COOKIE = "MULTIVIEW_KUBEFLOW_COOKIE"
+"""The cookies of a signed-in session, which are sent to Kubeflow."""
+
 PIPELINE_ROOT = "MULTIVIEW_PIPELINE_ROOT"
 """The location of the files of KFP's own artifacts; unset: the server's default."""
 
@@ -49,6 +52,12 @@ GIT_SHA = "MULTIVIEW_GIT_SHA"
 
 IMAGE = "MULTIVIEW_IMAGE"
 """The image of the running pod."""
+
+GPUS = "MULTIVIEW_GPUS"
+"""The number of GPUs that torch must see in a pod; unset: as many as there are."""
+
+MLFLOW_URI = "MULTIVIEW_MLFLOW_URI"
+"""The MLflow server of a pod's settings, with which MLFLOW_TRACKING_URI is compared."""
 
 NODES = "MULTIVIEW_NODES"
 """The JSON of the `Nodes` on which a step's pod trains; without it the pod trains alone."""
@@ -72,6 +81,15 @@ MLFLOW_TRACKING_URI = "MLFLOW_TRACKING_URI"
 
 MLFLOW_RUN_ID = "MLFLOW_RUN_ID"
 """The MLflow run that KFP's MLflow plugin created for a pod."""
+
+MLFLOW_EXPERIMENT_ID = "MLFLOW_EXPERIMENT_ID"
+"""The MLflow experiment that KFP's MLflow plugin chose for a pod."""
+
+POD_NAME = "KFP_POD_NAME"
+"""The name of a step's pod, which KFP sets."""
+
+POD_UID = "KFP_POD_UID"
+"""The uid of a step's pod, which KFP sets."""
 
 OMP_NUM_THREADS = "OMP_NUM_THREADS"
 """The number of torch's threads, read when torch is imported."""

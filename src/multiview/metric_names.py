@@ -5,7 +5,10 @@ A metric that has several values, such as one per view or per system, is named M
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
+
+Value = TypeVar("Value")
 
 RANKING_CUT = 10
 """k of MRR and nDCG (MS MARCO and TREC DL; Dual Cross Encoder 4)."""
@@ -120,3 +123,8 @@ def evaluation_metrics(cuts: Iterable[int], depth: int) -> list[str]:
         *map(recall_at, recall_cuts(cuts, depth)),
         *((MRR, NDCG) if depth >= RANKING_CUT else ()),
     ]
+
+
+def figures(metrics: Mapping[str, Value]) -> dict[str, Value]:
+    """Returns the few of many metrics that say how good a ranking is: accuracy at 1, 5, 20 and 100, and MRR."""
+    return {name: metrics[name] for name in (*map(accuracy_at, (1, 5, 20, 100)), MRR) if name in metrics}

@@ -11,11 +11,11 @@ import components
 from multiview import names
 from multiview.config.overrides import gather
 from multiview.kubeflow import component as library
+from multiview.plans import PIPELINES
+from multiview.plans.plan import Output, Plan
 from multiview.steps.table import STEPS
 from pipelines.kubeflow.compile import COMPONENTS
 from pipelines.kubeflow.pods import OWN_STEPS
-from pipelines.plans import PIPELINES
-from pipelines.plans.plan import Output, Plan
 
 UNTYPED = {("refresh-report", "changes")}
 """Inputs that take any artifact, whatever its kind."""
@@ -26,7 +26,7 @@ def test_every_step_has_exactly_one_component():
     found = [
         value.name for room in rooms for value in vars(room).values() if isinstance(value, PythonComponent)
     ]
-    assert sorted(found) == sorted([*STEPS, *OWN_STEPS])
+    assert sorted(found) == sorted([*STEPS, *OWN_STEPS, "open-index"])
     assert set(COMPONENTS) == set(STEPS)
 
 
@@ -36,7 +36,8 @@ def test_a_component_has_the_inputs_and_outputs_that_its_step_declares(name):
     assert spec.inputs is not None and spec.outputs is not None
     shard = ["shard"] if step.sharded else []
     assert sorted(spec.inputs) == sorted(["run", "path", "config", *shard, *step.inputs])
-    assert sorted(spec.outputs) == sorted([*step.outputs, *step.forwards, "Output"])
+    figures = [names.METRICS] if step.figures else []
+    assert sorted(spec.outputs) == sorted([*step.outputs, *step.forwards, *figures, "Output"])
     assert {name for name in step.inputs if spec.inputs[name].type == "List[String]"} == set(step.list_inputs)
 
 
@@ -60,6 +61,8 @@ def test_an_output_has_the_type_of_its_kind(name):
     assert outputs is not None
     for output in (*step.outputs, *step.forwards):
         assert outputs[output].type == artifact_type(output), output
+    if step.figures:
+        assert outputs[names.METRICS].type == "system.Metrics@0.0.1"
 
 
 def plans() -> list[Plan]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from multiview.config.overrides import gather, merge, parse_setting, validate
+from multiview.config.overrides import Overrides, gather, merge, parse_setting, parse_settings, validate
 from multiview.errors import InputError
 
 
@@ -23,3 +23,20 @@ def test_a_wrong_preset_is_one_line(tmp_path):
         gather("squad-smal", [])
     with pytest.raises(InputError, match="No such file"):
         gather(str(tmp_path / "none.yaml"), [])
+
+
+@pytest.mark.parametrize(
+    ("text", "settings"),
+    [
+        ("", []),
+        ("train.epochs=3", ["train.epochs=3"]),
+        (" train.epochs=3 ;\n\n mining.depth=50;", ["train.epochs=3 ;", "mining.depth=50;"]),
+        (
+            "corpus.columns={id: pid, text: 'a;b'}; bm25.b=0.5",
+            ["corpus.columns={id: pid, text: 'a;b'}", "bm25.b=0.5"],
+        ),
+    ],
+)
+def test_settings_are_separated_by_lines_or_semicolons(text, settings):
+    expected: Overrides = gather(None, [setting.strip(" ;") for setting in settings])
+    assert parse_settings(text) == expected

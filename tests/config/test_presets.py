@@ -6,9 +6,9 @@ import pytest
 
 from multiview.config.overrides import gather, preset_names, read_preset
 from multiview.model.systems import resolve, stage_settings
-from pipelines.kubeflow.compile import compile_plan
-from pipelines.plans import PIPELINES
-from pipelines.plans.comparison import comparison
+from multiview.plans.comparison import comparison
+from multiview.plans.request import Request
+from pipelines.kubeflow.compile import compile_request
 
 DPR = {
     "model.base": "bert-base-uncased",
@@ -125,7 +125,7 @@ def test_a_paper_s_preset_has_its_numbers(name):
 
 @pytest.mark.parametrize("name", PAPERS)
 def test_a_paper_s_preset_compiles(name, tmp_path):
-    compiled = compile_plan(PIPELINES["training"](read_preset(name)), tmp_path / "training.yaml")
+    compiled = compile_request(Request.make("training", read_preset(name)), tmp_path / "training.yaml")
     assert compiled.stat().st_size > 1000
 
 

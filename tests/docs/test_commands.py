@@ -23,11 +23,12 @@ from multiview.cli.inspection import print_inspection
 from multiview.config.overrides import gather, validate
 from multiview.data import inspection
 from multiview.data.reading.formats import FORMATS
+from multiview.plans import PIPELINES
+from multiview.plans.training import training
 from multiview.steps.execution import run_step
 from multiview.steps.reporter import StepReporter
+from multiview.steps.table import STEPS
 from pipelines import __main__ as pipelines
-from pipelines.plans import PIPELINES
-from pipelines.plans.training import training
 from tests.fixtures.documented import DOCUMENTS, commands, declared
 from tests.fixtures.format_files import beir, biencoder, marco, put
 from tests.fixtures.inprocess import run_plan
@@ -167,7 +168,10 @@ def test_runs_read_the_files_that_they_name(documented, files, monkeypatch):
 @pytest.mark.documented("python -m pipelines compile ")
 def test_compile_writes_every_pipeline(documented, files, monkeypatch):
     call(pipelines.app, documented, monkeypatch)
-    assert {file.stem for file in Path("compiled").iterdir()} == set(PIPELINES)
+    if "--components" in documented:
+        assert {file.stem for file in Path("components-yaml").iterdir()} == {"open-index", *STEPS}
+    else:
+        assert {file.stem for file in Path("compiled").iterdir()} == set(PIPELINES)
 
 
 @pytest.mark.documented("python -m pipelines study ")
@@ -245,7 +249,8 @@ def make(tmp_path):
     for name in ("python", "engine"):
         (programs / name).write_text(f'#!/bin/sh\nprintf "%s %s\\n" {name} "$*" >> {log}\n')
         (programs / name).chmod(0o755)
-    for name in ("ready", "tested"):
+    (programs.parent / "tools").mkdir()
+    for name in ("ready", "tested", "tools/ready"):
         (programs.parent / name).touch()
 
     def run(*words: str) -> list[str]:
@@ -270,6 +275,14 @@ def test_images_are_built_from_their_files(documented, make):
         assert f" --file {file} --tag {tag} " in call and (ROOT / file).is_file()
         assert given.get("SOURCE", "") in call and given.get("BUILD", "") in call
     assert calls[: len(calls) - len(built)] == ["python images/packages.py wheels"] * ("wheels" in words)
+
+
+@pytest.mark.documented("make lock")
+def test_locks_are_made_of_the_project(documented, make):
+    """By a uv that resolves nothing; tests/images looks at the locks."""
+    (call,) = make(*shlex.split(documented)[1:])
+    assert call.startswith("python images/packages.py lock --find-links=https://")
+    assert call.endswith(" --upgrade") == ("--upgrade" in documented)
 
 
 @pytest.mark.documented("make containers")

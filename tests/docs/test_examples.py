@@ -12,8 +12,8 @@ from multiview.config import Model
 from multiview.data.passages import Passage
 from multiview.data.questions import Question
 from multiview.model.layouts import LAYOUTS
+from multiview.plans.training import training
 from multiview.steps.path import StepPath
-from pipelines.plans.training import training
 from tests.fixtures.artifacts import questions_folder, write_passages
 from tests.fixtures.imports import module_paths
 from tests.fixtures.inprocess import run_plan

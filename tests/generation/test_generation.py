@@ -8,9 +8,9 @@ from multiview.artifacts.store import LocalStore
 from multiview.config.overrides import validate
 from multiview.data.queries import read_queries
 from multiview.data.questions import read_questions
+from multiview.plans.data import shard_names
+from multiview.plans.plan import Plan
 from multiview.steps.path import StepPath
-from pipelines.plans.data import shard_names
-from pipelines.plans.plan import Plan
 from tests.fixtures.corpus import squad_corpus
 from tests.fixtures.inprocess import Records, run_plan
 from tests.fixtures.tiny import tiny_t5

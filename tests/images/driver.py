@@ -1,8 +1,10 @@
-"""`python -m pipelines` with every step in a container of its own: `python -m tests.images.driver FOLDER …`.
+"""`python -m pipelines` with every step in a container of its own: `python -m tests.images.driver FOLDER OPTIONS …`.
 
-Steps see FOLDER at its own path and no network. They run as the user of their image.
+Steps see FOLDER at its own path and no network, and run as the user of their image, unless OPTIONS say otherwise: the
+JSON of what docker's `containers.run` takes besides.
 """
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -28,23 +30,24 @@ def raise_not_found(error: Any) -> None:
     raise_plain(error)
 
 
-def in_containers(folder: str) -> Any:
+def in_containers(folder: str, options: dict[str, Any]) -> Any:
     """What runs KFP's steps: containers that see `folder`."""
+    variables = {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", **options.pop("environment", {})}
 
     def runner(root: str) -> local.DockerRunner:
         Path(root).chmod(0o777)
         return local.DockerRunner(
             mounts=[docker.types.Mount(folder, folder, type="bind")],
-            network_mode="none",
-            environment={"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"},
+            environment=variables,
+            **{"network_mode": "none", **options},
         )
 
     return runner
 
 
 if __name__ == "__main__":
-    folder = sys.argv.pop(1)
+    folder, options = sys.argv.pop(1), json.loads(sys.argv.pop(1))
     os.umask(0)  # the images' user writes beside what this process has written
     setattr(docker.api.client, "create_api_error_from_http_exception", raise_not_found)  # noqa: B010
-    pipelines.runs.local.step_runner = in_containers(folder)
+    pipelines.runs.local.step_runner = in_containers(folder, options)
     main()

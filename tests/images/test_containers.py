@@ -6,15 +6,20 @@ import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from mlflow import MlflowClient
 
 from multiview import __version__
 from multiview.artifacts.record import load_record
 from tests.fixtures.project import PATHS, ROOT, Project
+from tests.fixtures.servers import mlflow_server, new_database
 from tests.images.engine import Engine, engine, why_not
 
 USER = 10001
+NAMELESS = 12345
+"""A user that no image has a name for."""
 
 pytestmark = pytest.mark.acceptance
 
@@ -43,14 +48,16 @@ def project(tmp_path_factory) -> Project:
     return Project.make(tmp_path_factory.mktemp("project"))
 
 
-def run(project: Project, containers: Engine, cpu: str, gpu: str, *words: str) -> tuple[int, str]:
-    """Exit status and output of `python -m pipelines run`, its steps in containers."""
+def run(
+    project: Project, containers: Engine, cpu: str, gpu: str, *words: str, **options: Any
+) -> tuple[int, str]:
+    """Exit status and output of `python -m pipelines run`, its steps in containers with further `options`."""
     project.folder.chmod(0o777)
     for path in project.folder.rglob("*"):  # safetensors writes files that only their owner may read
         path.chmod(0o777 if path.is_dir() else 0o666)
-    program, _, _, *options = project.command("run", *words)
+    program, _, _, *line = project.command("run", *words)
     done = subprocess.run(
-        [program, "-m", "tests.images.driver", str(project.folder), *options],
+        [program, "-m", "tests.images.driver", str(project.folder), json.dumps(options), *line],
         cwd=ROOT,
         env={**os.environ, **containers.environment, "MULTIVIEW_CPU_IMAGE": cpu, "MULTIVIEW_GPU_IMAGE": gpu},
         stdout=subprocess.PIPE,
@@ -74,6 +81,45 @@ def test_every_step_runs_in_a_container_of_its_own(project, containers, cpu_imag
             assert (Path(reference.address) / "artifact.json").stat().st_uid == USER
     images = re.findall(r"Found image '(.+)'", project.log(made).read_text())
     assert len(images) == len(PATHS) and set(images) == {cpu_image, gpu_image}
+
+
+def test_any_user_runs_a_pipeline_on_a_read_only_file_system_and_reaches_mlflow(
+    tmp_path, containers, cpu_image, gpu_image
+):
+    """As a cluster runs it that chooses users itself: a number without a name, `restricted`, /scratch alone to write to.
+
+    The driver here writes to a database of its own, so that what the server has came from the containers.
+    """
+    project = Project.make(tmp_path / "project")
+    (tmp_path / "server").mkdir()
+    words = ["server", "--backend-store-uri", new_database(tmp_path / "server")]
+    with mlflow_server([*words, "--artifacts-destination", str(tmp_path / "server")], tmp_path) as address:
+        status, output = run(
+            project,
+            containers,
+            cpu_image,
+            gpu_image,
+            "training",
+            user=f"{NAMELESS}:{NAMELESS}",
+            read_only=True,
+            tmpfs={"/scratch": "rw,exec,mode=1777"},
+            cap_drop=["ALL"],
+            security_opt=["no-new-privileges"],
+            network_mode="host",
+            environment={"MLFLOW_TRACKING_URI": address},
+        )
+        assert status == 0, output
+        client = MlflowClient(address)
+        shipped = client.search_runs([e.experiment_id for e in client.search_experiments()], max_results=500)
+    (made,) = project.runs()
+    states = project.states(made)
+    assert {state.status for state in states.values()} == {"done"}
+    for state in states.values():
+        for reference in state.outputs.values():
+            assert (Path(reference.address) / "artifact.json").stat().st_uid == NAMELESS
+    assert len(shipped) >= len(states)
+    assert {found.info.status for found in shipped if "mlflow.parentRunId" in found.data.tags} == {"FINISHED"}
+    assert {found.data.tags["mlflow.user"] for found in shipped} == {"multiview"}
 
 
 def test_a_step_that_fails_in_its_container_ends_the_run_with_its_line(

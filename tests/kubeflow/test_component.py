@@ -1,19 +1,21 @@
 """What a component's body makes of KFP's artifacts; the steps themselves are done elsewhere."""
 
+import contextlib
 import json
 from pathlib import Path
 
 import pytest
 from kfp.dsl import Artifact, Dataset, Model
 
-from multiview import names
+from multiview import names, tracking
 from multiview.artifacts.attempt import Attempt
 from multiview.artifacts.record import Record, Reference
 from multiview.artifacts.store import LocalStore
 from multiview.errors import InputError
 from multiview.kubeflow import component
-from multiview.kubeflow.component import execute
-from multiview.steps.runs import read_state
+from multiview.kubeflow.component import configured, execute, import_artifact, open_index
+from multiview.steps.runs import Context, read_run, read_state, write_settings
+from multiview.steps.table import STEPS
 
 GATHERED = "gathered.txt"
 
@@ -40,12 +42,19 @@ def run(store) -> str:
 
 
 @pytest.fixture
-def done(monkeypatch, store):
+def seen_configs() -> list[str]:
+    """The settings that steps were given, filled by `done`."""
+    return []
+
+
+@pytest.fixture
+def done(monkeypatch, store, seen_configs):
     """What the step `execute` was asked for had as inputs; its outputs are published in its place."""
     seen: list[tuple[str, dict]] = []
 
     def run_step(step, reporter, config, inputs) -> None:
         seen.append((step.name, dict(inputs)))
+        seen_configs.append(config)
         records = {kind: publish(store, kind, "k", "made") for kind in step.outputs}
         outputs = {kind: Reference.to(store, record) for kind, record in records.items()}
         reporter.finish("done", "", outputs)
@@ -107,7 +116,162 @@ def test_an_input_that_no_step_published_is_named_and_reported_as_a_failure(stor
     assert not done
 
 
+def test_a_start_with_other_settings_hands_each_step_its_own(store, done, seen_configs, tmp_path):
+    write_settings(store, "r", {"camvr/round-1/encode": '{"changed": 1}', "split": "{}"})
+    run = Context(store=store.url, run="r", changed=["encode.compute=autocast"]).model_dump_json()
+    model, passages = (publish(store, kind, "k", kind) for kind in (names.MODEL, names.PASSAGES))
+    given_artifacts = {
+        "model": Model(metadata=given(store, model)),
+        "passages": Dataset(metadata=given(store, passages)),
+        "embeddings": Artifact(uri=str(tmp_path / "embeddings")),
+    }
+    execute("encode", run, "camvr/round-1/encode", "{}", shard="shard-01", **given_artifacts)
+    plain = Context(store=store.url, run="r").model_dump_json()
+    execute("encode", plain, "camvr/round-1/encode", "{}", shard="shard-01", **given_artifacts)
+    assert seen_configs == ['{"changed": 1}', "{}"]
+    with pytest.raises(InputError, match="run r of store .* has no settings of step mvr/round-1/encode"):
+        execute("encode", run, "mvr/round-1/encode", "{}", shard="shard-01", **given_artifacts)
+
+
+def test_figures_are_metadata_and_a_file(store, run, done, tmp_path, monkeypatch):
+    monkeypatch.setattr("multiview.evaluation.figures.of_evaluation", lambda *found: {"accuracy_at_5": 0.5})
+    passages, questions = (publish(store, kind, "k", kind) for kind in (names.PASSAGES, names.DEV_QUESTIONS))
+    evaluation, metrics = (Artifact(uri=str(tmp_path / kind)) for kind in ("evaluation", "metrics"))
+    execute(
+        "evaluate-bm25",
+        run,
+        "bm25/evaluate",
+        "{}",
+        passages=Dataset(metadata=given(store, passages)),
+        questions=Dataset(metadata=given(store, questions)),
+        evaluation=evaluation,
+        metrics=metrics,
+    )
+    assert metrics.metadata == {"accuracy_at_5": 0.5} == json.loads(Path(metrics.path).read_text())
+    assert set(evaluation.metadata) == {"address", "digest", "path"}
+
+
+def test_a_step_in_someone_elses_pipeline_is_a_run_of_its_own(store, done, seen_configs, tmp_path):
+    model, passages = (publish(store, kind, "k", kind) for kind in (names.MODEL, names.PASSAGES))
+    theirs = LocalStore(tmp_path / "theirs")
+    for settings in (
+        "encode.compute=autocast; encode.bucket=16",
+        "encode.compute=autocast\nencode.bucket=16\n",
+        "",
+    ):
+        execute(
+            "encode",
+            theirs.url,
+            "",
+            settings,
+            shard="shard-00",
+            model=Model(metadata={"address": f"{store.url}/{model.folder}"}),
+            passages=Dataset(metadata=given(store, passages)),
+            embeddings=Artifact(uri=str(tmp_path / "embeddings")),
+        )
+    same, other = theirs.folders(names.RUNS)[0], theirs.folders(names.RUNS)[1]
+    assert len(theirs.folders(names.RUNS)) == 2 and same.startswith("encode-") and other.startswith("encode-")
+    assert read_run(theirs, same).steps == ["encode/shard-00"]
+    assert read_state(theirs, same, "encode/shard-00") is not None
+    assert [json.loads(config)["encode"]["bucket"] for config in seen_configs] == [16, 16, 32]
+    assert done[0][1]["model"] == Reference.to(store, model), "an address alone is enough"
+
+
+@pytest.mark.parametrize(
+    ("settings", "line"),
+    [
+        ("evaluation.depth=3", "evaluation.depth is not read by encode, which reads encode"),
+        ("encode.computes=float32", "there is no setting encode.computes; did you mean compute"),
+        ("encode", "expected SECTION.NAME=VALUE"),
+    ],
+)
+def test_settings_as_text_are_those_of_the_step(settings, line):
+    with pytest.raises(InputError, match=line):
+        configured(STEPS["encode"], settings)
+
+
+def test_the_architecture_s_defaults_are_those_of_a_step(store):
+    config = json.loads(configured(STEPS["train"], "model.architecture=mvr; train.epochs=2"))
+    assert (config["train"]["local_weight"], config["train"]["epochs"]) == (0.01, 2)
+
+
+def test_an_index_is_opened_with_what_it_was_made_from(store, tmp_path):
+    model, passages = (publish(store, kind, "k", kind) for kind in (names.MODEL, names.PASSAGES))
+    made_from = {"model": [Reference.to(store, model)], "passages": [Reference.to(store, passages)]}
+    attempt = Attempt(store, names.INDEX, "k")
+    (attempt.path / "views").write_text("views")
+    index = attempt.publish(step="index", step_version=1, config={}, inputs=made_from)[0]
+    outputs = {kind: Artifact(uri=str(tmp_path / kind)) for kind in ("index", "model", "passages")}
+    folder = open_index(f"{store.url}/{index.folder}", **outputs)
+    assert (Path(folder) / GATHERED).read_text() == names.PASSAGES
+    for kind, record in (("index", index), ("model", model), ("passages", passages)):
+        assert outputs[kind].metadata["address"] == f"{store.url}/{record.folder}"
+        assert outputs[kind].metadata["digest"] == record.digest
+    with pytest.raises(InputError, match="is the address of model, not of an index"):
+        open_index(f"{store.url}/{model.folder}", **outputs)
+
+
 def test_artifacts_that_the_step_does_not_declare_are_refused(run, done):
     with pytest.raises(TypeError, match="step gather-queries has artifacts"):
         execute("gather-queries", run, "q", "{}", parts=[], questions=Dataset())
     assert not done
+
+
+def test_an_imported_artifact_is_read_as_one_that_a_step_made(store, run, done, tmp_path):
+    published = publish(store, names.PASSAGES, "k", "passages")
+    address = f"{store.url}/{published.folder}"
+    passages = Dataset(uri=str(tmp_path / "passages"))
+    import_artifact(address, published.digest, passages)
+    assert passages.metadata == {"address": address, "digest": published.digest}
+    assert Path(passages.path).read_bytes() == published.to_json()
+    questions = Dataset(metadata={"address": address, "digest": published.digest})
+    negatives = Dataset(uri=str(tmp_path / "negatives"))
+    execute("bm25-negatives", run, "n", "{}", passages=passages, questions=questions, negatives=negatives)
+    reference = Reference.to(store, published)
+    assert done == [("bm25-negatives", {"passages": reference, "questions": reference})]
+
+
+def test_an_imported_artifact_is_the_one_that_was_meant(store, tmp_path):
+    published = publish(store, names.PASSAGES, "k", "passages")
+    artifact = Dataset(uri=str(tmp_path / "passages"))
+    with pytest.raises(InputError, match=f"has the digest {published.digest}, not 0123: it was made anew"):
+        import_artifact(f"{store.url}/{published.folder}", "0123", artifact)
+    with pytest.raises(InputError, match="passages/another"):
+        import_artifact(f"{store.url}/passages/another", "0123", artifact)
+
+
+@pytest.fixture
+def shipped(monkeypatch):
+    """The MLflow servers that steps are shipped to; nothing is sent."""
+    servers: list[str] = []
+
+    @contextlib.contextmanager
+    def ship(store, run_id, path, uri, plugin_run):
+        servers.append(uri)
+        yield
+
+    monkeypatch.setattr(tracking, "ship_step_live", ship)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://kubeflow-s")
+    return servers
+
+
+@pytest.mark.parametrize(
+    ("variables", "warned"),
+    [
+        ({"MLFLOW_RUN_ID": "1", "MULTIVIEW_MLFLOW_URI": "http://ours"}, True),
+        ({"MLFLOW_EXPERIMENT_ID": "1", "MULTIVIEW_MLFLOW_URI": "http://ours"}, True),
+        ({"MLFLOW_RUN_ID": "1", "MULTIVIEW_MLFLOW_URI": "http://kubeflow-s"}, False),
+        ({"MLFLOW_RUN_ID": "1"}, False),
+        ({"MULTIVIEW_MLFLOW_URI": "http://ours"}, False),
+    ],
+)
+def test_another_mlflow_than_the_settings_name_is_told(
+    store, run, done, shipped, tmp_path, monkeypatch, capsys, variables, warned
+):
+    """KFP's MLflow plugin replaces the variable that the settings set."""
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    execute("gather-queries", run, "q", "{}", parts=[], queries=Dataset(uri=str(tmp_path / "queries")))
+    assert shipped == ["http://kubeflow-s"]
+    told = "warning: this step is recorded in http://kubeflow-s, which Kubeflow's MLflow plugin gives, and not in"
+    assert (f"{told} http://ours: " in capsys.readouterr().err) == warned

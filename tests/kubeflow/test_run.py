@@ -12,16 +12,29 @@ from mlflow import MlflowClient
 
 from multiview import names, tracking
 from multiview.artifacts.store import LocalStore
-from multiview.config import Config
-from multiview.config.overrides import validate
+from multiview.config.overrides import merge, validate
 from multiview.errors import InputError
 from multiview.kubeflow.run import close_run, open_run
+from multiview.plans.description import describe
+from multiview.plans.parameters import Compiled
+from multiview.plans.plan import Plan
+from multiview.plans.request import Request
 from multiview.steps.path import StepPath
-from multiview.steps.runs import Context, Run, StepState, read_run, write_state
+from multiview.steps.runs import (
+    Context,
+    Run,
+    StepState,
+    read_run,
+    read_settings,
+    read_state,
+    read_states,
+    write_state,
+)
 from pipelines.kubeflow.compile import cluster_pipeline
-from pipelines.plans.plan import Plan
 from tests.fixtures.corpus import squad_corpus
+from tests.fixtures.project import Project
 from tests.fixtures.servers import answering, new_database
+from tests.fixtures.tiny import tiny_bert
 
 
 class Receiver:
@@ -99,6 +112,40 @@ def test_the_exit_handler_closes_the_run_and_tells_of_a_failure(tmp_path, monkey
     assert [parent.info.status for parent in parents] == ["FAILED"]
 
 
+def test_a_notice_has_a_text_with_links_that_chats_take(tmp_path, monkeypatch, receiver):
+    uri = new_database(tmp_path)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    notify = {"kubeflow": "https://kubeflow.example.org/pipeline/", "mlflow": "https://mlflow.example.org"}
+    where, store = str(tmp_path / "store"), LocalStore(tmp_path / "store")
+    run = described(steps=["split", "mine"], config={"notify": notify})
+    open_run(where, run, "aaaa")
+    for number in range(4):
+        state = StepState(
+            path=f"encode/shard-0{number}",
+            step="encode",
+            status="failed",
+            started=time.time(),
+            error="<b> & co\nx" * 99,
+        )
+        write_state(store, "training-1", state)
+    close_run(where, run, "aaaa", "FAILED", "", receiver.url)
+    lines = receiver.notices[0]["text"].splitlines()
+    found = tracking.find_run(uri, "training-1").mlflow_id
+    assert lines[0] == "training-1 failed on Kubeflow" and lines[4:] == [
+        "and 1 more",
+        f"MLflow: https://mlflow.example.org/#/runs/{found}",
+        "Kubeflow: https://kubeflow.example.org/pipeline/#/runs/details/aaaa",
+    ]
+    assert lines[1].startswith("encode/shard-00: &lt;b&gt; &amp; co x") and lines[1].endswith("…")
+
+
+def test_a_notice_without_mlflow_s_pages_has_no_link_to_them(tmp_path, monkeypatch, receiver):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", new_database(tmp_path))
+    open_run(str(tmp_path / "store"), described(steps=["split"]), "aaaa")
+    close_run(str(tmp_path / "store"), described(steps=["split"]), "aaaa", "FAILED", "", receiver.url)
+    assert receiver.notices[0]["text"] == "training-1 failed on Kubeflow"
+
+
 def test_a_pod_that_was_killed_without_a_word_still_fails_its_run(tmp_path, monkeypatch, receiver):
     uri = new_database(tmp_path)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
@@ -152,12 +199,18 @@ def test_a_failure_is_posted_where_mlflow_or_the_run_itself_is_missing(tmp_path,
     assert [notice["message"] for notice in receiver.notices] == ["why", "why"]
 
 
-def split_plan(folder: Path, source: str) -> tuple[Plan, Config]:
+def split_alone(folder: Path, source: str, url: str, base: str = "none") -> Request:
+    """A request for the step `split` alone."""
     questions = {"source": source, "dev_source": str(folder / "corpus" / "dev.json")}
-    config = validate({"questions": questions, "kubeflow": {"cpu": {"retries": 0}}})
+    overrides = {
+        "questions": questions,
+        "model": {"base": base},
+        "kubeflow": {"cpu": {"retries": 0}},
+        "notify": {"url": url},
+    }
     plan = Plan("training")
-    plan.add(StepPath("split"), "split", config)
-    return plan, config
+    plan.add(StepPath("split"), "split", validate(overrides))
+    return Request(plan, overrides)
 
 
 def test_pods_ship_their_own_events_and_the_run_ends_without_a_driver(tmp_path, monkeypatch, receiver):
@@ -166,9 +219,8 @@ def test_pods_ship_their_own_events_and_the_run_ends_without_a_driver(tmp_path, 
     uri = new_database(tmp_path)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     local.init(local.SubprocessRunner(use_venv=False), pipeline_root=str(tmp_path / "kfp"))
-    plan, config = split_plan(tmp_path, str(train))
-    config = config.model_copy(update={"notify": config.notify.model_copy(update={"url": receiver.url})})
-    cluster_pipeline(plan, config)(store=str(tmp_path / "store"), described=described(steps=["split"]))
+    request = split_alone(tmp_path, str(train), receiver.url)
+    cluster_pipeline(request)(store=str(tmp_path / "store"), described=described(steps=["split"]))
     found = tracking.find_run(uri, "training-1")
     assert set(found.steps["split"].outputs) == {names.PASSAGES, names.TRAIN_QUESTIONS, names.DEV_QUESTIONS}
     parent = MlflowClient(uri).get_run(found.mlflow_id)
@@ -177,12 +229,145 @@ def test_pods_ship_their_own_events_and_the_run_ends_without_a_driver(tmp_path, 
     client = MlflowClient(uri)
     theirs = client.create_run(client.create_experiment("kfp"), run_name="split").info.run_id
     monkeypatch.setenv("MLFLOW_RUN_ID", theirs)
-    broken, config = split_plan(tmp_path, str(tmp_path / "nothing.json"))
-    config = config.model_copy(update={"notify": config.notify.model_copy(update={"url": receiver.url})})
+    broken = split_alone(tmp_path, str(tmp_path / "nothing.json"), receiver.url)
     run = described(id="training-2", steps=["split"])
     with pytest.raises(RuntimeError):
-        cluster_pipeline(broken, config)(store=str(tmp_path / "store"), described=run)
+        cluster_pipeline(broken)(store=str(tmp_path / "store"), described=run)
     assert client.get_run(theirs).data.tags[names.TAG_STEP_OF] == "training-2"
     (notice,) = receiver.notices
     assert notice["run"] == "training-2" and "nothing.json" in notice["failed"][0]["error"]
     assert MlflowClient(uri).get_run(tracking.find_run(uri, "training-2").mlflow_id).info.status == "FAILED"
+
+
+DEMO = ["questions.source=demo://train.json", "questions.dev_source=demo://dev.json"]
+
+
+def demo_request(*settings: str) -> Request:
+    return Request.from_settings("training", "demo", [*DEMO, *settings])
+
+
+def compiled(request: Request) -> Compiled:
+    found = Compiled.of(request)
+    assert found is not None
+    return found
+
+
+def opened(
+    folder: Path, request: Request, job: str = "aaaa1111", described: str = "", **given: object
+) -> Context:
+    """The context of a start with other parameters than the compiled ones; `settings` is the text of further ones."""
+    asked, settings = compiled(request), str(given.pop("settings", ""))
+    values = {**asked.defaults, **given}
+    return Context.model_validate_json(
+        open_run(str(folder), described, job, asked.model_dump_json(), values, settings)
+    )
+
+
+def test_a_run_created_without_changes_is_the_run_that_submit_would_start(tmp_path, monkeypatch):
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    request, store = demo_request(), LocalStore(tmp_path)
+    run = describe(request, store)
+    context = opened(tmp_path, request)
+    assert context == Context(store=store.url, run=run.id)
+    assert read_run(store, run.id).model_copy(update={"created": ""}) == run
+    submitted = run.model_copy(update={"git_sha": "as described"}).model_dump_json()
+    assert opened(tmp_path / "other", request, described=submitted).run == run.id
+    assert read_run(LocalStore(tmp_path / "other"), run.id).git_sha == "as described"
+    with pytest.raises(InputError, match="has no settings of step split"):
+        read_settings(store, run.id, "split")
+
+
+@pytest.mark.parametrize("cloned", [False, True])
+def test_other_parameters_are_another_run_with_settings_of_its_own(tmp_path, monkeypatch, cloned):
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    request, store = demo_request(), LocalStore(tmp_path)
+    described = describe(request, store).model_dump_json() if cloned else ""
+    context = opened(tmp_path, request, described=described, learning_rate=0.5, settings="mining.number=3")
+    same = demo_request("train.learning_rate=0.5", "mining.number=3")
+    assert context.run == describe(same, store).id != describe(request, store).id
+    assert context.changed == ["train.learning_rate=0.5", "mining.number=3"]
+    for path, node in same.plan.nodes.items():
+        assert read_settings(store, context.run, str(path)) == node.config
+    assert read_run(store, context.run).config["mining"]["number"] == 3
+
+
+def test_a_wrong_parameter_is_one_line_in_the_first_pod_and_in_the_notice(tmp_path, monkeypatch, receiver):
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    line = "train.learning_rate: input should be greater than 0, not -1"
+    with pytest.raises(InputError, match=line):
+        opened(tmp_path, demo_request(), learning_rate=-1.0)
+    close_run(str(tmp_path), "", "aaaa1111", "FAILED", "", receiver.url, "training")
+    (notice,) = receiver.notices
+    assert notice["failed"] == [{"step": "open-run", "error": line}]
+    assert (notice["run"], notice["pipeline"]) == ("training", "training")
+    assert LocalStore(tmp_path).folders(names.RUNS) == []
+
+
+def test_the_exit_handler_closes_the_run_that_was_opened(tmp_path, monkeypatch, receiver):
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    described = describe(demo_request(), LocalStore(tmp_path)).model_dump_json()
+    context = opened(tmp_path, demo_request(), described=described, seed=3)
+    close_run(str(tmp_path), described, "aaaa1111", "FAILED", "", receiver.url, "training")
+    assert [notice["run"] for notice in receiver.notices] == [context.run]
+    store, now = LocalStore(tmp_path), time.time()
+    for path in read_run(store, context.run).steps:
+        write_state(store, context.run, StepState(path=path, step=path, status="done", started=now))
+    close_run(str(tmp_path), described, "aaaa1111", "SUCCEEDED", "", receiver.url, "training")
+    assert len(receiver.notices) == 1
+
+
+def test_a_part_of_a_pipeline_is_always_described(tmp_path):
+    with pytest.raises(InputError, match="described is empty"):
+        open_run(str(tmp_path), "", "aaaa1111")
+
+
+def test_a_pipeline_runs_with_the_parameters_of_its_start(tmp_path, monkeypatch, receiver, capfd):
+    """As `Create run` on Kubeflow's pages starts it, once with a value that is refused: by KFP, the step `split` alone."""
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    train, _ = squad_corpus(tmp_path / "corpus", passages=6)
+    local.init(local.SubprocessRunner(use_venv=False), pipeline_root=str(tmp_path / "kfp"))
+    store, base = LocalStore(tmp_path / "store"), str(tiny_bert(tmp_path / "base"))
+    request = split_alone(tmp_path, str(train), receiver.url, base)
+    pipeline = cluster_pipeline(request, store.url)
+    with pytest.raises(RuntimeError):
+        pipeline(settings="questions.limit=0")
+    line = "questions.limit: input should be greater than or equal to 1, not 0"
+    printed = "".join(capfd.readouterr())
+    assert f"error: {line}" in printed and "Traceback" not in printed
+    assert receiver.notices.pop()["failed"] == [{"step": "open-run", "error": line}]
+
+    dev = str(tmp_path / "corpus" / "dev.json")
+    pipeline(corpus_source=[str(train), dev], settings="questions.limit=2")
+    (run,) = store.folders(names.RUNS)
+    changed = {"questions": {"limit": 2}, "corpus": {"source": [str(train), dev]}}
+    overrides = merge(request.overrides, changed)
+    assert run == describe(Request.make("training", overrides), store).id
+    assert read_run(store, run).config == overrides
+    state = read_state(store, run, "split")
+    assert state is not None and state.status == "done" and state.config["questions"]["limit"] == 2
+
+
+@pytest.mark.acceptance
+def test_a_run_with_another_learning_rate_trains_with_it(tmp_path, monkeypatch):
+    """As `Create run` on Kubeflow's pages starts it: by KFP, up to the training, since KFP's local runner has no loops
+    within an exit handler."""
+    project, uri = Project.make(tmp_path), new_database(tmp_path)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    local.init(local.SubprocessRunner(use_venv=False), pipeline_root=str(tmp_path / "kfp"))
+    preset, settings = str(tmp_path / "tiny.yaml"), ["train.rounds=1", "train.epochs=1"]
+    request = Request.from_settings("training", preset, settings)
+    steps = list(request.plan.nodes)
+    for path in steps[steps.index(StepPath.parse("camvr/round-1/train")) + 1 :]:
+        del request.plan.nodes[path]
+    cluster_pipeline(request, project.store)(learning_rate=0.25)
+
+    store = LocalStore(Path(project.store))
+    same = Request.from_settings("training", preset, [*settings, "train.learning_rate=0.25"])
+    (run,) = store.folders(names.RUNS)
+    assert run == describe(same, store).id
+    assert {state.status for state in read_states(store, run)} == {"done"}
+    state = read_state(store, run, "camvr/round-1/train")
+    assert state is not None and state.config["train"]["learning_rate"] == 0.25
+    found = tracking.find_run(uri, run)
+    assert MlflowClient(uri).get_run(found.mlflow_id).data.params["train.learning_rate"] == "0.25"
+    assert set(found.steps["camvr/round-1/train"].outputs) == {names.MODEL}

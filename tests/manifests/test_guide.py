@@ -2,12 +2,15 @@
 
 import re
 import shlex
+import shutil
 
 import pytest
+import yaml
 
 from multiview.config.overrides import gather, validate
-from pipelines.plans import PIPELINES
-from tests.manifests.built import (
+from multiview.plans import PIPELINES
+from tests.fixtures import overlays as built
+from tests.fixtures.overlays import (
     BUILT,
     MANIFESTS,
     OVERLAYS,
@@ -16,6 +19,7 @@ from tests.manifests.built import (
     amount,
     golden,
     name_of,
+    needs_kustomize,
     of_kind,
     pods,
     profiles,
@@ -28,8 +32,8 @@ README = (MANIFESTS / "README.md").read_text()
 
 def lines(start: str) -> list[str]:
     """Commands of the guide's code blocks, continued lines joined."""
-    blocks = re.findall(r"^```\n(.*?)^```", GUIDE, re.M | re.S)
-    joined = "".join(blocks).replace("\\\n", " ")
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```", GUIDE, re.M | re.S)
+    joined = "".join(block for language, block in blocks if not language).replace("\\\n", " ")
     return [line for line in joined.splitlines() if start in line]
 
 
@@ -79,6 +83,42 @@ def keys(pod: Manifest, secret: str) -> set[str]:
             if reference and reference["name"] == secret:
                 found.add(reference["key"])
     return found
+
+
+@needs_kustomize
+def test_the_way_for_one_user_is_built_as_the_guide_says(tmp_path, monkeypatch):
+    """What it adds to an overlay for Google Cloud makes the namespace, and the steps' account where they run."""
+    shutil.copytree(MANIFESTS, tmp_path / "manifests")
+    monkeypatch.setattr(built, "MANIFESTS", tmp_path / "manifests")
+    (added,) = re.findall(r"^```yaml\n(resources:.*?)^```", GUIDE, re.M | re.S)
+    overlay = tmp_path / "manifests/overlays/gke-dev/kustomization.yaml"
+    settings = yaml.safe_load(overlay.read_text())
+    for name, places in yaml.safe_load(added).items():
+        settings[name] += places
+    overlay.write_text(yaml.safe_dump(settings))
+    made = built.build("overlays/gke-dev")
+    (namespace,) = [m for m in made if m["kind"] == "Namespace"]
+    assert namespace["metadata"]["name"] == "multiview"
+    assert not any("part-of" in label for label in namespace["metadata"]["labels"])
+    accounts = {name_of(m): m["metadata"] for m in made if m["kind"] == "ServiceAccount"}
+    of_steps = accounts["kubeflow", "multiview-steps"]["annotations"]
+    assert of_steps["iam.gke.io/gcp-service-account"].startswith("multiview-steps@my-project.")
+
+
+def test_the_driver_that_is_asked_for_knows_the_images_cuda():
+    """GKE's default driver may be older than CUDA 13 needs."""
+    (pool,) = lines("node-pools create")
+    assert "gpu-driver-version=latest" in pool
+    lock = (ROOT / "images" / "gpu" / "requirements.lock").read_text()
+    assert "nvidia-cudnn-cu13==" in lock and "580 or later" in GUIDE
+
+
+def test_what_only_a_cluster_can_show_has_its_command():
+    listed = GUIDE.partition("## What only a cluster can show")[2]
+    rows = [row.split(" | ") for row in re.findall(r"^\| (.+) \|$", listed, re.M)][1:]
+    assert len(rows) > 10
+    for what, how in rows:
+        assert "`" in how or " run" in how or "address" in how, what
 
 
 def test_secrets_are_made_with_the_keys_that_pods_read():

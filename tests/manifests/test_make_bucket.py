@@ -5,8 +5,8 @@ import subprocess
 import sys
 
 from tests.fixtures.bucket import free_port
+from tests.fixtures.overlays import of_kind
 from tests.fixtures.s3 import s3_server
-from tests.manifests.built import of_kind
 
 WRITABLE = """
 from multiview.artifacts.store import open_store

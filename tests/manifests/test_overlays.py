@@ -7,13 +7,20 @@ import jsonschema
 import pytest
 import yaml
 
+from tests.fixtures import overlays as built
 from tests.fixtures.manifest_schemas import validate
-from tests.manifests import built
-from tests.manifests.built import BUILT, MANIFESTS, ROOT, build, golden, kept_digest, sources, sources_digest
-
-needs_kustomize = pytest.mark.skipif(
-    built.kustomize() is None, reason="needs kustomize or kubectl on the PATH"
+from tests.fixtures.overlays import (
+    BUILT,
+    MANIFESTS,
+    ROOT,
+    build,
+    golden,
+    kept_digest,
+    needs_kustomize,
+    sources,
+    sources_digest,
 )
+
 OBJECTS = [
     pytest.param(
         manifest, id=f"{folder.rpartition('/')[2]}-{manifest['kind']}-{manifest['metadata']['name']}"

@@ -20,9 +20,9 @@ from multiview.config.overrides import gather, merge
 from multiview.data.questions import read_questions
 from multiview.encoding.embeddings import Embeddings
 from multiview.negatives.pool import read_table
+from multiview.plans.comparison import comparison
+from multiview.plans.refresh import refresh
 from multiview.steps.table import STEPS
-from pipelines.plans.comparison import comparison
-from pipelines.plans.refresh import refresh
 from tests.fixtures.inprocess import Records, run_plan
 from tests.fixtures.project import Project
 from tests.fixtures.tiny import tiny_t5

@@ -7,7 +7,7 @@ import pytest
 
 from multiview.artifacts.store import LocalStore
 from multiview.config.overrides import gather, merge
-from pipelines.plans.comparison import comparison
+from multiview.plans.comparison import comparison
 from tests.fixtures.inprocess import run_plan
 from tests.fixtures.project import Project
 

@@ -18,7 +18,7 @@ from multiview import names
 from multiview.artifacts.champions import champion_numbers, current
 from multiview.artifacts.staging import verify
 from multiview.artifacts.store import LocalStore
-from pipelines.plans.plan import Plan
+from multiview.plans.plan import Plan
 from tests.fixtures.changing_corpus import ChangingCorpus
 from tests.fixtures.inprocess import run_plan
 

@@ -20,6 +20,8 @@ def test_both_outcomes_are_sent(promoted_corpus: ChangingCorpus) -> None:
     champion = current(promoted_corpus.store)
     assert champion is not None and champion.number == 3
     promoted, refused = received.messages
+    assert promoted["text"].startswith("refresh promoted: ") and "champion: 3, of " in promoted["text"]
+    assert refused["text"].startswith("refresh refused: ")
     assert (promoted["status"], refused["status"]) == ("refresh promoted", "refresh refused")
     assert [message["champion"]["number"] for message in received.messages] == [3, 3]
     assert refused["failed"][0]["check"] == "largest_shrinkage"

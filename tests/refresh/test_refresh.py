@@ -14,8 +14,8 @@ from multiview.data import sentences
 from multiview.lineage import garbage
 from multiview.lineage.trace import flaws, trace
 from multiview.model.systems import resolve
+from multiview.plans.plan import Plan
 from multiview.steps.path import StepPath
-from pipelines.plans.plan import Plan
 from tests.fixtures.changing_corpus import ChangingCorpus
 from tests.fixtures.inprocess import run_plan
 from tests.fixtures.tiny import tiny_bert

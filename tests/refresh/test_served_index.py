@@ -10,8 +10,8 @@ import multiview
 from multiview.artifacts.record import Record, Reference
 from multiview.artifacts.store import LocalStore
 from multiview.model.systems import resolve
+from multiview.plans.plan import Output, Plan
 from multiview.steps.path import StepPath
-from pipelines.plans.plan import Output, Plan
 from tests.fixtures.changing_vectors import reference
 from tests.fixtures.inprocess import Records, run_plan
 from tests.fixtures.system_indexes import write_corpus

@@ -1,5 +1,6 @@
 """Shipping to a real MLflow store: whatever is interrupted or repeated, MLflow ends up the same."""
 
+import os
 import subprocess
 import sys
 
@@ -177,3 +178,43 @@ def test_runs_are_shipped_to_a_server_over_http_and_found_there(tmp_path):
             tracking.registered_index(address, tracking.RegisteredModel("served", alias="champion"))
             == index.address
         )
+
+
+NAMES = ("USER", "LOGNAME", "LNAME", "USERNAME")
+"""The variables that name a process's user, which Python asks first."""
+
+NAMELESS = """
+import os, sys
+os.setresuid(54321, 0, 0)  # by name it is this user's process, and may still read this Python
+from multiview.kubeflow.run import open_run
+from multiview.steps.runs import Run
+open_run(sys.argv[1], Run(id="nameless", pipeline="training", config={}, steps=["split"]).model_dump_json(), "job")
+"""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
+def test_a_user_without_a_name_opens_a_run(tmp_path):
+    """As OpenShift's users and KFP's default one are, in an image whose environment names none either."""
+    uri = new_database(tmp_path)
+    variables = {name: value for name, value in os.environ.items() if name not in NAMES}
+    subprocess.run(
+        [sys.executable, "-c", NAMELESS, str(tmp_path / "store")],
+        env={**variables, "MLFLOW_TRACKING_URI": uri},
+        check=True,
+    )
+    client = MlflowClient(uri)
+    experiment = client.get_experiment_by_name(names.EXPERIMENT)
+    assert experiment
+    (run,) = client.search_runs([experiment.experiment_id], "tags.`multiview.run` = 'nameless'")
+    assert run.data.tags["mlflow.user"] == "uid-54321"
+
+
+def test_a_name_that_the_system_does_not_know_is_a_number(monkeypatch):
+    """On Python 3.11 and 3.12 as on 3.13, which raises another error."""
+    for error in (KeyError("getpwuid(): uid not found: 1"), OSError("No username set in the environment")):
+
+        def getuser(error: Exception = error) -> str:
+            raise error
+
+        monkeypatch.setattr(shipping.getpass, "getuser", getuser)
+        assert shipping._user() == f"uid-{os.getuid()}"

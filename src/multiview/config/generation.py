@@ -38,7 +38,7 @@ class Generation(Section):
     """Queries generated from passages, for the Dual Cross Encoder (its 3.4). Settings that the paper leaves open follow the authors' code."""
 
     model: Annotated[str, HOW] = "macavaney/doc2query-t5-base-msmarco"
-    """A sequence-to-sequence model: hub name, folder, bucket folder, `package:NAME`, or the address of a `generator` in a store. The default is docTTTTTquery's T5-base, which the authors use, with its weights as safetensors."""
+    """A sequence-to-sequence model: hub name (`NAME` or `NAME@REVISION`), folder, bucket folder, `package:NAME`, or the address of a `generator` in a store. The default is docTTTTTquery's T5-base, which the authors use, with its weights as safetensors."""
     fine_tune: Annotated[bool, HOW] = False
     """Fine-tune the generator on the training questions first. Shapes the DAG."""
     queries: Annotated[int, Field(ge=1)] = 10

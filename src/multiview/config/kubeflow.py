@@ -10,6 +10,18 @@ from pydantic_core import PydanticCustomError
 
 from multiview.config.section import HOW, JsonObject, Section
 
+LabelKey = Annotated[
+    str,
+    Field(pattern=r"^([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$"),
+]
+"""The key of a Kubernetes label or annotation: [PREFIX/]NAME."""
+
+LabelValue = Annotated[str, Field(pattern=r"^([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?$")]
+"""The value of a Kubernetes label."""
+
+ObjectName = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$")]
+"""The name of a Kubernetes object."""
+
 Quantity = Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]+)?(m|[KMGTP]i?)?$", coerce_numbers_to_str=True)]
 """An amount as Kubernetes writes it: 500m, 2, 16Gi."""
 
@@ -56,12 +68,35 @@ class Pod(Section):
     """Labels of the nodes to run on, as in {cloud.google.com/gke-nodepool: gpu-spot}."""
     tolerations: tuple[Toleration, ...] = ()
     """Node taints that the pod tolerates, as in [{key: nvidia.com/gpu}]."""
+    labels: dict[LabelKey, LabelValue] = {}
+    """Labels of the pod, as in {cost-centre: search}."""
+    annotations: dict[LabelKey, str] = {}
+    """Annotations of the pod."""
+    priority_class: LabelValue | None = None
+    """Kueue's WorkloadPriorityClass; needs `kubeflow.queue`. Kubernetes' own PriorityClass cannot be chosen: neither KFP nor Kubeflow Trainer hands one to a pod."""
+    image_pull_secrets: tuple[ObjectName, ...] = ()
+    """Secrets with which the node fetches the image, as in [registry]."""
+    scratch: Quantity | None = None
+    """Size of a volume at /scratch that is made for the pod and deleted with it, as in 1Ti; none: the node's own disk (docs/kubeflow.md)."""
+    scratch_class: ObjectName | None = None
+    """Storage class of that volume; none: the cluster's default."""
+    parallel_shards: Annotated[int, Field(ge=1)] | None = None
+    """Shards that are worked on at once, for steps that run per shard; none: all."""
     timeout_hours: Annotated[float, Field(gt=0)] = 24.0
     """Longest running time of a pod in hours; Kubeflow ends a pod that runs longer."""
     retries: Annotated[int, Field(ge=0)] = 2
     """Retries of a failed step. Each retry continues where the last attempt stopped."""
     backoff_seconds: Annotated[int, Field(ge=0)] = 60
     """Seconds before the first retry; the wait doubles with each further retry."""
+
+    @property
+    def visible_gpus(self) -> int:
+        """Number of GPUs that torch must see in the pod at least: CUDA shows a process one slice of a GPU at most."""
+        return self.gpus if self.gpu_type in WHOLE_GPUS else min(self.gpus, 1)
+
+
+WHOLE_GPUS = ("nvidia.com/gpu", "amd.com/gpu")
+"""Resource names of accelerators of which torch sees as many as a pod has."""
 
 
 class GpuPod(Pod):
@@ -101,6 +136,10 @@ class Kubeflow(Section):
     """Pods of steps that use a GPU: training, encoding, generation, mining and evaluation."""
     steps: dict[str, JsonObject] = {}
     """Changed settings per step name, as in {split: {memory: 64Gi}, train: {gpus: 4}}."""
+    queue: LabelValue | None = None
+    """Kueue's LocalQueue that the pods of steps and TrainJobs wait in; none: no queue. A run's first and last step do not wait."""
+    run_as_non_root: bool = False
+    """Whether the pods promise Kubernetes not to run as root, which namespaces of the pod-security level `restricted` ask for; needs KFP 2.16 or later, since 2.15 refuses the whole pipeline. The images run as user 10001 in any case."""
     service_account: str | None = None
     """Kubernetes service account of the pods; none: the pipeline's default account."""
     mlflow_uri: Address | None = None
@@ -126,4 +165,8 @@ class Notify(Section):
     """Notifications of failed runs on Kubeflow and of the verdicts of refreshes. *Ours.*"""
 
     url: Annotated[Address | None, HOW] = None
-    """Address that receives JSON by POST: the failed steps and their error lines when a run on Kubeflow fails, and the verdict of every refresh."""
+    """Address that receives JSON by POST: the failed steps and their error lines when a run on Kubeflow fails, and the verdict of every refresh. Its `text` says it in a few lines, so the address of a chat's incoming webhook will do."""
+    kubeflow: Annotated[Address | None, HOW] = None
+    """Address of Kubeflow's pages, as in https://kubeflow.example.org/pipeline, for the link in `text`; none: no link."""
+    mlflow: Annotated[Address | None, HOW] = None
+    """Address of MLflow's pages, for the link in `text`, where people have another one than pods."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 
 from multiview.config import Config, JsonObject
@@ -9,6 +10,9 @@ from multiview.config.documents import checked, document_names, find_document, r
 from multiview.errors import InputError
 
 Overrides = JsonObject
+
+_BETWEEN = re.compile(r"\n|;(?=\s*[\w-]+(?:\.[\w-]+)+\s*=)")
+"""What separates two settings in a text: the end of a line, or a semicolon before a setting's name."""
 
 
 def gather(preset: str | None, settings: Iterable[str]) -> Overrides:
@@ -29,6 +33,15 @@ def parse_setting(setting: str) -> Overrides:
     for part in reversed(name.split(".")):
         value = {part: value}
     return value
+
+
+def parse_settings(text: str) -> Overrides:
+    """Returns settings from a text with one `section.name=value` per line, or several separated by semicolons.
+
+    >>> parse_settings("train.epochs=3; mining.depth=50")
+    {'train': {'epochs': 3}, 'mining': {'depth': 50}}
+    """
+    return gather(None, [part for part in (part.strip(" \t\r;") for part in _BETWEEN.split(text)) if part])
 
 
 def preset_names() -> list[str]:

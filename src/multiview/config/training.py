@@ -15,7 +15,7 @@ class Model(Section):
     """The encoder and the layout of its input. Saved with the model."""
 
     base: Annotated[str, HOW] = "bert-base-uncased"
-    """A BERT-like checkpoint: hub name, folder, bucket folder, or `package:NAME` for an installed package that carries one."""
+    """A BERT-like checkpoint: hub name (`NAME` or `NAME@REVISION`), folder, bucket folder, or `package:NAME` for an installed package that carries one."""
     architecture: str = "camvr"
     """Layout of passages and questions: dpr, me-bert, mvr, camvr, dual-cross, sentence or equal-splits."""
     views: Annotated[int, Field(ge=1)] = 8

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from multiview import environment
-from multiview.artifacts.record import Record, Reference, load_record
+from multiview import environment, names
+from multiview.artifacts.record import Record, Reference, load_record, load_reference
 from multiview.artifacts.staging import stage
 from multiview.artifacts.store import Store, open_store
+from multiview.config.overrides import leaves, parse_settings
 from multiview.errors import InputError
+from multiview.model.systems import resolve
 from multiview.steps.execution import run_step, watch_driver
 from multiview.steps.path import StepPath
 from multiview.steps.reporter import StepReporter
-from multiview.steps.runs import Context
-from multiview.steps.step import Step
+from multiview.steps.runs import Context, Run, read_settings, run_id, write_run
+from multiview.steps.step import Step, load_function
 from multiview.steps.table import step
 from multiview.steps.work import Inputs
 
@@ -44,30 +48,63 @@ def execute(name: str, run: str, path: str, config: str, *, shard: str = "", **a
 
     - `name` is the step's name in the table of steps; its declaration says which `artifacts` are inputs and which
       are outputs.
-    - `run` is the JSON of a `runs.Context`, `config` the JSON of the settings that the step reads.
-    - `path` is the step's path in the run. A `shard` is appended to it; the step then reads only that shard's file
-      of its `sharded_inputs`.
+    - `run` is the JSON of a `runs.Context`, or the address of a store: the step is a run of its own then, of one step.
+    - `config` is the JSON of the settings that the step reads, or a text as `--set` takes it. If this start of the run
+      was given other settings, they are read from the store instead.
+    - `path` is the step's path in the run, by default its name. A `shard` is appended to it; the step then reads only
+      that shard's file of its `sharded_inputs`.
 
-    The metadata of an input contain its `address` and `digest`. The metadata of an output receive its `address` and
+    The metadata of an input contain its `address`, and its `digest` unless any will do. The metadata of an output receive its `address` and
     `digest`, and the step's `path`. The file of an output becomes a copy of the record, or the step's page: Kubeflow
-    shows the file of an HTML artifact.
+    shows the file of an HTML artifact. A step with figures has a further output `metrics`, whose metadata are the
+    figures: Kubeflow shows them beside the run, and beside each other where runs are compared.
 
     Returns the address of the first output. Raises TypeError for artifacts other than the declared ones, InputError
-    for an input without an address, and every exception of the step.
+    for an input without an address and for settings that the step does not read, and every exception of the step.
     """
-    declared, context = step(name), Context.model_validate_json(run)
+    declared = step(name)
     outputs = (*declared.outputs, *declared.forwards)
-    if set(artifacts) != {*declared.inputs, *outputs}:
-        raise TypeError(f"step {name} has artifacts {(*declared.inputs, *outputs)}, not {tuple(artifacts)}")
-    path = str(StepPath.parse(path).of_shard(shard))
-    reporter = StepReporter(open_store(context.store), context.run, path, name)
+    expected = (*declared.inputs, *outputs, *([names.METRICS] if declared.figures else []))
+    if set(artifacts) != set(expected):
+        raise TypeError(f"step {name} has artifacts {expected}, not {tuple(artifacts)}")
+    whole = StepPath.parse(path or name)
+    path, alone = str(whole.of_shard(shard)), not _is_json(run)
+    if not _is_json(config):
+        config = configured(declared, config)
+    context = (
+        _begin_alone(declared, run, path, config, artifacts) if alone else Context.model_validate_json(run)
+    )
+    store = open_store(context.store)
+    if context.changed:
+        config = read_settings(store, context.run, str(whole))
+    reporter = StepReporter(store, context.run, path, name)
     watch_driver()
-    with _shipping(reporter), reporter.failures():
+    with _shipping(reporter, alone), reporter.failures():
         run_step(declared, reporter, config, _references(declared, artifacts, shard))
         for output in outputs:
             page = declared.page if output == outputs[0] else None
             _write_output(artifacts[output], reporter.state.outputs[output], path, page)
+        if declared.figures:
+            figures = load_function(declared.figures)
+            _write_figures(artifacts[names.METRICS], figures, reporter.state.outputs[outputs[0]])
     return reporter.state.outputs[declared.outputs[0]].address
+
+
+def import_artifact(address: str, digest: str, artifact: KfpArtifact) -> None:
+    """Makes a KFP artifact of an artifact in a store, for the steps that read it.
+
+    KFP's own importer would make one artifact of one address, which its metadata store refuses as two inputs of a
+    step, and its launcher opens no bucket but the pipeline root's at an S3 endpoint that needs paths.
+
+    Raises InputError for an address without an artifact, and for an artifact with another digest.
+    """
+    _, record = load_record(address)
+    if record.digest != digest:
+        raise InputError(
+            f"{address} has the digest {record.digest}, not {digest}: it was made anew; run again"
+        )
+    artifact.metadata.update(address=address, digest=digest)
+    Path(artifact.path).write_bytes(record.to_json())
 
 
 def _references(declared: Step, artifacts: Mapping[str, Given], shard: str) -> Inputs:
@@ -91,7 +128,63 @@ def _reference(artifact: KfpArtifact | str, file: str | None = None) -> Referenc
         return Reference(address=artifact, digest=record.digest, file=file)
     if "address" not in artifact.metadata:
         raise InputError(f"input artifact {artifact.name} carries no address: its step did not publish one")
-    return Reference(address=artifact.metadata["address"], digest=artifact.metadata["digest"], file=file)
+    address = artifact.metadata["address"]
+    digest = artifact.metadata.get("digest") or load_record(address)[1].digest
+    return Reference(address=address, digest=digest, file=file)
+
+
+def configured(declared: Step, text: str) -> str:
+    """Returns the canonical JSON of the settings that a step reads, from a text as `--set` takes it.
+
+    `model.architecture` may be given to any step, because it decides defaults. Raises InputError for any other setting
+    that the step does not read.
+    """
+    overrides = parse_settings(text)
+    for leaf in leaves(overrides):
+        if leaf != "model.architecture" and not any(
+            leaf == setting or leaf.startswith(f"{setting}.") for setting in declared.settings
+        ):
+            raise InputError(
+                f"{leaf} is not read by {declared.name}, which reads {', '.join(declared.settings)}"
+            )
+    return declared.configure(resolve(overrides))
+
+
+def _begin_alone(
+    declared: Step, store: str, path: str, config: str, artifacts: Mapping[str, Given]
+) -> Context:
+    """Writes a run of one step into a store: the same step with the same settings and inputs is the same run."""
+    opened, given = open_store(store), json.loads(config)
+    opened.check_writable()
+    inputs = {
+        name: [reference.digest for reference in (found if isinstance(found, list) else [found])]
+        for name, found in _references(declared, artifacts, "").items()
+    }
+    identity = run_id(declared.name, given, {declared.name: declared.version}, path=path, inputs=inputs)
+    write_run(opened, Run(id=identity, pipeline=declared.name, config=given, steps=[path]))
+    return Context(store=opened.url, run=identity)
+
+
+def _is_json(text: str) -> bool:
+    return text.lstrip().startswith("{")
+
+
+def open_index(address: str, **artifacts: KfpArtifact) -> str:
+    """Hands on the artifacts of an index: the `index` at an address, the `model` and the `passages` it was made from.
+
+    Returns the address of the folder with the passages' Parquet files, which a `corpus.source` can name. Raises
+    InputError for an address of something else.
+    """
+    store, record = load_record(address)
+    if record.kind != names.INDEX:
+        raise InputError(f"{address} is the address of {record.kind}, not of an index")
+    references = {names.INDEX: Reference.to(store, record)}
+    for name in (names.MODEL, names.PASSAGES):
+        references[name] = Reference.to(*load_reference(record.inputs[name][0], "the index", store))
+    for name, reference in references.items():
+        _write_output(artifacts[name], reference, "", None)
+    passages = load_record(references[names.PASSAGES].address)
+    return f"{passages[0].url}/{passages[1].data}"
 
 
 def _write_output(artifact: Given, reference: Reference, path: str, page: str | None) -> None:
@@ -102,20 +195,47 @@ def _write_output(artifact: Given, reference: Reference, path: str, page: str | 
     Path(artifact.path).write_bytes(_page(store, record, page) if page else record.to_json())
 
 
+def _write_figures(artifact: Given, figures: Callable[..., dict[str, float]], reference: Reference) -> None:
+    """Writes the figures of an output into the metadata and the file of a KFP artifact."""
+    assert not isinstance(artifact, str | list), "outputs are artifacts of KFP"
+    found = figures(*load_record(reference.address))
+    artifact.metadata.update(found)
+    Path(artifact.path).write_text(json.dumps(found, indent=1) + "\n")
+
+
 def _page(store: Store, record: Record, file: str) -> bytes:
     """Returns the bytes of a step's page. Raises InputError if it is gone."""
     return (stage(store, record, file).path / file).read_bytes()
 
 
 @contextlib.contextmanager
-def _shipping(reporter: StepReporter) -> Iterator[None]:
-    """Ships this step to MLflow while it runs, in a pod without a driver and if there is an MLflow."""
+def _shipping(reporter: StepReporter, alone: bool) -> Iterator[None]:
+    """Ships this step to MLflow while it runs, in a pod without a driver and if there is an MLflow; at its end also the
+    end of its run, if it is `alone` in it."""
     uri = os.environ.get(environment.MLFLOW_TRACKING_URI)
     if not uri or environment.DRIVER_LOCK in os.environ:
         yield
         return
     from multiview import tracking
 
+    _compare_servers(uri)
     plugin_run = os.environ.get(environment.MLFLOW_RUN_ID)
-    with tracking.ship_step_live(reporter.store, reporter.run, reporter.state.path, uri, plugin_run):
-        yield
+    try:
+        with tracking.ship_step_live(reporter.store, reporter.run, reporter.state.path, uri, plugin_run):
+            yield
+    finally:
+        if alone:
+            with contextlib.suppress(Exception):  # left to `multiview sync`
+                tracking.ship(reporter.store, reporter.run, uri)
+
+
+def _compare_servers(uri: str) -> None:
+    """Warns where KFP's MLflow plugin has replaced the MLflow server of the pod's settings."""
+    ours = os.environ.get(environment.MLFLOW_URI)
+    plugin = environment.MLFLOW_RUN_ID in os.environ or environment.MLFLOW_EXPERIMENT_ID in os.environ
+    if plugin and ours and ours != uri:
+        line = (
+            f"this step is recorded in {uri}, which Kubeflow's MLflow plugin gives, and not in {ours}: "
+            "set kubeflow.mlflow_uri to the plugin's server, or let the plugin not inject its environment"
+        )
+        print(f"warning: {line}", file=sys.stderr)

@@ -2,36 +2,106 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sys
 import time
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from multiview import environment, names
 from multiview.artifacts.store import Store, open_store
-from multiview.steps.runs import Context, Run, StepState, read_states, write_run
-from multiview.steps.webhook import post
+from multiview.config.kubeflow import Notify
+from multiview.config.overrides import validate
+from multiview.errors import InputError
+from multiview.plans.description import describe
+from multiview.plans.parameters import Compiled, as_set
+from multiview.steps.runs import (
+    Context,
+    Run,
+    Start,
+    StepState,
+    read_run,
+    read_start,
+    read_states,
+    write_run,
+    write_settings,
+    write_start,
+)
+from multiview.steps.webhook import chat_text, post
+
+OPEN_RUN = "open-run"
+"""The name of the first step."""
 
 CLOCKS = 60.0
 """Largest difference between the clocks of two pods, in seconds."""
 
+SHOWN = 3
+"""Steps whose lines a message's text has."""
 
-def open_run(store: str, described: str, job: str) -> str:
+
+def open_run(
+    store: str,
+    described: str,
+    job: str,
+    compiled: str = "",
+    given: Mapping[str, Any] | None = None,
+    settings: str = "",
+) -> str:
     """The first step: writes the run into the store and opens its parent in MLflow.
 
-    `described` is the JSON of a `runs.Run`, `job` is Kubeflow's id of this start of the run. Returns the JSON of the
-    `runs.Context` that all other steps receive. An existing run is continued.
+    - `described` is the JSON of a `runs.Run`, or empty for a run that was created on Kubeflow's pages.
+    - `job` is Kubeflow's id of this start of the run.
+    - `compiled` is the JSON of the `Compiled` that the pipeline carries, empty for a part of a pipeline; `given` and
+      `settings` are the parameters of this start. Where they differ from the compiled ones, the start is of another
+      run than the described one.
+
+    Returns the JSON of the `runs.Context` that all other steps receive. An existing run is continued. Raises InputError
+    for a store that cannot be written and for settings that the compiled pipeline cannot run with.
     """
-    opened, run = open_store(store), _run(described, job)
+    opened = open_store(store)
     opened.check_writable()
+    try:
+        run, settings_of_steps, changed = _opened(opened, described, job, compiled, given or {}, settings)
+    except InputError as error:
+        write_start(opened, job, Start(error=str(error)))
+        raise
     write_run(opened, run)
+    if changed:
+        write_settings(opened, run.id, settings_of_steps)
     opened.create(_start_file(run, job), repr(time.time()).encode())
+    write_start(opened, job, Start(run=run.id))
     if uri := os.environ.get(environment.MLFLOW_TRACKING_URI):
         from multiview import tracking
 
         tracking.ship(opened, run.id, uri, only=())
-    return Context(store=opened.url, run=run.id).model_dump_json()
+    context = Context(store=opened.url, run=run.id, changed=changed)
+    return context.model_dump_json(exclude_defaults=True)
 
 
-def close_run(store: str, described: str, job: str, status: str, message: str, url: str) -> None:
+def _opened(
+    store: Store, described: str, job: str, compiled: str, given: Mapping[str, Any], settings: str
+) -> tuple[Run, dict[str, str], list[str]]:
+    """The run that a start is of, the settings of its steps, and the settings that differ from the compiled ones."""
+    run = _described(described, job)
+    if not compiled:
+        if run is None:
+            raise InputError(
+                "described is empty: a part of a pipeline is started by `python -m pipelines rerun`"
+            )
+        return run, {}, []
+    asked = Compiled.model_validate_json(compiled)
+    changes = asked.changes(given, settings)
+    if run and not changes:
+        return run, {}, []
+    request = asked.request(changes)
+    settings_of_steps = {str(path): node.config for path, node in request.plan.nodes.items()}
+    return describe(request, store), settings_of_steps, [as_set(*change) for change in changes.items()]
+
+
+def close_run(
+    store: str, described: str, job: str, status: str, message: str, url: str, pipeline: str = ""
+) -> None:
     """The exit handler: brings MLflow up to date, closes the run's parent, and notifies `url` if the run failed.
 
     A run has succeeded if this start of it has done or found every step. Kubeflow's final `status` and its `message`
@@ -39,19 +109,34 @@ def close_run(store: str, described: str, job: str, status: str, message: str, u
     empty `url` receives no message. Raises requests.RequestException if the address refuses the message. Errors of the
     store or of MLflow are raised after the message was sent.
     """
-    run, complete = _run(described, job), False
+    run, start, complete, mlflow = _described(described, job), Start(), False, None
     states: list[StepState] = []
     try:
         opened = open_store(store)
-        states = _states(opened, run, job)
-        complete = set(run.steps) <= {state.path for state in states if state.status in ("done", "found")}
-        if uri := os.environ.get(environment.MLFLOW_TRACKING_URI):
-            from multiview import tracking
+        start = read_start(opened, job)
+        if start.run:
+            run = read_run(opened, start.run)
+        if run and not start.error:
+            states = _states(opened, run, job)
+            complete = set(run.steps) <= {state.path for state in states if state.finished}
+            if uri := os.environ.get(environment.MLFLOW_TRACKING_URI):
+                from multiview import tracking
 
-            tracking.ship(opened, run.id, uri, failed=not complete)
+                tracking.ship(opened, run.id, uri, failed=not complete)
+                mlflow = tracking.find_run(uri, run.id, opened.url).mlflow_id
     finally:
         if url and not complete:
-            post(url, failure_message(store, run, job, status, message, states))
+            named = run or Run(id=pipeline, pipeline=pipeline, config={})
+            post(url, failure_message(store, named, job, status, message, states, start.error, mlflow))
+
+
+@contextlib.contextmanager
+def one_line() -> Iterator[None]:
+    """Ends the process with an InputError's line alone, as a command does, instead of a traceback."""
+    try:
+        yield
+    except InputError as error:
+        sys.exit(f"error: {error}")
 
 
 def _states(store: Store, run: Run, job: str) -> list[StepState]:
@@ -67,24 +152,68 @@ def _start_file(run: Run, job: str) -> str:
 
 
 def failure_message(
-    store: str, run: Run, job: str, status: str, message: str, states: list[StepState]
+    store: str,
+    run: Run,
+    job: str,
+    status: str,
+    message: str,
+    states: list[StepState],
+    not_opened: str | None = None,
+    mlflow: str | None = None,
 ) -> dict[str, object]:
-    """Returns the message about a failed run, JSON-ready."""
+    """Returns the message about a failed run, JSON-ready.
+
+    `not_opened` is the line of its first step, if that failed; `mlflow` is MLflow's id of the run, where it has it.
+    """
+    failed = [{"step": state.path, "error": state.error} for state in states if state.status == "failed"]
+    if not_opened:
+        failed = [{"step": OPEN_RUN, "error": not_opened}]
+    unfinished = [state.path for state in states if state.status == "running"]
+    uri = os.environ.get(environment.MLFLOW_TRACKING_URI)
     return {
+        "text": _text(run, job, failed, unfinished, mlflow and _mlflow_page(run, uri, mlflow)),
         "run": run.id,
         "pipeline": run.pipeline,
         "kubeflow_run": job,
         "status": status,
         "message": message,
         "store": store,
-        "failed": [
-            {"step": state.path, "error": state.error} for state in states if state.status == "failed"
-        ],
-        "unfinished": [state.path for state in states if state.status == "running"],
-        "mlflow": os.environ.get(environment.MLFLOW_TRACKING_URI),
+        "failed": failed,
+        "unfinished": unfinished,
+        "mlflow": uri,
     }
 
 
-def _run(described: str, job: str) -> Run:
+def _text(
+    run: Run, job: str, failed: list[dict[str, str | None]], unfinished: list[str], mlflow: str | None
+) -> str:
+    """The message as a chat shows it: what failed, the first steps' lines, and where to look."""
+    lines = [f"{step['step']}: {step['error']}" for step in failed]
+    lines += [f"{path}: ended without a word" for path in unfinished]
+    more = f"and {len(lines) - SHOWN} more" if len(lines) > SHOWN else None
+    pages = _notify(run).kubeflow
+    return chat_text(
+        f"{run.id} failed on Kubeflow",
+        *lines[:SHOWN],
+        more,
+        mlflow and f"MLflow: {mlflow}",
+        pages and f"Kubeflow: {pages.rstrip('/')}/#/runs/details/{job}",
+    )
+
+
+def _mlflow_page(run: Run, uri: str | None, mlflow: str) -> str | None:
+    """The page of a run in MLflow; None where no page is known, as of a database."""
+    address = _notify(run).mlflow or uri or ""
+    return f"{address.rstrip('/')}/#/runs/{mlflow}" if address.startswith("http") else None
+
+
+def _notify(run: Run) -> Notify:
+    return validate({"notify": run.config.get("notify", {})}).notify
+
+
+def _described(described: str, job: str) -> Run | None:
+    """The run that `submit` or a schedule has described; None for one that was created on Kubeflow's pages."""
+    if not described:
+        return None
     run = Run.model_validate_json(described)
     return run.model_copy(update={"id": f"{run.id}-{job[:8]}"}) if run.each_time else run

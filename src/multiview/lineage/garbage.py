@@ -20,7 +20,7 @@ from multiview.steps.runs import StepState, read_run, read_states
 
 COLLECTED = (names.CHECKPOINT, names.EMBEDDINGS, names.CHANGES, names.INDEX)
 """Kinds of artifacts that can be made again from the artifacts that are kept."""
-OTHERS = (names.RUNS, names.CHAMPIONS)
+OTHERS = (names.RUNS, names.CHAMPIONS, names.STARTS)
 """Folders of a store that hold no artifacts."""
 ATTEMPT = "attempt"
 """The kind of a `Garbage` that never became an artifact."""

@@ -1,7 +1,6 @@
 """Location and content fingerprint of a base model. Needs neither torch nor transformers."""
 
 import contextlib
-import functools
 import hashlib
 import importlib.util
 import tempfile
@@ -12,13 +11,12 @@ import fsspec
 
 from multiview.config import Config
 from multiview.errors import InputError
+from multiview.model import hub
 
 SETTINGS_FILE = "multiview.json"
 """File with the settings of a saved model."""
 PACKAGE = "package:"
 """Prefix of a base model that is a checkpoint in an installed package."""
-_PATTERNS = ("*.safetensors", "*.json", "*.txt", "*.model")
-"""Weights, configuration and tokenizer; never pickled weights, which run code when they are read."""
 
 BASE = "model.base"
 """Default name of the setting in error lines about a base model."""
@@ -29,7 +27,8 @@ def staged_base(base: str, setting: str = BASE) -> Iterator[str]:
     """Yields a local folder with the base model; for a hub model, the files of the commit in the artifact's key.
 
     A remote folder is copied to a temporary folder, which is deleted at the end of the context. Raises InputError that
-    names `setting` if there is no such model or its weights are not safetensors.
+    names `setting` if there is no such model or its weights are not safetensors; of the hub's models also pickled weights
+    are read, as tensors alone.
     """
     with contextlib.ExitStack() as stack:
         with _naming(setting):
@@ -55,7 +54,7 @@ def base_fingerprint(base: str, setting: str = BASE) -> dict[str, str]:
         if "://" in base:
             filesystem, files = _remote(base)
             return {"checksums": _digest({Path(path).name: str(filesystem.checksum(path)) for path in files})}
-        return {"hub": base, "commit": _hub_commit(base)}
+        return {"hub": hub.split_name(base)[0], "commit": hub.commit_of(base)}
 
 
 @contextlib.contextmanager
@@ -76,15 +75,7 @@ def _staged(base: str, stack: contextlib.ExitStack) -> str:
         for path in files:
             filesystem.get_file(path, str(Path(copy) / Path(path).name))
         return copy
-    import huggingface_hub
-
-    commit = _hub_commit(base)
-    try:
-        snapshot = huggingface_hub.snapshot_download(base, revision=commit, allow_patterns=list(_PATTERNS))
-    except (OSError, ValueError) as error:
-        raise InputError(f"cannot fetch {base} at {commit}: {error}") from error
-    _model_files(Path(snapshot))
-    return snapshot
+    return hub.fetch(base, stack)
 
 
 def _folder(base: str) -> Path | None:
@@ -119,7 +110,7 @@ def _package_folder(name: str) -> Path:
 def _model_files(folder: Path) -> list[Path]:
     """Returns the files of a checkpoint, sorted by name. Raises InputError if `folder` holds no checkpoint."""
     files = sorted(
-        {path for pattern in _PATTERNS for path in folder.glob(pattern)}, key=lambda path: path.name
+        {path for pattern in hub.PATTERNS for path in folder.glob(pattern)}, key=lambda path: path.name
     )
     _check_checkpoint(str(folder), [path.name for path in files])
     return files
@@ -132,7 +123,7 @@ def _remote(base: str) -> tuple[fsspec.AbstractFileSystem, list[str]]:
         files = sorted(path for path in filesystem.ls(root, detail=False) if Path(path).match("*.*"))
     except (OSError, ImportError, ValueError) as error:
         raise InputError(f"cannot read {base}: {error}") from error
-    files = [path for path in files if any(Path(path).match(pattern) for pattern in _PATTERNS)]
+    files = [path for path in files if any(Path(path).match(pattern) for pattern in hub.PATTERNS)]
     _check_checkpoint(base, [Path(path).name for path in files])
     return filesystem, files
 
@@ -144,27 +135,6 @@ def _check_checkpoint(folder: str, names: list[str]) -> None:
         raise InputError(
             f"{folder} holds no *.safetensors; load and save the model once with transformers to convert it"
         )
-
-
-@functools.cache
-def _hub_commit(name: str) -> str:
-    """Returns the commit of a hub model: the hub's current one or, if it cannot be reached, the one in the local cache."""
-    import huggingface_hub
-    from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError
-
-    try:
-        if commit := huggingface_hub.HfApi().model_info(name, timeout=10).sha:
-            return commit
-    except (HFValidationError, RepositoryNotFoundError) as error:
-        raise InputError(f"{name} is neither a folder here nor a model of the hub") from error
-    except Exception:  # for any failure, such as being offline, the cache is used next
-        pass
-    cached = huggingface_hub.try_to_load_from_cache(name, "config.json")
-    if isinstance(cached, str):
-        return Path(cached).parent.name
-    raise InputError(
-        f"{name} is no folder here, and the hub cannot be reached; give a folder, a URL or package:NAME"
-    )
 
 
 def _digest(files: dict[str, str]) -> str:

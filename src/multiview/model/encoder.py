@@ -151,7 +151,8 @@ class BiEncoder(nn.Module):
         kind = architecture(settings.architecture)
         kind.check(settings)
         with quiet(), staged_base(settings.base) as folder:
-            encoder, tokenizer = _load_encoder(folder, torch.float32), _load_tokenizer(folder)
+            encoder = _load_encoder(folder, torch.float32, settings.base)
+            tokenizer = _load_tokenizer(folder, settings.base)
         kind.check(settings, _positions(encoder))
         add_viewers(encoder, tokenizer, kind.viewers(settings), settings)
         question = None if settings.tied else copy.deepcopy(encoder)
@@ -226,24 +227,28 @@ def initial_model(context: StepContext) -> None:
     context.events.fact("parameters", sum(parameter.numel() for parameter in model.parameters()))
 
 
-def _load_encoder(folder: str, dtype: torch.dtype) -> PreTrainedModel:
-    """Returns a model without its pooler, which is unused: unused parameters stop distributed training."""
+def _load_encoder(folder: str, dtype: torch.dtype, base: str | None = None) -> PreTrainedModel:
+    """Returns a model without its pooler, which is unused: unused parameters stop distributed training.
+
+    Errors name the model as `base` does, otherwise its folder.
+    """
     try:
         encoder = AutoModel.from_pretrained(
             folder, dtype=dtype, use_safetensors=True, trust_remote_code=False, attn_implementation="sdpa"
         )
     except (OSError, ValueError, ImportError, KeyError) as error:
-        raise InputError(f"model.base: cannot load {folder}: {first_line(error)}") from error
+        raise InputError(f"model.base: cannot load {base or folder}: {first_line(error)}") from error
     if getattr(encoder, "pooler", None) is not None:
         encoder.pooler = None
     return encoder
 
 
-def _load_tokenizer(folder: str) -> PreTrainedTokenizer:
+def _load_tokenizer(folder: str, base: str | None = None) -> PreTrainedTokenizer:
     try:
         return AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
     except (OSError, ValueError, ImportError, KeyError) as error:
-        raise InputError(f"model.base: cannot load the tokenizer of {folder}: {first_line(error)}") from error
+        line = f"model.base: cannot load the tokenizer of {base or folder}: {first_line(error)}"
+        raise InputError(line) from error
 
 
 def first_line(error: Exception) -> str:

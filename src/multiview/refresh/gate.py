@@ -11,6 +11,8 @@ import pyarrow.parquet as pq
 from multiview import metric_names, names
 from multiview.artifacts.record import Record, load_record
 from multiview.artifacts.staged import Staged
+from multiview.artifacts.staging import stage
+from multiview.artifacts.store import Store
 from multiview.errors import InputError
 from multiview.evaluation.evaluate import METRICS_FILE, QUESTIONS_FILE, ranks_of, values_of
 from multiview.refresh.champion import read_champion_found
@@ -79,6 +81,22 @@ def read_verdict(folder: Path) -> Verdict:
     checks = [Check(**check) for check in content.pop("checks")]
     metrics = {name: Difference(**difference) for name, difference in content.pop("metrics").items()}
     return Verdict(**content, checks=checks, metrics=metrics)
+
+
+def figures(store: Store, record: Record) -> dict[str, float]:
+    """Returns whether the challenger is promoted (1 or 0), how many checks it failed, and the metrics of both sides."""
+    verdict = read_verdict(stage(store, record, VERDICT_FILE).path)
+    metrics = metric_names.figures(verdict.metrics)
+    sides = {
+        metric_names.of_group(side, name): getattr(difference, side)
+        for name, difference in metrics.items()
+        for side in (names.CHAMPION, names.CHALLENGER)
+    }
+    return {
+        "promoted": float(verdict.decision == "promote"),
+        "failed_checks": float(len(verdict.failed)),
+        **{name: value for name, value in sides.items() if value is not None},
+    }
 
 
 def text(verdict: Verdict) -> str:

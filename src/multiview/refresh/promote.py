@@ -57,14 +57,19 @@ def promote(context: StepContext) -> None:
     )
     context.events.fact("decision", verdict.decision)
     context.events.fact("champion", now.number if now else 0)
-    if url := context.settings.notify.url:
+    notify = context.settings.notify
+    if notify.url:
+        status = f"refresh {TITLES[verdict.decision]}"
+        text = webhook.chat_text(
+            f"{status}: {verdict.says}",
+            f"champion: {now.number if now else 'none'}, of {context.store.url}",
+            notify.mlflow and f"MLflow: {notify.mlflow}",
+            notify.kubeflow and f"Kubeflow: {notify.kubeflow}",
+        )
         try:
-            webhook.post(
-                url,
-                {"status": f"refresh {TITLES[verdict.decision]}", "store": context.store.url, **outcome},
-            )
+            webhook.post(notify.url, {"text": text, "status": status, "store": context.store.url, **outcome})
         except OSError as error:  # requests' errors are OSErrors
-            context.events.warning(f"notify.url: {url} was not notified: {one_line(error)}")
+            context.events.warning(f"notify.url: {notify.url} was not notified: {one_line(error)}")
 
 
 def still_holds(store: Store, record: Record) -> bool:

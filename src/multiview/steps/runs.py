@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from typing import Literal
@@ -29,6 +29,9 @@ class Context(BaseModel, frozen=True):
 
     store: str
     run: str
+    changed: list[str] = []
+    """Settings that this start of the run was given besides those of its compiled pipeline, as in train.epochs=3. Each
+    step then reads its settings from the run (`read_settings`)."""
 
 
 class Run(BaseModel, frozen=True):
@@ -52,6 +55,15 @@ class Run(BaseModel, frozen=True):
     created: str = ""
     each_time: bool = False
     """Whether every start on Kubeflow is a separate run, as for schedules; otherwise it continues this run."""
+
+
+class Start(BaseModel, frozen=True):
+    """What the first step of a start on Kubeflow has come to, in `starts/<Kubeflow's id>.json`."""
+
+    run: str | None = None
+    """The id of the run that it opened."""
+    error: str | None = None
+    """Why it opened none."""
 
 
 class StepState(BaseModel, frozen=True):
@@ -102,8 +114,36 @@ def read_run(store: Store, run: str) -> Run:
     return Run.model_validate_json(data)
 
 
+def write_settings(store: Store, run: str, settings: Mapping[str, str]) -> None:
+    """Writes the canonical JSON of each step's settings, by the step's path without its shard."""
+    store.replace(
+        f"{names.RUNS}/{run}/{names.STEP_SETTINGS_FILE}", json.dumps(dict(settings), indent=1).encode()
+    )
+
+
+def read_settings(store: Store, run: str, path: str) -> str:
+    """Returns the canonical JSON of a step's settings. Raises InputError for a step that the run does not have."""
+    data = store.read(f"{names.RUNS}/{run}/{names.STEP_SETTINGS_FILE}")
+    settings = json.loads(data) if data else {}
+    if path not in settings:
+        raise InputError(
+            f"run {run} of store {store.url} has no settings of step {path}: start the run again"
+        )
+    return settings[path]
+
+
 def write_state(store: Store, run: str, state: StepState) -> None:
     store.replace(_state_file(run, state.path), state.model_dump_json().encode())
+
+
+def write_start(store: Store, job: str, start: Start) -> None:
+    store.replace(f"{names.STARTS}/{job}.json", start.model_dump_json().encode())
+
+
+def read_start(store: Store, job: str) -> Start:
+    """Returns what became of the start with an id of Kubeflow's; an empty one if nothing is known of it."""
+    data = store.read(f"{names.STARTS}/{job}.json")
+    return Start.model_validate_json(data) if data else Start()
 
 
 def read_state(store: Store, run: str, path: str) -> StepState | None:

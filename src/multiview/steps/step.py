@@ -61,6 +61,8 @@ class Step:
     """The input of which its output is a newer form; lineages end there, otherwise they would grow every day."""
     page: str | None = None
     """A file of its first output, which Kubeflow's pages show instead of the record."""
+    figures: str | None = None
+    """A function (store, record of its first output) -> the few numbers by name that Kubeflow's pages show of it."""
 
     @property
     def multi_node(self) -> bool:

@@ -204,6 +204,7 @@ STEPS: dict[str, Step] = {
             settings=("evaluation", "encode", "questions.answer_matching"),
             inputs=("model", "index", "passages", "questions", "train_questions"),
             outputs=(names.EVALUATION,),
+            figures="multiview.evaluation.figures:of_evaluation",
             torch=True,
             gpu=True,
         ),
@@ -214,6 +215,7 @@ STEPS: dict[str, Step] = {
             settings=("evaluation", "bm25", *_MATCHING),
             inputs=("passages", "questions"),
             outputs=(names.EVALUATION,),
+            figures="multiview.evaluation.figures:of_evaluation",
         ),
         Step(
             name="evaluate-fusion",
@@ -223,6 +225,7 @@ STEPS: dict[str, Step] = {
             inputs=("evaluations", "passages", "questions"),
             list_inputs=("evaluations",),
             outputs=(names.EVALUATION,),
+            figures="multiview.evaluation.figures:of_evaluation",
         ),
         Step(
             name="champion",
@@ -253,6 +256,7 @@ STEPS: dict[str, Step] = {
             inputs=("champion", "index", "champion_evaluation", "challenger_evaluation"),
             recorded_inputs=("index",),
             outputs=(names.VERDICT,),
+            figures="multiview.refresh.gate:figures",
             reads_store=True,
         ),
         Step(
@@ -280,6 +284,7 @@ STEPS: dict[str, Step] = {
             inputs=("evaluations",),
             list_inputs=("evaluations",),
             outputs=(names.COMPARISON,),
+            figures="multiview.evaluation.figures:of_comparison",
         ),
         Step(
             name="report",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import re
 from collections.abc import Mapping
 
 import requests
@@ -10,10 +12,33 @@ from urllib3.util import Retry
 
 RETRY = Retry(total=5, backoff_factor=1, status_forcelist=(429, 500, 502, 503, 504), allowed_methods=None)
 
+CHATS = re.compile(r"https://(hooks\.slack(-gov)?\.com|chat\.googleapis\.com)/")
+"""Webhooks that take `text` alone: Google Chat refuses a message with a field that it does not know."""
+
+LONGEST = 300
+"""Characters of a line of a chat's message."""
+
 
 def post(url: str, message: Mapping[str, object]) -> None:
-    """Posts `message`, and again while the address is busy. Raises requests.RequestException if the address refuses."""
+    """Posts `message`, and again while the address is busy; to a chat of `CHATS` its `text` alone.
+
+    Raises requests.RequestException if the address refuses.
+    """
     with requests.Session() as session:
         for scheme in ("http://", "https://"):
             session.mount(scheme, HTTPAdapter(max_retries=RETRY))
-        session.post(url, json=message, timeout=30).raise_for_status()
+        sent = {"text": message["text"]} if CHATS.match(url) else message
+        session.post(url, json=sent, timeout=30).raise_for_status()
+
+
+def chat_text(*lines: str | None) -> str:
+    """Returns lines as a chat's message, without those that are None: shortened, and with <, > and & as Slack,
+    Mattermost and Google Chat want them.
+
+    >>> print(chat_text("training-1 failed", None, "split: <unk> is no id"))
+    training-1 failed
+    split: &lt;unk&gt; is no id
+    """
+    shown = (" ".join(line.split()) for line in lines if line)
+    short = (line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…" for line in shown)
+    return html.escape("\n".join(short), quote=False)

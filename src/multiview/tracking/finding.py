@@ -22,10 +22,12 @@ if TYPE_CHECKING:
 
 @dataclass
 class TrackedStep:
-    """The artifacts of one step of a run, as MLflow has them."""
+    """The artifacts of one step of a run, and how it failed, as MLflow has them."""
 
     inputs: dict[str, list[Reference]] = field(default_factory=dict)
     outputs: dict[str, Reference] = field(default_factory=dict)
+    error: str | None = None
+    """The line of a step that failed."""
 
     @property
     def index(self) -> Reference | None:
@@ -135,7 +137,7 @@ def _by_mlflow_id(client: MlflowClient, uri: str, run: str) -> MlflowRun:
 
 
 def _tracked_step(tags: Mapping[str, str]) -> TrackedStep:
-    step = TrackedStep()
+    step = TrackedStep(error=tags.get(names.TAG_ERROR))
     for tag in sorted(tags):
         if tag.startswith(names.INPUT_TAG):
             name = tag.removeprefix(names.INPUT_TAG).rsplit(".", 1)[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import hashlib
+import os
 import tempfile
 from collections.abc import Collection, Iterable
 from datetime import datetime
@@ -58,7 +59,7 @@ def ship(
     SQLite store while it is new. Shippers on different machines claim each MLflow run by an
     exclusively created file in the store. Raises InputError if MLflow cannot be reached.
     """
-    name = _short_digest(f"{getpass.getuser()} {uri}")
+    name = _short_digest(f"{_user()} {uri}")
     with explained(uri), FileLock(Path(tempfile.gettempdir()) / f"multiview-ship-{name}.lock"):
         run, states = read_run(store, run_id), list(read_states(store, run_id))
         states.sort(key=lambda state: state.started)
@@ -208,7 +209,7 @@ class _Shipper:
         from mlflow.utils import mlflow_tags
 
         return {
-            mlflow_tags.MLFLOW_USER: getpass.getuser(),
+            mlflow_tags.MLFLOW_USER: _user(),
             mlflow_tags.MLFLOW_SOURCE_NAME: f"multiview {self.run.pipeline}",
             mlflow_tags.MLFLOW_SOURCE_TYPE: "LOCAL",
             mlflow_tags.MLFLOW_GIT_COMMIT: self.run.git_sha,
@@ -293,6 +294,14 @@ def _mirror(store: Store, uri: str, states: Iterable[StepState]) -> None:
     """After a refresh, sets MLflow's aliases to the store's champions."""
     if any(state.step == "promote" and names.PROMOTION in state.outputs for state in states):
         mirror(store, uri)
+
+
+def _user() -> str:
+    """Returns the name of this process's user; its number where the system knows no name, as for KFP's and OpenShift's users."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"uid-{os.getuid()}"
 
 
 def _short_digest(text: str) -> str:

@@ -52,6 +52,28 @@ def test_a_kube_context_alone_knows_no_page(kubeflow, command, kubernetes):
     assert f"is going already: http://localhost:8080/#/runs/details/{run}\n" in told
 
 
+def test_a_kube_context_cannot_say_who_one_is_where_there_are_several_users(kubeflow, command, kubernetes):
+    """The Kubernetes API's proxy drops the Authorization header."""
+    kubeflow.namespaces = ("mine",)
+    told = command(f"{LIST} --kube-context training-cluster --namespace kubeflow", status=2)
+    assert "has several users, and the Kubernetes API does not tell it which one you are" in told
+    assert "--host with --token, --token-file or --cookie" in told
+
+
+def test_a_session_s_cookie_is_sent(kubeflow, command, monkeypatch):
+    kubeflow.cookie = "oauth2_proxy_kubeflow=abc"
+    assert command(f"{LIST} --host {kubeflow.url} --cookie {kubeflow.cookie}") == "no schedules\n"
+    monkeypatch.setenv("MULTIVIEW_KUBEFLOW_COOKIE", kubeflow.cookie)
+    assert command(f"{LIST} --host {kubeflow.url}") == "no schedules\n"
+
+
+@pytest.mark.parametrize("cookie", ["", "--cookie oauth2_proxy_kubeflow=old"])
+def test_a_page_to_sign_in_on_is_told(kubeflow, command, cookie):
+    kubeflow.cookie = "oauth2_proxy_kubeflow=abc"
+    told = command(f"{LIST} --host {kubeflow.url} {cookie}", status=2)
+    assert "a page that is not Kubeflow's, perhaps one to sign in on: give a fresh --cookie" in told
+
+
 def test_an_unknown_kube_context_names_those_there_are(kubeflow, command, kubernetes):
     assert "did you mean training-cluster?" in command(f"{LIST} --kube-context trainig-cluster", status=2)
     assert not kubeflow.requests

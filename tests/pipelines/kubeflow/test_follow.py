@@ -6,12 +6,15 @@ import kfp_server_api as api
 import pytest
 from urllib3 import HTTPResponse
 
+from multiview import tracking
 from multiview.artifacts.store import open_store
 from multiview.kubeflow.run import open_run
 from multiview.steps.runs import Run, StepState, write_state
 from pipelines.kubeflow import follow
 from pipelines.kubeflow.client import PATIENT
+from tests.fixtures.argo_nodes import NEVER_STARTED, Phases, Workflow
 from tests.fixtures.kubeflow_server import Fault
+from tests.fixtures.servers import new_database
 
 SUBMIT = "submit training --preset small.yaml --wait"
 TIMES = int(PATIENT.total or 0)
@@ -84,70 +87,129 @@ def test_a_run_that_was_cancelled_ends_it_too(kubeflow, command, store):
     assert told.rstrip().endswith("was cancelled")
 
 
-def task(name: str, state: str, message: str | None = None) -> api.V2beta1PipelineTaskDetail:
-    error = api.GoogleRpcStatus(code=9, message=message) if message else None
-    return api.V2beta1PipelineTaskDetail(task_id=name, display_name=name, state=state, error=error)
+class Argo:
+    """What becomes of a run by Argo's nodes alone: at each look the next phases of its tasks, with their end."""
+
+    def __init__(self, kubeflow, *looks: tuple[str, Phases]):
+        self.kubeflow, self.looks = kubeflow, list(looks)
+
+    def __call__(self, run) -> None:
+        version = self.kubeflow.versions[run.pipeline_version_reference.pipeline_version_id]
+        run.state, phases = self.looks.pop(0)
+        run.run_details = Workflow(version.pipeline_spec).details(phases)
 
 
-def test_where_the_store_cannot_be_read_kfp_s_tasks_are_told(kubeflow, command, store, monkeypatch):
+@pytest.fixture
+def unreadable(monkeypatch) -> None:
     monkeypatch.setattr(follow, "_readable", lambda store: False)
-    looks = iter(
-        [
-            ("RUNNING", [task("open-run", "RUNNING")]),
-            ("RUNNING", [task("open-run", "SUCCEEDED"), task("split", "RUNNING")]),
-            ("FAILED", [task("open-run", "SUCCEEDED"), task("split", "FAILED", "pod was OOMKilled")]),
-        ]
+
+
+OPENED = {"open-run": "Succeeded", "close-run": "Succeeded"}
+BEFORE = {
+    **dict.fromkeys(("split", "bm25-negatives", "initial-model", "train"), "Succeeded"),
+    "open-run": "Succeeded",
+}
+"""Everything before the first round's encoding."""
+
+
+def test_where_the_store_cannot_be_read_kfp_s_nodes_are_told_as_steps(kubeflow, command, store, unreadable):
+    encoding = {**BEFORE, "encode": ["Succeeded", "Running"]}
+    kubeflow.on_run = Argo(
+        kubeflow,
+        ("RUNNING", {}),
+        ("RUNNING", {"open-run": "Running"}),
+        ("RUNNING", {"open-run": "Succeeded", "split": "Running"}),
+        ("RUNNING", encoding),
+        ("SUCCEEDED", {**encoding, "encode": ["Succeeded", "Succeeded"]}),
     )
-
-    def on_run(run) -> None:
-        run.state, tasks = next(looks)
-        run.run_details = api.V2beta1RunDetails(task_details=tasks)
-
-    kubeflow.on_run = on_run
-    told = command(f"{SUBMIT} --host {kubeflow.url} --store {store}", status=1).splitlines()
-    assert told[1:] == [
+    told = command(f"{SUBMIT} --host {kubeflow.url} --store {store} --set corpus.shards=2").splitlines()
+    assert told[1:-2] == [
         "open-run running",
         "open-run succeeded",
         "split running",
-        "split failed",
-        "error: split: pod was OOMKilled",
+        "split succeeded",
+        "bm25-negatives succeeded",
+        "camvr/initial-model succeeded",
+        "camvr/round-1/train succeeded",
+        "camvr/round-1/encode succeeded (1 of 2 shards)",
+        "camvr/round-1/encode running (1 of 2 shards)",
+        "camvr/round-1/encode succeeded (2 of 2 shards)",
     ]
 
 
-def test_a_pod_that_never_started_is_told_by_kfp_s_word(kubeflow, command, store):
-    def on_run(run) -> None:
-        run.state = "FAILED"
-        run.run_details = api.V2beta1RunDetails(
-            task_details=[
-                task("root", "FAILED"),
-                task("open-run", "FAILED", "ErrImagePull: registry.example"),
-            ]
-        )
-
-    kubeflow.on_run = on_run
-    told = command(f"{SUBMIT} --host {kubeflow.url} --store {store}", status=1)
-    assert told.endswith("error: open-run: ErrImagePull: registry.example\n")
-
-
 @pytest.mark.parametrize(
-    ("tasks", "line"),
+    ("phases", "line"),
     [
-        ([("root", "FAILED"), ("split", "FAILED")], "split: failed without a word; its pod's log knows more"),
-        ([("root", "RUNNING")], "RUN failed: its page knows more"),
-        ([], "RUN failed: its page knows more"),
+        (
+            {**OPENED, "split": "Failed"},
+            "split: failed without a word; its pod's log knows more",
+        ),
+        (
+            {**OPENED, "split": NEVER_STARTED},
+            "split: never started; the log of its pod split-driver knows more",
+        ),
+        (
+            {**BEFORE, "encode": ["Succeeded", "Failed"], "close-run": "Succeeded"},
+            "camvr/round-1/encode: failed without a word; its pod's log knows more",
+        ),
+        (
+            {"open-run": "Failed", "close-run": "Failed"},
+            "open-run: failed without a word; its pod's log knows more",
+        ),
+        ({}, "RUN failed: its page knows more"),
     ],
 )
-def test_a_run_that_fails_without_a_word_is_still_one_line(kubeflow, command, store, tasks, line):
-    """As where a pod was deleted, or a run ended before it had any."""
+def test_a_run_that_fails_without_a_word_is_still_one_line(
+    kubeflow, command, store, unreadable, phases, line
+):
+    """As where a pod was deleted, could not be made, or a run ended before it had any."""
+    kubeflow.on_run = Argo(kubeflow, ("FAILED", phases))
+    told = command(f"{SUBMIT} --host {kubeflow.url} --store {store} --set corpus.shards=2", status=1)
+    (run,) = kubeflow.runs.values()
+    assert told.endswith(f"error: {line.replace('RUN', run.display_name)}\n")
+    lines = told.splitlines()[1:-1]
+    assert len(lines) == sum(1 if isinstance(phase, str) else len(phase) for phase in phases.values()) - (
+        NEVER_STARTED in phases.values()
+    ), "one for each step and shard"
 
+
+def test_a_driver_of_kubeflow_s_own_that_fails_is_told(kubeflow, command, store, unreadable):
     def on_run(run) -> None:
         run.state = "FAILED"
-        run.run_details = api.V2beta1RunDetails(task_details=[task(*one) for one in tasks])
+        run.run_details = Workflow(
+            kubeflow.versions[run.pipeline_version_reference.pipeline_version_id].pipeline_spec
+        ).details({})
+        for node in run.run_details.task_details or []:
+            if node.display_name == "root-driver":
+                node.state = "FAILED"
 
     kubeflow.on_run = on_run
     told = command(f"{SUBMIT} --host {kubeflow.url} --store {store}", status=1)
-    (run,) = kubeflow.runs.values()
-    assert told.endswith(f"error: {line.replace('RUN', run.display_name)}\n")
+    assert told.endswith("error: root: never started; the log of its pod root-driver knows more\n")
+
+
+def test_a_pod_that_was_killed_is_told_where_the_store_has_no_error(kubeflow, command, store):
+    kubeflow.on_run = Argo(kubeflow, ("FAILED", {**OPENED, "split": "Failed"}))
+    told = command(f"{SUBMIT} --host {kubeflow.url} --store {store}", status=1)
+    assert told.endswith("error: split: failed without a word; its pod's log knows more\n")
+
+
+def test_mlflow_has_a_step_s_own_line_where_the_store_cannot_be_read(
+    kubeflow, command, store, unreadable, tmp_path, monkeypatch
+):
+    uri, cluster = new_database(tmp_path), Cluster(failing="split", word="FAILED")
+    looks = Argo(kubeflow, ("RUNNING", {}), ("FAILED", {**OPENED, "split": "Failed"}))
+
+    def on_run(run) -> None:
+        cluster(run)
+        looks(run)
+        described = Run.model_validate_json(run.runtime_config.parameters["described"])
+        tracking.ship(open_store(store), described.id, uri)
+
+    kubeflow.on_run = on_run
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    told = command(f"{SUBMIT} --host {kubeflow.url} --store {store}", status=1)
+    assert told.endswith("error: split: corpus.source: row 3 has no text\n")
 
 
 def test_a_run_that_kubeflow_ends_is_told_in_its_words(kubeflow, command, store):

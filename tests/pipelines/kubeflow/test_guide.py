@@ -7,12 +7,14 @@ import fsspec
 import pytest
 import yaml
 
+from multiview.config.overrides import validate
+from pipelines.kubeflow.pods import Pods
 from pipelines.kubeflow.schedule_file import read_schedules
 from tests.fixtures.project import ROOT
 from tests.fixtures.split_run import passage_rows, question_rows, write
 
 DOCUMENT = (ROOT / "docs" / "kubeflow.md").read_text(encoding="utf-8")
-PROFILES, SCHEDULES = (
+PROFILES, SHARED, SCHEDULES, NOTIFY, _ = (  # the last one is for KFP's operators: see test_retries.py
     yaml.safe_load(block) for block in re.findall(r"^```yaml\n(.*?)^```", DOCUMENT, re.M | re.S)
 )
 
@@ -51,11 +53,11 @@ def test_the_first_runs_of_the_guide_start(documented, kubeflow, command, monkey
     (tmp_path / "profiles.yaml").write_text(yaml.safe_dump({"default": profile}))
     monkeypatch.setenv("MULTIVIEW_PROFILES", str(tmp_path / "profiles.yaml"))
     monkeypatch.setattr("pipelines.kubeflow.follow._readable", lambda store: False)
-    monkeypatch.setattr("multiview.model.bases._hub_commit", lambda name: "0" * 40)
+    monkeypatch.setattr("multiview.model.hub.commit_of", lambda name: "0" * 40)
     # Compiled earlier, which takes its time.
     monkeypatch.setattr(
-        "pipelines.kubeflow.compile.compile_plan",
-        lambda plan, *others: ROOT / "tests" / "pipelines" / "golden" / f"{plan.name}.yaml",
+        "pipelines.kubeflow.compile.compile_request",
+        lambda request, *others: ROOT / "tests" / "pipelines" / "golden" / f"{request.plan.name}.yaml",
     )
     memory = fsspec.filesystem("memory")
     passages, asked = passage_rows(20), question_rows("t", 20, 20)
@@ -83,6 +85,11 @@ def test_the_profiles_are_profiles(monkeypatch, tmp_path):
     assert [resolve_profile(name, {}).host for name in PROFILES] == [p["host"] for p in PROFILES.values()]
 
 
+def test_the_settings_of_a_shared_cluster_are_settings():
+    pods = Pods(validate(SHARED))
+    assert (pods.pod("index").scratch, pods.pod("encode").priority_class) == ("1Ti", "nightly")
+
+
 def test_the_schedules_are_schedules():
     Path("nightly.yaml").write_text(yaml.safe_dump(SCHEDULES))
     (schedule,) = read_schedules(Path("nightly.yaml")).schedules
@@ -92,6 +99,10 @@ def test_the_schedules_are_schedules():
     }
 
 
+def test_the_settings_of_notifications_are_settings():
+    assert validate(NOTIFY).notify.model_dump() == NOTIFY["notify"]
+
+
 FAILURES = DOCUMENT.partition("## What failures look like")[2].partition("**A lost pod.**")[0]
 
 
@@ -99,7 +110,11 @@ FAILURES = DOCUMENT.partition("## What failures look like")[2].partition("**A lo
 def test_the_failures_have_these_words(words):
     places = [
         *sorted((ROOT / "pipelines").rglob("*.py")),
+        ROOT / "src" / "multiview" / "plans" / "parameters.py",
+        ROOT / "src" / "multiview" / "kubeflow" / "component.py",
         ROOT / "src" / "multiview" / "artifacts" / "credentials.py",
+        ROOT / "src" / "multiview" / "kubeflow" / "component.py",
+        ROOT / "src" / "multiview" / "steps" / "backends" / "gpus.py",
     ]
     source = "".join(path.read_text() for path in places)
     source = re.sub(r'"\s*f?"', "", source).replace("answers {error.status}", "answers 5")

@@ -8,14 +8,12 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from multiview.config import Config
 from multiview.errors import InputError
+from multiview.plans.request import Request
 from pipelines import __main__ as pipelines
-from pipelines.kubeflow.compile import compile_plan
+from pipelines.kubeflow.compile import compile_request
 from pipelines.kubeflow.manifests import write_manifests
 from pipelines.kubeflow.submission import package
-from pipelines.plans.training import training
-from pipelines.request import Request
 from tests.fixtures.manifest_schemas import validate
 
 
@@ -53,7 +51,7 @@ def test_a_pipeline_and_its_version_are_valid(written):
 
 
 def test_the_ir_is_that_of_a_package(written, tmp_path):
-    compiled = compile_plan(training({}), tmp_path / "p.yaml", Config())
+    compiled = compile_request(Request.make("training", {}), tmp_path / "p.yaml")
     package = documents(compiled)
     digest = hashlib.sha256(compiled.read_bytes()).hexdigest()
     assert written[1]["metadata"]["name"] == f"training-{digest[:12]}"

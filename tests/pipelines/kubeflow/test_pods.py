@@ -6,39 +6,22 @@ import sys
 from pathlib import Path
 
 import pytest
-import yaml
 
 from components import CPU_IMAGE, GPU_IMAGE
 from multiview import environment
 from multiview.config.overrides import Overrides, gather, validate
 from multiview.errors import InputError
+from multiview.plans import PIPELINES
+from multiview.plans.request import Request
 from multiview.steps.backends.trainjob import Nodes
-from pipelines.kubeflow.compile import compile_plan
+from pipelines.kubeflow.compile import compile_request
 from pipelines.kubeflow.pods import Pods
-from pipelines.plans import PIPELINES
-from pipelines.plans.training import training
+from tests.fixtures.compiled import GOLDEN, all_tasks, documents, tasks_of
+from tests.fixtures.pod_security import violations
 from tests.fixtures.project import ROOT
 
-GOLDEN = Path(__file__).parents[1] / "golden"
 ON_GPU = {"train", "encode", "mine", "evaluate"}
 ON_GPU |= {"train-generator", "generate-queries", "encode-with-queries", "warm-up"}
-
-
-def documents(path: Path) -> tuple[dict, dict]:
-    pipeline, platform = yaml.safe_load_all(path.read_text())
-    return pipeline, platform["platforms"]["kubernetes"]["deploymentSpec"]["executors"]
-
-
-def tasks_of(ir: dict) -> dict[str, dict]:
-    """All tasks that run a component, by name; those of loops and of the exit handler's block among them."""
-    dags = [ir["root"]["dag"], *(c["dag"] for c in ir["components"].values() if "dag" in c)]
-    leaves = {name for name, c in ir["components"].items() if "executorLabel" in c}
-    return {
-        name: task
-        for dag in dags
-        for name, task in dag["tasks"].items()
-        if task["componentRef"]["name"] in leaves
-    }
 
 
 @pytest.mark.parametrize("name", PIPELINES)
@@ -49,7 +32,7 @@ def test_every_task_has_image_resources_timeout_and_retries_and_no_cache(name):
 def test_so_has_every_task_that_queries_are_generated_by(tmp_path):
     """The steps that only the Dual Cross Encoder has, which no golden pipeline holds."""
     overrides = gather("dual-cross", ["generation.fine_tune=true", "train.warm_up={max_steps: 2}"])
-    target = compile_plan(training(overrides), tmp_path / "training.yaml", validate(overrides))
+    target = compile_request(Request.make("training", overrides), tmp_path / "training.yaml")
     tasks = check_tasks(*documents(target))
     assert {"generate-queries", "gather-queries", "train-generator", "warm-up", "evaluate-queries"} <= tasks
 
@@ -77,16 +60,9 @@ def check_tasks(ir: dict, platform: dict) -> set[str]:
     return set(tasks)
 
 
-@pytest.mark.parametrize("name", PIPELINES)
-def test_a_pipeline_s_only_parameters_are_its_store_and_its_description_without_defaults(name):
-    ir, _ = documents(GOLDEN / f"{name}.yaml")
-    parameters = ir["root"]["inputDefinitions"]["parameters"]
-    assert parameters == {n: {"parameterType": "STRING"} for n in ("store", "described")}
-
-
 def compiled(folder: Path, **kubeflow: object) -> tuple[dict, dict]:
     overrides: Overrides = {"kubeflow": kubeflow}
-    return documents(compile_plan(training({}), folder / "training.yaml", validate(overrides)))
+    return documents(compile_request(Request.make("training", overrides), folder / "training.yaml"))
 
 
 def test_pods_are_set_in_one_place(tmp_path):
@@ -117,9 +93,12 @@ def test_pods_are_set_in_one_place(tmp_path):
     assert toleration == {"key": "spot", "operator": "Equal", "value": "yes", "effect": "NoSchedule"}
     for name, executor in executors.items():
         variables = {variable["name"]: variable["value"] for variable in executor["env"]}
+        gpus = {environment.GPUS: "2"} if "accelerator" in executor["resources"] else {}
         assert variables == {
+            **gpus,
             environment.IMAGE: executor["image"],
             "MLFLOW_TRACKING_URI": "http://mlflow:5000",
+            environment.MLFLOW_URI: "http://mlflow:5000",
             "FSSPEC_S3_ENDPOINT_URL": "http://bucket",
         }
         secrets = {
@@ -151,8 +130,13 @@ def test_a_training_on_several_nodes_knows_them_and_waits_in_a_small_pod(tmp_pat
     variables = {variable["name"]: variable["value"] for variable in container["env"]}
     nodes = Nodes.model_validate_json(variables[environment.NODES])
     assert (nodes.image, nodes.pod.nodes, nodes.pod.gpus) == (GPU_IMAGE, 2, 8)
-    assert nodes.environment == {"MLFLOW_TRACKING_URI": "http://mlflow:5000", environment.IMAGE: GPU_IMAGE}
-    assert variables[environment.IMAGE] == CPU_IMAGE
+    assert nodes.environment == {
+        "MLFLOW_TRACKING_URI": "http://mlflow:5000",
+        environment.MLFLOW_URI: "http://mlflow:5000",
+        environment.IMAGE: GPU_IMAGE,
+        environment.GPUS: "8",
+    }
+    assert variables[environment.IMAGE] == CPU_IMAGE and environment.GPUS not in variables
     assert nodes.service_account == "multiview-steps"
     assert nodes.secrets == {
         "keys": {
@@ -171,6 +155,115 @@ def test_a_training_on_several_nodes_knows_them_and_waits_in_a_small_pod(tmp_pat
         assert given == nodes.secrets
     other = ir["deploymentSpec"]["executors"]["exec-encode"]["container"]
     assert environment.NODES not in {variable["name"] for variable in other["env"]}
+
+
+SHARED = {
+    "labels": {"team": "search"},
+    "annotations": {"example.org/owner": "search, ranking"},
+    "priority_class": "high",
+    "image_pull_secrets": ["registry"],
+    "scratch": "1Ti",
+    "scratch_class": "fast",
+    "parallel_shards": 4,
+}
+
+
+def test_pods_are_what_a_shared_cluster_asks_for(tmp_path):
+    ir, platform = compiled(tmp_path, gpu=SHARED, steps={"mine": {"scratch_class": None}}, queue="gpus")
+    encode = platform["exec-encode"]
+    assert encode["podMetadata"] == {
+        "labels": {
+            "team": "search",
+            "kueue.x-k8s.io/queue-name": "gpus",
+            "kueue.x-k8s.io/priority-class": "high",
+        },
+        "annotations": {"example.org/owner": "search, ranking"},
+    }
+    assert [secret["secretName"] for secret in encode["imagePullSecret"]] == ["registry"]
+    volume = {
+        "volumeName": "scratch",
+        "mountPath": "/scratch",
+        "accessModes": ["ReadWriteOnce"],
+        "size": "1Ti",
+    }
+    assert encode["genericEphemeralVolume"] == [{**volume, "storageClassName": "fast"}]
+    assert platform["exec-mine"]["genericEphemeralVolume"] == [{**volume, "defaultStorageClass": True}]
+    assert platform["exec-index"]["podMetadata"] == {"labels": {"kueue.x-k8s.io/queue-name": "gpus"}}
+    assert "genericEphemeralVolume" not in platform["exec-index"]
+    for own in ("exec-open-run", "exec-close-run"):
+        assert "podMetadata" not in platform[own], "a failed run is told of, however full the queue is"
+    loops = [task for task in all_tasks(ir).values() if "parameterIterator" in task]
+    assert len(loops) == 2 and all(loop["iteratorPolicy"] == {"parallelismLimit": 4} for loop in loops)
+
+
+def test_a_training_on_several_nodes_is_queued_once(tmp_path):
+    """As its TrainJob: the pod that follows it holds no place in the queue."""
+    ir, platform = compiled(
+        tmp_path, queue="gpus", steps={"train": {"nodes": 2, "priority_class": "high", "scratch": "1Ti"}}
+    )
+    container = ir["deploymentSpec"]["executors"]["exec-train"]["container"]
+    told = {variable["name"]: variable["value"] for variable in container["env"]}
+    nodes = Nodes.model_validate_json(told[environment.NODES])
+    assert (nodes.queue, nodes.pod.priority_class, nodes.pod.scratch) == ("gpus", "high", "1Ti")
+    assert not {"podMetadata", "genericEphemeralVolume"} & set(platform["exec-train"])
+
+
+def driver_s_pod(container: dict, platform: dict) -> dict:
+    """The pod spec that KFP 2.17 makes of an executor: what its compiler of workflows sets on the step's container, and
+    what its driver adds from the platform's part of the IR. Init containers and Argo's are KFP's own."""
+    context = {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "seccompProfile": {"type": "RuntimeDefault"},
+        **platform.get("securityContext", {}),
+    }
+    volumes = [{"name": name, "emptyDir": {}} for name in ("kfp-launcher", "gcs-scratch", "s3-scratch")]
+    volumes += [{"name": v["volumeName"], "emptyDir": {}} for v in platform.get("emptyDirMounts", [])]
+    volumes += [
+        {"name": v["volumeName"], "ephemeral": {}} for v in platform.get("genericEphemeralVolume", [])
+    ]
+    return {
+        "containers": [{"name": "main", "image": container["image"], "securityContext": context}],
+        "volumes": volumes,
+    }
+
+
+def test_pods_are_of_the_pod_security_level_restricted(tmp_path):
+    for restricted in (True, False):
+        ir, platform = compiled(tmp_path, gpu=SHARED, queue="gpus", run_as_non_root=restricted)
+        for name, executor in ir["deploymentSpec"]["executors"].items():
+            found = violations(driver_s_pod(executor["container"], platform[name]))
+            assert found == ([] if restricted else ["main: runAsNonRoot"]), name
+
+
+@pytest.mark.parametrize(
+    ("pod", "seen"),
+    [
+        ({"gpus": 4}, 4),
+        ({"gpus": 2, "gpu_type": "amd.com/gpu"}, 2),
+        ({"gpus": 2, "gpu_type": "nvidia.com/mig-1g.10gb"}, 1),
+    ],
+)
+def test_a_pod_knows_how_many_gpus_torch_must_see(tmp_path, pod, seen):
+    ir, _ = compiled(tmp_path, steps={"encode": pod})
+    for step, expected in (("encode", str(seen)), ("train", "1"), ("index", None)):
+        container = ir["deploymentSpec"]["executors"][f"exec-{step}"]["container"]
+        told = {variable["name"]: variable["value"] for variable in container["env"]}
+        assert told.get("MULTIVIEW_GPUS") == expected
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+def test_a_loop_is_displayed_by_its_key(name):
+    """KFP before 2.16 knows a loop's execution by the name that it displays, and looks for its outputs by the key."""
+    ir, _ = documents(GOLDEN / f"{name}.yaml")
+    loops = {key: task for key, task in all_tasks(ir).items() if "parameterIterator" in task}
+    assert loops
+    assert {key: task["taskInfo"]["name"] for key, task in loops.items()} == {key: key for key in loops}
+
+
+def test_a_loop_s_parallelism_is_unlimited_unless_set():
+    ir, _ = documents(GOLDEN / "training.yaml")
+    assert not any("iteratorPolicy" in task for task in all_tasks(ir).values())
 
 
 GPUS = """
@@ -202,6 +295,11 @@ def test_which_pods_have_a_gpu_hangs_on_no_import():
             "kubeflow.steps.split: there is no setting kubeflow.cpu.memroy",
         ),
         ({"steps": {"split": {"memory": "lots"}}}, "kubeflow.steps.split: kubeflow.cpu.memory"),
+        ({"gpu": {"priority_class": "high"}}, "needs a queue: set kubeflow.queue"),
+        ({"steps": {"split": {"priority_class": "high"}}}, "needs a queue: set kubeflow.queue"),
+        ({"cpu": {"labels": {"team": "search & ranking"}}}, "kubeflow.cpu.labels.team"),
+        ({"cpu": {"labels": {"a/b/c": "d"}}}, "kubeflow.cpu.labels"),
+        ({"steps": {"split": {"image_pull_secrets": ["My Secret"]}}}, "kubeflow.cpu.image_pull_secrets"),
     ],
 )
 def test_settings_of_pods_that_cannot_be_had_are_one_line(settings, line):

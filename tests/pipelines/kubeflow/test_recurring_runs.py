@@ -4,7 +4,6 @@ import copy
 from pathlib import Path
 
 import pytest
-import yaml
 
 from multiview.errors import InputError
 from multiview.steps.runs import Run
@@ -12,19 +11,7 @@ from pipelines.kubeflow.recurring_runs import Entry, reconcile
 from pipelines.kubeflow.schedule_file import check_cron
 from tests.fixtures.kubeflow_server import Fault
 from tests.fixtures.project import ROOT
-
-NIGHTLY = {
-    "name": "nightly",
-    "pipeline": "training",
-    "preset": "small.yaml",
-    "cron": "0 0 3 * * *",
-    "store": "gs://bucket/store",
-}
-WEEKLY = {**NIGHTLY, "name": "weekly", "cron": "0 0 4 * * SUN"}
-
-
-def write(*schedules: dict, file: str = "refresh.yaml", **more) -> None:
-    Path(file).write_text(yaml.safe_dump({"schedules": list(schedules), **more}))
+from tests.fixtures.schedules import NIGHTLY, WEEKLY, write
 
 
 @pytest.fixture

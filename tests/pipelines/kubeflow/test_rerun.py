@@ -12,11 +12,12 @@ from multiview.artifacts.store import open_store
 from multiview.config.overrides import gather
 from multiview.errors import InputError
 from multiview.kubeflow.run import open_run
+from multiview.plans.description import describe
+from multiview.plans.request import Request
+from multiview.plans.training import training
 from multiview.steps.runs import Context, Run, StepState, write_state
-from pipelines.plans.training import training
-from pipelines.request import Request
-from pipelines.runs.description import describe
 from pipelines.runs.rerun import cut
+from tests.fixtures.compiled import imports
 from tests.fixtures.servers import new_database
 
 KFP_RUN = "6b6c1ad4-4f0d-4e3f-9f57-5d2cbd4f6a10"
@@ -92,11 +93,10 @@ def test_a_step_of_a_kubeflow_run_is_run_again_there(documented, kubeflow, comma
     assert described.config["evaluation"]["depth"] == 50 and described.id != earlier.run.id
     assert run.runtime_config.parameters["store"] == earlier.store
     (version,) = kubeflow.versions.values()
-    executors = version.pipeline_spec["pipeline_spec"]["deploymentSpec"]["executors"].values()
-    imported = [executor["importer"]["metadata"] for executor in executors if "importer" in executor]
     read = ("passages", "dev_questions", "train_questions", "model", "index")
-    expected = [{"address": r.address, "digest": r.digest} for r in map(earlier.outputs.get, read) if r]
-    assert sorted(map(str, imported)) == sorted(map(str, expected)) and len(expected) == len(read)
+    expected = [(r.address, r.digest) for r in map(earlier.outputs.get, read) if r]
+    imported = imports(version.pipeline_spec["pipeline_spec"])
+    assert sorted(imported) == sorted(expected) and len(expected) == len(read)
 
 
 def test_the_rerun_and_its_children_name_the_run_they_came_from(kubeflow, command, earlier, monkeypatch):

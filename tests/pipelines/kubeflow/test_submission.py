@@ -6,9 +6,14 @@ import json
 import pytest
 import yaml
 
+from multiview.artifacts.record import Reference
+from multiview.config import Config
 from multiview.errors import InputError
+from multiview.plans.plan import Plan
+from multiview.steps.path import StepPath
 from multiview.steps.runs import Run
 from pipelines.kubeflow.images import check_images
+from pipelines.kubeflow.submission import warn_of_shards
 from tests.fixtures.kubeflow_server import Fault
 
 SUBMIT = "submit training --preset small.yaml --store gs://bucket/store"
@@ -254,6 +259,28 @@ def test_a_bad_name_of_an_image_sends_nothing(kubeflow, command, monkeypatch):
     monkeypatch.setenv("MULTIVIEW_GPU_IMAGE", "not an image")
     assert "MULTIVIEW_GPU_IMAGE: 'not an image'" in command(f"{SUBMIT} --host {kubeflow.url}", status=2)
     assert not kubeflow.requests
+
+
+@pytest.mark.parametrize(("shards", "warned"), [(99, False), (100, True)])
+def test_more_shards_than_argo_has_room_for_are_warned_of(capsys, shards, warned):
+    """Of four loops."""
+    plan = Plan("p")
+    for name in "abcd":
+        inputs = {
+            kind: Reference(address=f"gs://b/s/{kind}/k", digest="d") for kind in ("generator", "passages")
+        }
+        files = tuple(f"shard-{number:03}" for number in range(shards))
+        plan.add(StepPath("generate-queries", name), "generate-queries", Config(), shards=files, **inputs)
+    warn_of_shards(plan)
+    told = capsys.readouterr().err
+    assert told.startswith("warning: this run has 400 steps on single shards") == warned
+    assert warned or not told
+
+
+def test_a_warning_of_shards_stops_nothing(kubeflow, command):
+    line = SUBMIT.replace("submit training", "submit comparison")
+    told = command(f"{line} --host {kubeflow.url} --set corpus.shards=100 --set train.rounds=2")
+    assert "steps on single shards, and Argo's status" in told and " started: " in told
 
 
 def test_processes_have_a_gpu_each_on_their_node(kubeflow, command):

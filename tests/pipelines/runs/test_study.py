@@ -14,10 +14,10 @@ from multiview.cli.app import run_app
 from multiview.config.overrides import gather
 from multiview.errors import InputError
 from multiview.model.systems import resolve
+from multiview.plans import PIPELINES
+from multiview.plans.training import training
 from multiview.steps.runs import read_run
 from pipelines import __main__ as commands
-from pipelines.plans import PIPELINES
-from pipelines.plans.training import training
 from pipelines.runs import local
 from pipelines.runs.study import read_study, study_names
 from pipelines.runs.study_forecast import forecast

@@ -18,10 +18,12 @@ from multiview.config import Config, Pod
 from multiview.config.kubeflow import MULTI_NODE_STEPS
 from multiview.config.overrides import validate
 from multiview.errors import InputError, ProcessFailed
-from multiview.steps.backends.trainjob import Nodes, Task, job_name, nodes_here, train_job
+from multiview.steps.backends import trainjob_client
+from multiview.steps.backends.trainjob import Nodes, Task, job_name, nodes_here, owned_by, train_job
 from multiview.steps.backends.trainjob_client import run_train_job
 from multiview.steps.table import STEPS
 from tests.fixtures.cluster import SCHEMA, Cluster
+from tests.fixtures.pod_security import violations
 
 TASK = Task(
     store="gs://bucket/store",
@@ -69,6 +71,10 @@ def test_the_object_is_one_that_the_api_takes() -> None:
         shared_memory="16Gi",
         node_selector={"pool": "gpu-spot"},
         tolerations=({"key": "nvidia.com/gpu"}, {"key": "spot", "operator": "Equal", "value": "true"}),
+        image_pull_secrets=("registry",),
+        annotations={"example.org/owner": "search, ranking"},
+        scratch="1Ti",
+        scratch_class="fast",
     ).model_copy(update={"service_account": "trainer", "environment": {"STORAGE_EMULATOR_HOST": "http://s"}})
     for chosen in (nodes(), many):
         jsonschema.validate(train_job(TASK, chosen), SCHEMA)
@@ -239,7 +245,7 @@ def test_a_job_that_somebody_deletes_is_an_error(cluster: Callable[..., Cluster]
 
 @pytest.mark.parametrize(
     ("status", "hint"),
-    [(403, "let the step's service account get, list, watch, create and delete"), (401, "not known")],
+    [(403, "let the step's service account get, list, watch, create, patch and delete"), (401, "not known")],
 )
 def test_a_refusal_says_what_to_do(cluster: Callable[..., Cluster], status: int, hint: str) -> None:
     here = cluster()
@@ -272,8 +278,90 @@ def test_a_kubeflow_trainer_that_drops_our_patches_is_named(
     until(here, lambda: not here.jobs)
 
 
+def pod_of(job: dict[str, Any]) -> dict[str, Any]:
+    """The patch of the pods of a job: metadata and spec."""
+    (job,) = job["spec"]["runtimePatches"][0]["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]
+    return job["template"]["spec"]["template"]
+
+
 def test_pods_that_train_together_have_no_sidecar() -> None:
-    (job,) = train_job(TASK, nodes())["spec"]["runtimePatches"][0]["trainingRuntimeSpec"]["template"]["spec"][
-        "replicatedJobs"
-    ]
-    assert job["template"]["spec"]["template"]["metadata"]["labels"] == {"sidecar.istio.io/inject": "false"}
+    metadata = pod_of(train_job(TASK, nodes(labels={"team": "search"})))["metadata"]
+    assert metadata["labels"] == {"team": "search", "sidecar.istio.io/inject": "false"}
+
+
+def test_a_job_waits_in_a_queue_as_a_whole_and_its_pods_are_not_queued_again() -> None:
+    waiting = nodes(labels={"team": "search"}, priority_class="high").model_copy(update={"queue": "gpus"})
+    job = train_job(TASK, waiting)
+    jsonschema.validate(job, SCHEMA)
+    labels = job["metadata"]["labels"]
+    assert labels["kueue.x-k8s.io/queue-name"] == "gpus" and labels["team"] == "search"
+    assert labels["kueue.x-k8s.io/priority-class"] == "high"
+    assert not any(key.startswith("kueue") for key in pod_of(job)["metadata"]["labels"])
+
+
+def test_pods_that_train_together_have_a_volume_that_their_user_may_write_to() -> None:
+    spec = pod_of(train_job(TASK, nodes(scratch="500Gi", shared_memory="1Gi")))["spec"]
+    claims = {
+        v["name"]: v["ephemeral"]["volumeClaimTemplate"]["spec"] for v in spec["volumes"] if "ephemeral" in v
+    }
+    assert claims == {
+        "scratch": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "500Gi"}}}
+    }
+    (container,) = spec["containers"]
+    mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+    assert mounts == {"shared-memory": "/dev/shm", "scratch": "/scratch"}
+    assert spec["securityContext"]["fsGroup"] == 10001
+    assert "fsGroup" not in pod_of(train_job(TASK, nodes()))["spec"]["securityContext"]
+
+
+def test_pods_that_train_together_are_of_the_level_restricted() -> None:
+    for chosen in (nodes(), nodes(scratch="1Gi", shared_memory="1Gi")):
+        spec = pod_of(train_job(TASK, chosen))["spec"]
+        assert not violations(spec)
+        assert violations({**spec, "securityContext": {}})
+
+
+OWNER = {"apiVersion": "v1", "kind": "Pod", "blockOwnerDeletion": False}
+
+
+def pod_here(monkeypatch: pytest.MonkeyPatch, folder: Path, namespace: str = "team") -> dict[str, Any]:
+    """The owner that a pod of this name is, once this process is in it."""
+    (folder / "namespace").write_text(namespace)
+    monkeypatch.setattr(trainjob_client, "NAMESPACE_FILE", folder / "namespace")
+    monkeypatch.setenv("KFP_POD_NAME", "train-2")  # as KFP's compiler of workflows names them
+    monkeypatch.setenv("KFP_POD_UID", "uid-2")
+    return {**OWNER, "name": "train-2", "uid": "uid-2"}
+
+
+@pytest.mark.parametrize(("namespace", "owns"), [("team", True), ("elsewhere", False)])
+def test_a_job_belongs_to_the_step_s_pod(
+    cluster: Callable[..., Cluster],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    namespace: str,
+    owns: bool,
+) -> None:
+    """So that Kubernetes deletes it with the pod, where the pod could not; a pod owns nothing in other namespaces."""
+    here = cluster()
+    owner = pod_here(monkeypatch, tmp_path, namespace)
+    run_train_job(TASK, nodes())
+    (job,) = here.created
+    assert job["metadata"].get("ownerReferences", []) == ([owner] if owns else [])
+
+
+@pytest.mark.parametrize("patching", [True, False])
+def test_the_next_try_s_pod_owns_the_job_too(
+    cluster: Callable[..., Cluster], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, patching: bool
+) -> None:
+    """A try whose pod is deleted takes no job along that another one follows; without the right it still follows."""
+    here = cluster(waiting(tmp_path / "go"))
+    here.patching = patching
+    here.create(owned_by(train_job(TASK, nodes()), "train-1", "uid-1"))
+    first, second = {**OWNER, "name": "train-1", "uid": "uid-1"}, pod_here(monkeypatch, tmp_path)
+    follower = threading.Thread(target=run_train_job, args=(TASK, nodes()))
+    follower.start()
+    owners = [first, second] if patching else [first]
+    until(here, lambda: here.jobs[job_name(TASK)]["metadata"]["ownerReferences"] == owners)
+    (tmp_path / "go").touch()
+    follower.join(60)
+    assert not follower.is_alive() and len(here.created) == 1

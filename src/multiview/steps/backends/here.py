@@ -10,6 +10,7 @@ from multiview import environment
 from multiview.artifacts.attempt import Attempt
 from multiview.artifacts.record import Record
 from multiview.artifacts.staging import scratch
+from multiview.steps.backends.gpus import check_gpus
 from multiview.steps.checkpoints import StoredCheckpoints
 from multiview.steps.events import EventLog
 from multiview.steps.provenance import machine
@@ -22,8 +23,13 @@ class Here:
     """Does the work in this process."""
 
     def make(self, work: Work, reporter: StepReporter) -> dict[str, Record]:
-        """Calls the step's function and publishes its outputs. The records of a faster attempt count instead of ours."""
+        """Calls the step's function and publishes its outputs. The records of a faster attempt count instead of ours.
+
+        Raises InputError for a pod without the GPUs that it asked for, and every exception of the step.
+        """
         step, store = work.step, reporter.store
+        if step.gpu:
+            check_gpus()
         attempts = {kind: Attempt(store, kind, work.key) for kind in step.outputs}
         first = attempts[step.outputs[0]]
         log = EventLog(store, first.data)

@@ -16,9 +16,14 @@ from multiview.artifacts.record import Reference
 from multiview.config import JsonObject, Pod
 from multiview.errors import InputError
 
+QUEUE_LABEL, PRIORITY_LABEL = "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class"
 GROUP, VERSION, PLURAL = "trainer.kubeflow.org", "v1alpha1", "trainjobs"
 MANAGER = "multiview.dev/step"
 """The manager under whose name the runtime is patched."""
+SCRATCH = "/scratch"
+"""Where the images have their scratch folder."""
+GROUP_ID = 10001
+"""The group of the images' user, which owns a volume that is made for a pod."""
 CONTAINER = "node"
 """Kubeflow Trainer's name for the container of a training, and for its job."""
 
@@ -36,6 +41,8 @@ class Nodes(BaseModel, frozen=True, extra="forbid"):
     """Environment variables of the pods."""
     secrets: dict[str, dict[str, str]] = {}
     """Environment variables from secrets: per secret its keys, each with its variable."""
+    queue: str | None = None
+    """Kueue's LocalQueue that the TrainJob waits in; None: no queue."""
     runtime: str = "torch-distributed"
     """The ClusterTrainingRuntime from which Kubeflow Trainer makes the pods."""
     namespace: str | None = None
@@ -83,8 +90,13 @@ def train_job(task: Task, nodes: Nodes) -> JsonObject:
         "kind": "TrainJob",
         "metadata": {
             "name": job_name(task),
-            "labels": {"app.kubernetes.io/name": "multiview", "app.kubernetes.io/component": task.step},
+            "labels": {
+                **labels(pod, nodes.queue),
+                "app.kubernetes.io/name": "multiview",
+                "app.kubernetes.io/component": task.step,
+            },
             "annotations": {
+                **pod.annotations,
                 "multiview.dev/store": task.store,
                 "multiview.dev/run": task.run,
                 "multiview.dev/path": task.path,
@@ -124,6 +136,20 @@ def train_job(task: Task, nodes: Nodes) -> JsonObject:
     }
 
 
+def labels(pod: Pod, queue: str | None) -> dict[str, str]:
+    """Returns the labels of a pod or a TrainJob: its own, and with a queue those by which Kueue knows it."""
+    kueue = {QUEUE_LABEL: queue, PRIORITY_LABEL: pod.priority_class} if queue else {}
+    return {**pod.labels, **{key: value for key, value in kueue.items() if value}}
+
+
+def owned_by(job: JsonObject, name: str, uid: str) -> JsonObject:
+    """Returns a job, or its patch, with a pod among its owners: Kubernetes deletes it when none of them is left."""
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": uid, "blockOwnerDeletion": False}
+    metadata = job["metadata"]
+    owners = [known for known in metadata.get("ownerReferences", ()) if known["uid"] != uid]
+    return {**job, "metadata": {**metadata, "ownerReferences": [*owners, owner]}}
+
+
 def _processes(task: Task, pod: Pod) -> int:
     """Returns the number of processes that the pods will choose: as set, else one per GPU, else one."""
     return json.loads(task.config)["train"].get("processes") or max(pod.gpus, 1)
@@ -149,11 +175,14 @@ def _resources(pod: Pod) -> dict[str, dict[str, str]]:
 def _template_patch(pod: Pod, nodes: Nodes) -> JsonObject:
     # A sidecar of Istio's, which a namespace of Kubeflow's gives pods, does not pass torchrun's connections on,
     # and outlives the training.
-    return {"metadata": {"labels": {"sidecar.istio.io/inject": "false"}}, "spec": _pod_patch(pod, nodes)}
+    metadata: JsonObject = {"labels": {**pod.labels, "sidecar.istio.io/inject": "false"}}
+    if pod.annotations:
+        metadata["annotations"] = dict(pod.annotations)
+    return {"metadata": metadata, "spec": _pod_patch(pod, nodes)}
 
 
 def _pod_patch(pod: Pod, nodes: Nodes) -> JsonObject:
-    patch: JsonObject = {}
+    patch: JsonObject = {"securityContext": _pod_security(pod)}
     if nodes.service_account:
         patch["serviceAccountName"] = nodes.service_account
     if pod.node_selector:
@@ -161,9 +190,45 @@ def _pod_patch(pod: Pod, nodes: Nodes) -> JsonObject:
     if pod.tolerations:
         given = [toleration.model_dump() for toleration in pod.tolerations]
         patch["tolerations"] = [{name: value for name, value in t.items() if value} for t in given]
+    if pod.image_pull_secrets:
+        patch["imagePullSecrets"] = [{"name": name} for name in pod.image_pull_secrets]
+    volumes, mounts = _volumes(pod)
+    if volumes:
+        patch["volumes"] = volumes
+    patch["containers"] = [
+        {
+            "name": CONTAINER,
+            "securityContext": CONTAINER_SECURITY,
+            **({"volumeMounts": mounts} if mounts else {}),
+        }
+    ]
+    return patch
+
+
+CONTAINER_SECURITY = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+
+
+def _pod_security(pod: Pod) -> JsonObject:
+    """Returns what the pod-security level `restricted` asks of a pod, and who may write to a volume made for it."""
+    security: JsonObject = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    return {**security, "fsGroup": GROUP_ID} if pod.scratch else security
+
+
+def _volumes(pod: Pod) -> tuple[list[JsonObject], list[dict[str, str]]]:
+    """Returns a pod's volumes and where they are mounted."""
+    volumes: list[JsonObject] = []
+    mounts: list[dict[str, str]] = []
     if pod.shared_memory:
         memory = {"medium": "Memory", "sizeLimit": pod.shared_memory}
-        mount = {"name": "shared-memory", "mountPath": "/dev/shm"}
-        patch["volumes"] = [{"name": "shared-memory", "emptyDir": memory}]
-        patch["containers"] = [{"name": CONTAINER, "volumeMounts": [mount]}]
-    return patch
+        volumes.append({"name": "shared-memory", "emptyDir": memory})
+        mounts.append({"name": "shared-memory", "mountPath": "/dev/shm"})
+    if pod.scratch:
+        claim: JsonObject = {
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": pod.scratch}},
+        }
+        if pod.scratch_class:
+            claim["storageClassName"] = pod.scratch_class
+        volumes.append({"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": claim}}})
+        mounts.append({"name": "scratch", "mountPath": SCRATCH})
+    return volumes, mounts

@@ -24,6 +24,7 @@ from multiview.steps.backends.trainjob import (
     Nodes,
     Task,
     job_name,
+    owned_by,
     train_job,
 )
 from multiview.steps.reporter import StepReporter
@@ -71,11 +72,14 @@ def run_train_job(task: Task, nodes: Nodes) -> None:
     """Starts the TrainJob of `task`, or finds the running one, and follows it to its end.
 
     The job is deleted when it has ended, and when this process receives SIGTERM; a process that is killed leaves it
-    running for the next try. Raises InputError or ProcessFailed with the line of the pod that failed first, and
+    running for the next try. Kubernetes deletes it when the pods of all tries are gone. Raises InputError or
+    ProcessFailed with the line of the pod that failed first, and
     InputError where the cluster refuses the job.
     """
     jobs = _Jobs(nodes.namespace or _namespace())
     job = train_job(task, nodes)
+    if owner := _pod_here(nodes):
+        job = owned_by(job, *owner)
     name = job["metadata"]["name"]
     with _ending(lambda: jobs.delete(name)):
         jobs.start(job)
@@ -123,6 +127,7 @@ class _Jobs:
         if existing is not None:
             ended = _end_of(existing)
             if not _going(existing) and (ended is None or ended["type"] == "Complete"):
+                self._adopt(existing, job)
                 return
             self.delete(name)
             self._await_gone(name)
@@ -132,6 +137,8 @@ class _Jobs:
             # Another try of the step was faster: the job is there.
             if error.status != 409:
                 raise _refusal(error, self.namespace) from error
+            if existing := self._read(name):
+                self._adopt(existing, job)
             return
         if not made["spec"].get("runtimePatches"):  # an API server drops fields that a kind does not have
             self.delete(name)
@@ -140,7 +147,23 @@ class _Jobs:
                 "its pods would be on any node, without their account: install 2.2 or later, or set nodes to 1"
             )
 
-    def follow(self, name: str) -> JsonObject | None:
+    def _adopt(self, existing: dict[str, Any], job: dict[str, Any]) -> None:
+        """Adds the owner of `job` to the owners of a job that another try has started."""
+        for owner in job["metadata"].get("ownerReferences", ()):
+            adopted = owned_by(existing, owner["name"], owner["uid"])["metadata"]["ownerReferences"]
+            with contextlib.suppress(
+                self._refused
+            ):  # without the right to patch it has its first owner alone
+                # Not by CustomObjectsApi: which kind of patch it sends differs between its versions.
+                self._objects.api_client.call_api(
+                    f"/apis/{GROUP}/{VERSION}/namespaces/{self.namespace}/{PLURAL}/{existing['metadata']['name']}",
+                    "PATCH",
+                    header_params={"Content-Type": "application/merge-patch+json"},
+                    body={"metadata": {"ownerReferences": adopted}},
+                    auth_settings=["BearerToken"],
+                )
+
+    def follow(self, name: str) -> dict[str, Any] | None:
         """Returns the condition with which a job ended; None if it was deleted."""
         while True:
             job = self._read(name)
@@ -244,11 +267,19 @@ def _refusal(error: KubernetesObject, namespace: str) -> InputError:
     """Returns the error for a job that the cluster refuses, with the way out."""
     remedies = {
         401: "the pod's service account is not known to the cluster",
-        403: f"let the step's service account get, list, watch, create and delete {PLURAL}.{GROUP} in it",
+        403: f"let the step's service account get, list, watch, create, patch and delete {PLURAL}.{GROUP} in it",
         404: "install Kubeflow Trainer, or set nodes to 1",
     }
     remedy = remedies.get(error.status, str(error.body or error.reason).strip())
     return InputError(f"TrainJob in namespace {namespace}: {error.status} {error.reason}: {remedy}")
+
+
+def _pod_here(nodes: Nodes) -> tuple[str, str] | None:
+    """Returns name and uid of this pod, if it can own what is in the namespace of the nodes."""
+    name, uid = os.environ.get(environment.POD_NAME), os.environ.get(environment.POD_UID)
+    if not name or not uid:
+        return None
+    return (name, uid) if nodes.namespace in (None, _namespace()) else None
 
 
 def _namespace() -> str:

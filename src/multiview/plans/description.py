@@ -12,10 +12,10 @@ from multiview.artifacts.record import Reference
 from multiview.artifacts.store import Store
 from multiview.config import JsonObject
 from multiview.config.overrides import outcome
+from multiview.plans import PIPELINES
+from multiview.plans.plan import Plan
+from multiview.plans.request import Request
 from multiview.steps.runs import Run, run_id
-from pipelines.plans import PIPELINES
-from pipelines.plans.plan import Plan
-from pipelines.request import Request
 
 
 def describe(request: Request, store: Store) -> Run:

@@ -8,8 +8,8 @@ from functools import cached_property
 
 from multiview.config import Config
 from multiview.config.overrides import Overrides, gather, merge, validate
-from pipelines.plans import make_plan
-from pipelines.plans.plan import Plan
+from multiview.plans import make_plan
+from multiview.plans.plan import Plan
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ from multiview.config.overrides import Overrides, validate
 from multiview.errors import InputError
 from multiview.evaluation.tables import baseline_of
 from multiview.model.systems import resolve, resolve_systems
+from multiview.plans.data import Data, add_data
+from multiview.plans.plan import Plan, Source
+from multiview.plans.system import SystemSteps
 from multiview.steps.path import StepPath
-from pipelines.plans.data import Data, add_data
-from pipelines.plans.plan import Plan, Source
-from pipelines.plans.system import SystemSteps
 
 BM25 = "bm25"
 """The name of BM25's row."""

@@ -12,19 +12,22 @@ from multiview.artifacts.store import LocalStore
 from multiview.config import Config
 from multiview.config.overrides import Overrides
 from multiview.errors import InputError
+from multiview.plans import PIPELINES
+from multiview.plans.comparison import comparison
+from multiview.plans.plan import Output, Plan
+from multiview.plans.request import Request
+from multiview.plans.training import training
 from multiview.steps.path import StepPath
 from multiview.steps.runs import Run
 from multiview.steps.step import key_settings
 from multiview.tracking import TrackedRun, TrackedStep
-from pipelines.kubeflow.compile import compile_plan
-from pipelines.plans import PIPELINES
-from pipelines.plans.comparison import comparison
-from pipelines.plans.plan import Output, Plan
-from pipelines.plans.training import training
+from pipelines.kubeflow.compile import compile_request
 from pipelines.runs.rerun import cut
 from pipelines.runs.study_comparison import evaluation_paths
+from tests.fixtures.compiled import imports, shared_inputs
+from tests.fixtures.project import ROOT
 
-GOLDEN = Path(__file__).parents[1] / "golden"
+GOLDEN = ROOT / "tests" / "pipelines" / "golden"
 
 
 def documents(path: Path) -> list[dict]:
@@ -34,7 +37,7 @@ def documents(path: Path) -> list[dict]:
 @pytest.mark.parametrize("name", PIPELINES)
 def test_the_ir_is_the_golden_one(name, tmp_path):
     """`make golden` writes them anew; look at the difference before committing it."""
-    compiled = compile_plan(PIPELINES[name]({}), tmp_path / f"{name}.yaml")
+    compiled = compile_request(Request.make(name, {}), tmp_path / f"{name}.yaml")
     assert documents(compiled) == documents(GOLDEN / f"{name}.yaml")
 
 
@@ -198,13 +201,12 @@ def test_any_step_is_cut_out_with_its_inputs_and_compiles(path, tmp_path):
     assert [str(path) for path in node.paths()] == [path]
     assert {name for name, _ in node.sources()} == set(node.step.inputs)
     assert all(isinstance(source, Reference) for _, source in node.sources())
-    ir, _ = documents(compile_plan(plan, tmp_path / "part.yaml"))
-    importers = [e["importer"] for e in ir["deploymentSpec"]["executors"].values() if "importer" in e]
+    ir, _ = documents(compile_request(part.request, tmp_path / "part.yaml"))
     lists = sum(len(_list(v)) for v in node.inputs.values() if isinstance(v, list))
-    assert len(importers) == len(part.imported) - lists
-    for importer in importers:
-        assert importer["artifactUri"]["constant"] == f"{importer['metadata']['address']}/artifact.json"
-        assert importer["metadata"]["digest"]
+    imported = imports(ir)
+    assert len(imported) == len(part.imported) - lists
+    assert set(imported) <= {(read.reference.address, read.reference.digest) for read in part.imported}
+    assert not shared_inputs(ir)
 
 
 def test_downstream_of_round_ones_encoding_is_all_that_follows():

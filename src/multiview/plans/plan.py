@@ -133,3 +133,16 @@ class Plan:
             if any(isinstance(source, Output) and source.path in reached for _, source in node.sources()):
                 reached.add(node.path)
         return [other for other in self.nodes if other in reached and other != path]
+
+    def differs_at(self, other: Plan) -> StepPath | None:
+        """Returns the first step that has other shards or inputs in `other`, or that only one of the two plans has; None
+        for plans of one shape, whatever their settings."""
+        for path, node in self.nodes.items():
+            theirs = other.nodes.get(path)
+            if theirs is None or (theirs.step, theirs.shards, theirs.inputs) != (
+                node.step,
+                node.shards,
+                node.inputs,
+            ):
+                return path
+        return next((path for path in other.nodes if path not in self.nodes), None)

@@ -12,9 +12,9 @@ from multiview.errors import InputError
 from multiview.model.bases import SETTINGS_FILE
 from multiview.model.layouts import check
 from multiview.model.systems import stage_settings
+from multiview.plans.data import Data, reads_queries
+from multiview.plans.plan import Node, Output, Plan, Source
 from multiview.steps.path import WARM_UP, StepPath
-from pipelines.plans.data import Data, reads_queries
-from pipelines.plans.plan import Node, Output, Plan, Source
 
 
 @dataclass(frozen=True)

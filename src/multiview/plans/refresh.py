@@ -8,9 +8,9 @@ from multiview.config.overrides import Overrides, merge
 from multiview.errors import InputError
 from multiview.generation.sources import published
 from multiview.model.systems import resolve
+from multiview.plans.data import reads_queries, shard_names
+from multiview.plans.plan import Node, Output, Plan, Source
 from multiview.steps.path import StepPath
-from pipelines.plans.data import reads_queries, shard_names
-from pipelines.plans.plan import Node, Output, Plan, Source
 
 DEFAULTS: Overrides = {"evaluation": {"analyses": []}, "questions": {"max_missing_gold": 1.0}}
 """Default settings of a refresh, under the given ones.

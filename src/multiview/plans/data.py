@@ -9,8 +9,8 @@ from multiview import names
 from multiview.config import Config
 from multiview.generation.sources import published
 from multiview.model.layouts import architecture
+from multiview.plans.plan import Output, Plan, Source
 from multiview.steps.path import StepPath, shard_name
-from pipelines.plans.plan import Output, Plan, Source
 
 
 @dataclass(frozen=True)

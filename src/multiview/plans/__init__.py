@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from multiview.config.overrides import Overrides
 from multiview.errors import InputError, nearest
-from pipelines.plans import comparison, refresh, training
-from pipelines.plans.plan import Plan
+from multiview.plans import comparison, refresh, training
+from multiview.plans.plan import Plan
 
 PIPELINES: dict[str, Callable[[Overrides], Plan]] = {
     "training": training.training,

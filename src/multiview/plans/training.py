@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from multiview.config.overrides import Overrides
 from multiview.model.systems import resolve
-from pipelines.plans.data import add_data
-from pipelines.plans.plan import Plan
-from pipelines.plans.system import SystemSteps
+from multiview.plans.data import add_data
+from multiview.plans.plan import Plan
+from multiview.plans.system import SystemSteps
 
 
 def training(overrides: Overrides) -> Plan:

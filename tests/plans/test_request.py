@@ -12,11 +12,11 @@ from multiview.artifacts.store import LocalStore
 from multiview.config import Comparison
 from multiview.config.overrides import gather
 from multiview.errors import InputError
+from multiview.plans.comparison import comparison_of_evaluations
+from multiview.plans.description import describe
+from multiview.plans.request import Request
 from multiview.steps.runs import Run
 from multiview.tracking import TrackedRun, TrackedStep
-from pipelines.plans.comparison import comparison_of_evaluations
-from pipelines.request import Request
-from pipelines.runs.description import describe
 from pipelines.runs.rerun import cut
 from tests.fixtures.project import Project
 

@@ -1,0 +1,121 @@
+"""Components for pipelines of other teams: a YAML file for each, with types, defaults and descriptions."""
+
+# No `from __future__ import annotations` here: KFP reads annotations.
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+from kfp import compiler
+from kfp.dsl.python_component import PythonComponent
+
+from components import component
+from components.artifacts import open_index
+from multiview.steps.table import STEPS
+from pipelines.kubeflow.compile import COMPONENTS
+
+DEFAULTS = {"path": "", "config": ""}
+"""Inputs that another team's pipeline can leave out."""
+
+DESCRIPTIONS = {
+    "run": "Address of the store, as in gs://BUCKET/PREFIX: the step is a run of its own there. Pipelines of multiview "
+    "give what open-run returns.",
+    "path": "Name of the step in its run; empty: the component's own.",
+    "shard": "Shard of the passages that the step works on, as in shard-00.",
+    "address": "Address of an index in a store, as in gs://BUCKET/PREFIX/index/KEY.",
+    "base": "The generator that fine-tuning starts from.",
+    "bm25_negatives": "BM25 negatives of the training questions.",
+    "champion": "What the step champion found: the index that answers now.",
+    "champion_evaluation": "Evaluation of the champion.",
+    "champion_model": "The model that the champion's questions are encoded with.",
+    "challenger_evaluation": "Evaluation of the index that may become the champion.",
+    "changes": "The passages that changed since an index was made, and what became of the others.",
+    "comparison": "Tables of several evaluations with the tests of their differences.",
+    "dev_questions": "The questions for evaluation.",
+    "embeddings": "Views of passages as vectors.",
+    "evaluation": "Rankings and metrics of one system on the questions for evaluation.",
+    "evaluations": "Addresses of evaluations on the same questions.",
+    "generator": "The model that writes queries for passages.",
+    "index": "The search index over the views of all passages.",
+    "known": "An earlier corpus, whose sentences need not be split again.",
+    "metrics": "The figures that Kubeflow's pages show.",
+    "model": "The encoder with its settings and tokenizer.",
+    "negatives": "Hard negatives of the training questions.",
+    "old": "The index before the corpus changed.",
+    "parts": "Addresses of the generated queries of each shard.",
+    "passages": "The corpus: passages in shards of Parquet.",
+    "promotion": "What became of the challenger.",
+    "queries": "Generated queries of the passages.",
+    "query_evaluation": "Metrics of generated queries.",
+    "questions": "The questions that the step works with.",
+    "report": "A page of HTML.",
+    "start": "The model that training starts from.",
+    "train_questions": "The training questions.",
+    "verdict": "Whether the challenger may become the champion, with every check.",
+}
+"""Descriptions of inputs and outputs by name; that of `config` follows from the step."""
+
+LISTS = {
+    "embeddings": "Addresses of the embeddings of each shard.",
+    "queries": "Addresses of generated queries.",
+}
+"""Descriptions of inputs that are lists of addresses, where an output has the same name."""
+
+
+def write_components(folder: Path) -> list[Path]:
+    """Writes a component for each step, and one that opens an index, as YAML; returns the files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    files = []
+    for made in (open_index, *COMPONENTS.values()):
+        files.append(folder / f"{made.name}.yaml")
+        compiler.Compiler().compile(published(made), str(files[-1]))
+    return files
+
+
+def published(made: PythonComponent) -> PythonComponent:
+    """Returns a component with descriptions of its inputs and outputs, and with defaults for pipelines of others."""
+    original: Any = made.python_func
+    signature = inspect.signature(original)
+    parameters = [
+        parameter.replace(
+            kind=inspect.Parameter.KEYWORD_ONLY, default=DEFAULTS.get(parameter.name, parameter.default)
+        )
+        for parameter in signature.parameters.values()
+    ]
+    before = vars(original).copy(), original.__doc__
+    original.__signature__ = signature.replace(parameters=parameters)
+    original.__doc__ = _documented(made)
+    try:
+        return component(original)
+    finally:
+        original.__dict__.clear()
+        original.__dict__.update(before[0])
+        original.__doc__ = before[1]
+
+
+def _documented(made: PythonComponent) -> str:
+    """A docstring that KFP reads the descriptions of inputs and outputs from."""
+    spec, step = made.component_spec, STEPS.get(made.name)
+    inputs = {
+        name: LISTS.get(name, DESCRIPTIONS[name])
+        if declared.type == "List[String]"
+        else DESCRIPTIONS.get(name, "")
+        for name, declared in (spec.inputs or {}).items()
+    }
+    outputs = {name: DESCRIPTIONS.get(name, "") for name in spec.outputs or {}}
+    outputs["Output"] = "Folder of the passages' files, for `corpus.source`."
+    if step:
+        inputs["config"], outputs["Output"] = _settings(step.settings), "Address of the first output."
+    lines = [inspect.getdoc(made.python_func) or made.name]
+    for title, described in (("Args", inputs), ("Returns", outputs)):
+        lines += ["", f"{title}:", *(f"    {name}: {text}" for name, text in described.items())]
+    return "\n".join(lines)
+
+
+def _settings(read: tuple[str, ...]) -> str:
+    if not read:
+        return "Leave it empty: the step reads no settings."
+    return (
+        "Settings as --set takes them, SECTION.NAME=VALUE, each on its own line or after a semicolon; what is left out "
+        f"has its default. The step reads {', '.join(read)} (docs/configuration.md)."
+    )

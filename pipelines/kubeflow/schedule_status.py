@@ -1,0 +1,86 @@
+"""Whether schedules run when they should: each recurring run's cron beside its latest run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
+
+from cronsim import CronSim
+
+from pipelines.kubeflow.client import ENDED, ApiObject, explained, filter_of
+from pipelines.kubeflow.connection import Profile
+from pipelines.kubeflow.recurring_runs import Entry
+
+if TYPE_CHECKING:
+    from kfp.client import Client
+
+GRACE = timedelta(minutes=10)
+"""How late Kubeflow may start a run."""
+
+
+@dataclass(frozen=True)
+class Status:
+    """A schedule, in words."""
+
+    name: str
+    says: str
+    overdue: bool = False
+
+
+def read_statuses(client: Client, profile: Profile, entries: Iterable[Entry]) -> Iterator[Status]:
+    """Yields the status of each recurring run. Raises InputError for what Kubeflow refuses."""
+    zone = ZoneInfo(profile.time_zone)
+    now = datetime.now(zone)
+    for entry in entries:
+        with explained(profile):
+            last = _latest_run(client, entry)
+        yield status(entry, last, now)
+
+
+def _latest_run(client: Client, entry: Entry) -> ApiObject | None:
+    runs: ApiObject = client.list_runs(
+        namespace=client.get_user_namespace() or None,
+        filter=filter_of("recurring_run_id", entry.id),
+        sort_by="created_at desc",
+        page_size=1,
+    )
+    return next(iter(runs.runs or []), None)
+
+
+def status(entry: Entry, last: ApiObject | None, now: datetime) -> Status:
+    """Returns the status of a recurring run whose latest run is `last`, at a time in the zone of its cron.
+
+    It is overdue if its time came after that run began, more than `GRACE` ago, and the run no longer goes, which
+    would hold the next one back.
+    """
+    if not entry.enabled:
+        return Status(entry.name, "disabled")
+    began = last.created_at.astimezone(now.tzinfo) if last else None
+    due = next_time(entry.cron, began or entry.created.astimezone(now.tzinfo))
+    going = last is not None and last.state not in ENDED
+    told = (
+        f"{(last.state or 'PENDING').lower()}, began {_shown(began)}" if last and began else "has not run yet"
+    )
+    if due > now - GRACE:
+        return Status(entry.name, f"{told}; next {_shown(due)}")
+    if going:
+        return Status(entry.name, f"{told}; holds back the next, of {_shown(due)}")
+    says = f"overdue since {_shown(due)}; {told}: does Kubeflow's scheduled workflow controller run?"
+    return Status(entry.name, says, overdue=True)
+
+
+def next_time(cron: str, after: datetime) -> datetime:
+    """Returns the first time of a cron of six fields after another time, in whose zone the cron is read."""
+    *others, day = cron.replace("?", "*").split()
+    day = (
+        re.sub(r"\b(\w+)/", r"\1-6/", day) if "-" not in day else day
+    )  # for CronSim the last day is 7, Sunday again
+    return next(CronSim(" ".join([*others, day]).upper(), after))
+
+
+def _shown(time: datetime | None) -> str:
+    return f"{time:%Y-%m-%d %H:%M %Z}" if time else ""

@@ -1,0 +1,70 @@
+"""What this version runs on, and whether a server's version of Kubeflow Pipelines is among it."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from multiview.errors import InputError
+
+if TYPE_CHECKING:
+    from kfp.client import Client
+
+
+@dataclass(frozen=True)
+class Release:
+    """A minor version of Kubeflow Pipelines that pipelines run on, and what comes with it."""
+
+    version: str
+    argo: str
+    """The version of Argo Workflows in its manifests."""
+    kubernetes: tuple[str, str]
+    """The least and the newest version of Kubernetes that it is tested on."""
+
+
+RELEASES = (
+    Release("2.14", "3.6", ("1.29", "1.31")),
+    Release("2.15", "3.7", ("1.29", "1.34")),
+    Release("2.16", "3.7", ("1.29", "1.34")),
+    Release("2.17", "4.0", ("1.33", "1.36")),
+)
+"""The support matrix, oldest first, from the manifests and the workflows of each release of kubeflow/pipelines."""
+
+TAG = re.compile(r"v?(\d+)\.(\d+)\.(\d+)(?:-?(?:alpha|beta|rc)[.\d]*)?")
+"""A tag of kubeflow/pipelines' own; distributions have others, and what is built from a branch has its name."""
+
+
+def server_tag(client: Client) -> str:
+    """Returns the tag that the API server was built from; empty where it names none.
+
+    Raises what KFP's client does.
+    """
+    client.get_kfp_healthz()
+    # KFP's class of the answer has no field for the tag.
+    return json.loads(client._healthz_api.api_client.last_response.data).get("tag_name") or ""
+
+
+def check_version(tag: str) -> str | None:
+    """Returns a warning for a version that nothing is known of, None for one of the matrix.
+
+    Raises InputError for a version that pipelines do not run on.
+    """
+    oldest, newest = RELEASES[0].version, RELEASES[-1].version
+    known = f"pipelines are made for {oldest} to {newest}"
+    match = TAG.fullmatch(tag)
+    if not match:
+        return f"Kubeflow Pipelines does not say its version ({tag or 'no tag'}); {known}"
+    version = int(match[1]), int(match[2])
+    if version < _numbers(oldest):
+        raise InputError(
+            f"Kubeflow Pipelines {tag} is older than {oldest}, and would not run this: upgrade it; {known}"
+        )
+    if version > _numbers(newest):
+        return f"Kubeflow Pipelines {tag} is newer than what is known here; {known}"
+    return None
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))

@@ -1,0 +1,30 @@
+"""The few figures of an evaluation and of a comparison that Kubeflow's pages show."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from multiview import metric_names
+from multiview.artifacts.record import Record
+from multiview.artifacts.staging import stage
+from multiview.artifacts.store import Store
+from multiview.evaluation.evaluate import METRICS_FILE
+
+
+def of_evaluation(store: Store, record: Record) -> dict[str, float]:
+    """Returns top-k accuracy and MRR, as far as they were measured."""
+    return metric_names.figures(_metrics(store, record))
+
+
+def of_comparison(store: Store, record: Record) -> dict[str, float]:
+    """Returns the figures of each row, as in `accuracy_at_20/camvr`."""
+    return {
+        metric_names.of_group(row, name): value
+        for row, metrics in _metrics(store, record).items()
+        for name, value in metric_names.figures(metrics).items()
+    }
+
+
+def _metrics(store: Store, record: Record) -> dict[str, Any]:
+    return json.loads((stage(store, record, METRICS_FILE).path / METRICS_FILE).read_bytes())

@@ -1,0 +1,205 @@
+"""Runtime parameters: what may be changed when a run of a compiled pipeline is created, as on Kubeflow's pages.
+
+A compiled pipeline carries the request that it was made from. Its first pod lays the parameters over that request
+like `--set`, plans anew, and refuses whatever another pipeline would be needed for.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+from pydantic import BaseModel
+
+from multiview.config import Config, Section
+from multiview.config.overrides import PLACES, Overrides, merge, parse_settings, validate
+from multiview.errors import InputError
+from multiview.model.systems import resolve
+from multiview.plans import PIPELINES, make_plan
+from multiview.plans.plan import Plan
+from multiview.plans.request import Request
+
+SETTINGS = {
+    "corpus_source": "corpus.source",
+    "questions_source": "questions.source",
+    "dev_questions_source": "questions.dev_source",
+    "base_model": "model.base",
+    "learning_rate": "train.learning_rate",
+    "epochs": "train.epochs",
+    "batch_size": "train.batch_size",
+    "seed": "train.seed",
+    "full_refresh": "refresh.full",
+}
+"""The setting of each typed parameter. A pipeline has those whose setting one of its steps reads."""
+
+FURTHER = (
+    "Further settings as --set takes them, SECTION.NAME=VALUE, each on its own line or after a semicolon, as in "
+    "`mining.depth=50; encode.compute=autocast`. They win over the other parameters. What shapes the pipeline's steps "
+    "or their pods is refused."
+)
+"""The description of the parameter `settings`."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A typed parameter of a compiled pipeline."""
+
+    name: str
+    setting: str
+    default: Any
+    """The compiled request's value, JSON-ready."""
+    type: Any
+    """Its Python type: float, int, bool, str or list[str]."""
+    description: str
+
+
+class Compiled(BaseModel, frozen=True):
+    """The request that a pipeline was compiled from, as its first pod receives it."""
+
+    pipeline: str
+    preset: str | None = None
+    config: dict[str, Any] = {}
+    """The request's overrides."""
+    defaults: dict[str, Any] = {}
+    """The default of each typed parameter."""
+
+    @classmethod
+    def of(cls, request: Request) -> Compiled | None:
+        """Returns what the pipeline of a request carries; None for a part of a pipeline, whose settings are fixed."""
+        if request.rerun_of or request.plan.name not in PIPELINES:
+            return None
+        defaults = {parameter.name: parameter.default for parameter in parameters_of(request)}
+        return cls(
+            pipeline=request.plan.name, preset=request.preset, config=request.overrides, defaults=defaults
+        )
+
+    def changes(self, given: Mapping[str, Any], settings: str = "") -> dict[str, Any]:
+        """Returns the settings that differ from the compiled ones, by their dotted names.
+
+        `given` has values of typed parameters, `settings` is the text of further ones. Raises InputError for a wrong
+        value.
+        """
+        asked = merge(self._typed(given), parse_settings(settings))
+        if not asked:
+            return {}
+        before = validate(self.config).model_dump(mode="json")
+        after = validate(merge(self.config, asked)).model_dump(mode="json")
+        return {
+            name: value for name, value in _flat(asked) if _look_up(before, name) != _look_up(after, name)
+        }
+
+    def request(self, changes: Mapping[str, Any]) -> Request:
+        """Returns the compiled request with changed settings. Raises InputError for settings that make no plan, that
+        another pipeline would have to be compiled for, or that no step reads."""
+        config = merge(self.config, *(_nested(name, value) for name, value in changes.items()))
+        request = Request.make(self.pipeline, config, self.preset)
+        if changes:
+            self._check(request.plan, changes)
+        return request
+
+    def _typed(self, given: Mapping[str, Any]) -> Overrides:
+        """The values that differ from the defaults, written as `--set` would have them, so that they name the same run."""
+        values = {
+            SETTINGS[name]: _plain(given[name])
+            for name, default in self.defaults.items()
+            if name in given and given[name] != default
+        }
+        return merge(*(_nested(setting, value) for setting, value in values.items()))
+
+    def _check(self, plan: Plan, changes: Mapping[str, Any]) -> None:
+        """Raises InputError for a change of the plan's shape or of pods, and for a setting that changes nothing."""
+        compiled = make_plan(self.pipeline, self.config)
+        for name, value in changes.items():
+            words = as_set(name, value)
+            if name.partition(".")[0] in PLACES:
+                raise InputError(
+                    f"{words}: where steps run is fixed when the pipeline is compiled: {self._command([words])}"
+                )
+            try:
+                alone = make_plan(self.pipeline, merge(self.config, _nested(name, value)))
+            except InputError:  # it needs another of the changes
+                continue
+            self._check_shape(alone, compiled, [words])
+            if alone == compiled:
+                raise InputError(
+                    f"{words} changes no step of this pipeline: none reads it, or each system has a value of its "
+                    "own in comparison.systems"
+                )
+        self._check_shape(plan, compiled, [as_set(name, value) for name, value in changes.items()])
+
+    def _check_shape(self, plan: Plan, compiled: Plan, words: list[str]) -> None:
+        if path := plan.differs_at(compiled):
+            raise InputError(
+                f"{', '.join(words)} shapes the pipeline (it would differ at {path}), whose steps are fixed when it "
+                f"is compiled: {self._command(words)}"
+            )
+
+    def _command(self, words: list[str]) -> str:
+        preset = ["--preset", self.preset] if self.preset else []
+        settings = [part for word in words for part in ("--set", word)]
+        return shlex.join(["python", "-m", "pipelines", "submit", self.pipeline, *preset, *settings])
+
+
+def parameters_of(request: Request) -> tuple[Parameter, ...]:
+    """Returns the typed parameters of a request's pipeline: those whose value a step reads.
+
+    The systems of a comparison may all have a learning rate of their own; then there is no parameter for it.
+    """
+    values = resolve(request.overrides).model_dump(mode="json")
+    steps = [json.loads(node.config) for node in request.plan.nodes.values()]
+    parameters = []
+    for name, setting in SETTINGS.items():
+        value, kind, description = _look_up(values, setting), *_declared(setting)
+        if value in (_look_up(step, setting) for step in steps):
+            parameters.append(Parameter(name, setting, value, kind, f"{description} Setting `{setting}`."))
+    return tuple(parameters)
+
+
+def as_set(name: str, value: Any) -> str:
+    """Returns a setting as `--set` takes it, as in `train.epochs=3`."""
+    return f"{name}={value if isinstance(value, str) else json.dumps(value)}"
+
+
+def _declared(setting: str) -> tuple[Any, str]:
+    """The type of a setting's parameter, and the setting's description."""
+    section, _, name = setting.partition(".")
+    group = Config.model_fields[section].annotation
+    assert isinstance(group, type) and issubclass(group, Section)
+    field = group.model_fields[name]
+    kind = list[str] if field.annotation == tuple[str, ...] else field.annotation
+    return kind, (field.description or "").replace(" *Ours.*", "")
+
+
+def _plain(value: Any) -> Any:
+    """A value as `--set` would have it: 3 instead of 3.0, and a name instead of a list of one."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, list) and len(value) == 1:
+        return value[0]
+    return value
+
+
+def _nested(name: str, value: Any) -> Overrides:
+    """Returns a dotted setting as nested overrides."""
+    return reduce(lambda inner, part: {part: inner}, reversed(name.split(".")), value)
+
+
+def _flat(overrides: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yields the settings of nested overrides by their dotted names."""
+    for name, value in overrides.items():
+        if isinstance(value, Mapping) and value:
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def _look_up(values: Mapping[str, Any], name: str) -> Any:
+    """The value of a dotted setting in nested values; None if there is none."""
+    value: Any = values
+    for part in name.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value

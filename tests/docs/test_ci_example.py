@@ -1,0 +1,107 @@
+"""docs/examples/kubeflow-on-kind.yaml: what can be said of a workflow that only GitHub can run."""
+
+import re
+import shlex
+import subprocess
+from typing import Any
+
+import pytest
+import typer
+import yaml
+
+from multiview.config.overrides import gather, validate
+from multiview.plans import PIPELINES
+from pipelines import __main__ as pipelines
+from tests.fixtures.overlays import BUILT
+from tests.fixtures.project import ROOT
+
+TEXT = (ROOT / "docs" / "examples" / "kubeflow-on-kind.yaml").read_text()
+GUIDE = (ROOT / "docs" / "cluster.md").read_text()
+ON_ONE_MACHINE = GUIDE.partition("## On one machine")[2].partition("\n## ")[0]
+
+
+class Strict(yaml.SafeLoader):
+    """YAML whose mappings name each key once, and whose `on` is a word."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        names = [self.construct_object(key, deep=True) for key, _ in node.value]
+        assert len(names) == len(set(names)), f"a key is there twice: {names}"
+        return super().construct_mapping(node, deep)
+
+
+Strict.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in found if tag != "tag:yaml.org,2002:bool"]
+    for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+WORKFLOW = yaml.load(TEXT, Strict)
+(JOB,) = WORKFLOW["jobs"].values()
+SCRIPTS: dict[str, str] = {step["name"]: step["run"] for step in JOB["steps"] if "run" in step}
+
+
+def commands(beginning: str, text: str) -> list[str]:
+    """The commands that begin so, one line each, without what they are piped to."""
+    joined = re.sub(r"\\\n\s*", "", text)
+    return re.findall(rf"^\s*({re.escape(beginning)}[^|&\n]*)", joined, re.M)
+
+
+def test_it_is_a_workflow():
+    assert set(WORKFLOW) == {"name", "on", "permissions", "concurrency", "env", "defaults", "jobs"}
+    assert set(JOB) == {"runs-on", "timeout-minutes", "steps"}
+    for step in JOB["steps"]:
+        assert ("uses" in step) != ("run" in step)
+        assert set(step) <= {"name", "if", "uses", "with", "run"}
+        assert re.fullmatch(r"[\w-]+/[\w-]+@v\d[\d.]*", step.get("uses", "a/b@v1")), step
+    assert WORKFLOW["defaults"]["run"]["shell"] == "bash", (
+        "else the end of a pipe hides that its start failed"
+    )
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_each_script_is_one_of_bash(name):
+    subprocess.run(["bash", "-n"], input=SCRIPTS[name], text=True, check=True)
+
+
+def test_the_commands_are_there():
+    targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.M)
+    made = commands("make ", "\n".join(SCRIPTS.values()))
+    assert len(made) == 2
+    for line in made:
+        target = line.split()[1]
+        assert target in targets or ("image-%" in (ROOT / "Makefile").read_text() and "image-" in target)
+    ours = [line for script in SCRIPTS.values() for line in commands("python -m pipelines ", script)]
+    assert [line.split()[3] for line in ours] == ["compile", "submit", "compare"]
+    group: Any = typer.main.get_command(pipelines.app)
+    for line in ours:
+        words = shlex.split(line)[3:]
+        known = {flag for parameter in group.commands[words[0]].params for flag in parameter.opts}
+        assert {word for word in words if word.startswith("--")} <= known
+    (submitted,) = [shlex.split(line) for line in ours if " submit " in line]
+    overrides = gather(submitted[submitted.index("--preset") + 1], [])
+    validate(overrides)
+    systems = set(re.findall(r"for system in (.+?); do", TEXT)[0].split())
+    nodes = PIPELINES[submitted[4]](overrides).nodes
+    assert systems and all(any(system in str(path) for path in nodes) for system in systems - {"base"})
+
+
+def test_it_does_what_the_guide_says():
+    """Each command by which the guide sets up one machine, with its own patience."""
+
+    def plain(line: str) -> str:
+        line = re.sub(r"--timeout=\w+|localhost/", "", line).replace('"', "").replace("\\", "")
+        return " ".join(line.replace("$MULTIVIEW_CPU_IMAGE --name kind", "multiview-cpu:python3.11").split())
+
+    blocks = "".join(re.findall(r"^```\n(.*?)^```", ON_ONE_MACHINE, re.M | re.S))
+    scripts = "\n".join(SCRIPTS.values())
+    done = {plain(line) for start in ("kubectl ", "kind load ") for line in commands(start, scripts)}
+    told = [plain(line) for start in ("kubectl ", "kind load ") for line in commands(start, blocks)]
+    assert len(told) > 8
+    assert set(told) <= done
+    for name in ("PIPELINE_VERSION", "MULTIVIEW_PROFILES", "MULTIVIEW_CPU_IMAGE"):
+        (value,) = re.findall(rf"export {name}=(\S+)", blocks)
+        assert WORKFLOW["env"][name] == value
+    for applied in re.findall(r"kubectl apply -k manifests/(\S+)", scripts):
+        assert applied in BUILT
+
+
+def test_it_says_that_nobody_has_run_it():
+    assert "never run by us" in TEXT

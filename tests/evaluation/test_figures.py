@@ -1,0 +1,47 @@
+"""The figures on Kubeflow's pages: the few that say how good a ranking is, whatever else was measured."""
+
+import json
+
+from multiview import metric_names
+from multiview.artifacts.attempt import Attempt
+from multiview.artifacts.record import Record
+from multiview.artifacts.store import LocalStore
+from multiview.evaluation.figures import of_comparison, of_evaluation
+from multiview.steps.table import STEPS
+
+MEASURED = dict.fromkeys(metric_names.evaluation_metrics((1, 5, 20, 50, 100), 1000), 0.1)
+
+
+def published(store: LocalStore, kind: str, metrics: dict) -> Record:
+    attempt = Attempt(store, kind, "k")
+    (attempt.path / "metrics.json").write_text(json.dumps(metrics))
+    (attempt.path / "run.trec").write_text("q Q0 p 1 1 x\n")
+    return attempt.publish(step="evaluate", step_version=1, config={}, inputs={})[0]
+
+
+def test_an_evaluation_shows_accuracy_and_mrr(tmp_path):
+    store = LocalStore(tmp_path)
+    record = published(store, "evaluation", {**MEASURED, "accuracy_at_1/view_1": 0.2})
+    names = ["accuracy_at_1", "accuracy_at_5", "accuracy_at_20", "accuracy_at_100", "mrr_at_10"]
+    assert of_evaluation(store, record) == dict.fromkeys(names, 0.1) and len(MEASURED) > 10
+
+
+def test_what_was_not_measured_is_left_out(tmp_path):
+    store = LocalStore(tmp_path)
+    assert of_evaluation(store, published(store, "evaluation", {"accuracy_at_5": 0.5})) == {
+        "accuracy_at_5": 0.5
+    }
+
+
+def test_a_comparison_shows_them_per_row(tmp_path):
+    store = LocalStore(tmp_path)
+    rows = {
+        row: {"accuracy_at_20": value, "ndcg_at_10": 0.5} for row, value in (("mvr", 0.25), ("bm25", 0.75))
+    }
+    record = published(store, "comparison", rows)
+    assert of_comparison(store, record) == {"accuracy_at_20/mvr": 0.25, "accuracy_at_20/bm25": 0.75}
+
+
+def test_the_steps_that_measure_have_figures():
+    measuring = {"evaluate", "evaluate-bm25", "evaluate-fusion", "compare", "gate"}
+    assert {name for name, step in STEPS.items() if step.figures} == measuring

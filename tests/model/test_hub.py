@@ -1,0 +1,153 @@
+"""Base models of the hub, from a server that speaks its protocol: pickled weights, revisions, and words for what is not there."""
+
+import json
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from multiview.errors import InputError
+from multiview.model import hub
+from tests.fixtures.hub_server import Hub, hub_serving
+from tests.fixtures.tiny import tiny_bert
+
+ASK = """
+import json, sys
+from pathlib import Path
+from multiview.errors import InputError
+from multiview.model.bases import base_fingerprint, staged_base
+try:
+    found = base_fingerprint(sys.argv[1])
+    with staged_base(sys.argv[1]) as folder:
+        weights = Path(folder, "model.safetensors").read_bytes()
+        Path(sys.argv[2]).write_bytes(weights)
+        print(json.dumps([found, sorted(file.name for file in Path(folder).iterdir())]))
+except InputError as error:
+    print(json.dumps(str(error)))
+"""
+"""Fetches a base model in a process of its own: the hub's client reads its address when it is imported."""
+
+
+class Marker:
+    """Leaves a file where it is unpickled."""
+
+    def __init__(self, path: Path):
+        self.path = path
+
+    def __reduce__(self):
+        return (Path.touch, (self.path,))
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory) -> Path:
+    return tiny_bert(tmp_path_factory.mktemp("hub") / "bert")
+
+
+def pickled(bert: Path, folder: Path, weights: dict[str, object]) -> Path:
+    """A checkpoint with weights as files of pickles alone, by their names."""
+    shutil.copytree(bert, folder, ignore=shutil.ignore_patterns("*.safetensors"))
+    for name, content in weights.items():
+        torch.save(content, folder / name)
+    return folder
+
+
+@pytest.fixture
+def served(bert, tmp_path) -> Iterator[Hub]:
+    tensors = load_file(bert / "model.safetensors")
+    first = dict(list(tensors.items())[:3])
+    rest = {name: tensor for name, tensor in tensors.items() if name not in first}
+    models = {
+        "team/safe": bert,
+        "team/pickled": pickled(bert, tmp_path / "pickled", {"pytorch_model.bin": tensors}),
+        "team/parts": pickled(
+            bert,
+            tmp_path / "parts",
+            {"pytorch_model-00001-of-00002.bin": first, "pytorch_model-00002-of-00002.bin": rest},
+        ),
+        "team/code": pickled(bert, tmp_path / "code", {"pytorch_model.bin": {"w": Marker(tmp_path / "ran")}}),
+        "team/empty": pickled(bert, tmp_path / "empty", {}),
+    }
+    commits = {"main": "a" * 40, "v1": "b" * 40}
+    with hub_serving(Hub(models, commits)) as hub:
+        yield hub
+
+
+@pytest.fixture
+def ask(served, tmp_path) -> Callable[..., list | str]:
+    """Fingerprint and files of a base, after its weights were written into a file; or the error's line."""
+
+    def fetch(base: str, **variables: str) -> list | str:
+        variables = {
+            "HF_ENDPOINT": served.url,
+            "HF_HOME": str(tmp_path / "hf"),
+            "HF_HUB_OFFLINE": "0",
+            **variables,
+        }
+        command = [sys.executable, "-c", ASK, base, str(tmp_path / "weights.safetensors")]
+        done = subprocess.run(
+            command, env=os.environ | variables, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout.splitlines()[-1])
+
+    return fetch
+
+
+@pytest.mark.parametrize("name", ["team/pickled", "team/parts"])
+def test_pickled_weights_become_safetensors(name, served, ask, bert, tmp_path):
+    found, files = ask(name)
+    assert found == {"hub": name, "commit": "a" * 40}
+    assert "model.safetensors" in files and not any(file.endswith(".bin") for file in files)
+    weights, expected = load_file(tmp_path / "weights.safetensors"), load_file(bert / "model.safetensors")
+    assert weights.keys() == expected.keys()
+    assert all(torch.equal(weights[key], expected[key]) for key in expected)
+    served.url = "http://127.0.0.1:9"
+    assert ask(name) == [found, files], "without the hub, from its cache"
+
+
+def test_pickles_are_not_even_fetched_where_there_are_safetensors(served, ask, bert):
+    torch.save({}, bert / "pytorch_model.bin")
+    ask("team/safe")
+    (bert / "pytorch_model.bin").unlink()
+    assert "model.safetensors" in served.fetched and "pytorch_model.bin" not in served.fetched
+
+
+def test_code_in_a_pickle_is_not_run(ask, tmp_path):
+    line = ask("team/code")
+    assert line == (
+        "model.base: team/code: pytorch_model.bin is not a file of tensors alone, and nothing else is read from a pickle"
+    )
+    assert not (tmp_path / "ran").exists()
+    pickle.loads(pickle.dumps(Marker(tmp_path / "ran")))
+    assert (tmp_path / "ran").exists(), "as it would have been"
+
+
+def test_what_is_no_table_of_tensors_is_refused(tmp_path):
+    torch.save([torch.ones(1)], tmp_path / "pytorch_model.bin")
+    with pytest.raises(InputError, match="team/list: pytorch_model.bin does not map names to tensors"):
+        hub.convert("team/list", tmp_path, tmp_path)
+
+
+def test_a_revision_is_a_branch_a_tag_or_a_commit(ask):
+    for revision, commit in (("v1", "b" * 40), ("main", "a" * 40), ("b" * 40, "b" * 40)):
+        found, _ = ask(f"team/safe@{revision}")
+        assert found == {"hub": "team/safe", "commit": commit}
+
+
+@pytest.mark.parametrize(
+    ("base", "line"),
+    [
+        ("team/none", "model.base: team/none is neither a folder here nor a model of the hub"),
+        ("team/safe@v2", "model.base: team/safe has no revision v2 on the hub"),
+        ("team/empty", "model.base: team/empty has neither *.safetensors nor pytorch_model*.bin on the hub"),
+    ],
+)
+def test_what_is_not_there_is_told_by_the_hub_s_name(ask, base, line):
+    assert ask(base) == line

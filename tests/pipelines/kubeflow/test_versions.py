@@ -1,0 +1,68 @@
+"""The server's version is asked before anything is sent: what will not run there is refused, what is unknown is told."""
+
+import re
+
+import pytest
+
+from multiview.errors import InputError
+from pipelines.kubeflow.versions import RELEASES, check_version
+from tests.fixtures.project import ROOT
+from tests.fixtures.schedules import NIGHTLY, write
+
+SUBMIT = "submit training --preset small.yaml --store gs://bucket/store"
+
+
+@pytest.mark.parametrize("tag", ["2.5.0", "2.13.9", "v2.4.1", "2.0.0-rc.2", "1.8.22", "2.14.0-rc.1"])
+def test_only_what_is_older_than_the_matrix_is_refused(tag):
+    if tag.startswith("2.14"):
+        assert check_version(tag) is None
+    else:
+        with pytest.raises(InputError, match=f"Kubeflow Pipelines {tag} is older than 2.14"):
+            check_version(tag)
+
+
+@pytest.mark.parametrize("release", RELEASES, ids=lambda release: release.version)
+def test_a_release_of_the_matrix_is_taken_silently(release):
+    assert check_version(f"{release.version}.0") is None and check_version(f"v{release.version}.3") is None
+
+
+@pytest.mark.parametrize(
+    "tag", ["", "unknown", "master", "1.0-dev", "2.5.0-gke.7", "odh-v2.10", "2.18.0", "3.0.0"]
+)
+def test_an_unknown_version_is_told(tag):
+    assert "made for 2.14 to 2.17" in (check_version(tag) or "")
+
+
+def test_releases_are_in_order():
+    minor = [int(release.version.partition(".")[2]) for release in RELEASES]
+    assert minor == list(range(minor[0], minor[-1] + 1))
+
+
+@pytest.mark.parametrize(
+    "line", [SUBMIT, "schedule apply refresh.yaml", "schedule apply refresh.yaml --dry-run"]
+)
+def test_nothing_is_sent_to_a_server_that_is_too_old(kubeflow, command, line):
+    write(NIGHTLY)
+    kubeflow.tag = "2.5.0"
+    told = command(f"{line} --host {kubeflow.url}", status=2)
+    assert "Kubeflow Pipelines 2.5.0 is older than 2.14" in told
+    assert {endpoint for _, endpoint in kubeflow.requests} == {"healthz"}
+
+
+def test_a_distribution_s_own_tag_is_a_warning_and_the_run_is_started(kubeflow, command):
+    kubeflow.tag = "unknown"
+    told = command(f"{SUBMIT} --host {kubeflow.url}")
+    assert "warning: Kubeflow Pipelines does not say its version (unknown)" in told
+    assert " started: " in told and kubeflow.runs
+
+
+def test_a_known_version_is_not_mentioned(kubeflow, command):
+    assert "warning" not in command(f"{SUBMIT} --host {kubeflow.url}")
+
+
+def test_the_guide_s_matrix_is_the_one_that_submit_checks():
+    guide = (ROOT / "docs" / "cluster.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (2\.\d+) \| (\d+\.\d+)\.\d+ \|[^|]*\| (\d\.\d+), (\d\.\d+) \|", guide, re.M)
+    assert rows == [(each.version, each.argo, *each.kubernetes) for each in RELEASES]
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert f"| Kubeflow Pipelines | {RELEASES[0].version} to {RELEASES[-1].version}" in readme
