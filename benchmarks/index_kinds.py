@@ -18,7 +18,7 @@ import typer
 
 from multiview.artifacts.staged import Recorded, Staged
 from multiview.config import Config, Encode, Index
-from multiview.encoding.embeddings import EmbeddingsWriter
+from multiview.encoding.embeddings import VIEWS_FILE, EmbeddingsWriter
 from multiview.index.approximate.measuring import passage_recall
 from multiview.index.build import build_index
 from multiview.index.view_index import INDEX_FILE, ViewIndex
@@ -69,12 +69,13 @@ def measure_kind(
     found = index.search(queries, K).passages
     speed = len(queries) / (time.perf_counter() - begun)
     exact = found if exact is None else exact
+    searched = folder / (VIEWS_FILE if index.exact else INDEX_FILE)
     row = {
         "kind": settings.kind,
-        "faiss": index.header.get("factory", "Flat"),
+        "faiss": index.header.get("factory", ""),
         "recall@10": f"{passage_recall(found, exact, 10):.3f}",
         "recall@100": f"{passage_recall(found, exact, 100):.3f}",
-        "bytes per passage": f"{(folder / INDEX_FILE).stat().st_size / len(index):,.0f}",
+        "bytes per passage": f"{searched.stat().st_size / len(index):,.0f}",
         "build s": f"{built:.1f}",
         "questions/s": f"{speed:,.0f}",
     }

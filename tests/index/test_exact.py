@@ -6,14 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from multiview.index.exact import TopPassages, tie_order, top_passages
-from multiview.index.faiss_library import faiss
-
-
-def flat(views: np.ndarray) -> faiss.IndexFlatIP:
-    index = faiss.IndexFlatIP(views.shape[1])
-    index.add(views)  # pyright: ignore[reportCallIssue]
-    return index
+from multiview.index import exact
+from multiview.index.exact import TopPassages, longest_view, tie_order, top_passages, top_passages_by
 
 
 def by_brute_force(views, counts, ids, queries, k):
@@ -59,14 +53,84 @@ def collections(draw):
 
 
 @settings(max_examples=200, deadline=None)
-@given(collections(), st.sampled_from([1, 64, 1 << 22]))
-def test_equals_brute_force_among_heavy_ties(collection, fetched_at_once):
+@given(
+    collections(),
+    st.sampled_from([4, 256, 1 << 26]),
+    st.sampled_from([4, 1 << 23]),
+    st.sampled_from([1, 256]),
+)
+def test_equals_brute_force_among_heavy_ties(collection, scores_bytes, block_bytes, questions_at_once):
+    """However many views and questions are multiplied and ranked at once."""
     views, counts, ids, queries, k = collection
     offsets = np.cumsum(counts) - counts
-    top = top_passages(
-        flat(views), offsets, tie_order(pa.array(ids)), queries, k, fetched_at_once=fetched_at_once
-    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(exact, "SCORES_BYTES", scores_bytes)
+        patch.setattr(exact, "BLOCK_BYTES", block_bytes)
+        patch.setattr(exact, "QUESTIONS_AT_ONCE", questions_at_once)
+        patch.setattr(exact, "PROPOSED_AT_ONCE", 10)
+        top = top_passages(views, offsets, tie_order(pa.array(ids)), queries, k)
     assert as_rows(top, ids) == by_brute_force(views, counts, ids, queries, k)
+
+
+@settings(max_examples=50, deadline=None)
+@given(collections(), st.integers(1, 12))
+def test_ranges_of_views_are_searched_as_if_there_were_no_others(collection, first):
+    views, counts, ids, queries, k = collection
+    offsets = np.cumsum(counts) - counts
+    ranges = [(0, first), (first - 1, first), (first, None)]
+    tops = top_passages_by(views, offsets, tie_order(pa.array(ids)), queries, k, ranges)
+    for (low, high), top in zip(ranges, tops, strict=True):
+        split = np.split(views, offsets[1:])
+        chosen = [part[low:high] for part in split]
+        kept = [row for row, part in enumerate(chosen) if len(part)]
+        part_counts = [len(chosen[row]) for row in kept]
+        rows = np.concatenate([chosen[row] for row in kept]) if kept else views[:0]
+        expected = by_brute_force(rows, part_counts, [ids[row] for row in kept], queries, k)
+        expected = [[(id_, score, view + low) for id_, score, view in ranking] for ranking in expected]
+        assert as_rows(top, ids) == expected
+
+
+@pytest.mark.parametrize("scale", [1.0, 300.0])
+def test_products_that_float32_cannot_tell_apart_are_ranked_as_in_float64(scale):
+    """Views that differ in tiny values alone, beside large ones that cancel out: in float32 their order is chance."""
+    rng = np.random.default_rng(0)
+    base = rng.standard_normal(384).astype(np.float16)
+    views = np.tile(base, (600, 1))
+    views[:, :16] = rng.integers(0, 1 << 10, (600, 16)) * 2.0**-24
+    base[:16] = 0
+    queries = (scale * rng.standard_normal((5, 384))).astype(np.float32)
+    queries -= (queries @ base.astype(np.float32) / np.square(base.astype(np.float32)).sum())[:, None] * base
+    counts, ids = [2] * 300, [str(number) for number in range(300)]
+    in_float32 = (queries @ views.astype(np.float32).T).reshape(5, 300, 2).max(axis=2)
+    expected = by_brute_force(views, counts, ids, queries, 40)
+    found = as_rows(top_passages(views, np.arange(0, 600, 2), tie_order(pa.array(ids)), queries, 40), ids)
+    for ranking, wanted, plain in zip(found, expected, in_float32, strict=True):
+        assert [row[0] for row in ranking] == [row[0] for row in wanted]
+        assert [row[1] for row in ranking] == [np.float32(row[1]) for row in wanted]
+        assert [ids[row] for row in np.argsort(-plain, kind="stable")[:40]] != [row[0] for row in wanted]
+
+
+def test_a_question_is_answered_alike_alone_and_among_others():
+    rng = np.random.default_rng(0)
+    views, offsets = rng.standard_normal((900, 32)).astype(np.float16), np.arange(0, 900, 3)
+    queries = rng.standard_normal((70, 32)).astype(np.float32)
+    order = tie_order(pa.array([str(number) for number in range(300)]))
+    together = top_passages(views, offsets, order, queries, 10)
+    for row in (0, 33, 69):
+        alone = top_passages(views, offsets, order, queries[row : row + 1], 10)
+        np.testing.assert_array_equal(alone.scores[0], together.scores[row], "to the bit")
+        np.testing.assert_array_equal(alone.passages[0], together.passages[row])
+
+
+def test_views_may_be_mapped_from_a_file_and_the_longest_be_given(tmp_path):
+    views = np.random.default_rng(0).standard_normal((50, 8)).astype(np.float16)
+    views.tofile(tmp_path / "views.f16")
+    mapped = np.memmap(tmp_path / "views.f16", np.float16, "r", shape=views.shape)
+    assert longest_view(mapped) == np.linalg.norm(views.astype(np.float64), axis=1).max()
+    args = np.arange(50), np.arange(50), np.ones((2, 8), np.float32), 5
+    one, other = top_passages(mapped, *args, longest=longest_view(views)), top_passages(views, *args)
+    np.testing.assert_array_equal(one.passages, other.passages)
+    np.testing.assert_array_equal(one.scores, other.scores)
 
 
 @pytest.mark.parametrize("views_each", [1, 10])
@@ -77,7 +141,7 @@ def test_equals_brute_force_on_gaussians(views_each):
     queries = rng.standard_normal((50, 16)).astype(np.float32)
     ids = [f"p{number}" for number in range(300)]
     offsets = np.cumsum(counts) - counts
-    top = top_passages(flat(views), offsets, tie_order(pa.array(ids)), queries, 20)
+    top = top_passages(views, offsets, tie_order(pa.array(ids)), queries, 20)
     expected = by_brute_force(views, counts, ids, queries, 20)
     for got, want in zip(as_rows(top, ids), expected, strict=True):
         assert [row[0] for row in got] == [row[0] for row in want]
@@ -90,50 +154,30 @@ def test_one_passage_may_hold_all_the_best_views():
     views = np.concatenate([np.full((50, 1), 9.0), np.arange(1, 6).reshape(-1, 1)]).astype(np.float32)
     offsets = np.array([0, 50, 51, 52, 53, 54])
     ids = ["a", "b", "c", "d", "e", "f"]
-    top = top_passages(flat(views), offsets, tie_order(pa.array(ids)), np.ones((1, 1), np.float32), 3)
+    top = top_passages(views, offsets, tie_order(pa.array(ids)), np.ones((1, 1), np.float32), 3)
     assert as_rows(top, ids) == [[("a", 9.0, 0), ("f", 5.0, 0), ("e", 4.0, 0)]]
 
 
 def test_ties_at_the_last_place_go_to_the_smaller_id_however_many_tie():
     ids = [str(number) for number in range(1000)]
     views = np.ones((1000, 2), np.float32)
-    top = top_passages(flat(views), np.arange(1000), tie_order(pa.array(ids)), np.ones((2, 2), np.float32), 3)
+    top = top_passages(views, np.arange(1000), tie_order(pa.array(ids)), np.ones((2, 2), np.float32), 3)
     assert [[row[0] for row in ranking] for ranking in as_rows(top, ids)] == [["0", "1", "10"]] * 2
 
 
 def test_fewer_passages_than_asked_are_padded_and_never_wrap_round():
-    """faiss gives −1 for views it has not; tevatron maps that to the last passage of a shard."""
     views = np.array([[1.0], [-3.0]], np.float32)
-    top = top_passages(flat(views), np.array([0, 1]), np.array([0, 1]), np.ones((1, 1), np.float32), 5)
+    top = top_passages(views, np.array([0, 1]), np.array([0, 1]), np.ones((1, 1), np.float32), 5)
     assert top.passages.tolist() == [[0, 1, -1, -1, -1]]
     assert top.scores[0, :2].tolist() == [1.0, -3.0]
     assert np.isneginf(top.scores[0, 2:]).all()
     assert top.winning_views.tolist() == [[0, 0, -1, -1, -1]]
 
 
-class Short:
-    """An index that finds one view less than it has, and says −1 for it, as faiss's approximate ones may."""
-
-    def __init__(self, index):
-        self.index, self.ntotal = index, index.ntotal
-
-    def search(self, x, k):
-        scores, rows = self.index.search(x, k)
-        scores[:, -1], rows[:, -1] = -3.4e38, -1
-        return scores, rows
-
-
-def test_a_view_that_was_not_found_is_no_passage():
-    views = np.array([[3.0], [2.0], [1.0]], np.float32)
-    top = top_passages(Short(flat(views)), np.arange(3), np.arange(3), np.ones((1, 1), np.float32), 3)
-    assert top.passages.tolist() == [[0, 1, -1]]
-    assert top.scores.tolist() == [[3.0, 2.0, -np.inf]] and top.winning_views.tolist() == [[0, 0, -1]]
-
-
 def test_all_scores_negative_keep_their_maximum():
     """A max that starts from zero, as lightning-ir's scatter_reduce, would call all of these 0."""
     views = np.array([[-5.0], [-2.0], [-3.0], [-4.0]], np.float32)
-    top = top_passages(flat(views), np.array([0, 2]), np.array([0, 1]), np.ones((1, 1), np.float32), 2)
+    top = top_passages(views, np.array([0, 2]), np.array([0, 1]), np.ones((1, 1), np.float32), 2)
     assert top.passages.tolist() == [[0, 1]]
     assert top.scores.tolist() == [[-2.0, -3.0]]
     assert top.winning_views.tolist() == [[1, 0]]
@@ -142,38 +186,17 @@ def test_all_scores_negative_keep_their_maximum():
 def test_passages_without_views_are_never_found():
     views = np.array([[1.0], [2.0]], np.float32)
     offsets = np.array([0, 0, 1, 2])  # passages 0 and 3 have no view
-    top = top_passages(flat(views), offsets, np.arange(4), np.ones((1, 1), np.float32), 4)
+    top = top_passages(views, offsets, np.arange(4), np.ones((1, 1), np.float32), 4)
     assert top.passages.tolist() == [[2, 1, -1, -1]]
 
 
-class Counting:
-    """An index that remembers how many questions and views were asked for."""
-
-    def __init__(self, index):
-        self.index, self.ntotal, self.asked = index, index.ntotal, []
-
-    def search(self, x, k):
-        self.asked.append((len(x), k))
-        return self.index.search(x, k)
-
-
-def test_only_unsettled_questions_are_asked_again_and_chunks_bound_what_is_held():
-    views = np.concatenate([np.full((40, 2), [0, 9.0]), np.eye(2)[[0] * 40] * np.arange(1, 41)[:, None]])
-    offsets = np.concatenate([[0], np.arange(40, 80)])
-    searcher = Counting(flat(views.astype(np.float32)))
-    queries = np.array([[1, 0], [1, 0], [0, 1]], np.float32)  # the last sees one passage forty times
-    top = top_passages(searcher, offsets, np.arange(41), queries, 4, fetched_at_once=12)
-    assert searcher.asked == [(2, 6), (1, 6), (1, 12), (1, 24), (1, 48), (1, 80)]
-    assert top.passages.tolist() == [[40, 39, 38, 37], [40, 39, 38, 37], [0, 1, 2, 3]]
-
-
 def test_no_questions_and_bad_questions():
-    index = flat(np.ones((2, 2), np.float32))
-    assert top_passages(index, np.arange(2), np.arange(2), np.empty((0, 2)), 3).passages.shape == (0, 3)
+    views = np.ones((2, 2), np.float16)
+    assert top_passages(views, np.arange(2), np.arange(2), np.empty((0, 2)), 3).passages.shape == (0, 3)
     with pytest.raises(ValueError, match="not finite"):
-        top_passages(index, np.arange(2), np.arange(2), np.array([[np.nan, 1]]), 3)
+        top_passages(views, np.arange(2), np.arange(2), np.array([[np.nan, 1]]), 3)
     with pytest.raises(ValueError, match="1 or more"):
-        top_passages(index, np.arange(2), np.arange(2), np.ones((1, 2)), 0)
+        top_passages(views, np.arange(2), np.arange(2), np.ones((1, 2)), 0)
 
 
 @settings(max_examples=50, deadline=None)

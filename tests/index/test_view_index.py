@@ -100,11 +100,11 @@ def test_index_finds_passages_of_all_shards(tmp_path, shards):
 def test_equal_input_gives_equal_files_whatever_the_shards(tmp_path, shards):
     one, _ = build(tmp_path, *shards, name="one")
     two, _ = build(tmp_path, *shards, name="two")
-    for name in ("index.faiss", "passages.parquet", "index.json"):
+    for name in ("views.f16", "passages.parquet", "index.json"):
         assert (one / name).read_bytes() == (two / name).read_bytes()
     whole = write_embeddings(tmp_path / "ab", ["p0", "p1", "p2"], [*A, *B])
     three, _ = build(tmp_path, whole, name="three")
-    for name in ("index.faiss", "passages.parquet", "index.json"):
+    for name in ("views.f16", "passages.parquet", "index.json"):
         assert (one / name).read_bytes() == (three / name).read_bytes(), "whatever the shards"
 
 
@@ -112,10 +112,10 @@ def test_an_exact_index_stays_what_it_is(tmp_path, shards):
     """Its key and its bytes, which champions and caches hold."""
     folder, _ = build(tmp_path, *shards)
     digests = [
-        hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in ("index.faiss", "index.json")
+        hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in ("views.f16", "index.json")
     ]
-    assert [digest[:16] for digest in digests] == ["5c127f77f281328a", "b902df4809055a72"]
-    assert sorted(file.name for file in folder.iterdir()) == ["index.faiss", "index.json", "passages.parquet"]
+    assert [digest[:16] for digest in digests] == ["4b5c18ee5e17ec29", "d4fcf39faf9db5d9"]
+    assert sorted(file.name for file in folder.iterdir()) == ["index.json", "passages.parquet", "views.f16"]
     step = STEPS["index"]
 
     def key(**index) -> str:
@@ -123,7 +123,7 @@ def test_an_exact_index_stays_what_it_is(tmp_path, shards):
         digests = {"model": "m", "passages": "p", "embeddings": ["a", "b"]}
         return step.key(step.parse(step.configure(config)), digests, {})
 
-    assert key() == key(device="cpu") == "c8f78b486fd8cce208f51553640edfe3"
+    assert key() == key(device="cpu") == "4898a682b2d732807b75b809077d0feb"
     assert len({key(), key(kind="compact"), key(kind="compact", seed=1)}) == 3
 
 
@@ -178,9 +178,12 @@ def test_questions_of_another_model_are_refused(tmp_path, shards):
 def test_an_index_whose_files_do_not_fit_together_is_refused(tmp_path, shards):
     folder, _ = build(tmp_path, *shards)
     one, _ = build(tmp_path, shards[0], name="one")
-    (folder / "index.faiss").write_bytes((one / "index.faiss").read_bytes())
-    with pytest.raises(InputError, match=r"index\.faiss: 3 views .*counts 6"):
+    (folder / "views.f16").write_bytes((one / "views.f16").read_bytes())
+    with pytest.raises(InputError, match=r"views\.f16: 12 bytes, but 6 views"):
         ViewIndex.load(folder)
-    (folder / "index.faiss").unlink()
-    with pytest.raises(InputError, match=r"index\.faiss: missing"):
+    (folder / "views.f16").unlink()
+    with pytest.raises(InputError, match=r"views\.f16: missing"):
+        ViewIndex.load(folder)
+    (folder / "passages.parquet").write_bytes((one / "passages.parquet").read_bytes())
+    with pytest.raises(InputError, match=r"passages\.parquet: counts 3 views, but index\.json says 6"):
         ViewIndex.load(folder)

@@ -109,7 +109,7 @@ def test_the_same_hits_as_after_a_rebuild(served):
     assert [facts[name] for name in ("added", "changed", "removed", "to_encode")] == [1, 1, 1, 2]
     assert [refreshed[f"encode/shard-0{n}"]["embeddings"].facts["passages"] for n in (0, 1)] == [1, 1]
     rebuilt = served.build()
-    for name in ("index.faiss", "passages.parquet"):
+    for name in ("views.f16", "passages.parquet"):
         assert refreshed["index"]["index"].file(name).sha256 == rebuilt["index"]["index"].file(name).sha256
     one, other = (
         multiview.load(served.address(records["index"]["index"]).address) for records in (refreshed, rebuilt)

@@ -246,7 +246,8 @@ def test_an_index_of_an_earlier_version_is_to_be_built_again(indexes, tmp_path):
 @pytest.mark.parametrize(
     ("path", "kind", "file"),
     [
-        ("camvr/round-0/index", "index", "index.faiss"),
+        ("pooled/round-0/index", "index", "index.faiss"),
+        ("camvr/round-0/index", "index", "views.f16"),
         ("camvr/round-0/index", "index", "index.json"),
         ("camvr/round-0/index", "index", "passages.parquet"),
         ("pooled/round-0/index", "index", "views.f16"),
@@ -281,12 +282,12 @@ def test_a_damaged_file_is_named_with_the_way_out(indexes, tmp_path, path, kind,
 
 def test_a_flipped_bit_is_found_when_every_byte_is_read(indexes, tmp_path):
     broken = indexes.copy(tmp_path / "store")
-    target = broken.files(indexes.record("camvr/round-0/index", "index")) / "index.faiss"
+    target = broken.files(indexes.record("camvr/round-0/index", "index")) / "views.f16"
     content = bytearray(target.read_bytes())
     content[-1] ^= 1
     target.write_bytes(content)
     multiview.load(broken.index("camvr"))
-    with pytest.raises(InputError, match=r"index\.faiss was altered"):
+    with pytest.raises(InputError, match=r"views\.f16 was altered"):
         multiview.load(broken.index("camvr"), verify=True)
 
 

@@ -28,10 +28,18 @@ from multiview.errors import InputError
 from multiview.index.approximate.building import build
 from multiview.index.approximate.kinds import EXACT
 from multiview.index.approximate.measuring import measure
+from multiview.index.exact import longest_view
 from multiview.index.faiss_index import FaissObject
 from multiview.index.faiss_library import faiss
 from multiview.index.stored_views import ViewBlocks
-from multiview.index.view_index import HEADER_FILE, INDEX_FILE, PASSAGES_FILE, QUERIES_FILE, ViewIndex
+from multiview.index.view_index import (
+    HEADER_FILE,
+    INDEX_FILE,
+    LONGEST,
+    PASSAGES_FILE,
+    QUERIES_FILE,
+    ViewIndex,
+)
 from multiview.steps.context import StepContext
 from multiview.steps.events import Events
 
@@ -81,8 +89,8 @@ def write_index(
 ) -> None:
     """Writes an index into `folder`; `build_approximate` makes the faiss index where `settings` is not exact.
 
-    Writes `index.faiss`, `passages.parquet` (`ROWS_SCHEMA`), `index.json`, where passages were read with queries
-    `queries.parquet` (one row per passage), and beside an approximate index `views.f16`, all views in float16.
+    Writes `views.f16` (all views in float16), `passages.parquet` (`ROWS_SCHEMA`), `index.json`, for an approximate index
+    `index.faiss`, and where passages were read with queries `queries.parquet` (one row per passage).
     Reports the cost of the index, and measures it by searching for random views (see `measure`). Raises
     InputError where there are no passages, or a passage occurs twice.
     """
@@ -97,15 +105,17 @@ def write_index(
         "passages": passages.num_rows,
         "views": sum(source.rows for source in content.views),
     }
-    if settings.kind == EXACT:
-        faiss_index = _build_exact(content.views, events)
-    else:
-        with (folder / VIEWS_FILE).open("wb") as file:
-            faiss_index, about = build_approximate(
-                content.views, settings, lambda block: file.write(block.data), events
-            )
-        header |= about
-    faiss.write_index(faiss_index, str(folder / INDEX_FILE))
+    with StoredViewsWriter(folder / VIEWS_FILE) as stored:
+        if settings.kind == EXACT:
+            faiss_index = None
+            for block in (block for source in content.views for block in source.read_blocks()):
+                stored.write(block)
+                events.progress(stored.rows, header["views"], "views")
+        else:
+            faiss_index, about = build_approximate(content.views, settings, stored.write, events)
+            header |= about
+            faiss.write_index(faiss_index, str(folder / INDEX_FILE))
+    header[LONGEST] = stored.longest
     pq.write_table(passages, folder / PASSAGES_FILE)
     if content.queries is not None:
         _write_queries(content.queries, passages.num_rows, folder / QUERIES_FILE)
@@ -115,7 +125,7 @@ def write_index(
     if not index.exact:
         header["measured"] = measured
     (folder / HEADER_FILE).write_text(json.dumps(header, indent=1, sort_keys=True) + "\n")
-    _report(header, (folder / INDEX_FILE).stat().st_size, events)
+    _report(header, (folder / (VIEWS_FILE if index.exact else INDEX_FILE)).stat().st_size, events)
 
 
 def _report(header: JsonObject, index_bytes: int, events: Events) -> None:
@@ -179,14 +189,26 @@ def query_tables(shards: Sequence[Embeddings]) -> Iterator[pa.Table]:
     return (shard.table.select(schema.names).cast(schema) for shard in shards)
 
 
-def _build_exact(sources: Sequence[ViewBlocks], events: Events) -> FaissObject:
-    total = sum(source.rows for source in sources)
-    index: FaissObject = faiss.IndexFlatIP(sources[0].dim)
-    for source in sources:
-        for block in source.read_blocks():
-            index.add(block.astype(np.float32))
-            events.progress(index.ntotal, total, "views")
-    return index
+class StoredViewsWriter:
+    """Writes views block by block, as they are stored beside every index; a context manager."""
+
+    def __init__(self, file: Path) -> None:
+        self.rows = 0
+        self.longest = 0.0
+        """The largest Euclidean norm of a view."""
+        self._file = file.open("wb")
+
+    def write(self, block: np.ndarray) -> None:
+        """Appends views [n, dim] float16."""
+        self._file.write(block.data)
+        self.rows += len(block)
+        self.longest = max(self.longest, longest_view(block))
+
+    def __enter__(self) -> StoredViewsWriter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
 
 
 def _check_passages(passages: pa.Table) -> None:

@@ -9,23 +9,34 @@ from typing import Protocol
 import numpy as np
 
 from multiview.encoding.embeddings import VIEW_DTYPE, map_views
-from multiview.index.faiss_index import FaissIndex
 
 REBUILD = "delete this artifact's folder and run `index` again"
 
 
-class StoredViews(Protocol):
-    """Views that are read by their rows."""
+class StoredViews:
+    """Views as `encode` stored them, in float16, which may be memory-mapped; read by their rows."""
 
-    dim: int
+    def __init__(self, matrix: np.ndarray) -> None:
+        """`matrix` [rows, dim] float16."""
+        self.matrix = matrix
+        self.dim: int = matrix.shape[1]
+
+    @classmethod
+    def open(cls, file: Path, rows: int, dim: int) -> StoredViews:
+        """Maps the views of a file. Raises InputError where it is missing or has another size."""
+        return cls(map_views(file, rows, dim, REBUILD))
+
+    def __len__(self) -> int:
+        """Number of views."""
+        return len(self.matrix)
 
     def read_rows(self, rows: np.ndarray, dtype: type[np.floating] = np.float32) -> np.ndarray:
         """The views of `rows` [n, dim]."""
-        ...
+        return self.matrix[rows].astype(dtype, copy=False)
 
     def read_range(self, start: int, count: int) -> np.ndarray:
         """`count` views from row `start` on [count, dim] float32."""
-        ...
+        return self.matrix[start : start + count].astype(np.float32)
 
 
 class ViewBlocks(Protocol):
@@ -47,35 +58,6 @@ class ViewBlocks(Protocol):
     def read_blocks(self) -> Iterator[np.ndarray]:
         """All blocks in order."""
         ...
-
-
-class FlatViews:
-    """The views inside an exact index, in float32 (`StoredViews`)."""
-
-    def __init__(self, faiss_index: FaissIndex) -> None:
-        self._index = faiss_index
-        self.dim: int = faiss_index.d
-
-    def read_rows(self, rows: np.ndarray, dtype: type[np.floating] = np.float32) -> np.ndarray:
-        return self._index.reconstruct_batch(rows).astype(dtype, copy=False)
-
-    def read_range(self, start: int, count: int) -> np.ndarray:
-        return self._index.reconstruct_n(start, count)
-
-
-class FileViews:
-    """The views in the file beside an approximate index, in float16 and memory-mapped (`StoredViews`)."""
-
-    def __init__(self, file: Path, rows: int, dim: int) -> None:
-        """Raises InputError where the file is missing or has another size."""
-        self.dim = dim
-        self._views = map_views(file, rows, dim, REBUILD)
-
-    def read_rows(self, rows: np.ndarray, dtype: type[np.floating] = np.float32) -> np.ndarray:
-        return self._views[rows].astype(dtype)
-
-    def read_range(self, start: int, count: int) -> np.ndarray:
-        return self._views[start : start + count].astype(np.float32)
 
 
 def passages_of_views(view_rows: np.ndarray, offsets: np.ndarray) -> np.ndarray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,16 +14,19 @@ from multiview.config import JsonObject
 from multiview.data.passages import PassageRows
 from multiview.encoding.embeddings import VIEWS_FILE
 from multiview.errors import InputError
-from multiview.index.approximate.kinds import read_index
+from multiview.index.approximate.kinds import EXACT, read_index
 from multiview.index.approximate.searching import SearchParameters, approximate_top
-from multiview.index.exact import TopPassages, tie_order, top_passages
+from multiview.index.exact import ALL_VIEWS, TopPassages, ViewRange, tie_order, top_passages_by
 from multiview.index.faiss_index import FaissIndex
-from multiview.index.stored_views import REBUILD, FileViews, FlatViews, StoredViews, score_passages
+from multiview.index.stored_views import REBUILD, StoredViews, score_passages
 
 INDEX_FILE = "index.faiss"
 PASSAGES_FILE = "passages.parquet"
 QUERIES_FILE = "queries.parquet"
 HEADER_FILE = "index.json"
+
+LONGEST = "longest_view"
+"""Field of the header: the largest Euclidean norm of a view."""
 
 
 class ViewIndex:
@@ -34,26 +37,26 @@ class ViewIndex:
 
     def __init__(
         self,
-        faiss_index: FaissIndex,
+        stored: StoredViews,
         ids: pa.Array,
         offsets: np.ndarray,
         view_counts: np.ndarray,
         header: JsonObject,
+        faiss_index: FaissIndex | None = None,
         queries: PassageRows | None = None,
-        stored: StoredViews | None = None,
     ) -> None:
         """`ids`, `offsets` and `view_counts` [p] are each passage's id, the row of its first view, and the number of its
-        views. `stored` are the views beside an approximate index; an exact index holds its views itself."""
-        self.faiss_index = faiss_index
-        self.stored = stored or FlatViews(faiss_index)
+        views. `stored` are the views; an approximate index has a `faiss_index` over them besides."""
+        self.stored = stored
         self.ids = ids
         self.offsets = offsets
         self.view_counts = view_counts
         self.header = header
+        self._faiss_index = faiss_index
         self._queries = queries
         self.tie_order = tie_order(ids)
         """Position of each passage's id in string order [p] int64; decides between passages that tie."""
-        self.exact: bool = header.get("exact", True)
+        self.exact = faiss_index is None
         """Whether searches find the best passages; an approximate index may miss some."""
         parameters = (header.get(name, 0) for name in ("probes", "ef_search", "rerank"))
         self.search_parameters = SearchParameters(*parameters)
@@ -62,34 +65,42 @@ class ViewIndex:
     @classmethod
     def load(cls, folder: Path) -> ViewIndex:
         """Reads an index that a step wrote. Raises InputError where its files do not fit together."""
-        for name in (HEADER_FILE, PASSAGES_FILE, INDEX_FILE):
-            if not (folder / name).is_file():
-                raise InputError(f"{folder / name}: missing; {REBUILD}")
+        for name in (HEADER_FILE, PASSAGES_FILE):
+            _check_file(folder / name)
         header = json.loads((folder / HEADER_FILE).read_text())
-        faiss_index = read_index(folder / INDEX_FILE, header)
+        faiss_index = None
+        if header["kind"] != EXACT:
+            _check_file(folder / INDEX_FILE)
+            faiss_index = read_index(folder / INDEX_FILE, header)
         passages = pq.read_table(folder / PASSAGES_FILE, columns=["id", "offset", "views"])
         return cls.from_parts(folder, faiss_index, passages, header)
 
     @classmethod
     def from_parts(
-        cls, folder: Path, faiss_index: FaissIndex, passages: pa.Table, header: JsonObject
+        cls, folder: Path, faiss_index: FaissIndex | None, passages: pa.Table, header: JsonObject
     ) -> ViewIndex:
-        """Returns the index in `folder`, from its faiss index and table of passages, which are in memory already.
+        """Returns the index in `folder`, from its table of passages and, if it is approximate, its faiss index, which are
+        in memory already.
 
         Raises InputError where these parts do not fit together.
         """
         table = passages.combine_chunks()
         view_counts = table["views"].to_numpy().astype(np.int64)
-        if faiss_index.ntotal != view_counts.sum() or faiss_index.d != header["dim"]:
+        if faiss_index and (faiss_index.ntotal != view_counts.sum() or faiss_index.d != header["dim"]):
             raise InputError(
                 f"{folder / INDEX_FILE}: {faiss_index.ntotal} views of width {faiss_index.d}, but {PASSAGES_FILE} counts "
                 f"{view_counts.sum()} and {HEADER_FILE} says {header['dim']}; {REBUILD}"
             )
-        stored = open_stored_views(folder, faiss_index, header)
+        if header["views"] != view_counts.sum():
+            raise InputError(
+                f"{folder / PASSAGES_FILE}: counts {view_counts.sum()} views, but {HEADER_FILE} says {header['views']}; "
+                f"{REBUILD}"
+            )
+        stored = StoredViews.open(folder / VIEWS_FILE, header["views"], header["dim"])
         ids = table["id"].combine_chunks()
         queries = folder / QUERIES_FILE
         query_rows = PassageRows([queries]) if queries.is_file() else None
-        return cls(faiss_index, ids, table["offset"].to_numpy(), view_counts, header, query_rows, stored)
+        return cls(stored, ids, table["offset"].to_numpy(), view_counts, header, faiss_index, query_rows)
 
     def __len__(self) -> int:
         """Number of passages."""
@@ -120,12 +131,10 @@ class ViewIndex:
                 f"the questions' vectors have shape {tuple(queries.shape)}, but the index is {self.stored.dim} wide: "
                 "search with the index's own model"
             )
-        if self.exact:
-            return top_passages(
-                self.faiss_index, self.offsets, self.tie_order, queries, k, report_done=report_done
-            )
+        if self._faiss_index is None:
+            return self.search_views([ALL_VIEWS], queries, k, report_done)[0]
         return approximate_top(
-            self.faiss_index,
+            self._faiss_index,
             self.stored,
             self.offsets,
             self.view_counts,
@@ -133,6 +142,25 @@ class ViewIndex:
             queries,
             k,
             self.search_parameters,
+            report_done=report_done,
+        )
+
+    def search_views(
+        self,
+        ranges: Sequence[ViewRange],
+        queries: np.ndarray,
+        k: int,
+        report_done: Callable[[int], None] = lambda done: None,
+    ) -> list[TopPassages]:
+        """The k best passages by each of several `ranges` of their views, exactly and in one pass over all views."""
+        return top_passages_by(
+            self.stored.matrix,
+            self.offsets,
+            self.tie_order,
+            queries,
+            k,
+            ranges,
+            longest=self.header[LONGEST],
             report_done=report_done,
         )
 
@@ -172,9 +200,6 @@ class ViewIndex:
         return self.stored.read_range(int(self.offsets[row]), int(self.view_counts[row]))
 
 
-def open_stored_views(folder: Path, faiss_index: FaissIndex | None, header: JsonObject) -> StoredViews:
-    """The views of the index in `folder`, as `encode` stored them. Raises InputError where their file is incomplete."""
-    if header.get("exact", True):
-        assert faiss_index is not None, "an exact index holds its views itself"
-        return FlatViews(faiss_index)
-    return FileViews(folder / VIEWS_FILE, header["views"], header["dim"])
+def _check_file(file: Path) -> None:
+    if not file.is_file():
+        raise InputError(f"{file}: missing; {REBUILD}")

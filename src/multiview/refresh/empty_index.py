@@ -14,10 +14,9 @@ from multiview.artifacts.record import Record, Reference, read_record
 from multiview.artifacts.store import Store
 from multiview.config import Config
 from multiview.data import passages
-from multiview.encoding.embeddings import ROWS_SCHEMA
+from multiview.encoding.embeddings import ROWS_SCHEMA, VIEWS_FILE
 from multiview.index.approximate.kinds import EXACT
-from multiview.index.faiss_library import faiss
-from multiview.index.view_index import HEADER_FILE, INDEX_FILE, PASSAGES_FILE
+from multiview.index.view_index import HEADER_FILE, LONGEST, PASSAGES_FILE
 from multiview.steps.table import step
 
 
@@ -34,8 +33,8 @@ def empty_index(store: Store, model: Reference, corpus: Reference, dim: int) -> 
     """Returns the index without passages over `corpus`, for questions that `model` encodes into vectors [dim]."""
 
     def fill(folder: Path) -> None:
-        header = {"kind": EXACT, "model": model.digest, "dim": dim, "passages": 0, "views": 0}
-        faiss.write_index(faiss.IndexFlatIP(dim), str(folder / INDEX_FILE))
+        header = {"kind": EXACT, "model": model.digest, "dim": dim, "passages": 0, "views": 0, LONGEST: 0.0}
+        (folder / VIEWS_FILE).touch()
         pq.write_table(ROWS_SCHEMA.empty_table(), folder / PASSAGES_FILE)
         (folder / HEADER_FILE).write_text(json.dumps(header, indent=1, sort_keys=True) + "\n")
 

@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 from multiview.config import JsonObject
 from multiview.data.passages import ROW_GROUP, PassageRows
 from multiview.data.shards import Rows
-from multiview.encoding.embeddings import QUERIES_FIELD, ROWS_SCHEMA, Embeddings
+from multiview.encoding.embeddings import QUERIES_FIELD, ROWS_SCHEMA, VIEWS_FILE, Embeddings
 from multiview.errors import InputError
-from multiview.index.approximate.kinds import EXACT, read_index
+from multiview.index.approximate.kinds import read_index
 from multiview.index.build import IndexContent, query_tables, with_offsets
 from multiview.index.faiss_index import FaissIndex
 from multiview.index.stored_views import StoredViews
@@ -26,7 +26,6 @@ from multiview.index.view_index import (
     INDEX_FILE,
     PASSAGES_FILE,
     QUERIES_FILE,
-    open_stored_views,
 )
 from multiview.refresh.merged_views import CheckedViews, MergedViews
 
@@ -77,9 +76,7 @@ class OldIndex:
 
     def stored_views(self) -> StoredViews:
         """Returns the index's views as `encode` stored them, left on disk."""
-        on_disk = {"on_disk": True, "lists": None}
-        faiss_index = read_index(self.folder / INDEX_FILE, on_disk) if self.kind == EXACT else None
-        return open_stored_views(self.folder, faiss_index, self.header)
+        return StoredViews.open(self.folder / VIEWS_FILE, self.header["views"], self.header["dim"])
 
     def read(self) -> FaissIndex:
         """Returns the faiss index, in memory."""

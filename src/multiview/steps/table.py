@@ -158,7 +158,7 @@ STEPS: dict[str, Step] = {
         ),
         Step(
             name="index",
-            version=2,
+            version=3,
             run="multiview.index.build:build_index",
             settings=("index", "encode"),
             # The record names the model and passages itself, because embeddings are not kept for ever.
@@ -177,7 +177,7 @@ STEPS: dict[str, Step] = {
         ),
         Step(
             name="refresh-index",
-            version=1,
+            version=2,
             run="multiview.refresh.index:refresh_index",
             settings=("index", "encode", "refresh.retrain_added", "refresh.retrain_error"),
             inputs=("old", "changes", "model", "passages", "embeddings"),
@@ -188,7 +188,7 @@ STEPS: dict[str, Step] = {
         ),
         Step(
             name="mine",
-            version=2,
+            version=3,
             run="multiview.negatives.mined:mine",
             settings=("mining", "encode", "questions.answer_matching"),
             inputs=("model", "index", "passages", "questions", "bm25_negatives"),
@@ -199,7 +199,7 @@ STEPS: dict[str, Step] = {
         ),
         Step(
             name="evaluate",
-            version=6,
+            version=7,
             run="multiview.evaluation.evaluate:evaluate",
             settings=("evaluation", "encode", "questions.answer_matching"),
             inputs=("model", "index", "passages", "questions", "train_questions"),
@@ -229,7 +229,7 @@ STEPS: dict[str, Step] = {
         ),
         Step(
             name="champion",
-            version=1,
+            version=2,
             run="multiview.refresh.champion:champion",
             settings=("refresh.model", "model.architecture"),
             inputs=(),

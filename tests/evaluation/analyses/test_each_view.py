@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from multiview.data.answers import has_answer
-from multiview.evaluation.analyses.each_view import each_view, search_view, view_rows
+from multiview.evaluation.analyses.each_view import each_view
 from multiview.evaluation.analyses.subject import NotApplicable
 from tests.fixtures.analysed_model import DEPTH, hand_index
 from tests.fixtures.searched_views import retrieved_gold, stored_views
@@ -17,20 +17,13 @@ def test_a_view_alone_is_searched_exactly_whatever_views_passages_have_and_howev
     ids = [f"p{i}" for i in rng.permutation(40)]
     queries = rng.integers(-1, 2, (6, 3))
     index = hand_index(views, ids)
-    for view in range(3):
-        top = search_view(index, view, queries, 10)
+    for view, top in enumerate(index.search_views([(view, view + 1) for view in range(3)], queries, 10)):
         has = [number for number in range(40) if len(views[number]) > view]
         for row, query in enumerate(queries):
             order = sorted(has, key=lambda number: (-int(views[number][view] @ query), ids[number]))[:10]
             assert top.passages[row].tolist() == order + [-1] * (10 - len(order))
             assert top.scores[row, : len(order)].tolist() == [views[n][view] @ query for n in order]
             assert set(top.winning_views[row, : len(order)].tolist()) <= {view}
-
-
-def test_the_rows_of_a_view():
-    offsets, views = np.array([0, 3, 3, 4]), np.array([3, 0, 1, 2])
-    assert [view_rows(offsets, views, v, v + 1).tolist() for v in range(3)] == [[0, 3, 4], [1, 5], [2]]
-    assert view_rows(offsets, views, 0, 2).tolist() == [0, 1, 3, 4, 5]
 
 
 def test_accuracy_of_each_view(unpadded):

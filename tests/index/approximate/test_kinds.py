@@ -14,13 +14,11 @@ import pytest
 
 from multiview.encoding.embeddings import Embeddings
 from multiview.errors import InputError
-from multiview.evaluation.analyses.each_view import search_views
 from multiview.evaluation.analyses.usage import mean_cosines
 from multiview.index.approximate import building
 from multiview.index.approximate.building import sample_views
 from multiview.index.approximate.kinds import default_lists
 from multiview.index.approximate.measuring import (
-    exact_passages,
     measure_questions,
     passage_recall,
     without,
@@ -131,7 +129,7 @@ def test_what_reads_views_reads_the_stored_ones(clustered, built):
     clustered.build(exact := clustered.folder / f"exact-{built[0].name}", "exact")
     flat = ViewIndex.load(exact)
     np.testing.assert_array_equal(mean_cosines(index, 6), mean_cosines(flat, 6))
-    one, other = (search_views(i, 0, 2, clustered.queries, 5) for i in (index, flat))
+    one, other = (i.search_views([(0, 2)], clustered.queries, 5)[0] for i in (index, flat))
     np.testing.assert_array_equal(one.passages, other.passages)
     assert one.exact, "the analysis itself looks at every first and second view"
 
@@ -199,7 +197,7 @@ def test_the_header_says_how_it_was_built_and_what_it_misses(clustered, built):
 def test_recall_is_the_share_of_the_true_passages(clustered, tmp_path):
     clustered.build(tmp_path / "exact", "exact")
     flat = ViewIndex.load(tmp_path / "exact")
-    best = exact_passages(flat.stored, flat.offsets, flat.view_counts, clustered.queries, 12)
+    best = flat.search(clustered.queries, 12).passages
     np.testing.assert_array_equal(best, np.argsort(-clustered.scores(), axis=1)[:, :12])
     found, exact = np.array([[3, 9, 1, 7], [5, -1, -1, -1]]), np.array([[1, 2, 3, 9], [5, 6, -1, -1]])
     assert passage_recall(found, exact, 4) == pytest.approx((3 / 4 + 1 / 2) / 2)

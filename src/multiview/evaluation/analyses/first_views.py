@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from multiview import metric_names
-from multiview.evaluation.analyses.each_view import gold_recall, search_views
+from multiview.evaluation.analyses.each_view import gold_recall
 from multiview.evaluation.analyses.subject import Findings, Subject
 from multiview.evaluation.analyses.tables import CaptionedTable
 from multiview.evaluation.metrics import accuracy, first_rank
@@ -33,12 +33,9 @@ def first_views(subject: Subject) -> Findings:
     Pearson correlation of ROUGE-L and MRR@10 over k is a metric (Figure 3), and table `query_diversity` has both by
     self-BLEU-4 (Figure 4).
     """
-    summary, depth = subject.check_views(), subject.settings.depth
-    tops: list[np.ndarray] = []
+    summary = subject.check_views()
     view_counts = [*range(1, min(summary.most, LARGEST_K + 1)), summary.most]
-    for k in view_counts[:-1]:
-        tops.append(search_views(subject.index, 0, k, subject.queries, depth).passages)
-        subject.events.progress(k, summary.most, "first views")
+    tops = subject.search_views([(0, k) for k in view_counts[:-1]], "first views")
     tops.append(subject.top.passages)
     holds = np.split(subject.answers_in(np.concatenate(tops, axis=1)), len(tops), axis=1)
     queries = subject.index.queries(np.unique(subject.gold[subject.gold >= 0]).tolist())

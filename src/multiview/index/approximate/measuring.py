@@ -9,14 +9,12 @@ import numpy as np
 
 from multiview import metric_names
 from multiview.config import JsonObject
-from multiview.index.stored_views import StoredViews, passages_of_views, sampled_rows
+from multiview.index.exact import ALL_VIEWS
+from multiview.index.stored_views import passages_of_views, sampled_rows
 from multiview.steps.events import Events
 
 if TYPE_CHECKING:
     from multiview.index.view_index import ViewIndex
-
-READ_AT_ONCE = 1 << 16
-"""Number of views that are scored at once."""
 
 RECALL_CUTS = (10, 100)
 """The cut-offs k of the recall."""
@@ -39,7 +37,7 @@ def measure(index: ViewIndex, count: int, seed: int, events: Events) -> JsonObje
     events.fact("questions_per_second", round(len(rows) / (time.perf_counter() - begun), 1))
     if index.exact:
         return {"views": len(rows)}
-    exact = exact_passages(index.stored, index.offsets, index.view_counts, queries, max(RECALL_CUTS) + 1)
+    exact = index.search_views([ALL_VIEWS], queries, max(RECALL_CUTS) + 1)[0].passages
     sources = passages_of_views(rows, index.offsets)
     return {"views": len(rows), **report_recall(without(found, sources), without(exact, sources), events)}
 
@@ -53,7 +51,7 @@ def measure_questions(index: ViewIndex, queries: np.ndarray, found: np.ndarray, 
     sampled = sampled_rows(len(queries), index.header["measured"]["views"], index.header["seed"])
     if len(sampled):
         depth = found.shape[1]
-        exact = exact_passages(index.stored, index.offsets, index.view_counts, queries[sampled], depth)
+        exact = index.search_views([ALL_VIEWS], queries[sampled], depth)[0].passages
         report_recall(found[sampled], exact, events)
 
 
@@ -67,33 +65,6 @@ def report_recall(found: np.ndarray, exact: np.ndarray, events: Events) -> dict[
     for name, value in recall.items():
         events.metric(name, value)
     return recall
-
-
-def exact_passages(
-    stored: StoredViews, offsets: np.ndarray, view_counts: np.ndarray, queries: np.ndarray, k: int
-) -> np.ndarray:
-    """The k passages with the highest max over views [q, k] int64, -1 where there are fewer; ties in any order.
-
-    Every view is read once, some passages at a time, and scored in float32; `queries` [q, dim] float32.
-    """
-    top_scores = np.full((len(queries), k), -np.inf, np.float32)
-    passages = np.full((len(queries), k), -1, np.int64)
-    with_views = np.flatnonzero(view_counts)
-    ends = (offsets + view_counts)[with_views]
-    start = 0
-    while start < len(with_views):
-        first = offsets[with_views[start]]
-        stop = max(start + 1, int(np.searchsorted(ends, first + READ_AT_ONCE, side="right")))
-        part = with_views[start:stop]
-        views = stored.read_range(int(first), int(ends[stop - 1] - first))
-        scores = np.maximum.reduceat(queries @ views.T, offsets[part] - first, axis=1)
-        top_scores = np.concatenate([top_scores, scores], axis=1)
-        passages = np.concatenate([passages, np.broadcast_to(part, scores.shape)], axis=1)
-        kept = np.argsort(-top_scores, axis=1, kind="stable")[:, :k]
-        top_scores = np.take_along_axis(top_scores, kept, axis=1)
-        passages = np.take_along_axis(passages, kept, axis=1)
-        start = stop
-    return passages
 
 
 def without(passages: np.ndarray, excluded: np.ndarray) -> np.ndarray:

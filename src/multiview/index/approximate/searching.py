@@ -9,10 +9,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from multiview.index.approximate.kinds import list_count
-from multiview.index.exact import FETCH_FACTOR, FETCHED_AT_ONCE, TopPassages
+from multiview.index.exact import TopPassages
 from multiview.index.faiss_index import FaissIndex, FaissObject
 from multiview.index.faiss_library import all_of_faiss, faiss
 from multiview.index.stored_views import StoredViews, passages_of_views, score_passages
+
+FETCH_FACTOR = 1.5
+"""Views that are fetched at first, as a multiple of the passages wanted. Only speed depends on it."""
+
+FETCHED_AT_ONCE = 1 << 22
+"""Most (question, view) pairs held at once: 4 Mi pairs are 50 MB in faiss and about as much here."""
 
 
 @dataclass(frozen=True)
