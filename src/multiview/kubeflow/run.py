@@ -165,7 +165,9 @@ def failure_message(
 
     `not_opened` is the line of its first step, if that failed; `mlflow` is MLflow's id of the run, where it has it.
     """
-    errors = [(state.path, state.error) for state in states if state.status == "failed"]
+    errors: list[tuple[str, str | None]] = [
+        (state.path, state.error) for state in states if state.status == "failed"
+    ]
     if not_opened:
         errors = [(OPEN_RUN, not_opened)]
     unfinished = [state.path for state in states if state.status == "running"]
