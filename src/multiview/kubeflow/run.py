@@ -7,7 +7,6 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from multiview import environment, names
 from multiview.artifacts.store import Store, open_store
@@ -45,7 +44,7 @@ def open_run(
     described: str,
     job: str,
     compiled: str = "",
-    given: Mapping[str, Any] | None = None,
+    given: Mapping[str, object] | None = None,
     settings: str = "",
 ) -> str:
     """The first step: writes the run into the store and opens its parent in MLflow.
@@ -80,7 +79,7 @@ def open_run(
 
 
 def _opened(
-    store: Store, described: str, job: str, compiled: str, given: Mapping[str, Any], settings: str
+    store: Store, described: str, job: str, compiled: str, given: Mapping[str, object], settings: str
 ) -> tuple[Run, dict[str, str], list[str]]:
     """The run that a start is of, the settings of its steps, and the settings that differ from the compiled ones."""
     run = _described(described, job)
