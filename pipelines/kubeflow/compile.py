@@ -51,7 +51,7 @@ def cluster_pipeline(request: Request, store: str | None = None) -> KfpObject:
     """Returns the KFP pipeline of a request for a cluster: a first step opens the run, an exit handler closes it, and
     every step has a pod of its own.
 
-    Its parameters are the store's address, `described`, and what may be changed when a run is created
+    Its parameters are the store's address, `described`, and the runtime parameters
     (`multiview.plans.parameters`); `store` is the default of the first. Raises InputError for invalid settings of pods.
     """
     plan, config = request.plan, request.config
@@ -85,7 +85,7 @@ def _declare(
     store: str | None,
     whole: bool,
 ) -> None:
-    """Gives a pipeline's function the signature and the docstring that KFP reads its parameters from."""
+    """Gives a pipeline's function the signature and the docstring from which KFP reads its parameters."""
     declared = [Parameter("store", "", store, str, STORE), Parameter("described", "", None, str, DESCRIBED)]
     if whole:
         further = Parameter("settings", "", "", str, FURTHER)
@@ -123,7 +123,7 @@ def artifact_type(output: str) -> type[dsl.Artifact]:
 
 
 class _Builder:
-    """Makes KFP tasks, and imports of what comes from outside the plan, while KFP traces."""
+    """Makes the KFP tasks of a plan, and imports of artifacts from outside it, while KFP traces."""
 
     def __init__(self, plan: Plan, run: KfpObject, pods: Pods | None = None):
         self.plan, self.run, self.pods = plan, run, pods
@@ -170,8 +170,8 @@ class _Builder:
         ]
 
     def _import(self, source: Reference, read: int) -> KfpObject:
-        """Returns an artifact from outside the plan, another one for each `read` by the same task: KFP's metadata store
-        refuses an artifact that is two inputs of a task."""
+        """Returns an artifact from outside the plan, a separate one for each `read` by the same task: KFP's metadata
+        store refuses an artifact that is two inputs of a task."""
         known = (source.address, read)
         if known not in self.imported:
             self.imported[known] = self._imported(source)

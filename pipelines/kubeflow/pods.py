@@ -145,7 +145,7 @@ def _gpus(pod: Pod) -> dict[str, str]:
 def _retry_seconds(pod: Pod) -> int:
     """Returns the seconds from the first attempt's start within which Argo may begin a further one.
 
-    Argo counts the wait for a node in, and ends a later attempt at this limit. Each attempt may run as long as its
+    Argo includes the wait for a node, and ends a later attempt at this limit. Each attempt may run as long as its
     timeout, after as long a wait as `WAIT_HOURS`.
     """
     attempts = (pod.retries + 1) * (pod.timeout_hours + WAIT_HOURS) * 3600

@@ -43,7 +43,7 @@ from multiview.steps.runs import StepState, finished_outputs, read_run, read_sta
 
 
 def show_results(console: Console, states: list[StepState], tracking_uri: str | None) -> None:
-    """Prints the results of a run, as far as it has some, and the commands that continue from it.
+    """Prints the results of a run, if it has any, and the commands that continue from it.
 
     MLflow's address is left out where it is not known.
     """
