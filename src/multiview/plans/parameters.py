@@ -1,7 +1,8 @@
-"""Runtime parameters: what may be changed when a run of a compiled pipeline is created, as on Kubeflow's pages.
+"""Runtime parameters: the settings that can be changed when a run of a compiled pipeline is created, as on Kubeflow's
+pages.
 
-A compiled pipeline carries the request that it was made from. Its first pod lays the parameters over that request
-like `--set`, plans anew, and refuses whatever another pipeline would be needed for.
+A compiled pipeline carries the request that it was made from. Its first pod applies the parameters to that request
+like `--set`, makes the plan again, and refuses changes that need another pipeline.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ SETTINGS = {
     "seed": "train.seed",
     "full_refresh": "refresh.full",
 }
-"""The setting of each typed parameter. A pipeline has those whose setting one of its steps reads."""
+"""The setting of each typed parameter. A pipeline has the parameters whose settings its steps read."""
 
 FURTHER = (
     "Further settings as --set takes them, SECTION.NAME=VALUE, each on its own line or after a semicolon, as in "
@@ -67,7 +68,7 @@ class Compiled(BaseModel, frozen=True):
 
     @classmethod
     def of(cls, request: Request) -> Compiled | None:
-        """Returns what the pipeline of a request carries; None for a part of a pipeline, whose settings are fixed."""
+        """Returns the compiled form of a request; None for a part of a pipeline, whose settings are fixed."""
         if request.rerun_of or request.plan.name not in PIPELINES:
             return None
         defaults = {parameter.name: parameter.default for parameter in parameters_of(request)}
@@ -78,8 +79,8 @@ class Compiled(BaseModel, frozen=True):
     def changes(self, given: Mapping[str, object], settings: str = "") -> JsonObject:
         """Returns the settings that differ from the compiled ones, by their dotted names.
 
-        `given` has values of typed parameters, `settings` is the text of further ones. Raises InputError for a wrong
-        value.
+        `given` has the values of typed parameters, `settings` is the text of further settings. Raises InputError for a
+        wrong value.
         """
         asked = merge(self._typed(given), parse_settings(settings))
         if not asked:
@@ -91,8 +92,8 @@ class Compiled(BaseModel, frozen=True):
         }
 
     def request(self, changes: Mapping[str, object]) -> Request:
-        """Returns the compiled request with changed settings. Raises InputError for settings that make no plan, that
-        another pipeline would have to be compiled for, or that no step reads."""
+        """Returns the compiled request with changed settings. Raises InputError for settings that are invalid, that need
+        another compiled pipeline, or that no step reads."""
         config = merge(self.config, *(nested(name, value) for name, value in changes.items()))
         request = Request.make(self.pipeline, config, self.preset)
         if changes:

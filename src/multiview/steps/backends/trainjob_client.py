@@ -275,7 +275,7 @@ def _refusal(error: KubernetesObject, namespace: str) -> InputError:
 
 
 def _pod_here(nodes: Nodes) -> tuple[str, str] | None:
-    """Returns name and uid of this pod, if it can own what is in the namespace of the nodes."""
+    """Returns name and uid of this pod, if it can own objects in the namespace of the nodes."""
     name, uid = os.environ.get(environment.POD_NAME), os.environ.get(environment.POD_UID)
     if not name or not uid:
         return None
