@@ -150,6 +150,7 @@ def test_a_question_s_answer_does_not_depend_on_its_company(indexes, monkeypatch
     assert loaded.search([], k=5) == []
     (most,) = loaded.search(["Tesla?"], k=1000)
     assert len({hit.id for hit in most}) == len(most) == len(loaded)
+    assert loaded.search(["Tesla?"], k=10**15) == [most], "room is made for the passages that there are"
     with pytest.raises(TypeError, match="a list of questions"):
         loaded.search("Tesla?")
 

@@ -139,7 +139,8 @@ class Retriever:
     def _search(self, questions: Sequence[str], k: int, explain: bool) -> list[list[Hit]]:
         with self._turn:
             queries = self._encoder.question_vectors(questions)
-        top = self.index.search(queries, k)
+        # Room is made for k passages, of which there are no more than this.
+        top = self.index.search(queries, min(k, max(1, len(self))))
         passages = self._read(top.passages)
         return [
             [
