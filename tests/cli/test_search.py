@@ -118,8 +118,14 @@ def test_printed_hits_mark_what_matched(system_indexes, multiview_search):
         (["Why?", "--index", "it's"], "is no run id"),
         (["Why?", "--index", "models:/camvr"], "give models:/NAME@ALIAS"),
         (["Why?", "--index", "models:/camvr@champion"], "there is no MLflow database"),
-        (["Why?", "--index", "models:/camvr/1", "--tracking-uri", "sqlite:///x.db"], "there is no MLflow database"),
-        (["Why?", "--index", "one", "--tracking-uri", "sqlite+pysqlite:///x.db?timeout=1"], "there is no MLflow"),
+        (
+            ["Why?", "--index", "models:/camvr/1", "--tracking-uri", "sqlite:///x.db"],
+            "there is no MLflow database",
+        ),
+        (
+            ["Why?", "--index", "one", "--tracking-uri", "sqlite+pysqlite:///x.db?timeout=1"],
+            "there is no MLflow",
+        ),
         (["Why?", "--index", "m-" + 32 * "0"], "is a logged model, not an index"),
         (["Why?", "--index", "champion"], "has no champion"),
         (["Why?", "--store", "nowhere"], "has no finished run with an index"),
