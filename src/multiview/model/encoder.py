@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 LoadedModel: TypeAlias = Any
-"""A model with a head, as transformers loads it: to a type checker its classes have neither `to` nor `generate`."""
+"""A model as transformers loads it: to a type checker its classes have neither `to` nor `generate`."""
 PASSAGE = "passage"
 QUESTION = "question"
 VIEWER_STD = 0.02
