@@ -228,7 +228,7 @@ def test_a_share_masks_the_negatives_of_the_whole_batch(base: Path, tmp_path: Pa
     whole, share = collator(examples()), collator.share(examples(), 1, 2)
     assert torch.equal(share["excluded"], whole["excluded"]) and whole["excluded"].any()
     assert torch.equal(share["positive"], whole["positive"])
-    assert len(share["questions"]["input_ids"]) == 3
+    assert len(share["questions"]["order"]) == 3
 
 
 def test_more_processes_than_a_batch_has_questions_are_refused() -> None:

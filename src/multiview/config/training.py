@@ -104,7 +104,9 @@ class Train(Section):
     max_grad_norm: Annotated[float, Field(gt=0)] = 2.0
     """Gradients are clipped to this norm (DPR)."""
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1
-    """Dropout of hidden states and attention."""
+    """Dropout of hidden states."""
+    attention_dropout: Annotated[float, Field(ge=0, lt=1)] | None = None
+    """Dropout of attention weights; none: as `dropout`. At 0 a step takes half the time on a CPU, because attention then has a fused kernel. *Ours.*"""
     precision: Literal["float32", "bfloat16", "float16"] = "float32"
     """Precision of the encoder; scores and loss are always float32."""
     gradient_checkpointing: bool = False

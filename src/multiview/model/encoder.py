@@ -16,7 +16,7 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedModel
 from multiview.config import Model, canonical_json
 from multiview.errors import InputError
 from multiview.model.bases import SETTINGS_FILE, staged_base
-from multiview.model.batch import Batch, pool
+from multiview.model.batch import Batch, Groups, encode_groups, pool
 from multiview.model.layouts import Layout, PreTrainedTokenizer, architecture, layout
 from multiview.steps.context import StepContext
 
@@ -61,9 +61,9 @@ class BiEncoder(nn.Module):
         """Maximum number of tokens per sequence; None if the base model has no limit."""
         return _positions(self._encoder(next(iter(self.encoders))))
 
-    def forward(self, questions: Batch, passages: Batch) -> tuple[Tensor, Tensor]:
+    def forward(self, questions: Groups, passages: Groups) -> tuple[Tensor, Tensor]:
         """Returns question vectors [B, D], multiplied by the scale, and view vectors [S, V, D], in float32."""
-        return self.encode_questions(questions), self.encode_passages(passages)
+        return encode_groups(self.encode_questions, questions), encode_groups(self.encode_passages, passages)
 
     def encode_questions(self, batch: Batch) -> Tensor:
         """Returns question vectors [B, D] float32, multiplied by the scale, so that scores are plain inner products."""
@@ -98,12 +98,6 @@ class BiEncoder(nn.Module):
         encoder = self._encoder(part)
         vectors = pool(encoder(**_tokens(encoder, batch)).last_hidden_state, batch["weights"])
         return nn.functional.normalize(vectors, dim=-1) if self.settings.normalise else vectors
-
-    def set_dropout(self, share: float) -> None:
-        """Sets every dropout of the encoders, attention dropout included."""
-        for module in self.modules():
-            if isinstance(module, nn.Dropout):
-                module.p = share
 
     def checkpoint_activations(self) -> None:
         """Recomputes activations in the backward pass instead of keeping them."""
