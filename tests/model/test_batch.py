@@ -27,6 +27,10 @@ def test_groups_hold_every_sequence_once_and_pad_less_than_another_group_costs(
         assert not following or sum(group[0] - length for length in [*group, following[0]]) >= cost
 
 
+def test_a_group_has_no_more_members_than_it_may() -> None:
+    assert by_length([5, 5, 9, 5, 5], math.inf, most=2) == [[2, 0], [1, 3], [4]]
+
+
 @pytest.mark.parametrize("cost", [1, 10, math.inf])
 def test_vectors_come_in_the_order_of_the_sequences(cost: float) -> None:
     sequences = [TokenSequence([7] * length, (View(((0, length),)),)) for length in (3, 9, 1, 9, 4)]

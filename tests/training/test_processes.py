@@ -43,6 +43,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "camvr": ({"architecture": "camvr"}, {"positive": "answer", "gradient_checkpointing": True}),
     "tied": ({"architecture": "camvr", "tied": True}, {"positive": "answer"}),
     "dual-cross": ({"architecture": "dual-cross", "tied": True}, {"negative_group": 2}),
+    "chunks": ({"architecture": "camvr"}, {"positive": "answer", "chunk": 2}),
     # As many views as sentences: processes differ in their numbers of sequences and views.
     "sentence": ({"architecture": "sentence"}, {"positive": "each"}),
 }

@@ -111,6 +111,8 @@ class Train(Section):
     """Precision of the encoder; scores and loss are always float32."""
     gradient_checkpointing: bool = False
     """Recompute activations in the backward pass (CAMVR 4.2)."""
+    chunk: Annotated[Annotated[int, Field(ge=1)] | None, HOW] = None
+    """Sequences whose activations are in memory at a time; none: those of the whole batch. The loss is that of the whole batch, and every sequence is encoded once more (GradCache). With dropout the last digits depend on it, because every chunk draws its own. *Ours.*"""
     checkpoint_steps: Annotated[int, Field(ge=1, json_schema_extra={"how": True})] = 500
     """Steps between checkpoints: the most that a killed run has to repeat. *Ours.*"""
     log_steps: Annotated[int, Field(ge=1, json_schema_extra={"how": True})] = 10

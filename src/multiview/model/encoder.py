@@ -50,6 +50,8 @@ class BiEncoder(nn.Module):
         parts = {PASSAGE: passage, QUESTION: question}
         self.encoders = nn.ModuleDict({name: part for name, part in parts.items() if part is not None})
         self.scale = score_scale(settings)
+        self.encode_again = False
+        """Whether the backward pass of `forward` encodes each group anew, instead of keeping all activations."""
 
     @property
     def dim(self) -> int:
@@ -63,7 +65,10 @@ class BiEncoder(nn.Module):
 
     def forward(self, questions: Groups, passages: Groups) -> tuple[Tensor, Tensor]:
         """Returns question vectors [B, D], multiplied by the scale, and view vectors [S, V, D], in float32."""
-        return encode_groups(self.encode_questions, questions), encode_groups(self.encode_passages, passages)
+        return (
+            encode_groups(self.encode_questions, questions, self.encode_again),
+            encode_groups(self.encode_passages, passages, self.encode_again),
+        )
 
     def encode_questions(self, batch: Batch) -> Tensor:
         """Returns question vectors [B, D] float32, multiplied by the scale, so that scores are plain inner products."""

@@ -106,7 +106,7 @@ class Collator:
         return batch
 
     def _groups(self, sequences: Sequence[TokenSequence], max_views: int) -> Groups:
-        return make_groups(sequences, self.pad_id, max_views, self.group_cost)
+        return make_groups(sequences, self.pad_id, max_views, self.group_cost, self.settings.chunk)
 
     def _answers(self, example: Example, views: Sequence[View]) -> list[bool]:
         """Which views of the positive hold the answer (CAMVR 3.2)."""

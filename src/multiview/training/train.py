@@ -56,6 +56,7 @@ def fit(
     check(load_settings(start), settings)
     model = BiEncoder.load(start)
     set_dropout(model, settings.dropout, settings.attention_dropout)
+    model.encode_again = settings.chunk is not None
     if settings.gradient_checkpointing:
         model.checkpoint_activations()
     latest = context.checkpoints.latest() if context.checkpoints is not None else None
