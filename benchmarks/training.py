@@ -1,4 +1,4 @@
-"""A training step beside sentence-transformers' trainer and beside the machine's bound (docs/architecture.md).
+"""A training step beside sentence-transformers' trainer and beside the machine's bound (docs/training.md).
 
     MULTIVIEW_DATA=data python -m benchmarks.training --steps 5 --repeats 3
 
@@ -11,7 +11,6 @@ meets all of them. The peer needs the package `datasets`; without it, its row sa
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
 import math
 import os
@@ -21,6 +20,7 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -242,14 +242,20 @@ def main(
     if importlib.util.find_spec("datasets") is None:
         del variants[PEER]
     for precision in precisions.split(","):
-        settings = Train(
-            batch_size=questions, max_steps=steps, precision=precision, warmup_steps=0, checkpoint_steps=10**6
+        settings = Train.model_validate(
+            {
+                "batch_size": questions,
+                "max_steps": steps,
+                "precision": precision,
+                "warmup_steps": 0,
+                "checkpoint_steps": steps + 1,
+            }
         )
         work = task(data / "squad", base, settings, clock)
         seconds: dict[str, list[float]] = defaultdict(list)
         for _ in range(repeats):
             for name, run in variants.items():
-                with contextlib.redirect_stdout(None):
+                with open(os.devnull, "w") as null, redirect_stdout(null), redirect_stderr(null):
                     seconds[name] += run(work)
         print_table(precision, seconds)
 
