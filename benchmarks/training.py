@@ -255,7 +255,7 @@ def main(
         seconds: dict[str, list[float]] = defaultdict(list)
         for _ in range(repeats):
             for name, run in variants.items():
-                with open(os.devnull, "w") as null, redirect_stdout(null), redirect_stderr(null):
+                with Path(os.devnull).open("w") as null, redirect_stdout(null), redirect_stderr(null):
                     seconds[name] += run(work)
         print_table(precision, seconds)
 
