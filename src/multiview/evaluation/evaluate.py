@@ -20,7 +20,7 @@ from multiview.errors import InputError
 from multiview.evaluation.metrics import Values, first_rank, gold_metrics, means, top_k_accuracy
 from multiview.evaluation.top_hits import TOP_HITS_FILE, FindViews, IndexViews, Span, write_top_hits
 from multiview.evaluation.trec import write_qrels, write_trec_run
-from multiview.index.exact import TopPassages
+from multiview.index.ranking import TopPassages
 from multiview.negatives.filtering import answer_holding, positive_hits
 from multiview.steps.context import StepContext
 from multiview.steps.events import Events

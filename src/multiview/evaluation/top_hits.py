@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 
 from multiview.data.passages import PassageLookup
 from multiview.data.questions import Question
-from multiview.index.exact import TopPassages
 from multiview.index.indexed_passages import IndexedPassages, Span, TextsById
+from multiview.index.ranking import TopPassages
 from multiview.model.layouts import Layout
 
 if TYPE_CHECKING:

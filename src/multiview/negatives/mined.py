@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from multiview.config import Config, JsonObject, Mining
 from multiview.data.passages import read_passages
 from multiview.data.questions import Question, read_questions
-from multiview.index.exact import TopPassages
+from multiview.index.ranking import TopPassages
 from multiview.model.bases import base_fingerprint
 from multiview.negatives.filtering import (
     FilteredHits,
