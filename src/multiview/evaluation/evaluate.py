@@ -17,6 +17,7 @@ from multiview.data.answers import Mode
 from multiview.data.passages import read_passages
 from multiview.data.questions import Question, read_questions
 from multiview.errors import InputError
+from multiview.evaluation.files import METRICS_FILE, QRELS_FILE, QUESTIONS_FILE, RUN_FILE
 from multiview.evaluation.metrics import Values, first_rank, gold_metrics, means, top_k_accuracy
 from multiview.evaluation.top_hits import TOP_HITS_FILE, FindViews, IndexViews, Span, write_top_hits
 from multiview.evaluation.trec import write_qrels, write_trec_run
@@ -24,11 +25,6 @@ from multiview.index.ranking import TopPassages
 from multiview.negatives.filtering import answer_holding, positive_hits
 from multiview.steps.context import StepContext
 from multiview.steps.events import Events
-
-METRICS_FILE = "metrics.json"
-RUN_FILE = "run.trec"
-QRELS_FILE = "qrels.trec"
-QUESTIONS_FILE = "questions.parquet"
 
 
 def evaluate(context: StepContext) -> None:
