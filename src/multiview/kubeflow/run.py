@@ -131,7 +131,7 @@ def close_run(
 
 
 @contextlib.contextmanager
-def one_line() -> Iterator[None]:
+def exit_with_one_line() -> Iterator[None]:
     """Ends the process with an InputError's line alone, as a command does, instead of a traceback."""
     try:
         yield
