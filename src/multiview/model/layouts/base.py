@@ -112,6 +112,14 @@ class Layout(ABC):
                 )
 
     @classmethod
+    def _check_viewer_pooling(cls, settings: Model, views: str) -> None:
+        """Raises InputError for another pooling than `viewer`; `views` says what about the views rules it out."""
+        if settings.pooling != "viewer":
+            raise InputError(
+                f"model.pooling: {settings.pooling} does not suit architecture {cls.name}, whose views {views}; use viewer"
+            )
+
+    @classmethod
     def viewers(cls, settings: Model) -> list[str]:
         """Returns the special tokens to add: the question's token first, then the passage's tokens in order."""
         return []
