@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from kfp.client import Client
 
     from pipelines.kubeflow.client import ApiObject
+    from pipelines.kubeflow.recurring_runs import Entry
     from pipelines.kubeflow.submission import Submission
 
 console = Console(highlight=False, soft_wrap=True)
@@ -132,40 +133,41 @@ def apply(
         console.print("no schedules")
 
 
-@schedule.command("list")
-@connected
-def list_(debug: Debug = False, *, connection: Profile) -> None:
-    """The recurring runs that a file of schedules has made."""
+def _owned_entries(connection: Profile) -> tuple[Client, list[Entry]]:
+    """Returns a client, and the recurring runs that a file of schedules has made, by name; says so if there are none."""
     from pipelines.kubeflow import client as kfp_client
     from pipelines.kubeflow import recurring_runs
 
     client = kfp_client.connect(connection)
     entries = [entry for entry in recurring_runs.read_entries(client, connection) if entry.owner]
-    for entry in sorted(entries, key=lambda entry: entry.name):
+    if not entries:
+        console.print("no schedules")
+    return client, sorted(entries, key=lambda entry: entry.name)
+
+
+@schedule.command("list")
+@connected
+def list_(debug: Debug = False, *, connection: Profile) -> None:
+    """The recurring runs that a file of schedules has made."""
+    _, entries = _owned_entries(connection)
+    for entry in entries:
         state = "" if entry.enabled else "  (disabled)"
         console.print(
             f"{entry.name}  {entry.cron}  {connection.time_zone}  of {entry.owner}{state}", markup=False
         )
-    if not entries:
-        console.print("no schedules")
 
 
 @schedule.command("status")
 @connected
 def status(debug: Debug = False, *, connection: Profile) -> None:
     """Whether schedules run when they should: their latest runs, and when the next are due. One overdue is status 1."""
-    from pipelines.kubeflow import client as kfp_client
-    from pipelines.kubeflow import recurring_runs
     from pipelines.kubeflow.schedule_status import read_statuses
 
-    client = kfp_client.connect(connection)
-    entries = [entry for entry in recurring_runs.read_entries(client, connection) if entry.owner]
+    client, entries = _owned_entries(connection)
     overdue = False
-    for one in read_statuses(client, connection, sorted(entries, key=lambda entry: entry.name)):
+    for one in read_statuses(client, connection, entries):
         console.print(f"{one.name}: {one.says}", markup=False)
         overdue |= one.overdue
-    if not entries:
-        console.print("no schedules")
     if overdue:
         raise typer.Exit(1)
 
