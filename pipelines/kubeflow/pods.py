@@ -10,7 +10,7 @@ from multiview.config import Config, Pod
 from multiview.config.kubeflow import check_nodes
 from multiview.config.overrides import validate
 from multiview.errors import InputError, nearest
-from multiview.steps.backends.trainjob import SCRATCH, Nodes, labels
+from multiview.steps.backends.trainjob import SCRATCH, Nodes
 from multiview.steps.table import GPU_STEPS, STEPS
 
 MLFLOW_KEYS = {name: name for name in (environment.MLFLOW_USERNAME, environment.MLFLOW_PASSWORD)}
@@ -164,7 +164,7 @@ def _place(task: Any, pod: Pod, queue: str | None) -> None:
     for toleration in pod.tolerations:
         fields = toleration.model_dump().items()
         kubernetes.add_toleration(task, **{name: value or None for name, value in fields})
-    for key, value in labels(pod, queue).items():
+    for key, value in pod.labels_in(queue).items():
         kubernetes.add_pod_label(task, key, value)
     for key, value in pod.annotations.items():
         kubernetes.add_pod_annotation(task, key, value)

@@ -11,7 +11,7 @@ from typing import Any
 
 from multiview import environment, names
 from multiview.artifacts.store import Store, open_store
-from multiview.config.kubeflow import Notify
+from multiview.config.notify import Notify
 from multiview.config.overrides import validate
 from multiview.errors import InputError
 from multiview.plans.description import describe
