@@ -7,7 +7,7 @@ from kfp import kubernetes
 from components import CPU_IMAGE, GPU_IMAGE
 from multiview import environment
 from multiview.config import Config, Pod
-from multiview.config.kubeflow import check_nodes
+from multiview.config.kubeflow import check_nodes, pod_labels
 from multiview.config.overrides import validate
 from multiview.errors import InputError, nearest
 from multiview.steps.backends.trainjob import SCRATCH, Nodes
@@ -164,7 +164,7 @@ def _place(task: Any, pod: Pod, queue: str | None) -> None:
     for toleration in pod.tolerations:
         fields = toleration.model_dump().items()
         kubernetes.add_toleration(task, **{name: value or None for name, value in fields})
-    for key, value in pod.labels_in(queue).items():
+    for key, value in pod_labels(pod, queue).items():
         kubernetes.add_pod_label(task, key, value)
     for key, value in pod.annotations.items():
         kubernetes.add_pod_annotation(task, key, value)

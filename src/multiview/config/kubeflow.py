@@ -85,11 +85,6 @@ class Pod(Section):
         """Number of GPUs that torch must see in the pod at least: CUDA shows a process one slice of a GPU at most."""
         return self.gpus if self.gpu_type in WHOLE_GPUS else min(self.gpus, 1)
 
-    def labels_in(self, queue: str | None) -> dict[LabelKey, LabelValue]:
-        """Returns the labels of the pod or of its TrainJob: its own, and with a queue those by which Kueue knows it."""
-        kueue = {QUEUE_LABEL: queue, PRIORITY_LABEL: self.priority_class} if queue else {}
-        return {**self.labels, **{key: value for key, value in kueue.items() if value}}
-
 
 WHOLE_GPUS = ("nvidia.com/gpu", "amd.com/gpu")
 """Resource names of accelerators of which torch sees as many as a pod has."""
@@ -121,6 +116,12 @@ def check_nodes(step: str, nodes: int) -> None:
     """Raises ValueError for more than one node if the step cannot use them."""
     if nodes != 1 and step not in MULTI_NODE_STEPS:
         raise ValueError(f"nodes={nodes} is for {' and '.join(MULTI_NODE_STEPS)} alone, not for {step}")
+
+
+def pod_labels(pod: Pod, queue: str | None) -> dict[LabelKey, LabelValue]:
+    """Returns the labels of a pod or of its TrainJob: its own, and with a queue those by which Kueue knows it."""
+    kueue = {QUEUE_LABEL: queue, PRIORITY_LABEL: pod.priority_class} if queue else {}
+    return {**pod.labels, **{key: value for key, value in kueue.items() if value}}
 
 
 class Kubeflow(Section):

@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from multiview import environment
 from multiview.artifacts.record import Reference
 from multiview.config import JsonObject, Pod
+from multiview.config.kubeflow import pod_labels
 from multiview.errors import InputError
 
 GROUP, VERSION, PLURAL = "trainer.kubeflow.org", "v1alpha1", "trainjobs"
@@ -90,7 +91,7 @@ def train_job(task: Task, nodes: Nodes) -> JsonObject:
         "metadata": {
             "name": job_name(task),
             "labels": {
-                **pod.labels_in(nodes.queue),
+                **pod_labels(pod, nodes.queue),
                 "app.kubernetes.io/name": "multiview",
                 "app.kubernetes.io/component": task.step,
             },
