@@ -24,7 +24,7 @@ class TopPassages:
 
     @classmethod
     def empty(cls, questions: int, k: int, exact: bool = True) -> TopPassages:
-        """Padding throughout, to be filled in."""
+        """Returns a result of padding rows, to be filled in."""
         shape = (questions, k)
         return cls(
             np.full(shape, -1, np.int64),
@@ -34,14 +34,14 @@ class TopPassages:
         )
 
     def hits(self, question: int) -> list[tuple[int, float, int]]:
-        """(passage row, score, winning view) of one question's passages, best first, without padding."""
+        """Returns (passage row, score, winning view) of each of a question's passages, best first, without padding."""
         real = self.passages[question] >= 0
         columns = (self.passages, self.scores, self.winning_views)
         return list(zip(*(column[question][real].tolist() for column in columns), strict=True))
 
 
 def tie_order(ids: pa.Array) -> np.ndarray:
-    """Position of each id in string order, by code point [p] int64, which breaks ties between passages."""
+    """Returns the position of each id in string order, by code point [p] int64, which breaks ties between passages."""
     sorted_rows = pc.call_function("array_sort_indices", [ids]).to_numpy()
     positions = np.empty(len(ids), np.int64)
     positions[sorted_rows] = np.arange(len(ids))
