@@ -246,7 +246,7 @@ STEPS: dict[str, Step] = {
             inputs=("promotion", "verdict", "changes", "index"),
             recorded_inputs=("changes", "index"),
             outputs=(names.REPORT,),
-            page=names.REPORT_FILE,
+            page=names.REPORT_PAGE_FILE,
         ),
         Step(
             name="gate",
@@ -294,7 +294,7 @@ STEPS: dict[str, Step] = {
             inputs=("comparison", "evaluations"),
             list_inputs=("evaluations",),
             outputs=(names.REPORT,),
-            page=names.REPORT_FILE,
+            page=names.REPORT_PAGE_FILE,
         ),
     )
 }
