@@ -5,7 +5,7 @@ import copy
 import pytest
 
 from tests.fixtures.overlays import containers, every_pod
-from tests.manifests.pod_security import violations
+from tests.fixtures.pod_security import violations
 
 
 @pytest.mark.parametrize(("manifest", "pod"), every_pod())

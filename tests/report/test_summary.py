@@ -19,7 +19,7 @@ def contents(values: dict[str, float], p: float | None = None, **more: Any) -> C
         for name, value in values.items()
     }
     given = {"passages": 1000, "questions": 100, "asked": [], "texts": {}, "digest": "d", **more}
-    return Contents(systems, base, {"baseline": base, "systems": figures}, **given)
+    return Contents(systems, base, {"baseline": base, "systems": figures, "test": ""}, **given)
 
 
 def words(of: Contents) -> dict[str, str]:
@@ -50,7 +50,14 @@ def test_the_summary_of_ties_of_one_system_and_of_nothing():
         and said["Reached"] == "50.0 % at acc@5."
     )
     nothing = Contents(
-        [System("a", 0, {}), System("b", 1, {})], "a", {"baseline": "a", "systems": {}}, 0, 0, [], {}, "d"
+        [System("a", 0, {}), System("b", 1, {})],
+        "a",
+        {"baseline": "a", "systems": {}, "test": ""},
+        0,
+        0,
+        [],
+        {},
+        "d",
     )
     assert words(nothing) == {"Asked": "2 systems answered the same 0 questions."}
 
@@ -69,9 +76,9 @@ def test_the_summary_of_costs_and_of_collapsed_views():
         System("fine", 2, {}, analyses={"view_cosine": 0.7}, usage={"share_of_top_1": [0.5, 0.5]}),
         System("single", 3, {}, usage={"share_of_top_1": [1.0]}),
     ]
-    said = words(Contents(systems, "alike", {"baseline": "alike", "systems": {}}, 1, 100, [], {}, "d"))[
-        "Views"
-    ]
+    said = words(
+        Contents(systems, "alike", {"baseline": "alike", "systems": {}, "test": ""}, 1, 100, [], {}, "d")
+    )["Views"]
     assert "alike's views have collapsed" in said and "view 2 wins 96 % of the questions" in said
     assert "fine" not in said and "single" not in said
 

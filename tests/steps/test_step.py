@@ -8,7 +8,7 @@ import pytest
 
 from multiview.artifacts.record import Reference, load_reference
 from multiview.artifacts.store import LocalStore
-from multiview.config import Config
+from multiview.config import Config, JsonObject
 from multiview.config.overrides import validate
 from multiview.steps.step import Step
 from multiview.steps.table import STEPS
@@ -46,15 +46,15 @@ def test_settings_are_the_declared_ones_whole_or_single() -> None:
 
 
 def test_the_key_follows_name_version_settings_inputs_and_sources() -> None:
-    def key(step: Step = COUNT, depth: int = 7, digest: str = "d", sources: str = "s") -> str:
-        return step.key(step.parse(settings(depth)), {"passages": digest}, sources)
+    def key(step: Step = COUNT, depth: int = 7, digest: str = "d", sources: JsonObject | None = None) -> str:
+        return step.key(step.parse(settings(depth)), {"passages": digest}, sources or {})
 
     others = [
         key(replace(COUNT, name="other")),
         key(replace(COUNT, version=4)),
         key(depth=8),
         key(digest="e"),
-        key(sources="t"),
+        key(sources={"s": 2}),
     ]
     assert len({key(), *others}) == 6
     assert key() == key(replace(COUNT, run="another.module:function", gpu=True))

@@ -29,10 +29,11 @@ def parse_setting(setting: str) -> Overrides:
     name, equals, text = setting.partition("=")
     if not equals or not name:
         raise InputError(f"--set {setting}: expected SECTION.NAME=VALUE, as in encode.compute=float32")
-    value = read_value(text, f"--set {setting}")
-    for part in reversed(name.split(".")):
-        value = {part: value}
-    return value
+    *sections, last = name.split(".")
+    overrides: Overrides = {last: read_value(text, f"--set {setting}")}
+    for section in reversed(sections):
+        overrides = {section: overrides}
+    return overrides
 
 
 def parse_settings(text: str) -> Overrides:

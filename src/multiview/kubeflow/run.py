@@ -165,30 +165,32 @@ def failure_message(
 
     `not_opened` is the line of its first step, if that failed; `mlflow` is MLflow's id of the run, where it has it.
     """
-    failed = [{"step": state.path, "error": state.error} for state in states if state.status == "failed"]
+    errors: list[tuple[str, str | None]] = [
+        (state.path, state.error) for state in states if state.status == "failed"
+    ]
     if not_opened:
-        failed = [{"step": OPEN_RUN, "error": not_opened}]
+        errors = [(OPEN_RUN, not_opened)]
     unfinished = [state.path for state in states if state.status == "running"]
     uri = os.environ.get(environment.MLFLOW_TRACKING_URI)
     return {
-        "text": _text(run, job, failed, unfinished, mlflow and _mlflow_page(run, uri, mlflow)),
+        "text": _text(run, job, errors, unfinished, mlflow and _mlflow_page(run, uri, mlflow)),
         "run": run.id,
         "pipeline": run.pipeline,
         "kubeflow_run": job,
         "status": status,
         "message": message,
         "store": store,
-        "failed": failed,
+        "failed": [{"step": path, "error": error} for path, error in errors],
         "unfinished": unfinished,
         "mlflow": uri,
     }
 
 
 def _text(
-    run: Run, job: str, failed: list[dict[str, str | None]], unfinished: list[str], mlflow: str | None
+    run: Run, job: str, errors: list[tuple[str, str | None]], unfinished: list[str], mlflow: str | None
 ) -> str:
     """The message as a chat shows it: what failed, the first steps' lines, and where to look."""
-    lines = [f"{step['step']}: {step['error']}" for step in failed]
+    lines = [f"{path}: {error}" for path, error in errors]
     lines += [f"{path}: ended without a word" for path in unfinished]
     more = f"and {len(lines) - SHOWN} more" if len(lines) > SHOWN else None
     pages = _notify(run).kubeflow
