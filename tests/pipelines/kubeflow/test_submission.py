@@ -212,6 +212,16 @@ def test_who_comes_second_takes_what_the_first_has_made(kubeflow, command):
 
 
 @pytest.mark.parametrize(
+    "settings",
+    ["index.device=cuda", "index.device=cuda index.kind=compact kubeflow.steps.index.gpus=1"],
+)
+def test_an_exact_index_needs_no_gpu_and_another_may_have_one(kubeflow, command, settings):
+    options = " ".join(f"--set {setting}" for setting in settings.split())
+    command(f"{SUBMIT} --host {kubeflow.url} {options}")
+    assert kubeflow.runs
+
+
+@pytest.mark.parametrize(
     ("options", "line"),
     [
         ("", "Kubeflow's address is not known: give --host (KF_PIPELINES_ENDPOINT)"),
@@ -222,6 +232,10 @@ def test_who_comes_second_takes_what_the_first_has_made(kubeflow, command):
         (
             "--host HOST --set kubeflow.gpu.gpus=0 --set train.precision=float16",
             "train.precision=float16 needs",
+        ),
+        (
+            "--host HOST --set index.device=cuda --set index.kind=compact",
+            "index: index.device=cuda needs a GPU, and its pod has none: set kubeflow.steps.index.gpus=1",
         ),
         (
             "--host HOST --set questions.source={tmp}/q.json",
