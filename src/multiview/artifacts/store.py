@@ -19,8 +19,9 @@ from typing import Any, BinaryIO
 
 import fsspec
 
-from multiview import environment, names
+from multiview import names
 from multiview.artifacts.credentials import PROTOCOLS, credentials_explained
+from multiview.artifacts.scratch import scratch
 from multiview.errors import InputError
 
 NO_HARD_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.EXDEV, errno.ENOSYS)
@@ -281,7 +282,7 @@ class BucketStore(Store):
                 continue
 
     def workspace(self, path: str) -> Path:
-        return Path(tempfile.mkdtemp(prefix="multiview-", dir=os.environ.get(environment.SCRATCH)))
+        return Path(tempfile.mkdtemp(prefix="attempt-", dir=scratch()))
 
     def save(self, workspace: Path, path: str) -> None:
         for file in sorted(p for p in workspace.rglob("*") if p.is_file()):
