@@ -97,9 +97,14 @@ def reference(kind: str) -> Reference:
 
 def gate() -> Plan:
     plan, same = Plan("refresh"), reference("evaluation")
-    sources = {"champion": reference("champion"), "index": reference("index")}
     plan.add(
-        StepPath("gate"), "gate", Config(), **sources, champion_evaluation=same, challenger_evaluation=same
+        StepPath("gate"),
+        "gate",
+        Config(),
+        champion=reference("champion"),
+        index=reference("index"),
+        champion_evaluation=same,
+        challenger_evaluation=same,
     )
     return plan
 
