@@ -1,4 +1,4 @@
-"""The server's version is asked before anything is sent: what will not run there is refused, what is unknown is told."""
+"""The server's version is asked before anything is sent: an old version is refused, an unknown one is a warning."""
 
 import re
 
@@ -55,8 +55,8 @@ def test_releases_are_in_order():
 def test_nothing_is_sent_to_a_server_that_is_too_old(kubeflow, command, line):
     write(NIGHTLY)
     kubeflow.tag = "2.5.0"
-    told = command(f"{line} --host {kubeflow.url}", status=2)
-    assert "Kubeflow Pipelines 2.5.0 is older than 2.14" in told
+    printed = command(f"{line} --host {kubeflow.url}", status=2)
+    assert "Kubeflow Pipelines 2.5.0 is older than 2.14" in printed
     assert {endpoint for _, endpoint in kubeflow.requests} == {"healthz"}
 
 
@@ -75,9 +75,9 @@ def test_nothing_is_sent_to_a_server_that_refuses_run_as_non_root(kubeflow, comm
 
 def test_a_distribution_s_own_tag_is_a_warning_and_the_run_is_started(kubeflow, command):
     kubeflow.tag = "unknown"
-    told = command(f"{SUBMIT} --host {kubeflow.url}")
-    assert "warning: Kubeflow Pipelines does not say its version (unknown)" in told
-    assert " started: " in told and kubeflow.runs
+    printed = command(f"{SUBMIT} --host {kubeflow.url}")
+    assert "warning: Kubeflow Pipelines does not say its version (unknown)" in printed
+    assert " started: " in printed and kubeflow.runs
 
 
 def test_a_known_version_is_not_mentioned(kubeflow, command):
