@@ -63,7 +63,7 @@ STEPS: dict[str, Step] = {
         ),
         Step(
             name="train",
-            version=2,
+            version=3,
             run="multiview.training.train:train",
             settings=("train", "questions.answer_matching"),
             inputs=("start", "passages", "questions", "negatives"),
@@ -125,7 +125,7 @@ STEPS: dict[str, Step] = {
         ),
         Step(
             name="warm-up",
-            version=1,
+            version=2,
             run="multiview.training.warm_up:warm_up",
             settings=("train",),
             inputs=("start", "passages", "queries"),
