@@ -84,11 +84,22 @@ $(VENV)/protocols/%: | $(VENV)/tested
 	$(PIP) --no-deps --target $@.part kfp-pipeline-spec==$* kfp-kubernetes==$*
 	mv $@.part $@
 
-lint: setup $(PROTOCOLS)
+# Classes made from the APIs of Kubeflow Trainer, before and since `runtimePatches`, and of the Argo Workflows that
+# these versions of KFP bring (tests/manifests/apis.py).
+APIS := $(addprefix $(VENV)/apis/,$(addprefix kubeflow-trainer-api@,2.1.0 2.2.0 2.3.0) $\
+	$(addprefix hera@,5.25.1 5.27.0 7.0.0))
+
+$(VENV)/apis/%: | $(VENV)/tested
+	rm -rf $@.part
+	$(PIP) --no-deps --target $@.part $(subst @,==,$*)
+	mv $@.part $@
+
+lint: setup $(PROTOCOLS) $(APIS)
 	$(BIN)/ruff check src pipelines components images tests benchmarks
 	$(BIN)/ruff format --check src pipelines components images tests benchmarks
 	$(BIN)/pyright
 	$(BIN)/python -m tests.pipelines.kubeflow.protocols $(PROTOCOLS)
+	$(BIN)/python -m tests.manifests.apis $(APIS)
 	$(BIN)/python -m pytest $(addprefix tests/manifests/test_,overlays.py rules.py namespaces.py pod_security.py)
 	@command -v kustomize >/dev/null || command -v kubectl >/dev/null || echo "manifests/ was not built, \
 	only what is kept of it was checked: neither kustomize nor kubectl is on the PATH" >&2

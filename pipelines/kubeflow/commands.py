@@ -63,21 +63,22 @@ def launch(submission: Submission, connection: Profile, wait: bool, tracking_uri
     from pipelines.kubeflow.start import start
 
     client = connect(connection)
-    _check_server(client, connection)
+    _check_server(client, connection, submission)
     kfp_run, words = start(client, connection, submission)
     console.print(f"{submission.run.id} {words}: {run_address(client, kfp_run.run_id)}", markup=False)
     if wait:
         _follow(submission, connection, kfp_run, tracking_uri)
 
 
-def _check_server(client: Client, connection: Profile) -> None:
+def _check_server(client: Client, connection: Profile, *submissions: Submission) -> None:
     """Prints a warning for a server of unknown version. Raises InputError for an unsupported one."""
     from pipelines.kubeflow.client import explained
     from pipelines.kubeflow.versions import check_version, server_tag
 
     with explained(connection):
         tag = server_tag(client)
-    if warning := check_version(tag):
+    non_root = any(submission.config.kubeflow.run_as_non_root for submission in submissions)
+    if warning := check_version(tag, non_root):
         Console(stderr=True, highlight=False, soft_wrap=True).print(
             f"warning: {warning}", style="yellow", markup=False
         )
@@ -124,7 +125,7 @@ def apply(
         for schedule in document.schedules
     }
     client = kfp_client.connect(connection)
-    _check_server(client, connection)
+    _check_server(client, connection, *(each.submission for each in wanted.values()))
     lines = 0
     for line in recurring_runs.apply(client, connection, document.owner, wanted, dry_run):
         console.print(line, markup=False)

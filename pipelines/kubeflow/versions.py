@@ -32,6 +32,9 @@ RELEASES = (
 )
 """The support matrix, oldest first, from the manifests and the workflows of each release of kubeflow/pipelines."""
 
+NON_ROOT = "2.16"
+"""The version from which on pipelines are taken that set `kubeflow.run_as_non_root`."""
+
 TAG = re.compile(r"v?(\d+)\.(\d+)\.(\d+)(?:-?(?:alpha|beta|rc)[.\d]*)?")
 """A tag of kubeflow/pipelines itself; distributions have their own, and a build from a branch has the branch's name."""
 
@@ -46,10 +49,11 @@ def server_tag(client: Client) -> str:
     return json.loads(client._healthz_api.api_client.last_response.data).get("tag_name") or ""
 
 
-def check_version(tag: str) -> str | None:
+def check_version(tag: str, non_root: bool = False) -> str | None:
     """Returns a warning for an unknown version, None for a supported one.
 
-    Raises InputError for a version that pipelines do not run on.
+    Raises InputError for a version that pipelines do not run on, or that refuses them with
+    `kubeflow.run_as_non_root`, where `non_root` says that it is set.
     """
     oldest, newest = RELEASES[0].version, RELEASES[-1].version
     known = f"pipelines are made for {oldest} to {newest}"
@@ -60,6 +64,11 @@ def check_version(tag: str) -> str | None:
     if version < _numbers(oldest):
         raise InputError(
             f"Kubeflow Pipelines {tag} is older than {oldest}, and would not run this: upgrade it; {known}"
+        )
+    if non_root and version < _numbers(NON_ROOT):
+        raise InputError(
+            f"Kubeflow Pipelines {tag} refuses kubeflow.run_as_non_root, which {NON_ROOT} and later take: set it to "
+            "false, or upgrade Kubeflow Pipelines"
         )
     if version > _numbers(newest):
         return f"Kubeflow Pipelines {tag} is newer than what is known here; {known}"

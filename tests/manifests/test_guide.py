@@ -9,6 +9,7 @@ import yaml
 
 from multiview.config.overrides import gather, validate
 from multiview.plans import PIPELINES
+from pipelines.kubeflow.versions import check_version
 from tests.fixtures import overlays as built
 from tests.fixtures.overlays import (
     BUILT,
@@ -56,6 +57,14 @@ def test_what_is_waited_for_and_forwarded_is_there():
     for line in waited:
         (target,) = re.findall(r"\b(?:deployment|job|service)/\S+", line)
         assert target in applied
+
+
+def test_the_version_that_it_installs_takes_the_profile():
+    (version,) = {line.rpartition("=")[2] for line in lines("export PIPELINE_VERSION=")}
+    (profile,) = profiles("overlays/kind").values()
+    config = validate(profile["settings"])
+    assert check_version(version, config.kubeflow.run_as_non_root) is None
+    assert config.kubeflow.run_as_non_root, "it fulfils the pod-security level restricted"
 
 
 @pytest.mark.parametrize("line", lines("python -m pipelines submit"))

@@ -11,7 +11,7 @@ from transformers import AutoConfig, AutoModel
 from multiview.errors import InputError
 from multiview.model.dropout import attentions, set_dropout
 from multiview.model.encoder import BiEncoder
-from tests.model.test_encoder import encode, settings
+from tests.fixtures.encoded import encode, settings
 
 SMALL: dict[str, Any] = {
     "vocab_size": 40,

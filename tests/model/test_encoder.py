@@ -3,7 +3,6 @@
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import fsspec
 import numpy as np
@@ -11,7 +10,7 @@ import pytest
 import torch
 from transformers import AutoModel, AutoTokenizer
 
-from multiview.config import Config, Model
+from multiview.config import Config
 from multiview.errors import InputError
 from multiview.model.bases import model_fingerprint
 from multiview.model.batch import make_batch, make_groups
@@ -19,22 +18,9 @@ from multiview.model.encoder import BiEncoder, embedding_matrix, initial_model
 from multiview.model.layouts import LAYOUTS, TokenSequence, View
 from multiview.steps.context import StepContext
 from tests.fixtures import training_material
+from tests.fixtures.encoded import encode, settings
 from tests.fixtures.events import RecordedEvents
 from tests.fixtures.tiny import tiny_bert
-
-
-def settings(base: Path | str, **options: Any) -> Model:
-    return Model(base=str(base), **{"views": 4, "passage_length": 96, **options})
-
-
-def encode(model: BiEncoder) -> tuple[torch.Tensor, torch.Tensor]:
-    sequences = [s for i in range(3) for s in model.layout.passage(training_material.passage(i, sentences=3))]
-    pad = model.tokenizer.pad_token_id
-    with torch.inference_mode():
-        return model(
-            make_groups([model.layout.question("Who won?")], pad, 1),
-            make_groups(sequences, pad, model.layout.max_views),
-        )
 
 
 @pytest.mark.parametrize("name", LAYOUTS)

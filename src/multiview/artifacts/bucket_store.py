@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import fsspec
 
-from multiview import environment
 from multiview.artifacts.base_store import Entry, Store
 from multiview.artifacts.credentials import PROTOCOLS, credentials_explained
+from multiview.artifacts.scratch import scratch
 
 PART, PARTS = 8 << 20, 10_000
 """Bytes per request of a large file to or from a bucket, and the largest number of requests that S3 allows."""
@@ -91,7 +90,7 @@ class BucketStore(Store):
                 continue
 
     def workspace(self, path: str) -> Path:
-        return Path(tempfile.mkdtemp(prefix="multiview-", dir=os.environ.get(environment.SCRATCH)))
+        return Path(tempfile.mkdtemp(prefix="attempt-", dir=scratch()))
 
     def save(self, workspace: Path, path: str) -> None:
         for file in sorted(p for p in workspace.rglob("*") if p.is_file()):

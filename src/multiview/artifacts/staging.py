@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import atexit
-import functools
-import os
-import shutil
-import tempfile
 from pathlib import Path
 
-from multiview import environment
 from multiview.artifacts.record import File, Record, file_sha256
+from multiview.artifacts.scratch import scratch
 from multiview.artifacts.staged import Staged
 from multiview.artifacts.store import LocalStore, Store
 from multiview.errors import InputError
@@ -26,10 +21,11 @@ def stage(store: Store, record: Record, file: str | None = None, verify: bool = 
     digest = record.file(file).sha256 if file else record.digest
     local = isinstance(store, LocalStore)
     in_place = local and file is None
-    # The folder is named by digest, because all artifacts of one step have the same key.
-    folder = scratch() / record.digest / (file or "whole")
     if in_place and isinstance(store, LocalStore):
         folder = store.root / record.data
+    else:
+        # The folder is named by digest, because all artifacts of one step have the same key.
+        folder = scratch() / record.digest / (file or "whole")
     for entry in files:
         target = folder / entry.path
         if not local and target.is_file():  # staged and checked earlier by this process
@@ -52,14 +48,6 @@ def stage(store: Store, record: Record, file: str | None = None, verify: bool = 
 def verify(store: Store, record: Record) -> None:
     """Checks every byte of an artifact against its record. Raises InputError at the first flaw."""
     stage(store, record, verify=True)
-
-
-@functools.cache
-def scratch() -> Path:
-    """Returns this process's scratch folder, under `MULTIVIEW_SCRATCH` if set; it is removed when the process ends."""
-    folder = Path(tempfile.mkdtemp(prefix="multiview-", dir=os.environ.get(environment.SCRATCH)))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
 
 
 def _check(store: Store, record: Record, entry: File, local_file: Path, verify: bool) -> None:

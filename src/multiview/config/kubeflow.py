@@ -136,7 +136,7 @@ class Kubeflow(Section):
     queue: LabelValue | None = None
     """Kueue's LocalQueue that the pods of steps and TrainJobs wait in; none: no queue. A run's first and last step do not wait."""
     run_as_non_root: bool = False
-    """Whether the pods promise Kubernetes not to run as root, which namespaces of the pod-security level `restricted` ask for; needs KFP 2.16 or later, since 2.15 refuses the whole pipeline. The images run as user 10001 in any case."""
+    """Whether the pods promise Kubernetes not to run as root, which namespaces of the pod-security level `restricted` ask for; needs KFP 2.16 or later, and `submit` refuses an older one. The images run as user 10001 in any case."""
     service_account: str | None = None
     """Kubernetes service account of the pods; none: the pipeline's default account."""
     mlflow_uri: Address | None = None

@@ -16,6 +16,7 @@ from transformers import (
 )
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
 
+from multiview.artifacts.scratch import scratch
 from multiview.config import Generation, GeneratorTraining
 from multiview.data.passages import Passage, PassageLookup
 from multiview.data.questions import read_questions
@@ -38,7 +39,7 @@ def train_generator(context: StepContext) -> None:
     model, tokenizer = load(context.input("base").path)
     check_lengths(model, context.settings.generation)
     latest = context.checkpoints.latest() if context.checkpoints is not None else None
-    with tempfile.TemporaryDirectory(prefix="training-") as folder:
+    with tempfile.TemporaryDirectory(prefix="training-", dir=scratch()) as folder:
         trainer = Seq2SeqTrainer(
             model=model,
             args=generator_arguments(context.settings.generation.train, Path(folder)),

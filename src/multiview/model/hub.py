@@ -15,6 +15,9 @@ PATTERNS = ("*.safetensors", "*.json", "*.txt", "*.model")
 PICKLED = "pytorch_model*.bin"
 """Weights as pickles. They are read only if a model of the hub has no others, and then as tensors and nothing else."""
 
+TOKENIZERS = ("tokenizer*.json", "vocab.*", "*.model")
+"""Files of which a tokenizer has at least one."""
+
 
 def split_name(base: str) -> tuple[str, str | None]:
     """Returns the name and the revision of `NAME` or `NAME@REVISION`; a revision is a branch, a tag or a commit."""
@@ -132,10 +135,12 @@ def _download(base: str, commit: str, patterns: tuple[str, ...]) -> Path:
 
 
 def _check_files(base: str, names: list[str]) -> None:
-    """Raises InputError unless a model's files hold a configuration and weights."""
+    """Raises InputError unless a model's files hold a configuration, weights and a tokenizer."""
     if "config.json" not in names:
         raise InputError(f"{base} has no config.json on the hub: it is no model of transformers")
     if not any(
         "/" not in name and (name.endswith(".safetensors") or Path(name).match(PICKLED)) for name in names
     ):
         raise InputError(f"{base} has neither *.safetensors nor {PICKLED} on the hub")
+    if not any(Path(name).match(pattern) for name in names if "/" not in name for pattern in TOKENIZERS):
+        raise InputError(f"{base} has no tokenizer on the hub: none of {', '.join(TOKENIZERS)}")

@@ -6,10 +6,11 @@ import json
 import os
 import threading
 from collections.abc import Mapping
+from pathlib import Path
 
 from multiview import environment
 from multiview.artifacts.record import Record, Reference, load_reference
-from multiview.artifacts.staging import scratch
+from multiview.artifacts.scratch import remove_scratch, scratch
 from multiview.artifacts.store import Store
 from multiview.errors import InputError
 from multiview.steps.backends.choice import backend_for
@@ -84,6 +85,9 @@ def watch_driver() -> None:
         from filelock import FileLock
 
         with FileLock(path).acquire(poll_interval=1.0):
+            # The driver would have removed it, but was killed.
+            Path(path).unlink(missing_ok=True)
+            remove_scratch()
             os._exit(70)
 
     threading.Thread(target=wait, daemon=True, name="driver-watch").start()

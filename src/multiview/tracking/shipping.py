@@ -45,7 +45,8 @@ def ship(
     `only` ships the steps of these paths, as a pod does with its step, and leaves the run's end open.
     `failed` ends the run as failed although no step has failed, as after a pod that was killed.
     Shippers on one machine take turns by a file lock, because two processes must not open MLflow's
-    SQLite store while it is new. Shippers on different machines claim each MLflow run by an
+    SQLite store while it is new. The lock's file, one per MLflow, stays: while one process waits for it, a removed and
+    newly made file would be a second lock. Shippers on different machines claim each MLflow run by an
     exclusively created file in the store. Raises InputError if MLflow cannot be reached.
     """
     name = _short_digest(f"{user()} {uri}")

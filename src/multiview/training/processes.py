@@ -26,6 +26,7 @@ from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 from torch.distributed.run import config_from_args, parse_args
 
 from multiview import environment
+from multiview.artifacts.scratch import remove_scratch
 from multiview.config import Train
 from multiview.errors import InputError, ProcessFailed, one_line
 from multiview.steps.context import StepContext
@@ -156,6 +157,7 @@ def _end_with_starter() -> None:
     starter = multiprocessing.parent_process()
     if starter is not None:
         starter.join()
+        remove_scratch()
         os._exit(70)
 
 

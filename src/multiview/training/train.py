@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from multiview.artifacts.scratch import scratch
 from multiview.artifacts.staged import Staged
 from multiview.config import Train
 from multiview.data.answers import Mode
@@ -60,7 +61,7 @@ def fit(
     if settings.gradient_checkpointing:
         model.checkpoint_activations()
     latest = context.checkpoints.latest() if context.checkpoints is not None else None
-    with tempfile.TemporaryDirectory(prefix="training-") as folder:
+    with tempfile.TemporaryDirectory(prefix="training-", dir=scratch()) as folder:
         arguments = training_arguments(settings, stream, Path(folder), context.events)
         check_same_start(latest)
         collator = Collator(

@@ -2,6 +2,8 @@
 
 import copy
 import json
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import yaml
@@ -9,11 +11,14 @@ import yaml
 from multiview.artifacts.record import Reference
 from multiview.config import Config
 from multiview.errors import InputError
+from multiview.model import hub
 from multiview.plans.plan import Plan
 from multiview.steps.path import StepPath
 from multiview.steps.runs import Run
 from pipelines.kubeflow.images import check_images
 from pipelines.kubeflow.submission import warn_of_shards
+from tests.fixtures.hub_listings import LISTINGS, RENAMED
+from tests.fixtures.hub_server import Hub, hub_serving
 from tests.fixtures.kubeflow_server import Fault
 
 SUBMIT = "submit training --preset small.yaml --store gs://bucket/store"
@@ -45,6 +50,33 @@ def test_a_pipeline_version_is_uploaded_and_a_run_of_it_started(kubeflow, comman
     assert described.config["train"]["max_steps"] == 2 and described.steps[:2] == ["split", "bm25-negatives"]
     spec = version.pipeline_spec["pipeline_spec"]
     assert spec["pipelineInfo"]["name"] == "training"
+
+
+@pytest.fixture
+def hub_with_presets(monkeypatch) -> Iterator[Hub]:
+    with hub_serving(Hub({}, listings={**LISTINGS}, renamed=RENAMED)) as server:
+        monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", server.url)
+        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+        hub.commit_of.cache_clear()
+        yield server
+    hub.commit_of.cache_clear()
+
+
+@pytest.mark.parametrize("name", LISTINGS)
+def test_a_base_is_looked_for_on_the_hub_before_anything_is_done(kubeflow, command, hub_with_presets, name):
+    hub_with_presets.listings[name] = {**LISTINGS[name], "siblings": [{"rfilename": "config.json"}]}
+    base = f"--preset small.yaml --set model.base={name}"
+    for line in (
+        f"submit training {base} --store gs://bucket/store --host {kubeflow.url}",
+        f"run training {base} --store here",
+    ):
+        told = command(line, status=2)
+        assert f"model.base: {name} has neither *.safetensors nor pytorch_model*.bin on the hub" in told
+    assert not kubeflow.requests and not Path("here").exists()
+    hub_with_presets.listings[name] = LISTINGS[name]
+    hub.commit_of.cache_clear()
+    command(f"submit training {base} --store gs://bucket/store --host {kubeflow.url}")
+    assert kubeflow.runs
 
 
 def test_the_same_command_continues_its_run(kubeflow, command):
@@ -180,6 +212,16 @@ def test_who_comes_second_takes_what_the_first_has_made(kubeflow, command):
 
 
 @pytest.mark.parametrize(
+    "settings",
+    ["index.device=cuda", "index.device=cuda index.kind=compact kubeflow.steps.index.gpus=1"],
+)
+def test_an_exact_index_needs_no_gpu_and_another_may_have_one(kubeflow, command, settings):
+    options = " ".join(f"--set {setting}" for setting in settings.split())
+    command(f"{SUBMIT} --host {kubeflow.url} {options}")
+    assert kubeflow.runs
+
+
+@pytest.mark.parametrize(
     ("options", "line"),
     [
         ("", "Kubeflow's address is not known: give --host (KF_PIPELINES_ENDPOINT)"),
@@ -190,6 +232,10 @@ def test_who_comes_second_takes_what_the_first_has_made(kubeflow, command):
         (
             "--host HOST --set kubeflow.gpu.gpus=0 --set train.precision=float16",
             "train.precision=float16 needs",
+        ),
+        (
+            "--host HOST --set index.device=cuda --set index.kind=compact",
+            "index: index.device=cuda needs a GPU, and its pod has none: set kubeflow.steps.index.gpus=1",
         ),
         (
             "--host HOST --set questions.source={tmp}/q.json",

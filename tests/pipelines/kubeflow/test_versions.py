@@ -7,7 +7,7 @@ import pytest
 from multiview.errors import InputError
 from pipelines.kubeflow.versions import RELEASES, check_version
 from tests.fixtures.project import ROOT
-from tests.fixtures.schedules import NIGHTLY, write
+from tests.fixtures.schedules import NIGHTLY, WEEKLY, write
 
 SUBMIT = "submit training --preset small.yaml --store gs://bucket/store"
 
@@ -33,6 +33,17 @@ def test_an_unknown_version_is_told(tag):
     assert "made for 2.14 to 2.17" in (check_version(tag) or "")
 
 
+@pytest.mark.parametrize("tag", ["2.14.0", "2.15.3", "v2.15.0"])
+def test_a_version_before_2_16_is_refused_with_run_as_non_root(tag):
+    with pytest.raises(InputError, match=f"Kubeflow Pipelines {tag} refuses kubeflow.run_as_non_root"):
+        check_version(tag, non_root=True)
+
+
+@pytest.mark.parametrize("tag", ["2.16.0", "2.17.0", "2.18.0", "unknown", ""])
+def test_run_as_non_root_changes_nothing_elsewhere(tag):
+    assert check_version(tag, non_root=True) == check_version(tag)
+
+
 def test_releases_are_in_order():
     minor = [int(release.version.partition(".")[2]) for release in RELEASES]
     assert minor == list(range(minor[0], minor[-1] + 1))
@@ -47,6 +58,19 @@ def test_nothing_is_sent_to_a_server_that_is_too_old(kubeflow, command, line):
     printed = command(f"{line} --host {kubeflow.url}", status=2)
     assert "Kubeflow Pipelines 2.5.0 is older than 2.14" in printed
     assert {endpoint for _, endpoint in kubeflow.requests} == {"healthz"}
+
+
+@pytest.mark.parametrize(
+    "line", [SUBMIT + " --set kubeflow.run_as_non_root=true", "schedule apply refresh.yaml"]
+)
+def test_nothing_is_sent_to_a_server_that_refuses_run_as_non_root(kubeflow, command, line):
+    write(WEEKLY, {**NIGHTLY, "settings": {"kubeflow": {"run_as_non_root": True}}})
+    kubeflow.tag = "2.15.0"
+    told = command(f"{line} --host {kubeflow.url}", status=2)
+    assert "2.15.0 refuses kubeflow.run_as_non_root, which 2.16 and later take" in told
+    assert {endpoint for _, endpoint in kubeflow.requests} == {"healthz"}
+    kubeflow.tag = "2.16.0"
+    assert "warning" not in command(f"{line} --host {kubeflow.url}")
 
 
 def test_a_distribution_s_own_tag_is_a_warning_and_the_run_is_started(kubeflow, command):

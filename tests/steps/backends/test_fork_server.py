@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -13,6 +14,7 @@ import pytest
 
 from multiview import environment, names
 from multiview.artifacts.record import read_record
+from multiview.artifacts.scratch import remove_scratch
 from multiview.artifacts.store import LocalStore
 from multiview.config import Config
 from multiview.errors import InputError, ProcessFailed
@@ -100,6 +102,19 @@ def test_its_errors_are_those_of_the_step(reporter, monkeypatch, capfd):
     assert reporter.state.error is not None
     assert reporter.state.error.startswith("ZeroDivisionError: by none (forked.py:")
     assert "Traceback" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("what", ["", "refuse", "break"])
+def test_it_leaves_no_scratch_folder(reporter, monkeypatch, tmp_path, what):
+    remove_scratch()
+    monkeypatch.setenv(environment.SCRATCH, str(tmp_path / "scratch"))
+    (tmp_path / "scratch").mkdir()
+    monkeypatch.setenv(DO, what)
+    with suppress(InputError, ProcessFailed):
+        run(reporter)
+    assert reporter.state.status == ("failed" if what else "done")
+    remove_scratch()
+    assert not list((tmp_path / "scratch").iterdir())
 
 
 def test_a_killed_fork_is_a_failed_step(reporter, monkeypatch):

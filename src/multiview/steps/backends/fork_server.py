@@ -29,6 +29,7 @@ from pydantic import BaseModel
 
 from multiview import environment
 from multiview.artifacts.record import Record
+from multiview.artifacts.scratch import remove_scratch
 from multiview.artifacts.store import open_store
 from multiview.config import JsonObject
 from multiview.errors import InputError, ProcessFailed, one_line
@@ -197,6 +198,8 @@ def _made(order: Order) -> Answer:
     except Exception as error:
         traceback.print_exc()
         return Answer(attempt=reporter.state.attempt, error=one_line(error))
+    finally:
+        remove_scratch()
     return Answer(attempt=reporter.state.attempt)
 
 
@@ -205,6 +208,7 @@ def _end_with(connection: socket.socket) -> None:
     with contextlib.suppress(OSError):
         while connection.recv(1):
             pass
+    remove_scratch()
     os._exit(70)
 
 

@@ -9,7 +9,7 @@ import sys
 from multiview import environment
 from multiview.artifacts.attempt import Attempt
 from multiview.artifacts.record import Record
-from multiview.artifacts.staging import scratch
+from multiview.artifacts.scratch import scratch
 from multiview.steps.backends.gpus import check_gpus
 from multiview.steps.checkpoints import StoredCheckpoints
 from multiview.steps.events import EventLog

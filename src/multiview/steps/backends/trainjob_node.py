@@ -13,7 +13,7 @@ import traceback
 from pathlib import Path
 
 from multiview import environment
-from multiview.artifacts.staging import scratch
+from multiview.artifacts.scratch import scratch
 from multiview.artifacts.store import open_store
 from multiview.errors import InputError, one_line
 from multiview.steps.backends.here import Here

@@ -1,0 +1,35 @@
+"""The scratch folder of a process: copies of inputs, outputs on their way to a bucket, checkpoints."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from multiview import environment
+
+_folders: dict[int, Path] = {}
+"""The scratch folder by process: a fork knows the one of the process that it came from, which is not its own."""
+
+
+def scratch() -> Path:
+    """Returns this process's scratch folder, under `MULTIVIEW_SCRATCH` if set; it is removed when the process ends.
+
+    What kills a process at once (SIGKILL, too little memory) leaves the folder.
+    """
+    process = os.getpid()
+    if process not in _folders:
+        _folders[process] = Path(
+            tempfile.mkdtemp(prefix="multiview-", dir=os.environ.get(environment.SCRATCH))
+        )
+        atexit.register(remove_scratch)
+    return _folders[process]
+
+
+def remove_scratch() -> None:
+    """Removes this process's scratch folder, if it has one. Before `os._exit`, which leaves out what Python does at an
+    end."""
+    if folder := _folders.pop(os.getpid(), None):
+        shutil.rmtree(folder, ignore_errors=True)

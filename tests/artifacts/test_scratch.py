@@ -1,0 +1,83 @@
+"""A process leaves no scratch folder behind, however it ends by itself."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from multiview.artifacts.scratch import remove_scratch, scratch
+from multiview.artifacts.staging import stage
+from multiview.artifacts.store import LocalStore
+from tests.fixtures.published import publish
+
+FILLED = "from multiview.artifacts.scratch import scratch; (scratch() / 'copy').write_text('x')"
+WATCHING = f"""
+import time
+from multiview.steps.execution import watch_driver
+{FILLED}
+watch_driver()
+print("watching", flush=True)
+time.sleep(60)
+"""
+DRIVING = """
+import sys, time
+from filelock import FileLock
+with FileLock(sys.argv[1]):
+    print("driving", flush=True)
+    time.sleep(60)
+"""
+
+
+def start(code: str, *words: str, **variables: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", code, *words]
+    return subprocess.Popen(command, env=os.environ | variables, stdout=subprocess.PIPE, text=True)
+
+
+@pytest.mark.parametrize(("end", "status"), [("", 0), ("; raise SystemExit(2)", 2), ("; 1 / 0", 1)])
+def test_it_is_removed_at_the_end_of_its_process(tmp_path, end, status):
+    assert start(FILLED + end, MULTIVIEW_SCRATCH=str(tmp_path)).wait(60) == status
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_fork_removes_its_own_alone(tmp_path):
+    code = """
+import os
+from multiview.artifacts.scratch import remove_scratch, scratch
+own = scratch()
+if os.fork() == 0:
+    remove_scratch()
+    assert own.is_dir() and scratch() != own
+    remove_scratch()
+    os._exit(0)
+assert os.wait()[1] == 0 and [own] == list(own.parent.iterdir())
+"""
+    assert start(code, MULTIVIEW_SCRATCH=str(tmp_path)).wait(60) == 0
+    assert not list(tmp_path.iterdir())
+
+
+def test_it_is_made_where_something_is_copied_alone(tmp_path, monkeypatch):
+    remove_scratch()
+    monkeypatch.setenv("MULTIVIEW_SCRATCH", str(tmp_path / "scratch"))
+    (tmp_path / "scratch").mkdir()
+    store = LocalStore(tmp_path / "store")
+    record, _ = publish(store, "k", "text")
+    stage(store, record)
+    assert not list((tmp_path / "scratch").iterdir())
+    stage(store, record, "a.txt")
+    assert list((tmp_path / "scratch").iterdir()) == [scratch()]
+    remove_scratch()
+    assert not list((tmp_path / "scratch").iterdir())
+
+
+def test_a_step_whose_driver_is_killed_clears_up_after_both(tmp_path):
+    lock, folder = tmp_path / "driver.lock", tmp_path / "scratch"
+    folder.mkdir()
+    driver = start(DRIVING, str(lock))
+    assert driver.stdout and driver.stdout.readline() == "driving\n"
+    step = start(WATCHING, MULTIVIEW_SCRATCH=str(folder), MULTIVIEW_DRIVER_LOCK=str(lock))
+    assert step.stdout and step.stdout.readline() == "watching\n" and list(folder.iterdir())
+    driver.kill()
+    assert step.wait(60) == 70
+    driver.wait()
+    assert not lock.exists() and not list(folder.iterdir())

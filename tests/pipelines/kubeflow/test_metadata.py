@@ -1,0 +1,139 @@
+"""KFP's metadata store, ML-metadata's own core, takes the executions that our pipelines make, reruns included.
+
+The core of the package `ml-metadata`, with an environment of its own: it holds protobuf back. Its wheels end at Python
+3.11 and begin there at 1.15; KFP 2.14 to 2.17 deploy 1.14, whose rule on events is the same.
+"""
+
+import copy
+import json
+import subprocess
+import sys
+import venv
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from kfp import compiler
+
+from multiview.artifacts.record import Reference
+from multiview.config import Config
+from multiview.plans import PIPELINES
+from multiview.plans.plan import Plan
+from multiview.plans.request import Request
+from multiview.steps.path import StepPath
+from multiview.steps.runs import Run
+from multiview.tracking.finding import TrackedRun, TrackedStep
+from pipelines.kubeflow.compile import compile_request, pipeline
+from pipelines.runs.rerun import cut
+from tests.fixtures import metadata_core
+from tests.fixtures.compiled import GOLDEN, dags, documents, tasks_of
+
+pytestmark = [
+    pytest.mark.acceptance,
+    pytest.mark.skipif(sys.version_info >= (3, 12), reason="ml-metadata has no wheels from Python 3.12 on"),
+]
+PACKAGE = "ml-metadata==1.17.1"
+REFUSED = "Given event already exists: artifact_id"
+RERUNS = {
+    "training": ("camvr/round-2/evaluate", "camvr/round-2/index"),
+    "comparison": ("camvr/round-2/evaluate", "compare"),
+    "refresh": ("challenger/evaluate", "gate"),
+}
+
+Ir = dict[str, Any]
+Replay = Callable[[list[Ir]], dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def replay(tmp_path_factory) -> Replay:
+    """Runs pipelines one after the other into one store."""
+    home = tmp_path_factory.mktemp("ml-metadata")
+    venv.create(home, symlinks=True, with_pip=True)
+    python = str(home / "bin" / "python")
+    install = ["-m", "pip", "-qq", "--disable-pip-version-check", "install", "--only-binary=:all:", PACKAGE]
+    subprocess.run([python, *install], check=True)
+
+    def call(pipelines: list[Ir]) -> dict[str, Any]:
+        command = [python, "-I", metadata_core.__file__]
+        done = subprocess.run(command, input=json.dumps([pipelines]), capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        (result,) = json.loads(done.stdout)
+        return result
+
+    return call
+
+
+def pods(ir: Ir) -> Counter[str]:
+    """How many pods each task of a pipeline has: one, in a loop one for each item."""
+    counts = dict.fromkeys(tasks_of(ir), 1)
+    for task in [task for dag in dags(ir) for task in dag["tasks"].values() if "parameterIterator" in task]:
+        items = json.loads(task["parameterIterator"]["items"]["raw"])
+        counts |= dict.fromkeys(ir["components"][task["componentRef"]["name"]]["dag"]["tasks"], len(items))
+    return Counter(counts)
+
+
+def rerun(name: str, step: str, folder: Path, downstream: bool) -> Ir:
+    """A rerun of a run whose artifacts of a kind are all one, as where a refresh finds nothing new."""
+    plan = PIPELINES[name]({})
+    steps = {
+        str(path): TrackedStep(
+            outputs={kind: reference(kind) for kind in (*node.step.outputs, *node.step.forwards)}
+        )
+        for node in plan.nodes.values()
+        for path in node.paths()
+    }
+    run = Run(id=f"{name}-0", pipeline=name, config={})
+    request = cut(TrackedRun("0", "gs://bucket/store", run, steps), step, {}, downstream).request
+    ir, _ = documents(compile_request(request, folder / f"{name}-{step.replace('/', '-')}.yaml"))
+    return ir
+
+
+def reference(kind: str) -> Reference:
+    return Reference(address=f"gs://bucket/store/{kind}/key", digest=kind)
+
+
+def gate() -> Plan:
+    plan, same = Plan("refresh"), reference("evaluation")
+    plan.add(
+        StepPath("gate"),
+        "gate",
+        Config(),
+        champion=reference("champion"),
+        index=reference("index"),
+        champion_evaluation=same,
+        challenger_evaluation=same,
+    )
+    return plan
+
+
+def test_runs_and_reruns_are_taken(replay, tmp_path):
+    whole = {name: documents(GOLDEN / f"{name}.yaml")[0] for name in PIPELINES}
+    parts = [
+        rerun(name, step, tmp_path, downstream)
+        for name, steps in RERUNS.items()
+        for step in steps
+        for downstream in (False, True)
+    ]
+    parts.append(documents(compile_request(Request(gate(), {}), tmp_path / "gate.yaml"))[0])
+    runs = [*whole.values(), *parts, *whole.values()]
+    assert replay(runs) == {"refused": None, "tasks": sum((pods(ir) for ir in runs), Counter())}
+
+
+def test_one_artifact_as_two_inputs_is_refused(replay):
+    ir, _ = documents(GOLDEN / "refresh.yaml")
+    altered = copy.deepcopy(ir)
+    artifacts = tasks_of(altered)["gate"]["inputs"]["artifacts"]
+    artifacts["champion_evaluation"] = artifacts["challenger_evaluation"]
+    assert replay([ir])["refused"] is None
+    assert REFUSED in replay([altered])["refused"]
+
+
+def test_two_importers_of_one_place_would_be_refused(replay, tmp_path):
+    """Which is why artifacts from outside come from pods of ours; KFP's importers are for the local runner."""
+    compiler.Compiler().compile(pipeline(gate()), str(tmp_path / "local.yaml"))
+    ir = yaml.safe_load((tmp_path / "local.yaml").read_text())
+    assert len([task for task in tasks_of(ir) if task.startswith("importer")]) == 4
+    assert REFUSED in replay([ir])["refused"]
