@@ -75,8 +75,8 @@ def _check_server(client: Client, connection: Profile) -> None:
     from pipelines.kubeflow.versions import check_version, server_tag
 
     with explained(connection):
-        tag = server_tag(client)
-    if warning := check_version(tag):
+        tag, pipeline_store = server_tag(client)
+    if warning := check_version(tag, pipeline_store=pipeline_store):
         Console(stderr=True, highlight=False, soft_wrap=True).print(
             f"warning: {warning}", style="yellow", markup=False
         )

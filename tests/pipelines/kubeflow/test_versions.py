@@ -27,10 +27,17 @@ def test_a_release_of_the_matrix_is_taken_silently(release):
 
 
 @pytest.mark.parametrize(
-    "tag", ["", "unknown", "master", "1.0-dev", "2.5.0-gke.7", "odh-v2.10", "2.18.0", "3.0.0"]
+    "tag", ["master", "1.0-dev", "2.5.0-gke.7", "odh-v2.10", "2.18.0", "3.0.0"]
 )
 def test_an_unknown_version_is_told(tag):
     assert "made for 2.14 to 2.17" in (check_version(tag) or "")
+
+
+@pytest.mark.parametrize("tag", ["", "unknown"])
+def test_images_without_a_tag_are_told_apart_by_a_field_of_the_answer(tag):
+    assert check_version(tag, pipeline_store=True) is None
+    with pytest.raises(InputError, match="this Kubeflow Pipelines is older than 2.14"):
+        check_version(tag, pipeline_store=False)
 
 
 def test_releases_are_in_order():
@@ -43,20 +50,22 @@ def test_releases_are_in_order():
 )
 def test_nothing_is_sent_to_a_server_that_is_too_old(kubeflow, command, line):
     write(NIGHTLY)
-    kubeflow.tag = "2.5.0"
+    kubeflow.version = "2.5.0"
     told = command(f"{line} --host {kubeflow.url}", status=2)
-    assert "Kubeflow Pipelines 2.5.0 is older than 2.14" in told
+    assert "this Kubeflow Pipelines is older than 2.14" in told
     assert {endpoint for _, endpoint in kubeflow.requests} == {"healthz"}
 
 
 def test_a_distribution_s_own_tag_is_a_warning_and_the_run_is_started(kubeflow, command):
-    kubeflow.tag = "unknown"
+    kubeflow.tag = "odh-v2.10"
     told = command(f"{SUBMIT} --host {kubeflow.url}")
-    assert "warning: Kubeflow Pipelines does not say its version (unknown)" in told
+    assert "warning: Kubeflow Pipelines does not say its version (odh-v2.10)" in told
     assert " started: " in told and kubeflow.runs
 
 
-def test_a_known_version_is_not_mentioned(kubeflow, command):
+@pytest.mark.parametrize("version", [f"{release.version}.0" for release in RELEASES])
+def test_a_known_version_is_not_mentioned(kubeflow, command, version):
+    kubeflow.version = version
     assert "warning" not in command(f"{SUBMIT} --host {kubeflow.url}")
 
 
