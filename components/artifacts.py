@@ -9,5 +9,7 @@ from components import component
 def open_index(address: str, index: Output[Artifact], model: Output[Model], passages: Output[Dataset]) -> str:
     """An index that exists, with the model and the passages that it was made from."""
     from multiview.kubeflow.component import open_index
+    from multiview.kubeflow.run import one_line
 
-    return open_index(address, index=index, model=model, passages=passages)
+    with one_line():
+        return open_index(address, index=index, model=model, passages=passages)

@@ -12,10 +12,11 @@ from pathlib import Path
 
 from multiview.artifacts.record import Reference
 from multiview.artifacts.store import LocalStore, open_store
-from multiview.config import Config, JsonObject
+from multiview.config import Config
 from multiview.errors import InputError
 from multiview.plans.description import describe
 from multiview.plans.plan import Plan
+from multiview.plans.pods import check_gpus
 from multiview.plans.request import Request
 from multiview.steps.runs import Run
 from pipelines.kubeflow.images import check_images
@@ -136,24 +137,9 @@ def check_devices(plan: Plan, config: Config) -> None:
     from pipelines.kubeflow.pods import Pods
 
     pods = Pods(config)
-    needed = {False}
-    for node in plan.nodes.values():
-        if not node.step.gpu:
-            continue
-        settings, gpus = json.loads(node.config), pods.pod(node.step.name).gpus
-        if gpus:
-            needed.add(True)
-            processes = settings["train"].get("processes") if node.step.multi_node else None
-            if processes and processes > gpus:
-                raise InputError(
-                    f"{node.path}: train.processes={processes} needs a GPU for each, and its pod has {gpus}: set "
-                    f"kubeflow.steps.{node.step.name}.gpus={processes}, or fewer processes"
-                )
-        elif wish := _gpu_wish(settings):
-            raise InputError(
-                f"{node.path}: {wish} needs a GPU, and its pod has none: set kubeflow.gpu.gpus=1, or another "
-                f"{wish.split('=')[0]}"
-            )
+    check_gpus(plan, config)
+    steps = {node.step for node in plan.nodes.values() if node.step.gpu}
+    needed = {False, *(pods.pod(step.name).gpus > 0 for step in steps)}
     check_images(needed)
 
 
@@ -166,14 +152,3 @@ def warn_of_shards(plan: Plan) -> None:
             "to 800: set a smaller corpus.shards, or run fewer systems at once",
             file=sys.stderr,
         )
-
-
-def _gpu_wish(settings: JsonObject) -> str | None:
-    """Returns a setting that only a GPU can satisfy."""
-    for section in ("encode", "generation"):
-        device = str(settings.get(section, {}).get("device", ""))
-        if device.startswith("cuda"):
-            return f"{section}.device={device}"
-    if settings.get("train", {}).get("precision") == "float16":
-        return "train.precision=float16"
-    return None
