@@ -93,6 +93,6 @@ def test_an_input_has_the_type_of_every_artifact_that_it_is_given():
 
 @pytest.mark.parametrize("made", [runs.import_artifact, artifacts.open_index], ids=lambda made: made.name)
 def test_what_the_store_lacks_ends_a_pod_with_one_line(tmp_path, made):
-    given = {name: None for name in inspect.signature(made.python_func).parameters}
+    given = dict.fromkeys(inspect.signature(made.python_func).parameters)
     with pytest.raises(SystemExit, match="^error: .*there is no artifact at"):
         made.execute(**{**given, "address": f"{tmp_path}/store/index/none"})
