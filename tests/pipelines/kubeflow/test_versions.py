@@ -74,4 +74,7 @@ def test_the_guide_s_matrix_is_the_one_that_submit_checks():
     rows = re.findall(r"^\| (2\.\d+) \| (\d+\.\d+)\.\d+ \|[^|]*\| (\d\.\d+), (\d\.\d+) \|", guide, re.M)
     assert rows == [(each.version, each.argo, *each.kubernetes) for each in RELEASES]
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert f"| Kubeflow Pipelines | {RELEASES[0].version} to {RELEASES[-1].version}" in readme
+    oldest, newest = RELEASES[0], RELEASES[-1]
+    assert f"| Kubeflow Pipelines | {oldest.version} to {newest.version}" in readme
+    assert f"| Argo Workflows | {oldest.argo} to {newest.argo}" in readme
+    assert f"| Kubernetes | {oldest.kubernetes[0]} to {newest.kubernetes[1]}" in readme
