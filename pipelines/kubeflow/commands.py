@@ -50,7 +50,7 @@ def check(request: Request, store: str | None, connection: Profile) -> Submissio
     from pipelines.kubeflow.submission import prepare
 
     check_connection(connection)
-    return prepare(request, store or connection.store)
+    return prepare(request, store or connection.store, connection.pages)
 
 
 def launch(submission: Submission, connection: Profile, wait: bool, tracking_uri: str | None = None) -> None:

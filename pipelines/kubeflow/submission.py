@@ -65,16 +65,17 @@ class Submission:
         return {"store": self.store, "described": self.run.model_dump_json()}
 
 
-def prepare(request: Request, store: str | None) -> Submission:
+def prepare(request: Request, store: str | None, pages: str | None = None) -> Submission:
     """Checks a request as far as this machine can, and compiles it. Sends nothing.
 
-    Raises InputError for settings that a cluster would refuse, and for sources that do not exist.
+    `pages` is the address of Kubeflow's pages that notices link to unless the settings name one. Raises InputError for settings that a cluster would refuse, and for sources that do not exist.
     """
     opened = open_store(check_store(store))
     check_sources(request.plan)
     check_devices(request.plan, request.config)
     warn_of_shards(request.plan)
-    return Submission(describe(request, opened), package(request, opened.url), opened.url, request.config)
+    named = request.over({"notify": {"kubeflow": pages}}) if pages else request
+    return Submission(describe(named, opened), package(request, opened.url), opened.url, request.config)
 
 
 def package(request: Request, store: str | None = None) -> Package:

@@ -26,9 +26,7 @@ def test_a_release_of_the_matrix_is_taken_silently(release):
     assert check_version(f"{release.version}.0") is None and check_version(f"v{release.version}.3") is None
 
 
-@pytest.mark.parametrize(
-    "tag", ["master", "1.0-dev", "2.5.0-gke.7", "odh-v2.10", "2.18.0", "3.0.0"]
-)
+@pytest.mark.parametrize("tag", ["master", "1.0-dev", "2.5.0-gke.7", "odh-v2.10", "2.18.0", "3.0.0"])
 def test_an_unknown_version_is_told(tag):
     assert "made for 2.14 to 2.17" in (check_version(tag) or "")
 
