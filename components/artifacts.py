@@ -7,7 +7,7 @@ from components import component
 
 @component
 def open_index(address: str, index: Output[Artifact], model: Output[Model], passages: Output[Dataset]) -> str:
-    """An index that exists, with the model and the passages that it was made from."""
+    """An index that exists, or a store's champion, with the model and the passages that it was made from."""
     from multiview.kubeflow.component import open_index
     from multiview.kubeflow.run import one_line
 
