@@ -140,6 +140,12 @@ def _place(task: Any, pod: Pod, queue: str | None) -> None:
         )
     for key, value in pod.node_selector.items():
         kubernetes.add_node_selector(task, key, value)
+    conditions = [(one.weight, one.model_dump(mode="json", exclude={"weight"})) for one in pod.node_affinity]
+    if required := [condition for weight, condition in conditions if weight is None]:
+        kubernetes.add_node_affinity(task, required)  # in one term, of which a node must fulfil all
+    for weight, condition in conditions:
+        if weight is not None:
+            kubernetes.add_node_affinity(task, [condition], weight=weight)
     for toleration in pod.tolerations:
         fields = toleration.model_dump().items()
         kubernetes.add_toleration(task, **{name: value or None for name, value in fields})
