@@ -1,4 +1,4 @@
-"""Artifacts that exist, for pipelines of other teams; see docs/kubeflow.md."""
+"""Existing artifacts, for pipelines of other teams; see docs/kubeflow.md."""
 
 from kfp.dsl import Artifact, Dataset, Model, Output
 

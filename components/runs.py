@@ -1,4 +1,4 @@
-"""Runs on Kubeflow: their first step, what they take from a store, and their exit handler, which are in no plan."""
+"""Steps of every run on Kubeflow that are in no plan: the first step, imports from a store, and the exit handler."""
 
 from kfp.dsl import Artifact, Output, PipelineTaskFinalStatus
 

@@ -14,7 +14,7 @@ from pathlib import Path
 IMAGES = ("cpu", "gpu", "runner")
 PYTHON = "3.11"
 PLATFORM = "x86_64-manylinux_2_28"
-"""What the locks are for."""
+"""The platform of the locks, and so of the images."""
 
 ONLY_STEPS = {
     *("accelerate", "bm25s", "ir-measures", "matplotlib", "nltk", "pytrec-eval-terrier", "pystemmer"),
@@ -62,7 +62,7 @@ def pinned(package: str) -> str:
 
 
 def locks(settings: dict) -> dict[str, tuple[list[str], list[str]]]:
-    """Returns each lock file's requirements, with the options of uv that are its own.
+    """Returns each lock file's requirements, with its own options of uv.
 
     Each image has a lock of its packages and all their dependencies. `build.lock` builds packages without a wheel.
     `steps.lock` is installed into steps' images without dependencies: a component needs of kfp only what runs it, and
@@ -81,10 +81,10 @@ def locks(settings: dict) -> dict[str, tuple[list[str], list[str]]]:
 
 def write_locks(settings: dict, options: list[str]) -> None:
     """Writes every lock, versions with hashes, by `uv pip compile`, which keeps a lock's versions while they fit."""
-    for file, (wanted, own) in locks(settings).items():
+    for file, (wanted, lock_options) in locks(settings).items():
         uv = ["uv", "pip", "compile", "-", f"--output-file={file}", "--constraints=constraints.txt"]
         uv += ["--quiet", "--generate-hashes", "--custom-compile-command=make lock"]
-        uv += [f"--python-version={PYTHON}", f"--python-platform={PLATFORM}", *own, *options]
+        uv += [f"--python-version={PYTHON}", f"--python-platform={PLATFORM}", *lock_options, *options]
         lines = "\n".join(wanted)
         subprocess.run(uv, input=lines, text=True, check=True, stdout=subprocess.DEVNULL)
         if any("===" in requirement for requirement in wanted):
@@ -93,7 +93,7 @@ def write_locks(settings: dict, options: list[str]) -> None:
 
 
 def fill_wheels(folder: Path) -> None:
-    """Puts what the locks name into `folder` with this Python's pip and its settings, unless it is there."""
+    """Downloads the packages of the locks into `folder`, with this Python's pip and its settings, unless they are there."""
     sys.path.insert(0, "")
     from images.sentence_data import WHEEL
 

@@ -212,7 +212,7 @@ def study(
     tracking_uri: TrackingUri = None,
     debug: Debug = False,
 ) -> None:
-    """Run one pipeline several times with the settings that a study varies, and table the rows."""
+    """Run one pipeline several times with the settings that a study varies, and print one table of the rows."""
     from multiview.plans.comparison import comparison_of_evaluations
     from pipelines.runs import study_comparison, study_forecast
 

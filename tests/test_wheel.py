@@ -29,7 +29,6 @@ from images.sentence_data import data_folder
 from multiview import names
 from multiview.artifacts.store import LocalStore
 from multiview.config.overrides import gather
-from multiview.errors import InputError
 from multiview.plans.training import training
 from tests.fixtures.imports import imports_of, module_paths
 from tests.fixtures.inprocess import run_plan
@@ -227,9 +226,3 @@ def test_the_demo_s_files_are_inspected(environment):
     variables = {"NLTK_DATA": str(data_folder())}
     printed = environment.run("multiview", "inspect", "demo://train.json", **variables)
     assert re.search(r"questions +913 *\n", printed) and "Problems\n  none\n" in printed
-
-
-def test_without_faiss_a_line_says_what_to_install(index, monkeypatch):
-    monkeypatch.setitem(sys.modules, "faiss", None)
-    with pytest.raises(InputError, match=r"needs faiss: pip install 'multiview-retrieval\[cpu\]'"):
-        multiview.load(index)

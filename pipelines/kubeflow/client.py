@@ -1,4 +1,4 @@
-"""A kfp.Client for a connection: its own retries, and its errors as one line."""
+"""The kfp.Client of a connection, with retries, and errors of one line."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ PAGE = 100
 
 SUCCEEDED = "SUCCEEDED"
 ENDED = {SUCCEEDED, "SKIPPED", "FAILED", "CANCELED"}
-"""States of KFP's runs that do not change; a run that Kubeflow has not looked at yet has no state."""
+"""States of KFP's runs that are final; a run that Kubeflow has not picked up yet has no state."""
 
 
 class ApiRetry(Retry):
-    """Waits for a server that is busy or away, and starts nothing twice.
+    """Waits for a server that is busy or unavailable, and starts nothing twice.
 
-    A POST is repeated only if the answer says that it was not taken.
+    A POST is repeated only if the answer says that it was not accepted.
     """
 
     def is_retry(self, method: str, status_code: int, has_retry_after: bool = False) -> bool:
@@ -54,15 +54,15 @@ RETRY = ApiRetry(
 )
 
 PATIENT = RETRY.new(total=10, connect=10, read=10, backoff_factor=1, backoff_max=60)
-"""For following a run, which goes on by itself meanwhile: waits five minutes for a server that is away."""
+"""For following a run, which continues by itself: waits five minutes for a server that is unavailable."""
 
 
-class Away(InputError):
-    """Kubeflow does not answer, or fails: the input is not to blame."""
+class Unavailable(InputError):
+    """Kubeflow does not answer or fails; one line like an input error, though no input is wrong."""
 
 
 def connect(connection: Connection, retries: Retry = RETRY) -> kfp_client.Client:
-    """Returns a client that has spoken to the server. Raises InputError for a server that is not there, or refuses."""
+    """Returns a client that is connected. Raises InputError for a server that does not answer, or refuses."""
     check_connection(connection)
     with explained(connection), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # KFP's advice on every start
@@ -106,7 +106,7 @@ def connect(connection: Connection, retries: Retry = RETRY) -> kfp_client.Client
 
 
 def _check_several_users(client: kfp_client.Client, connection: Connection) -> None:
-    """Raises InputError for a connection that multi-user Kubeflow cannot know the user of, or the namespace."""
+    """Raises InputError for a connection to multi-user Kubeflow that does not identify a user or a namespace."""
     where = f"Kubeflow at {address(connection)}"
     if connection.kube_context and not connection.host:
         raise InputError(
@@ -120,8 +120,8 @@ def _check_several_users(client: kfp_client.Client, connection: Connection) -> N
 def _keeping_host(refresh: Callable[[ApiObject], None], host: str) -> Callable[[ApiObject], None]:
     """Returns `refresh` followed by setting the address as it was before.
 
-    For a user with a token, a kubeconfig's hook sets the address of the Kubernetes API, without the way to
-    Kubeflow, and itself as the hook of the next time.
+    For a user with a token, a kubeconfig's hook sets the address of the Kubernetes API, without the path to
+    Kubeflow, and itself as the next hook.
     """
 
     def call(config: ApiObject) -> None:
@@ -166,7 +166,7 @@ def address(connection: Connection) -> str:
 
 @contextlib.contextmanager
 def explained(connection: Connection) -> Iterator[None]:
-    """Turns the exceptions of KFP's client into an InputError of one line, an Away where Kubeflow fails."""
+    """Turns the exceptions of KFP's client into an InputError of one line, Unavailable where Kubeflow fails."""
     import requests
     from google.auth.exceptions import GoogleAuthError
     from kfp_server_api import ApiException
@@ -176,17 +176,17 @@ def explained(connection: Connection) -> Iterator[None]:
     try:
         yield
     except ApiException as error:
-        raised = Away if (error.status or 0) >= 500 else InputError
+        raised = Unavailable if (error.status or 0) >= 500 else InputError
         raise raised(f"{where} {_answer(error, connection)}") from error
     except (GoogleAuthError, requests.RequestException) as error:
         raise InputError(f"{where}: signing in failed: {' '.join(str(error).split())}") from error
     except HTTPError as error:
         reason = getattr(error, "reason", None) or error
-        raise Away(f"{where} does not answer: {' '.join(str(reason).split())}") from error
+        raise Unavailable(f"{where} does not answer: {' '.join(str(reason).split())}") from error
 
 
 def _answer(error: ApiException, connection: Connection) -> str:
-    """Returns the meaning of a refusal, in words."""
+    """Returns an explanation of a refusal."""
     reason = reason_of(error)
     if error.status == 401:
         return f"refuses the credentials (401): {reason}; give a fresh --token, --cookie, --token-file or --iap-client-id"
@@ -222,12 +222,12 @@ def display_name_filter(name: str) -> str:
 
 
 def filter_of(key: str, value: str) -> str:
-    """Returns KFP's filter for objects of which a field has a value."""
+    """Returns KFP's filter for objects with this value of a field."""
     return json.dumps({"predicates": [{"operation": "EQUALS", "key": key, "stringValue": value}]})
 
 
 def run_address(client: kfp_client.Client, run_id: str) -> str:
-    """Returns the page of a run, or its id where nothing says where pages are, as with a kube context alone."""
+    """Returns the page of a run, or its id where the address of the pages is unknown, as with only a kube context."""
     if not client._uihost:
         return f"run {run_id} of Kubeflow; --ui-host (KF_PIPELINES_UI_ENDPOINT) gives its page"
     return f"{client._get_url_prefix()}/#/runs/details/{run_id}"

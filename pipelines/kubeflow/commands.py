@@ -56,7 +56,7 @@ def check(request: Request, store: str | None, connection: Profile) -> Submissio
 def launch(submission: Submission, connection: Profile, wait: bool, tracking_uri: str | None = None) -> None:
     """Starts a submission on Kubeflow, and with `wait` follows it to its end.
 
-    Raises InputError for what Kubeflow refuses, StepFailed for a run that fails.
+    Raises InputError if Kubeflow refuses, StepFailed if the run fails.
     """
     from pipelines.kubeflow.client import connect, run_address
     from pipelines.kubeflow.start import start
@@ -70,7 +70,7 @@ def launch(submission: Submission, connection: Profile, wait: bool, tracking_uri
 
 
 def _check_server(client: Client, connection: Profile) -> None:
-    """Prints a warning for a server of unknown version. Raises InputError for one that this would not run on."""
+    """Prints a warning for a server of unknown version. Raises InputError for an unsupported one."""
     from pipelines.kubeflow.client import explained
     from pipelines.kubeflow.versions import check_version, server_tag
 
@@ -135,7 +135,7 @@ def apply(
 @schedule.command("list")
 @connected
 def list_(debug: Debug = False, *, connection: Profile) -> None:
-    """The recurring runs that a file of schedules has made."""
+    """List the recurring runs made from schedule files."""
     from pipelines.kubeflow import client as kfp_client
     from pipelines.kubeflow import recurring_runs
 
@@ -153,7 +153,7 @@ def list_(debug: Debug = False, *, connection: Profile) -> None:
 @schedule.command("status")
 @connected
 def status(debug: Debug = False, *, connection: Profile) -> None:
-    """Whether schedules run when they should: their latest runs, and when the next are due. One overdue is status 1."""
+    """Show each schedule's latest run and when the next is due. Exit status 1 if one is overdue."""
     from pipelines.kubeflow import client as kfp_client
     from pipelines.kubeflow import recurring_runs
     from pipelines.kubeflow.schedule_status import read_statuses
@@ -161,9 +161,9 @@ def status(debug: Debug = False, *, connection: Profile) -> None:
     client = kfp_client.connect(connection)
     entries = [entry for entry in recurring_runs.read_entries(client, connection) if entry.owner]
     overdue = False
-    for one in read_statuses(client, connection, sorted(entries, key=lambda entry: entry.name)):
-        console.print(f"{one.name}: {one.says}", markup=False)
-        overdue |= one.overdue
+    for schedule_status in read_statuses(client, connection, sorted(entries, key=lambda entry: entry.name)):
+        console.print(f"{schedule_status.name}: {schedule_status.text}", markup=False)
+        overdue |= schedule_status.overdue
     if not entries:
         console.print("no schedules")
     if overdue:
@@ -178,7 +178,7 @@ def delete(
     *,
     connection: Profile,
 ) -> None:
-    """Delete a schedule; its next apply makes it again unless the file has lost it too."""
+    """Delete a schedule; the next apply creates it again, unless it is removed from the file as well."""
     from pipelines.kubeflow import client as kfp_client
     from pipelines.kubeflow import recurring_runs
 

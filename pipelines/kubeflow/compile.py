@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from kfp import compiler, dsl
 from kfp.dsl.python_component import PythonComponent
@@ -21,7 +20,7 @@ from multiview.plans.parameters import FURTHER, Compiled, Parameter, parameters_
 from multiview.plans.plan import Node, Output, Plan, Source
 from multiview.plans.request import Request
 from multiview.steps.path import StepPath
-from pipelines.kubeflow.pods import Pods
+from pipelines.kubeflow.pods import KfpObject, Pods
 
 COMPONENTS: dict[str, PythonComponent] = {
     value.name: value
@@ -38,7 +37,7 @@ DESCRIBED = (
 )
 
 
-def pipeline(plan: Plan) -> Any:
+def pipeline(plan: Plan) -> KfpObject:
     """Returns the KFP pipeline of a plan for the local runner. Its parameter `run` is the JSON of a `runs.Context`."""
 
     @dsl.pipeline(name=plan.name)
@@ -48,32 +47,31 @@ def pipeline(plan: Plan) -> Any:
     return graph
 
 
-def cluster_pipeline(request: Request, store: str | None = None) -> Any:
+def cluster_pipeline(request: Request, store: str | None = None) -> KfpObject:
     """Returns the KFP pipeline of a request for a cluster: a first step opens the run, an exit handler closes it, and
     every step has a pod of its own.
 
-    Its parameters are the store's address, `described`, and what may be changed when a run is created
-    (`multiview.plans.parameters`); `store` is the default of the first. Raises InputError for settings of pods that
-    cannot be had.
+    Its parameters are the store's address, `described`, and the runtime parameters
+    (`multiview.plans.parameters`); `store` is the default of the first. Raises InputError for invalid settings of pods.
     """
     plan, config = request.plan, request.config
     pods, compiled = Pods(config), Compiled.of(request)
     parameters = parameters_of(request) if compiled else ()
 
-    def graph(store: Any, described: Any, *given: Any) -> None:
-        started: dict[str, Any] = {
+    def graph(store: KfpObject, described: KfpObject, *given: KfpObject) -> None:
+        started: dict[str, object] = {
             "store": store,
             "described": described,
             "job": dsl.PIPELINE_JOB_ID_PLACEHOLDER,
         }
-        changes: dict[str, Any] = {}
+        changes: dict[str, object] = {}
         if compiled:
             names = [*(parameter.name for parameter in parameters), "settings"]
             changes = {"compiled": compiled.model_dump_json(), **dict(zip(names, given, strict=True))}
         closing = close_run(**started, pipeline=plan.name, url=config.notify.url or "")
-        closed = pods.dress(closing, "close-run")
+        closed = pods.configure(closing, "close-run")
         with dsl.ExitHandler(closed, name=plan.name):
-            opened = pods.dress(open_run(**started, **changes), "open-run")
+            opened = pods.configure(open_run(**started, **changes), "open-run")
             _Builder(plan, opened.output, pods).add_all()
 
     _declare(graph, plan.name, parameters, store, whole=compiled is not None)
@@ -87,7 +85,7 @@ def _declare(
     store: str | None,
     whole: bool,
 ) -> None:
-    """Gives a pipeline's function the signature and the docstring that KFP reads its parameters from."""
+    """Gives a pipeline's function the signature and the docstring from which KFP reads its parameters."""
     declared = [Parameter("store", "", store, str, STORE), Parameter("described", "", None, str, DESCRIBED)]
     if whole:
         further = Parameter("settings", "", "", str, FURTHER)
@@ -125,12 +123,12 @@ def artifact_type(output: str) -> type[dsl.Artifact]:
 
 
 class _Builder:
-    """Makes KFP tasks, and imports of what comes from outside the plan, while KFP traces."""
+    """Makes the KFP tasks of a plan, and imports of artifacts from outside it, while KFP traces."""
 
-    def __init__(self, plan: Plan, run: Any, pods: Pods | None = None):
+    def __init__(self, plan: Plan, run: KfpObject, pods: Pods | None = None):
         self.plan, self.run, self.pods = plan, run, pods
-        self.tasks: dict[StepPath, Any] = {}
-        self.imported: dict[tuple[str, int], Any] = {}
+        self.tasks: dict[StepPath, KfpObject] = {}
+        self.imported: dict[tuple[str, int], KfpObject] = {}
 
     def add_all(self) -> None:
         for node in self.plan.nodes.values():
@@ -147,11 +145,11 @@ class _Builder:
                 reads[value.address] += 1
                 inputs[name] = self._import(value, reads[value.address])
 
-        def call(**shard: Any) -> Any:
+        def call(**shard: KfpObject) -> KfpObject:
             task = component(run=self.run, path=str(node.path), config=node.config, **inputs, **shard)
             task.set_caching_options(False)
             if self.pods:
-                self.pods.dress(task, node.step.name)
+                self.pods.configure(task, node.step.name)
             return task.set_display_name(str(node.path))
 
         if node.shards:
@@ -162,7 +160,7 @@ class _Builder:
         else:
             self.tasks[node.path] = call()
 
-    def _addresses(self, sources: list[Source]) -> Any:
+    def _addresses(self, sources: list[Source]) -> KfpObject:
         # Lists flow as addresses: KFP compiles no list literal of artifacts.
         first = sources[0]
         if len(sources) == 1 and isinstance(first, Output) and self.plan.nodes[first.path].shards:
@@ -171,19 +169,19 @@ class _Builder:
             s.address if isinstance(s, Reference) else self.tasks[s.path].outputs["Output"] for s in sources
         ]
 
-    def _import(self, source: Reference, read: int) -> Any:
-        """Returns an artifact from outside the plan, another one for each `read` by the same task: KFP's metadata store
-        refuses an artifact that is two inputs of a task."""
+    def _import(self, source: Reference, read: int) -> KfpObject:
+        """Returns an artifact from outside the plan, a separate one for each `read` by the same task: KFP's metadata
+        store refuses an artifact that is two inputs of a task."""
         known = (source.address, read)
         if known not in self.imported:
             self.imported[known] = self._imported(source)
         return self.imported[known]
 
-    def _imported(self, source: Reference) -> Any:
+    def _imported(self, source: Reference) -> KfpObject:
         kind = split_address(source.address)[1]
         if self.pods:
             task = import_artifact(address=source.address, digest=source.digest)
-            self.pods.dress(task, "import-artifact").set_display_name(f"import {kind}")
+            self.pods.configure(task, "import-artifact").set_display_name(f"import {kind}")
             return task.outputs["artifact"]
         return dsl.importer(
             artifact_uri=f"{source.address}/{names.RECORD_FILE}",

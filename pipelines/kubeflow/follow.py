@@ -1,4 +1,4 @@
-"""Following a run on Kubeflow to its end: its steps from the store, or its tasks from KFP."""
+"""Following a run on Kubeflow to its end, by its steps' states in the store or its tasks in KFP."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from multiview.errors import InputError, StepFailed
 from multiview.names import RUNS
 from multiview.steps.path import StepPath
 from multiview.steps.runs import Run, StepState
-from pipelines.kubeflow.client import ENDED, PATIENT, SUCCEEDED, ApiObject, Away, connect, explained
+from pipelines.kubeflow.client import ENDED, PATIENT, SUCCEEDED, ApiObject, Unavailable, connect, explained
 from pipelines.kubeflow.connection import Connection
 from pipelines.kubeflow.submission import Submission
 from pipelines.kubeflow.tasks import Tasks, read_tasks
@@ -22,15 +22,14 @@ POLL_SECONDS = 5.0
 
 
 class Watch:
-    """A run of Kubeflow's that is looked at again and again: a server that is away is waited for, and a token that
-    has expired is replaced."""
+    """Polls a run, waits for a server that is unavailable, and renews an expired token."""
 
     def __init__(self, connection: Connection, kfp_run: ApiObject):
         self.connection, self.started = connection, kfp_run
         self.client = connect(connection, PATIENT)
 
-    def look(self) -> ApiObject:
-        """Returns the run as it is now. Raises what KFP's client does."""
+    def poll(self) -> ApiObject:
+        """Returns the run's current state. Raises the exceptions of KFP's client."""
         from kfp_server_api import ApiException
 
         try:
@@ -38,17 +37,17 @@ class Watch:
         except ApiException as error:
             if error.status != 401:
                 raise
-        self.client = connect(self.connection, PATIENT)  # which signs in anew
+        self.client = connect(self.connection, PATIENT)  # signs in again
         return self.client.get_run(self.started.run_id)
 
 
 def follow(
     connection: Connection, kfp_run: ApiObject, submission: Submission, tracking_uri: str | None = None
 ) -> list[StepState]:
-    """Returns the states of the run's steps once it has succeeded; none where the store cannot be read from here.
+    """Returns the states of the run's steps once it has succeeded; an empty list where the store cannot be read from here.
 
-    Raises StepFailed with the failing step's line, which the store has, or MLflow, or else KFP's word for it; also
-    where Kubeflow is away for minutes.
+    Raises StepFailed with the failed step's error from the store or MLflow, or else KFP's reason; also where Kubeflow is
+    unavailable for minutes.
     """
     run, store = submission.run, open_store(submission.store)
     tasks = Tasks(read_tasks(submission.package.text))
@@ -58,16 +57,16 @@ def follow(
             if _readable(store):
                 return _follow_states(watch, run, store, tasks)
             return _follow_tasks(watch, run, tasks, tracking_uri)
-    except Away as error:
+    except Unavailable as error:
         raise StepFailed(
             f"{error}; {run.id} may still be going: the same command follows it", bad_input=False
         ) from error
 
 
 def _follow_states(watch: Watch, run: Run, store: Store, tasks: Tasks) -> list[StepState]:
-    """Shows the progress of the steps, as their state files tell it."""
+    """Shows the steps' progress from their state files."""
     with Progress(store, run.id, run.steps, watch.started.created_at.timestamp()) as progress:
-        while (now := watch.look()).state not in ENDED:
+        while (now := watch.poll()).state not in ENDED:
             time.sleep(POLL_SECONDS)
         states = progress.finish()
     if now.state != SUCCEEDED:
@@ -84,10 +83,10 @@ def _readable(store: Store) -> bool:
 
 
 def _follow_tasks(watch: Watch, run: Run, tasks: Tasks, tracking_uri: str | None) -> list[StepState]:
-    """Prints a line for each step that begins or ends, as KFP's tasks tell it."""
+    """Prints a line when a step begins or ends, from KFP's tasks."""
     console = Console(highlight=False, soft_wrap=True)
     while True:
-        now = watch.look()
+        now = watch.poll()
         for line in tasks.changes(now):
             console.print(line, markup=False)
         if now.state in ENDED:
@@ -101,7 +100,7 @@ def _follow_tasks(watch: Watch, run: Run, tasks: Tasks, tracking_uri: str | None
 
 
 def _tracked(kfp_run: ApiObject, path: str, uri: str | None) -> str | None:
-    """A failed step's own line, as MLflow has it; None where MLflow is not known, or has none."""
+    """Returns a failed step's error from MLflow; None without MLflow, or if it has none."""
     from multiview import tracking
 
     if uri:
@@ -113,7 +112,7 @@ def _tracked(kfp_run: ApiObject, path: str, uri: str | None) -> str | None:
 
 
 def _why(kfp_run: ApiObject, run_id: str, tasks: Tasks) -> str:
-    """The line for a run that failed without a step saying so: its pod never started, or was ended."""
+    """Returns the error of a run that failed without an error of a step: a pod never started, or was killed."""
     if failure := tasks.failure(kfp_run):
         return str(failure)
     if kfp_run.state == "CANCELED":

@@ -1,4 +1,4 @@
-"""The images of steps, which environment variables name, and what a name of an image is like."""
+"""The images of steps, named by environment variables, and the check of their names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from multiview import environment
 from multiview.errors import InputError
 
 IMAGE_VARIABLES = {False: environment.CPU_IMAGE, True: environment.GPU_IMAGE}
-"""The environment variable that names an image of steps, by whether it is that for GPUs."""
+"""The environment variable that names the image of CPU steps (False) or GPU steps (True)."""
 
 _LABEL = r"[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?"
 _WORDS = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
@@ -23,7 +23,7 @@ REFERENCE = re.compile(
 
 
 def check_images(needed: Iterable[bool]) -> None:
-    """Raises InputError for an image that is not named, or whose name is none. `needed` holds keys of IMAGE_VARIABLES."""
+    """Raises InputError for a missing or invalid image name. `needed` holds keys of IMAGE_VARIABLES."""
     for gpu in sorted(needed):
         image = os.environ.get(IMAGE_VARIABLES[gpu])
         example = f"{IMAGE_VARIABLES[gpu]}=REGISTRY/multiview-{'gpu' if gpu else 'cpu'}@sha256:DIGEST"

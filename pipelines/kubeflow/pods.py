@@ -1,6 +1,6 @@
 """Requirements of a step's pod: resources, nodes, secrets, retries, from `kubeflow.*` alone."""
 
-from typing import Any
+from typing import Any, TypeAlias
 
 from kfp import kubernetes
 
@@ -11,6 +11,9 @@ from multiview.errors import InputError, nearest
 from multiview.plans.pods import pod_of
 from multiview.steps.backends.trainjob import SCRATCH, Nodes, labels
 from multiview.steps.table import GPU_STEPS, STEPS
+
+KfpObject: TypeAlias = Any
+"""A task, an output or a pipeline of KFP's SDK, which declares too few of their types."""
 
 MLFLOW_KEYS = {name: name for name in (environment.MLFLOW_USERNAME, environment.MLFLOW_PASSWORD)}
 HUB_KEYS = {environment.HUB_TOKEN: environment.HUB_TOKEN}
@@ -23,7 +26,7 @@ OWN_STEPS = ("open-run", "close-run", "import-artifact")
 
 
 class Pods:
-    """The pods of one compiled pipeline. Raises InputError for settings that cannot be had."""
+    """The pods of one compiled pipeline. Raises InputError for invalid settings."""
 
     def __init__(self, config: Config):
         self.settings = config.kubeflow
@@ -43,8 +46,8 @@ class Pods:
         """Returns how many shards a step may work on at once; None: all."""
         return self.pod(step).parallel_shards
 
-    def dress(self, task: Any, step: str) -> Any:
-        """Gives a task its resources, image, place, secrets, environment, timeout and retries; returns the task."""
+    def configure(self, task: KfpObject, step: str) -> KfpObject:
+        """Sets a task's resources, image, nodes, secrets, environment, timeout and retries; returns the task."""
         pod, variables = self.pod(step), self._environment()
         queue = None if step in OWN_STEPS else self.settings.queue
         if pod.nodes > 1:  # the task's pod only starts and follows the nodes' pods
@@ -74,7 +77,7 @@ class Pods:
             backoff_max_duration=f"{_retry_seconds(pod)}s",
         )
         kubernetes.set_timeout(task, round(pod.timeout_hours * 3600))
-        _place(task, pod, queue)
+        _configure_pod(task, pod, queue)
         if self.settings.run_as_non_root:
             kubernetes.set_security_context(task, run_as_non_root=True)
         for secret, keys in self._secrets().items():
@@ -121,15 +124,15 @@ def _gpus(pod: Pod) -> dict[str, str]:
 def _retry_seconds(pod: Pod) -> int:
     """Returns the seconds from the first attempt's start within which Argo may begin a further one.
 
-    Argo counts the wait for a node in, and ends a later attempt at this limit. Each attempt may run as long as its
+    Argo includes the wait for a node, and ends a later attempt at this limit. Each attempt may run as long as its
     timeout, after as long a wait as `WAIT_HOURS`.
     """
     attempts = (pod.retries + 1) * (pod.timeout_hours + WAIT_HOURS) * 3600
     return round(attempts) + pod.backoff_seconds * (2**pod.retries - 1)
 
 
-def _place(task: Any, pod: Pod, queue: str | None) -> None:
-    """Says where a task's pod runs, with which volumes, labels and pull secrets."""
+def _configure_pod(task: KfpObject, pod: Pod, queue: str | None) -> None:
+    """Sets a task's node selection, volumes, labels and pull secrets."""
     if pod.shared_memory:
         kubernetes.empty_dir_mount(
             task, "shared-memory", SHARED_MEMORY, medium="Memory", size_limit=pod.shared_memory

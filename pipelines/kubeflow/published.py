@@ -91,7 +91,7 @@ def write_components(folder: Path) -> list[Path]:
 
 
 def published(made: PythonComponent) -> PythonComponent:
-    """Returns a component with descriptions of its inputs and outputs, and with defaults for pipelines of others."""
+    """Returns a component with descriptions of its inputs and outputs, and with defaults for other teams' pipelines."""
     original: Any = made.python_func
     signature = inspect.signature(original)
     parameters = [
@@ -112,7 +112,7 @@ def published(made: PythonComponent) -> PythonComponent:
 
 
 def _documented(made: PythonComponent) -> str:
-    """A docstring that KFP reads the descriptions of inputs and outputs from."""
+    """Returns the docstring from which KFP takes the descriptions of inputs and outputs."""
     spec, step = made.component_spec, STEPS.get(made.name)
     inputs = {
         name: LISTS.get(name, DESCRIPTIONS[name])

@@ -1,7 +1,8 @@
-"""Kubeflow's recurring runs, made those of a file of schedules.
+"""Reconciles Kubeflow's recurring runs with a file of schedules.
 
-A recurring run is ours if its description ends with our mark: the file's owner and a digest of all that was
-asked for. Kubeflow cannot update a recurring run, and allows two of one name: what differs is deleted and made anew.
+A recurring run is ours if its description ends with our mark: the file's owner and a digest of everything it is made
+from. Kubeflow cannot update a recurring run, and allows two with one name: one that differs is deleted and created
+again.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Entry:
     cron: str
     enabled: bool
     owner: str | None = None
-    """The file of schedules that has made it; None for a recurring run that is not ours."""
+    """The owner of the schedule file that made it; None for a recurring run that is not ours."""
     digest: str | None = None
     created: datetime = EVER
 
@@ -58,7 +59,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Action:
-    """One change: what becomes of a schedule, and the recurring runs that are deleted for it."""
+    """One change: a schedule's new state, and the recurring runs to delete."""
 
     kind: Literal["create", "replace", "delete", "keep"]
     name: str
@@ -100,7 +101,7 @@ def _digest(schedule: Schedule, prepared: Submission, profile: Profile) -> str:
 
 
 def read_entries(client: Client, profile: Profile) -> list[Entry]:
-    """Returns all recurring runs of the namespace, ours and others'."""
+    """Returns all recurring runs of the namespace, also those that are not ours."""
     with explained(profile):
         namespace = client.get_user_namespace() or None
         recurring = list_all(client.list_recurring_runs, "recurring_runs", namespace=namespace)
@@ -124,7 +125,7 @@ def _entry(run: ApiObject) -> Entry:
 def reconcile(wanted: Mapping[str, Wanted], entries: Iterable[Entry], owner: str) -> list[Action]:
     """Returns the actions that turn the recurring runs `entries` into those `wanted`.
 
-    Raises InputError for a name that a recurring run of someone else's has.
+    Raises InputError for the name of a recurring run with another owner.
     """
     by_name: dict[str, list[Entry]] = {}
     for entry in entries:
@@ -147,7 +148,7 @@ def reconcile(wanted: Mapping[str, Wanted], entries: Iterable[Entry], owner: str
 
 
 def _check_owner(names: Iterable[str], by_name: Mapping[str, list[Entry]], owner: str) -> None:
-    """Raises InputError for a name that a recurring run of another owner has."""
+    """Raises InputError for the name of a recurring run with another owner."""
     for name in names:
         for entry in by_name.get(name, ()):
             if entry.owner != owner:
@@ -165,7 +166,7 @@ DONE = {"create": "created", "replace": "replaced", "delete": "deleted", "keep":
 def apply(
     client: Client, profile: Profile, owner: str, wanted: Mapping[str, Wanted], dry_run: bool
 ) -> Iterator[str]:
-    """Reconciles; yields a line per schedule. Raises InputError for what Kubeflow refuses."""
+    """Reconciles; yields a line per schedule. Raises InputError if Kubeflow refuses."""
     for action in reconcile(wanted, read_entries(client, profile), owner):
         word = action.kind if dry_run and action.kind != "keep" else DONE[action.kind]
         doubles = (
@@ -173,7 +174,7 @@ def apply(
         )
         if not dry_run:
             with explained(profile):
-                # What may fail comes before the old one goes; the new one comes after, as both would run.
+                # Upload before deleting, as it may fail; create after deleting, as both would run.
                 new = _uploaded(client, profile, wanted[action.name]) if action.kind in NEW else None
                 for identity in action.deleted:
                     _delete(client, identity)
@@ -183,7 +184,7 @@ def apply(
 
 
 def delete(client: Client, profile: Profile, name: str) -> None:
-    """Deletes all of a schedule's recurring runs. Raises InputError for a schedule that is not there or not ours."""
+    """Deletes all of a schedule's recurring runs. Raises InputError if there is none, or it is not ours."""
     entries = read_entries(client, profile)
     scheduled = [entry for entry in entries if entry.owner and entry.name == name]
     if not scheduled:
@@ -204,12 +205,12 @@ def _delete(client: Client, identity: str) -> None:
     try:
         client.delete_recurring_run(identity)
     except ApiException as error:
-        if error.status != 404:  # gone is what was wanted
+        if error.status != 404:  # already gone
             raise
 
 
 def _uploaded(client: Client, profile: Profile, wanted: Wanted) -> dict[str, Any]:
-    """Uploads a schedule's pipeline; returns the arguments that its recurring run is made with."""
+    """Uploads a schedule's pipeline; returns the arguments of its recurring run."""
     pipeline, version = start.upload(client, wanted.submission.package)
     return {
         "experiment_id": start.find_experiment(client, profile).experiment_id,

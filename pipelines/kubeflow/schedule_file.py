@@ -30,7 +30,7 @@ FIELDS: tuple[tuple[str, int, int, list[str]], ...] = (
 def check_cron(cron: str) -> str:
     """Returns a cron of six fields, as Kubeflow reads it. Raises ValueError.
 
-    Kubeflow takes five fields too, but as second to month: `0 3 * * 1` would run in each hour of January.
+    Kubeflow also accepts five fields, but reads them as second to month: `0 3 * * 1` would run in each hour of January.
     """
     fields = cron.split()
     if len(fields) == 5:
@@ -66,10 +66,10 @@ def _check_zone(name: str) -> str:
 
 
 class Schedule(Section):
-    """One recurring run: at most one of its runs goes at a time, and a missed one is not made up for."""
+    """A schedule: at most one run is active, and missed runs are skipped."""
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]{0,60}[a-z0-9])?$")]
-    """Its name in Kubeflow: small letters, digits and -."""
+    """Its name in Kubeflow: lowercase letters, digits and -."""
     pipeline: str
     """The pipeline that it runs."""
     preset: str | None = None
@@ -105,5 +105,5 @@ class Schedules(Section):
 
 
 def read_schedules(path: Path) -> Schedules:
-    """Raises InputError for a file that cannot be read, or with the first wrong value in it."""
+    """Reads a file of schedules. Raises InputError if it cannot be read, or with its first wrong value."""
     return read_document(path, "schedules").checked(Schedules, owner=path.stem)

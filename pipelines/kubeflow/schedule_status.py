@@ -1,4 +1,4 @@
-"""Whether schedules run when they should: each recurring run's cron beside its latest run."""
+"""Status of schedules: each cron against its latest run."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
     from kfp.client import Client
 
 GRACE = timedelta(minutes=10)
-"""How late Kubeflow may start a run."""
+"""Delay after which a run that has not started is overdue."""
 
 
 @dataclass(frozen=True)
 class Status:
-    """A schedule, in words."""
+    """One line about a schedule."""
 
     name: str
-    says: str
+    text: str
     overdue: bool = False
 
 
 def read_statuses(client: Client, profile: Profile, entries: Iterable[Entry]) -> Iterator[Status]:
-    """Yields the status of each recurring run. Raises InputError for what Kubeflow refuses."""
+    """Yields the status of each recurring run. Raises InputError if Kubeflow refuses."""
     zone = ZoneInfo(profile.time_zone)
     now = datetime.now(zone)
     for entry in entries:
@@ -54,27 +54,29 @@ def _latest_run(client: Client, entry: Entry) -> ApiObject | None:
 def status(entry: Entry, last: ApiObject | None, now: datetime) -> Status:
     """Returns the status of a recurring run whose latest run is `last`, at a time in the zone of its cron.
 
-    It is overdue if its time came after that run began, more than `GRACE` ago, and the run no longer goes, which
-    would hold the next one back.
+    It is overdue if its next run was due more than `GRACE` ago and the latest one has ended; a run that is still active
+    holds the next one back.
     """
     if not entry.enabled:
         return Status(entry.name, "disabled")
     began = last.created_at.astimezone(now.tzinfo) if last else None
     due = next_time(entry.cron, began or entry.created.astimezone(now.tzinfo))
-    going = last is not None and last.state not in ENDED
-    told = (
+    active = last is not None and last.state not in ENDED
+    latest_run_line = (
         f"{(last.state or 'PENDING').lower()}, began {_shown(began)}" if last and began else "has not run yet"
     )
     if due > now - GRACE:
-        return Status(entry.name, f"{told}; next {_shown(due)}")
-    if going:
-        return Status(entry.name, f"{told}; holds back the next, of {_shown(due)}")
-    says = f"overdue since {_shown(due)}; {told}: does Kubeflow's scheduled workflow controller run?"
-    return Status(entry.name, says, overdue=True)
+        return Status(entry.name, f"{latest_run_line}; next {_shown(due)}")
+    if active:
+        return Status(entry.name, f"{latest_run_line}; holds back the next, of {_shown(due)}")
+    text = (
+        f"overdue since {_shown(due)}; {latest_run_line}: does Kubeflow's scheduled workflow controller run?"
+    )
+    return Status(entry.name, text, overdue=True)
 
 
 def next_time(cron: str, after: datetime) -> datetime:
-    """Returns the first time of a cron of six fields after another time, in whose zone the cron is read."""
+    """Returns the first time of a six-field cron after the time `after`, whose zone is that of the cron."""
     *others, day = cron.replace("?", "*").split()
     day = (
         re.sub(r"\b(\w+)/", r"\1-6/", day) if "-" not in day else day

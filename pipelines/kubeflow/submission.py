@@ -32,7 +32,7 @@ PLACES_READ = {
 """Settings that name sources, by section."""
 
 MANY_SHARDS = 400
-"""Steps on single shards from which on a run comes near to the size that Argo can keep of a workflow's status."""
+"""Number of steps on single shards at which a run approaches Argo's limit for the size of a workflow's status."""
 
 ALWAYS_FILES = {"corpus", "questions"}
 """Sections whose sources without a protocol are files; elsewhere such a name may be a hub's."""
@@ -81,7 +81,7 @@ def prepare(request: Request, store: str | None, pages: str | None = None) -> Su
 def package(request: Request, store: str | None = None) -> Package:
     """Compiles the plan of a request, with `store` as the default of its runs.
 
-    Raises InputError for settings of pods that cannot be had.
+    Raises InputError for invalid settings of pods.
     """
     from pipelines.kubeflow.compile import compile_request
 
@@ -145,7 +145,7 @@ def check_devices(plan: Plan, config: Config) -> None:
 
 
 def warn_of_shards(plan: Plan) -> None:
-    """Warns of a run that has more steps on single shards than Argo keeps the status of with ease."""
+    """Warns of a run with so many steps on single shards that its status may exceed Argo's limit."""
     count = sum(len(node.shards) for node in plan.nodes.values())
     if count >= MANY_SHARDS:
         print(

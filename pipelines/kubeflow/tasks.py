@@ -1,8 +1,8 @@
-"""The steps of a run as KFP's API tells them, which lists the nodes of Argo's workflow.
+"""The steps of a run, read from the nodes of its Argo workflow, which KFP's API lists.
 
-About five nodes stand for a step: `KEY-driver`, `KEY`, `executor`, `executor(0)` for each attempt. KEY is the task's
-name in the compiled pipeline, not its display name, and the node KEY has the step's final state. Drivers of loops and
-of the whole have nodes too. No node has a message, nor says which node it belongs to.
+A step has about five nodes: `KEY-driver`, `KEY`, `executor`, and `executor(0)` for each attempt. KEY is the task's
+name in the compiled pipeline, not its display name, and the node KEY has the step's final state. The drivers of loops
+and of the whole pipeline have nodes too. A node has neither a message nor a reference to its parent.
 """
 
 from __future__ import annotations
@@ -10,15 +10,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
-import yaml
-
+from multiview.config import JsonObject
+from multiview.config.documents import read_compiled
 from pipelines.kubeflow.client import ApiObject
 
 DRIVER = "-driver"
 STATES = ("RUNNING", "SUCCEEDED", "FAILED", "SKIPPED")
-"""States that are told; a step that will not run has none."""
+"""States that are printed; a step that will not run has no state."""
 
 
 @dataclass(frozen=True)
@@ -26,18 +25,18 @@ class Task:
     """A step of a compiled pipeline."""
 
     path: str
-    """The path of the step; for a step on shards, of the whole."""
+    """The step's path, without the shard."""
     count: int | None = None
-    """The number of its shards, each of which has nodes of the same names; None for a step without."""
+    """The number of its shards, whose nodes have the same names; None for a step without shards."""
 
 
 def read_tasks(text: str) -> dict[str, Task]:
-    """Returns the step of each task of a compiled pipeline, by the task's key."""
-    spec: Any = next(yaml.load_all(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
+    """Returns the steps of a compiled pipeline by the keys of their tasks."""
+    spec = read_compiled(text)
     return dict(_read(spec, spec["root"], None))
 
 
-def _read(spec: Any, component: Any, count: int | None) -> Iterator[tuple[str, Task]]:
+def _read(spec: JsonObject, component: JsonObject, count: int | None) -> Iterator[tuple[str, Task]]:
     for key, task in component["dag"]["tasks"].items():
         inner = spec["components"][task["componentRef"]["name"]]
         if "dag" in inner:
@@ -62,25 +61,25 @@ class Failure:
 
 
 class Tasks:
-    """The steps of one run, over several looks at it."""
+    """The steps of one run, which is polled."""
 
     def __init__(self, tasks: Mapping[str, Task]):
         self.tasks = tasks
-        self.told: dict[str, set[str]] = {}
-        """The nodes whose step was told to be in a state, by the step's key and the state."""
+        self.reported: dict[tuple[str, str], set[str]] = {}
+        """The ids of the nodes that were reported in a state, by the step's key and the state."""
 
     def changes(self, run: ApiObject) -> Iterator[str]:
-        """Yields a line for each step, and each shard of one, that is in another state than at the last look."""
+        """Yields a line for each step or shard whose state has changed since the last poll."""
         for key, node in self._nodes(run):
-            told = self.told.setdefault(f"{key} {node.state}", set())
-            if node.state in STATES and node.task_id not in told:
-                told.add(node.task_id)
+            reported = self.reported.setdefault((key, node.state), set())
+            if node.state in STATES and node.task_id not in reported:
+                reported.add(node.task_id)
                 task = self.tasks[key]
-                number = f" ({len(told)} of {task.count} shards)" if task.count else ""
+                number = f" ({len(reported)} of {task.count} shards)" if task.count else ""
                 yield f"{task.path} {node.state.lower()}{number}"
 
     def failure(self, run: ApiObject) -> Failure | None:
-        """Returns the step that failed first, as far as KFP knows; None if none has failed."""
+        """Returns the step that failed first according to KFP; None if no step has failed."""
         failed = [(node.end_time, key) for key, node in self._nodes(run) if node.state == "FAILED"]
         if failed:
             key = min(failed)[1]
@@ -96,7 +95,7 @@ class Tasks:
         return Failure(self.tasks[key].path if key in self.tasks else key, key, started=False)
 
     def _nodes(self, run: ApiObject) -> list[tuple[str, ApiObject]]:
-        """The nodes that stand for a step as a whole, with its key, in the order of their starts."""
+        """Returns the nodes with the final states of steps, each with its step's key, by start time."""
         found = [(node.display_name, node) for node in nodes_of(run) if node.display_name in self.tasks]
         return sorted(found, key=lambda pair: (pair[1].start_time, pair[0], pair[1].task_id))
 

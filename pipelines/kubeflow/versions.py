@@ -1,4 +1,4 @@
-"""What this version runs on, and whether a server's version of Kubeflow Pipelines is among it."""
+"""Supported versions of Kubeflow Pipelines, and the check of a server's version."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Release:
-    """A minor version of Kubeflow Pipelines that pipelines run on, and what comes with it."""
+    """A supported minor version of Kubeflow Pipelines, with the versions that belong to it."""
 
     version: str
     argo: str
     """The version of Argo Workflows in its manifests."""
     kubernetes: tuple[str, str]
-    """The least and the newest version of Kubernetes that it is tested on."""
+    """The oldest and the newest version of Kubernetes that it is tested on."""
 
 
 RELEASES = (
@@ -33,7 +33,7 @@ RELEASES = (
 """The support matrix, oldest first, from the manifests and the workflows of each release of kubeflow/pipelines."""
 
 TAG = re.compile(r"v?(\d+)\.(\d+)\.(\d+)(?:-?(?:alpha|beta|rc)[.\d]*)?")
-"""A tag of kubeflow/pipelines' own; distributions have others, and what is built from a branch has its name."""
+"""A tag of kubeflow/pipelines itself; distributions have their own, and a build from a branch has the branch's name."""
 
 
 UNNAMED = ("", "unknown")
@@ -43,7 +43,7 @@ UNNAMED = ("", "unknown")
 def server_tag(client: Client) -> tuple[str, bool]:
     """Returns the tag that the API server was built from, and whether it says where it keeps pipelines.
 
-    The tag is empty where it names none. Raises what KFP's client does.
+    The tag is empty where the server names none. Raises the exceptions of KFP's client.
     """
     client.get_kfp_healthz()
     # KFP's class of the answer has no field for the tag.
@@ -52,7 +52,7 @@ def server_tag(client: Client) -> tuple[str, bool]:
 
 
 def check_version(tag: str, *, pipeline_store: bool = True) -> str | None:
-    """Returns a warning for a version that nothing is known of, None for one of the matrix.
+    """Returns a warning for an unknown version, None for a supported one.
 
     Servers since 2.14 say where they keep pipelines (`pipeline_store`), which tells the versions apart whose images
     have no tag. Raises InputError for a version that pipelines do not run on.

@@ -21,6 +21,7 @@ from filelock import FileLock
 from multiview import environment, tracking
 from multiview.artifacts.store import LocalStore, Store
 from multiview.errors import InputError, StepFailed, one_line
+from multiview.plans.found import find_all
 from multiview.plans.plan import Plan
 from multiview.steps.backends import fork_server
 from multiview.steps.runs import Context, Run, StepState, write_run
@@ -42,12 +43,13 @@ def run_here(plan: Plan, run: Run, store: Store, tracking_uri: str, debug: bool 
         _driver_lock(),
         _shard_threads(plan),
         _code_of(run),
-        fork_server.offer(log),
         Progress(store, run.id, run.steps, started=time.time()) as progress,
         # What cannot be shipped now is shipped below, where errors are reported.
         tracking.ship_live(store, run.id, tracking_uri),
     ):
-        error = _execute(plan, Context(store=store.url, run=run.id), log, debug)
+        # Where every step is found, nothing has to run: neither KFP nor a process for each step is started.
+        found = find_all(plan, store, run.id)
+        error = None if found else _execute(plan, Context(store=store.url, run=run.id), log, debug)
         states = {state.path: state for state in progress.finish()}
     if unshipped := _ship(store, run, tracking_uri):
         progress.console.print(unshipped, style="yellow", markup=False)
@@ -86,6 +88,7 @@ def _execute(plan: Plan, context: Context, log: Path, debug: bool) -> Exception 
     from pipelines.kubeflow.compile import pipeline
 
     with contextlib.ExitStack() as stack:
+        stack.enter_context(fork_server.offer(log))
         root = stack.enter_context(tempfile.TemporaryDirectory(prefix="multiview-kfp-"))
         if not debug:
             file = stack.enter_context(log.open("a", encoding="utf-8", buffering=1))

@@ -73,8 +73,9 @@ class Progress:
 
     def _poll(self) -> None:
         ended = {path for path, state in self.states.items() if state.ended}
-        for state in read_states(self.store, self.run, but=ended):
-            if state.path not in self.paths or (state.ended or state.started) < self.started:
+        states = {state.path: state for state in read_states(self.store, self.run, but=ended)}
+        for state in (states[path] for path in self.paths if path in states):
+            if (state.ended or state.started) < self.started:
                 continue  # an earlier driver wrote it
             before = self.states.get(state.path)
             self.states[state.path] = state

@@ -8,7 +8,7 @@ import shutil
 import sys
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import pyarrow.parquet as pq
 from rich.box import SIMPLE_HEAD
@@ -43,7 +43,7 @@ from multiview.steps.runs import StepState, finished_outputs, read_run, read_sta
 
 
 def show_results(console: Console, states: list[StepState], tracking_uri: str | None) -> None:
-    """Prints the results of a run, as far as it has some, and the commands that continue from it.
+    """Prints the results of a run, if it has any, and the commands that continue from it.
 
     MLflow's address is left out where it is not known.
     """
@@ -153,7 +153,9 @@ def _row(state: StepState) -> str:
 def _significance(states: list[StepState]) -> Significance | None:
     """The tests of the last comparison's differences."""
     comparisons = [state for state in states if names.COMPARISON in state.outputs]
-    return _read(comparisons[-1], names.COMPARISON, SIGNIFICANCE_FILE) if comparisons else None
+    if not comparisons:
+        return None
+    return cast(Significance, _read(comparisons[-1], names.COMPARISON, SIGNIFICANCE_FILE))
 
 
 def _promotion(states: list[StepState]) -> JsonObject | None:
@@ -207,7 +209,7 @@ def _show_example(console: Console, evaluation: StepState) -> str | None:
     return question
 
 
-def _read(state: StepState, kind: str, file: str) -> Any:
+def _read(state: StepState, kind: str, file: str) -> JsonObject:
     """A JSON file of a step's output."""
     return json.loads((_folder(state, kind) / file).read_text())
 

@@ -21,7 +21,7 @@ Inputs = dict[str, Reference | list[Reference]]
 
 @dataclass(frozen=True)
 class Prospect:
-    """The prospect of one step of one row."""
+    """The forecast for one step of one row."""
 
     path: StepPath
     status: Status

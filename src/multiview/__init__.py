@@ -15,7 +15,7 @@ __version__ = VERSION
 def load(address: str, *, device: str = "auto", verify: bool = False) -> Retriever:
     """Returns the retriever of the index at `address`, such as `gs://bucket/store/index/KEY`.
 
-    See `multiview.serving.retriever.load`. The first call imports torch and faiss.
+    See `multiview.serving.retriever.load`. The first call imports torch.
 
     >>> import multiview
     >>> retriever = multiview.load(address)

@@ -128,7 +128,7 @@ PET_NODE_RANK = "PET_NODE_RANK"
 """The rank of a node among the nodes that train together, from 0."""
 
 RANK = "RANK"
-"""The rank of a training process among all of its training, from 0, which torchrun sets."""
+"""The rank of a training process among all processes of its training, from 0, which torchrun sets."""
 
 LOCAL_RANK = "LOCAL_RANK"
 """The rank of a training process on its node, from 0, which torchrun sets."""

@@ -126,5 +126,5 @@ def evaluation_metrics(cuts: Iterable[int], depth: int) -> list[str]:
 
 
 def figures(metrics: Mapping[str, Value]) -> dict[str, Value]:
-    """Returns the few of many metrics that say how good a ranking is: accuracy at 1, 5, 20 and 100, and MRR."""
+    """Returns the main metrics of a ranking, as far as they are given: accuracy at 1, 5, 20 and 100, and MRR."""
     return {name: metrics[name] for name in (*map(accuracy_at, (1, 5, 20, 100)), MRR) if name in metrics}

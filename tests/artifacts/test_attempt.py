@@ -22,8 +22,8 @@ def test_of_two_attempts_the_first_wins_and_the_other_leaves_nothing(tmp_path):
 def test_a_crash_before_any_write_leaves_no_artifact_and_no_obstacle(tmp_path, point):
     store = LocalStore(tmp_path)
 
-    def crash(at: str) -> None:
-        if at == point:
+    def crash(reached: str) -> None:
+        if reached == point:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

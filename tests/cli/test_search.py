@@ -118,6 +118,16 @@ def test_printed_hits_mark_what_matched(system_indexes, multiview_search):
         (["Why?", "--index", "it's"], "is no run id"),
         (["Why?", "--index", "models:/camvr"], "give models:/NAME@ALIAS"),
         (["Why?", "--index", "models:/camvr@champion"], "there is no MLflow database"),
+        (
+            ["Why?", "--index", "models:/camvr/1", "--tracking-uri", "sqlite:///x.db"],
+            "there is no MLflow database",
+        ),
+        (
+            ["Why?", "--index", "one", "--tracking-uri", "sqlite+pysqlite:///x.db?timeout=1"],
+            "there is no MLflow",
+        ),
+        (["Why?", "--index", "m-" + 32 * "0"], "is a logged model, not an index"),
+        (["Why?", "--index", "champion"], "has no champion"),
         (["Why?", "--store", "nowhere"], "has no finished run with an index"),
     ],
 )
@@ -129,6 +139,7 @@ def test_bad_input_is_one_line_and_status_2(
         words = [*words, "--index", system_indexes.index("dpr")]
     status, out, err = multiview_search(*words)
     assert (status, out) == (2, "")
+    assert not list(tmp_path.iterdir()), "a search writes nothing"
     assert says in err and err.startswith("error: ") and err.count("\n") == 1
 
 
@@ -136,6 +147,20 @@ def test_a_line_that_is_not_utf_8_is_named(system_indexes, multiview_search):
     lines = "fine\nÄrger\n".encode("latin-1")
     status, _, err = multiview_search("--questions", "-", "--index", system_indexes.index("dpr"), stdin=lines)
     assert status == 2 and "--questions -, line 2: not UTF-8" in err
+
+
+def test_a_search_that_answers_writes_nothing_where_it_is_called(
+    system_indexes, tmp_path, multiview_search, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    assert multiview_search(QUESTION, "--index", system_indexes.index("camvr"))[0] == 0
+    assert not list(tmp_path.iterdir())
+
+
+def test_more_passages_than_there_are_is_all_of_them(system_indexes, multiview_search):
+    words = [QUESTION, "--json", "--index", system_indexes.index("camvr")]
+    status, out, _ = multiview_search(*words, "-k", "999999999")
+    assert status == 0 and json.loads(out) == json.loads(multiview_search(*words, "-k", "1000")[1])
 
 
 # Which index is meant.

@@ -1,5 +1,6 @@
 """YAML documents: what is wrong with one is a line that names the document and the place in it."""
 
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -7,8 +8,10 @@ import pytest
 from pydantic import AfterValidator, Field
 
 from multiview.config import Config, Section
-from multiview.config.documents import checked, document_names, find_document, read_document
+from multiview.config.documents import checked, document_names, find_document, read_compiled, read_document
 from multiview.errors import InputError
+
+ROOT = Path(__file__).parents[2]
 
 
 def _even(number: int) -> int:
@@ -88,3 +91,17 @@ def test_settings_without_a_document_begin_with_their_name():
         InputError, match=r"^kubeflow\.steps: nodes=3 is for \S+ and \S+ alone, not for split$"
     ):
         checked(Config, {"kubeflow": {"steps": {"split": {"nodes": 3}}}})
+
+
+def test_yaml_is_loaded_in_one_place():
+    folders = [ROOT / name for name in ("src", "pipelines", "components", "images", "benchmarks")]
+    sources = [file for folder in folders for file in folder.rglob("*.py")]
+    loads = re.compile(r"\byaml\.\w*(load|Loader)|^\s*from yaml\b", re.M)
+    found = {file.relative_to(ROOT).as_posix() for file in sources if loads.search(file.read_text())}
+    assert found == {"src/multiview/config/documents.py"}
+
+
+def test_a_compiled_pipeline_is_read_without_the_settings_of_its_pods():
+    text = (ROOT / "tests/pipelines/golden/training.yaml").read_text()
+    assert read_compiled(f"{text}\n---\nplatforms: {{}}\n")["pipelineInfo"]["name"] == "training"
+    assert read_compiled("root: {}\n") == {"root": {}}

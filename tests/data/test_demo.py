@@ -79,8 +79,8 @@ def test_the_files_are_read_through_fsspec_as_any_other():
         content = file.read()  # type: ignore[attr-defined]
     assert content == demo_files()["dev.json"]
     assert set(json.loads(content)) == {"version", "data"}
-    (one,), (two,) = fingerprints(["demo://train.json"]), fingerprints(["demo://dev.json"])
-    assert one != two and one == fingerprints(["demo://train.json"])[0]
+    (train,), (dev,) = fingerprints(["demo://train.json"]), fingerprints(["demo://dev.json"])
+    assert train != dev and train == fingerprints(["demo://train.json"])[0]
     with pytest.raises(InputError, match="no such file"):
         expand_source("demo://test.json", "train")
     with pytest.raises(OSError, match="read-only"):

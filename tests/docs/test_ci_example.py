@@ -93,9 +93,9 @@ def test_it_does_what_the_guide_says():
     blocks = "".join(re.findall(r"^```\n(.*?)^```", ON_ONE_MACHINE, re.M | re.S))
     scripts = "\n".join(SCRIPTS.values())
     done = {plain(line) for start in ("kubectl ", "kind load ") for line in commands(start, scripts)}
-    told = [plain(line) for start in ("kubectl ", "kind load ") for line in commands(start, blocks)]
-    assert len(told) > 8
-    assert set(told) <= done
+    documented = [plain(line) for start in ("kubectl ", "kind load ") for line in commands(start, blocks)]
+    assert len(documented) > 8
+    assert set(documented) <= done
     for name in ("PIPELINE_VERSION", "MULTIVIEW_PROFILES", "MULTIVIEW_CPU_IMAGE"):
         (value,) = re.findall(rf"export {name}=(\S+)", blocks)
         assert WORKFLOW["env"][name] == value

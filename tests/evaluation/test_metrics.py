@@ -14,10 +14,10 @@ from multiview.evaluation.metrics import first_rank, gold_metrics, means, top_k_
 @given(st.integers(0, 2**32), st.integers(1, 9), st.integers(1, 30))
 def test_accuracy_is_the_share_of_questions_with_a_hit_in_the_top_k(seed, questions, depth):
     hits = np.random.default_rng(seed).random((questions, depth)) < 0.1
-    at = [1, 5, 20]
-    plain = {f"accuracy_at_{k}": sum(any(row[:k]) for row in hits.tolist()) / questions for k in at}
+    ranks = [1, 5, 20]
+    plain = {f"accuracy_at_{k}": sum(any(row[:k]) for row in hits.tolist()) / questions for k in ranks}
     everyone = np.ones(questions, bool)
-    assert means(top_k_accuracy(first_rank(hits), everyone, at)) == pytest.approx(plain, abs=1e-12)
+    assert means(top_k_accuracy(first_rank(hits), everyone, ranks)) == pytest.approx(plain, abs=1e-12)
 
 
 def test_questions_without_answers_do_not_count():

@@ -141,9 +141,9 @@ def test_one_question_says_nothing():
 
 def test_welchs_t_by_a_published_example():
     """Two samples of the exercise in Rosetta Code's "Welch's t-test": p = 0.021378."""
-    one = [27.5, 21.0, 19.0, 23.6, 17.0, 17.9, 16.9, 20.1, 21.9, 22.6, 23.1, 19.6, 19.0, 21.7, 21.4]
-    two = [27.1, 22.0, 20.8, 23.4, 23.4, 23.5, 25.8, 22.0, 24.8, 20.2, 21.9, 22.1, 22.9, 20.5, 24.4]
-    assert seeds_t_test(one, two) == pytest.approx(0.021378, abs=1e-6)
+    first = [27.5, 21.0, 19.0, 23.6, 17.0, 17.9, 16.9, 20.1, 21.9, 22.6, 23.1, 19.6, 19.0, 21.7, 21.4]
+    second = [27.1, 22.0, 20.8, 23.4, 23.4, 23.5, 25.8, 22.0, 24.8, 20.2, 21.9, 22.1, 22.9, 20.5, 24.4]
+    assert seeds_t_test(first, second) == pytest.approx(0.021378, abs=1e-6)
 
 
 def test_welchs_t_by_its_formula():

@@ -41,8 +41,8 @@ def test_the_initial_generator_is_the_model_by_content(t5: Path, tmp_path: Path)
     copy = tmp_path / "elsewhere"
     copy.symlink_to(t5)
     initial(copy, tmp_path / "two")
-    one, two = (digest_of(describe_files(tmp_path / name)) for name in ("one", "two"))
-    assert one == two, "where it came from is not in it"
+    first, second = (digest_of(describe_files(tmp_path / name)) for name in ("one", "two"))
+    assert first == second, "where it came from is not in it"
     model, _ = load(t5)
     again, _ = load(tmp_path / "one")
     assert events.facts["parameters"] == sum(p.numel() for p in model.parameters())

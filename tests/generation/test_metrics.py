@@ -45,20 +45,22 @@ def plain_rouge_l(question: str, query: str) -> float:
 
 def plain_bleu_4(references: list[str], query: str) -> float:
     """BLEU-4 (Papineni et al. 2002); a precision of zero counts as 0.1 over its n-grams, but for single words."""
-    own, others = query.split(), [reference.split() for reference in references]
+    query_words, others = query.split(), [reference.split() for reference in references]
 
     def grams(words: list[str], n: int) -> Counter:
         return Counter(tuple(words[i : i + n]) for i in range(len(words) - n + 1))
 
     logs = 0.0
     for n in range(1, 5):
-        counts = grams(own, n)
+        counts = grams(query_words, n)
         clipped = sum(min(c, max(grams(o, n)[gram] for o in others)) for gram, c in counts.items())
         if n == 1 and not clipped:
             return 0.0
         logs += math.log((clipped or 0.1) / max(1, counts.total())) / 4
-    closest = min((len(other) for other in others), key=lambda length: (abs(length - len(own)), length))
-    return math.exp(logs + min(0, 1 - closest / len(own)))
+    closest = min(
+        (len(other) for other in others), key=lambda length: (abs(length - len(query_words)), length)
+    )
+    return math.exp(logs + min(0, 1 - closest / len(query_words)))
 
 
 @given(SENTENCES, st.lists(SENTENCES, max_size=5))

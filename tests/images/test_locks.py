@@ -145,8 +145,8 @@ def test_bills_of_materials_name_every_package(tmp_path):
 def test_a_dockerfile_copies_the_locks_of_its_image(image):
     text = (ROOT / "images" / image / "Dockerfile").read_text()
     (copied,) = re.findall(r"^COPY (.+\.lock.*) /context/$", text, re.M)
-    own = "images/${FLAVOUR}" if image == "gpu" else f"images/{image}"
-    assert f"{own}/requirements.lock" in copied and "images/build.lock" in copied
+    folder = "images/${FLAVOUR}" if image == "gpu" else f"images/{image}"
+    assert f"{folder}/requirements.lock" in copied and "images/build.lock" in copied
     assert ("images/steps.lock" in copied) == (image != "runner")
     assert "constraints.txt" not in text and "packages.py" not in text
 

@@ -1,4 +1,4 @@
-"""What a component's body makes of KFP's artifacts; the steps themselves are done elsewhere."""
+"""How a component's body handles KFP's artifacts; the steps themselves are tested elsewhere."""
 
 import contextlib
 import json
@@ -291,5 +291,5 @@ def test_another_mlflow_than_the_settings_name_is_told(
         monkeypatch.setenv(name, value)
     execute("gather-queries", run, "q", "{}", parts=[], queries=Dataset(uri=str(tmp_path / "queries")))
     assert shipped == ["http://kubeflow-s"]
-    told = "warning: this step is recorded in http://kubeflow-s, which Kubeflow's MLflow plugin gives, and not in"
-    assert (f"{told} http://ours: " in capsys.readouterr().err) == warned
+    warning = "warning: this step is recorded in http://kubeflow-s, which Kubeflow's MLflow plugin gives, and not in"
+    assert (f"{warning} http://ours: " in capsys.readouterr().err) == warned

@@ -278,8 +278,8 @@ def test_the_schedule_submits_with_the_overlay_s_profile(monkeypatch, tmp_path):
     profile = resolve_profile(None, {"host": environment["KF_PIPELINES_ENDPOINT"]})
     options = [argument.removeprefix("--set=") for argument in container["args"] if "--set=" in argument]
     found = validate(merge(profile.settings, gather(None, options)))
-    (own,) = profiles("overlays/gke-prod").values()
-    assert found.kubeflow == validate(own["settings"]).kubeflow
+    (declared,) = profiles("overlays/gke-prod").values()
+    assert found.kubeflow == validate(declared["settings"]).kubeflow
     assert found.kubeflow.gpu.retries == 5 and found.kubeflow.mlflow_uri and found.kubeflow.gpu.node_selector
-    assert (profile.namespace, profile.store) == (own["namespace"], own["store"])
+    assert (profile.namespace, profile.store) == (declared["namespace"], declared["store"])
     assert not any(name in environment for name in ("MULTIVIEW_STORE", "KFP_NAMESPACE"))

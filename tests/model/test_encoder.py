@@ -193,9 +193,9 @@ def test_a_hub_model_is_read_from_the_cache_at_the_commit_that_the_key_names(
     (repository / "refs" / "main").write_text(commit)
     hub = settings("somebody/tiny")
     assert model_fingerprint(Config.partial({"model": hub})) == {"hub": "somebody/tiny", "commit": commit}
-    ours, local = BiEncoder.create(hub), BiEncoder.create(settings(str(base)))
-    for one, other in zip(ours.parameters(), local.parameters(), strict=True):
-        assert torch.equal(one, other)
+    hub_model, local_model = BiEncoder.create(hub), BiEncoder.create(settings(str(base)))
+    for from_hub, from_folder in zip(hub_model.parameters(), local_model.parameters(), strict=True):
+        assert torch.equal(from_hub, from_folder)
 
 
 def test_a_hub_model_that_cannot_be_had_is_an_input_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,8 +31,8 @@ def plain_loss(case: dict[str, Any], tau: float, mode: str, choice: str, weight:
         negatives = [max(f[p]) for p in range(case["P"]) if p != d and not case["excluded"][b][p]]
         if mode == "each":
             every = [s for p in range(case["P"]) if p != d and not case["excluded"][b][p] for s in f[p]]
-            for one in marked or [max(real)]:
-                pairs.append(math.log(sum(math.exp((s - one) / tau) for s in [one, *every])))
+            for positive in marked or [max(real)]:
+                pairs.append(math.log(sum(math.exp((s - positive) / tau) for s in [positive, *every])))
         else:
             total += math.log(sum(math.exp((s - target) / tau) for s in [target, *negatives]))
         total += weight * math.log(sum(math.exp((s - max(f[d])) / tau) for s in f[d]))

@@ -42,8 +42,8 @@ def test_architectures_bring_their_own_rows_of_loss_settings():
         "fixed",
         1.0,
     )
-    own = resolve({"model": {"architecture": "mvr"}, "train": {"local_weight": 0.5}})
-    assert own.train.local_weight == 0.5, "what the user says wins"
+    changed = resolve({"model": {"architecture": "mvr"}, "train": {"local_weight": 0.5}})
+    assert changed.train.local_weight == 0.5, "what the user says wins"
 
 
 @pytest.mark.parametrize(

@@ -140,9 +140,9 @@ def test_every_round_is_measured_where_that_is_asked_for():
 
 def test_round_two_may_have_settings_of_its_own():
     plan = training({"train": {"epochs": 40, "round_two": {"epochs": 20}}})
-    one, two = (json.loads(plan.node(f"camvr/round-{n}/train").config)["train"] for n in (1, 2))
-    assert (one["epochs"], two["epochs"]) == (40, 20)
-    assert two["positive"] == "answer", "the architecture's defaults hold in both rounds"
+    round_one, round_two = (json.loads(plan.node(f"camvr/round-{n}/train").config)["train"] for n in (1, 2))
+    assert (round_one["epochs"], round_two["epochs"]) == (40, 20)
+    assert round_two["positive"] == "answer", "the architecture's defaults hold in both rounds"
     with pytest.raises(InputError, match=r"train\.round_two: .*train\.epoch.*epochs"):
         training({"train": {"round_two": {"epoch": 20}}})
 

@@ -60,13 +60,13 @@ def test_what_answers_alike_passes_without_any_allowance() -> None:
 
 
 def test_one_question_has_no_interval_so_its_drop_counts() -> None:
-    one = {METRIC: np.array([1.0] + [np.nan] * (QUESTIONS - 1))}
-    none = {METRIC: np.array([0.0] + [np.nan] * (QUESTIONS - 1))}
-    champion = replace(CHAMPION, values=one)
-    assert failed(verdict(Gate(drops={METRIC: 0.5}), measured(0, values=none), champion)) == [
+    right = {METRIC: np.array([1.0] + [np.nan] * (QUESTIONS - 1))}
+    wrong = {METRIC: np.array([0.0] + [np.nan] * (QUESTIONS - 1))}
+    champion = replace(CHAMPION, values=right)
+    assert failed(verdict(Gate(drops={METRIC: 0.5}), measured(0, values=wrong), champion)) == [
         f"drops.{METRIC}"
     ]
-    assert failed(verdict(Gate(drops={METRIC: 1.0}), measured(0, values=none), champion)) == []
+    assert failed(verdict(Gate(drops={METRIC: 1.0}), measured(0, values=wrong), champion)) == []
 
 
 def test_a_metric_that_was_not_measured_is_a_refusal() -> None:

@@ -73,6 +73,6 @@ def test_queries_of_two_kinds_are_never_mixed(corpus: ChangingCorpus, changes: d
 def collecting_of_embeddings(corpus: ChangingCorpus) -> None:
     """What the champion's queries were made with is known without the embeddings."""
     found = list(garbage.collectable(corpus.store, garbage.referenced(corpus.store, 0, champions=1), 0))
-    for one in found:
-        garbage.remove(corpus.store, one)
+    for piece in found:
+        garbage.remove(corpus.store, piece)
     assert names.EMBEDDINGS in {piece.kind for piece in found}

@@ -128,11 +128,11 @@ def test_an_index_that_needs_no_training_does_not_drift(tmp_path):
 
 def test_passages_may_all_go_but_for_those_of_few_views(vectors):
     """Down to one that has views, and one that has none."""
-    one = next(id_ for id_, text in CORPUS.items() if len(views_of(text)) == 1)
+    single = next(id_ for id_, text in CORPUS.items() if len(views_of(text)) == 1)
     none = next(id_ for id_, text in CORPUS.items() if not len(views_of(text)))
     model = vectors.model()
     old = vectors.index(model, vectors.passages(CORPUS))
-    new = vectors.refresh(old, model, vectors.passages({id_: CORPUS[id_] for id_ in (none, one)}))
+    new = vectors.refresh(old, model, vectors.passages({id_: CORPUS[id_] for id_ in (none, single)}))
     assert facts(new)["views"] == 1 and facts(new)["passages"] == 2
     with pytest.raises(InputError, match="there are no views to index; take index.kind=exact"):
         vectors.refresh(new, model, vectors.passages({none: CORPUS[none]}, 1))

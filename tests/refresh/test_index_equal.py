@@ -27,8 +27,8 @@ TRAINED = ["IVF4,SQ8", "RR8,IVF4,RaBitQ", "PCA4,IVF2,SQ8", "SQ8"]
 QUERIES = np.random.default_rng(5).normal(size=(7, DIM)).astype(np.float32)
 
 
-def same_searches(one, other, k: int) -> None:
-    found, expected = (ViewIndex.load(folder).search(QUERIES, k) for folder in (one, other))
+def same_searches(index, rebuilt, k: int) -> None:
+    found, expected = (ViewIndex.load(folder).search(QUERIES, k) for folder in (index, rebuilt))
     for name in ("passages", "scores", "winning_views"):
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
 
@@ -45,15 +45,17 @@ def test_an_exact_index_is_the_same_artifact(tmp_path_factory, seed, queries):
         passages = vectors.passages(corpus, shards=int(rng.integers(1, 4)))
         index = vectors.refresh(index, model, passages, queries)
         rebuilt = vectors.index(model, passages, queries)
-        one, other = vectors.files(index), vectors.files(rebuilt)
-        assert sorted(file.name for file in one.iterdir()) == sorted(file.name for file in other.iterdir())
-        for file in one.iterdir():
-            assert file.read_bytes() == (other / file.name).read_bytes(), file.name
+        edited, afresh = vectors.files(index), vectors.files(rebuilt)
+        assert sorted(file.name for file in edited.iterdir()) == sorted(
+            file.name for file in afresh.iterdir()
+        )
+        for file in edited.iterdir():
+            assert file.read_bytes() == (afresh / file.name).read_bytes(), file.name
         assert index.digest == rebuilt.digest
         np.testing.assert_array_equal(
-            ViewIndex.load(one).views_of(0), stored({"first": next(iter(corpus.values()))})
+            ViewIndex.load(edited).views_of(0), stored({"first": next(iter(corpus.values()))})
         )
-        same_searches(one, other, 5)
+        same_searches(edited, afresh, 5)
 
 
 @pytest.mark.parametrize("kind", TRAINED)
@@ -98,11 +100,11 @@ def test_blocks_and_groups_of_rows_make_no_difference(tmp_path, monkeypatch):
         corpus = numbered(*range(100))
         index = vectors.index(model, vectors.passages(corpus), queries=True)
         passages = vectors.passages(edits(rng, corpus, 10))
-        one = vectors.files(vectors.refresh(index, model, passages, queries=True))
-        other = vectors.files(vectors.index(model, passages, queries=True))
+        edited = vectors.files(vectors.refresh(index, model, passages, queries=True))
+        afresh = vectors.files(vectors.index(model, passages, queries=True))
         for name in (
             "passages.parquet",
             "queries.parquet",
             "views.f16",
         ):
-            assert (one / name).read_bytes() == (other / name).read_bytes(), name
+            assert (edited / name).read_bytes() == (afresh / name).read_bytes(), name

@@ -111,12 +111,12 @@ def test_the_same_hits_as_after_a_rebuild(served):
     rebuilt = served.build()
     for name in ("views.f16", "passages.parquet"):
         assert refreshed["index"]["index"].file(name).sha256 == rebuilt["index"]["index"].file(name).sha256
-    one, other = (
+    edited, afresh = (
         multiview.load(served.address(records["index"]["index"]).address) for records in (refreshed, rebuilt)
     )
-    found = one.search(served.questions, k=6, explain=True)
-    assert found == other.search(served.questions, k=6, explain=True)
-    every = {hit.id: hit for hit in one.search(["Tesla?"], k=100)[0]}
+    found = edited.search(served.questions, k=6, explain=True)
+    assert found == afresh.search(served.questions, k=6, explain=True)
+    every = {hit.id: hit for hit in edited.search(["Tesla?"], k=100)[0]}
     assert every["new"].text == more["text"] and every["p5"].columns["url"] == "https://example.org/moved"
     assert "p0" not in every and every["p3"].text == rows[3]["text"]
 

@@ -211,5 +211,5 @@ def test_what_there_is_no_room_for_is_named():
 
     groups = [group("one", 40, 40), group("two", 30), group("three", 5, 5)]
     shown, left = fitting(groups, 100)
-    assert [one.title for one in shown] == ["one", "three"] and left == ["two"]
+    assert [group.title for group in shown] == ["one", "three"] and left == ["two"]
     assert fitting(groups, 120) == (groups, [])

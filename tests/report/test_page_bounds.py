@@ -24,7 +24,7 @@ def test_a_page_is_small_whatever_the_corpus(tmp_path):
     """20,000 questions of eleven systems, with long texts that HTML makes five times as long."""
     number, long = 20_000, "&" * 3000
     passages = [Passage(f"p{i}", long, f"{long}. " * 3, (9006,)) for i in range(40)]
-    systems = {f"system-{place}": System({}) for place in range(11)}
+    systems = {f"system-{number}": System({}) for number in range(11)}
     compared = ComparedSystems(tmp_path, systems, passages)
     qids = [f"q{i}" for i in range(number)]
     rows = [

@@ -113,14 +113,14 @@ def test_questions_are_filtered_by_outcome_and_by_words(browser, file):
     assert set(shown(browser)) == everything
     count = "document.querySelector('output').textContent"
     assert browser.ask(count) == "5 of 5 shown"
-    expected = {f"won {place}": set() for place in (1, 2)} | {f"lost {place}": set() for place in (1, 2)}
+    expected = {f"won {number}": set() for number in (1, 2)} | {f"lost {number}": set() for number in (1, 2)}
     wrong = set()
     for question in QUESTIONS:
         ranks = [rank_of(question, system.found.get(question.qid, ())) for system in (MVR, CAMVR, BM25)]
         wrong |= {question.qid} if 1 not in ranks else set()
-        for place in (1, 2):
-            if ranks[place] != ranks[0]:
-                expected[f"{'won' if ranks[place] < ranks[0] else 'lost'} {place}"].add(question.qid)
+        for number in (1, 2):
+            if ranks[number] != ranks[0]:
+                expected[f"{'won' if ranks[number] < ranks[0] else 'lost'} {number}"].add(question.qid)
     assert any(expected.values()) and wrong
     for outcome, qids in {**expected, "wrong": wrong}.items():
         assert set(choose(browser, outcome)) == qids, outcome
@@ -151,11 +151,11 @@ def test_the_keyboard_reaches_everything_and_shows_where_it_is(browser, file):
     reached = set()
     for _ in range(200):
         browser.press("Tab", 9)
-        place = browser.ask("document.activeElement.localName")
-        if place == "body":
+        element = browser.ask("document.activeElement.localName")
+        if element == "body":
             break
-        reached.add(place)
-        if place in ("a", "summary", "select", "input"):
+        reached.add(element)
+        if element in ("a", "summary", "select", "input"):
             style = "getComputedStyle(document.activeElement)"
             assert browser.ask(f"{style}.outlineStyle + ' ' + {style}.outlineWidth") != "none 0px"
     assert {"a", "summary", "select", "input", "div"} <= reached

@@ -16,10 +16,11 @@ import multiview
 from multiview.config import Encode
 from multiview.data.passages import Passage, read_passages
 from multiview.encoding.embeddings import Embeddings, EmbeddingsWriter
-from multiview.encoding.encode import Placer, encode_questions
+from multiview.encoding.encode import Encoder, Placer, encode_questions
 from multiview.errors import InputError
 from multiview.model.layouts import TokenSequence, View, kept_views, numbered_views
 from multiview.model.layouts.snippets import split_snippets
+from multiview.model.plain import is_plain
 from multiview.serving import retriever as retrieving
 from multiview.steps.path import StepPath
 from tests.fixtures.events import RecordedEvents
@@ -57,19 +58,21 @@ def test_hits_are_the_passages_with_the_highest_max_over_views(indexes, system, 
     model = indexes.files(indexes.record(f"{system}/initial-model", "model"))
     settings = Encode.model_validate({"batch_tokens": 512, **SYSTEMS[system].get("encode", {})})
     queries = encode_questions(model, indexes.questions, settings, RecordedEvents()).astype(float)
+    # The search encodes each question alone, here they share a batch: in bfloat16 that is seen.
+    near = 1e-5 if settings.compute == "float32" else 1e-2
     views = stored_views(indexes, system)
     assert len(retriever) == len(views) > 10
     found = retriever.search(indexes.questions, k=7, explain=True)
     for query, hits in zip(queries, found, strict=True):
         scores = {ident: rows @ query for ident, rows in views.items()}
         best = sorted((row.max() for row in scores.values()), reverse=True)[:7]
-        np.testing.assert_allclose([hit.score for hit in hits], best, rtol=1e-5)
+        np.testing.assert_allclose([hit.score for hit in hits], best, rtol=near)
         for hit in hits:
-            np.testing.assert_allclose(hit.score, scores[hit.id].max(), rtol=1e-5)
-            np.testing.assert_allclose([view.score for view in hit.views], scores[hit.id], rtol=1e-4)
+            np.testing.assert_allclose(hit.score, scores[hit.id].max(), rtol=near)
+            np.testing.assert_allclose([view.score for view in hit.views], scores[hit.id], rtol=10 * near)
             assert hit.best.number in [view.number for view in hit.views]
             winner = next(view for view in hit.views if view.number == hit.best.number)
-            np.testing.assert_allclose(winner.score, scores[hit.id].max(), rtol=1e-4)
+            np.testing.assert_allclose(winner.score, scores[hit.id].max(), rtol=10 * near)
             assert (winner.span, winner.snippet) == (hit.span, hit.snippet)
 
 
@@ -131,6 +134,39 @@ def test_an_approximate_index_never_says_that_it_is_exact(indexes):
     assert multiview.load(indexes.index("camvr")).exact
 
 
+def test_only_an_approximate_index_needs_faiss(indexes, monkeypatch):
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    with pytest.raises(InputError, match=r"needs faiss: pip install 'multiview-retrieval\[cpu\]'"):
+        multiview.load(indexes.index("pooled"))
+    assert len(multiview.load(indexes.index("camvr")))
+
+
+IMPORTED = """
+import sys, multiview
+assert multiview.load(sys.argv[1]).search(["Tesla?"])[0]
+print(sorted({"transformers", "faiss", "mlflow", "accelerate", "pyarrow.dataset", "torch._dynamo"} & set(sys.modules)))
+"""
+
+
+def test_one_question_needs_no_model_zoo(indexes):
+    """Their imports took two thirds of the time of one question on the command line."""
+    words = [sys.executable, "-c", IMPORTED, indexes.index("camvr")]
+    assert subprocess.run(words, capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_another_base_is_loaded_by_transformers(indexes, tmp_path):
+    """`is_plain` says which; a BERT with another activation is not one of them."""
+    changed = indexes.copy(tmp_path / "store")
+    record = indexes.record("dpr/initial-model", "model")
+    assert is_plain(indexes.files(record) / "passage")
+    config = changed.files(record) / "passage" / "config.json"
+    config.write_text(config.read_text().replace('"gelu"', '"relu"'))
+    assert not is_plain(config.parent)
+    encoder = Encoder(changed.files(record), Encode(), questions_only=True, plain=True)
+    assert encoder.question_vector("Tesla?").shape == (64,)
+    assert type(encoder.model.encoders["passage"]).__name__ == "BertModel"
+
+
 def test_the_corpus_s_own_columns_come_along(indexes):
     rows = {
         row["id"]: row for row in pq.read_table(indexes.store.root.parent / "passages.parquet").to_pylist()
@@ -140,16 +176,21 @@ def test_the_corpus_s_own_columns_come_along(indexes):
         assert hit.views == ()
 
 
-def test_a_question_s_answer_does_not_depend_on_its_company(indexes, monkeypatch):
-    loaded = multiview.load(indexes.index("camvr"))
-    together = loaded.search(indexes.questions, k=5)
+def test_a_question_s_answer_does_not_depend_on_its_company(indexes, system, retriever, monkeypatch):
+    """To the bit: hits hold their scores."""
+    together = retriever.search(indexes.questions, k=5)
+    assert retriever.search(indexes.questions[::-1], k=5)[::-1] == together
+    assert [retriever.search([question], k=5)[0] for question in indexes.questions] == together
     monkeypatch.setattr(retrieving, "QUESTIONS_AT_ONCE", 3)
-    assert [[hit.id for hit in hits] for hits in loaded.search(indexes.questions, k=5)] == [
-        [hit.id for hit in hits] for hits in together
-    ]
+    assert retriever.search(indexes.questions, k=5) == together
+
+
+def test_there_may_be_no_question_and_fewer_passages_than_wanted(indexes):
+    loaded = multiview.load(indexes.index("camvr"))
     assert loaded.search([], k=5) == []
     (most,) = loaded.search(["Tesla?"], k=1000)
     assert len({hit.id for hit in most}) == len(most) == len(loaded)
+    assert loaded.search(["Tesla?"], k=10**15) == [most], "room is made for the passages that there are"
     with pytest.raises(TypeError, match="a list of questions"):
         loaded.search("Tesla?")
 

@@ -118,6 +118,24 @@ def test_what_is_no_index_is_not_registered(indexes, uri, store):
         tracking.register(uri, indexes[0], "alias", ["v1"])
 
 
+def test_an_address_alone_is_registered_in_the_mlflow_of_its_own_store(
+    indexes, store, tmp_path, monkeypatch, capsys
+):
+    shutil.copytree(store.root / "index", tmp_path / "copy" / "index")
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    for name in ("MULTIVIEW_STORE", "MLFLOW_TRACKING_URI"):
+        monkeypatch.delenv(name, raising=False)
+    address = f"{tmp_path}/copy/index/i-one"
+    monkeypatch.setattr(sys, "argv", ["multiview", "register", address, "--name", "alone"])
+    with pytest.raises(SystemExit) as ended:
+        app.main()
+    assert (ended.value.code, capsys.readouterr().out) == (0, "models:/alone/1\n")
+    assert not list((tmp_path / "here").iterdir())
+    uri = f"sqlite:///{tmp_path}/copy/mlflow.db"
+    assert tracking.registered_index(uri, RegisteredModel("alone", version="1")) == address
+
+
 def test_the_command_registers_and_says_what_to_ask(indexes, uri, store, monkeypatch, capsys):
     client = MlflowClient(uri)
     (experiment,) = client.search_experiments(filter_string="name = 'multiview'")

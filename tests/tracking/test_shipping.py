@@ -101,11 +101,11 @@ def test_a_step_is_shipped_while_it_runs(tmp_path, uri, expected):
 
 
 def test_two_stores_with_the_same_run_do_not_mix(tmp_path, uri):
-    one, two = ReportedRun(tmp_path / "one", uri, "twin"), ReportedRun(tmp_path / "two", uri, "twin")
-    for reported in (one, two):
+    first, second = ReportedRun(tmp_path / "one", uri, "twin"), ReportedRun(tmp_path / "two", uri, "twin")
+    for reported in (first, second):
         reported.report_all()
         tracking.ship(reported.store, reported.run.id, uri)
-    for reported in (one, two):
+    for reported in (first, second):
         found = tracking.find_run(uri, "twin", reported.store.url)
         assert found.store == reported.store.url
         assert found.steps["split"].outputs["passages"] == reported.reference("passages", "split")

@@ -89,7 +89,7 @@ def test_remote_methods_are_those_of_what_they_reach() -> None:
     assert public(RemoteEvents) | {"publish"} == set(
         declared_calls(RecordedEvents(), KeptCheckpoints(Path("kept")))
     )
-    for remote, there in ((RemoteEvents, EventLog), (RemoteCheckpoints, StoredCheckpoints)):
+    for remote, local in ((RemoteEvents, EventLog), (RemoteCheckpoints, StoredCheckpoints)):
         for name in public(remote):
-            reached, called = (inspect.signature(getattr(kind, name)) for kind in (there, remote))
+            reached, called = (inspect.signature(getattr(kind, name)) for kind in (local, remote))
             assert list(called.parameters) == list(reached.parameters), name

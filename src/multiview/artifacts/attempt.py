@@ -16,7 +16,7 @@ from multiview.config import JsonObject
 
 
 class Description(TypedDict):
-    """What a record says of an artifact besides its files: the settings, inputs and code that made it, as in `Record`."""
+    """The part of a `Record` that says how the artifact was made: settings, inputs and code."""
 
     step: str
     step_version: int

@@ -173,7 +173,12 @@ def split_address(address: str) -> tuple[str, str, str]:
 
 
 def load_record(address: str) -> tuple[Store, Record]:
-    """Returns store and record of an address. Raises InputError if there is no such artifact."""
+    """Returns the store and the record of the artifact at an address. Raises InputError if there is no such artifact.
+
+    >>> store, record = load_record(address)
+    >>> record.step, sorted(record.inputs)
+    ('index', ['embeddings', 'model', 'passages'])
+    """
     url, kind, key = split_address(address)
     store = open_store(url)
     record = read_record(store, kind, key)

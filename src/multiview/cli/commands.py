@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from multiview import environment
-from multiview.cli.options import Debug, Preset, Settings, StoreUrl, TrackingUri
+from multiview.cli.options import Debug, IndexStoreUrl, Preset, Settings, StoreUrl, TrackingUri
 
 
 def search(
@@ -92,7 +92,7 @@ def register(
     model: Annotated[
         str | None, typer.Option("--name", help="The registered model; default: a name made from the corpus.")
     ] = None,
-    store: StoreUrl = "store",
+    store: IndexStoreUrl = None,
     tracking_uri: TrackingUri = None,
     debug: Debug = False,
 ) -> None:
@@ -105,7 +105,7 @@ def register(
     lookup = Lookup(store, tracking_uri)
     reference = reference_of(lookup.index(index))
     model = model or tracking.model_name(reference)
-    version = tracking.register(lookup.tracking_uri, reference, model, aliases or ())
+    version = tracking.register(lookup.tracking_uri_for(index), reference, model, aliases or ())
     print(RegisteredModel(model, version=version))
     for alias in aliases or ():
         print(RegisteredModel(model, alias=alias))

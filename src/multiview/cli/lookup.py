@@ -13,7 +13,7 @@ from functools import cached_property
 
 from multiview import names, tracking
 from multiview.artifacts.champions import address_of, current
-from multiview.artifacts.record import Reference
+from multiview.artifacts.record import Reference, split_address
 from multiview.artifacts.store import Store, open_store
 from multiview.errors import InputError
 from multiview.lineage.trace import reference_of
@@ -50,6 +50,9 @@ class CurrentChampion:
 
 Typed = Address | RunId | LoggedModel | RegisteredModel | CurrentChampion
 
+DEFAULT_STORE = "store"
+"""The store of a command that names none."""
+
 MODEL_SCHEME = "models:"
 _LOGGED_MODEL = re.compile(r"(models:/)?(?P<id>m-[0-9a-f]{32})")
 _REGISTERED_MODEL = re.compile(r"models:/(?P<name>[^/@]+)(@(?P<alias>[^/@]+)|/(?P<version>\d+))")
@@ -78,18 +81,28 @@ class StoreRun:
 class Lookup:
     """Finds the artifacts behind typed names. Store and MLflow are opened when a name first needs them."""
 
-    def __init__(self, store: str, tracking_uri: str | None) -> None:
-        """`store` holds runs and champions; MLflow's database lies in it too, unless `tracking_uri` is given."""
+    def __init__(self, store: str | None, tracking_uri: str | None) -> None:
+        """`store`, by default the folder `store`, holds runs and champions; MLflow's database lies in it too, unless
+        `tracking_uri` is given."""
         self._store_url = store
         self._tracking_uri = tracking_uri
 
     @cached_property
     def store(self) -> Store:
-        return open_store(self._store_url)
+        return open_store(self._store_url or DEFAULT_STORE)
 
     @cached_property
     def tracking_uri(self) -> str:
+        """URI of the MLflow that names are looked up in."""
         return self._tracking_uri or tracking.tracking_uri(self.store)
+
+    def tracking_uri_for(self, text: str) -> str:
+        """Returns the URI of the MLflow that a named index is registered in: where neither store nor MLflow was given, an
+        address names the store."""
+        typed = parse(text)
+        if isinstance(typed, Address) and self._store_url is None and self._tracking_uri is None:
+            return tracking.tracking_uri(open_store(split_address(typed.address)[0]))
+        return self.tracking_uri
 
     def artifacts(self, text: str) -> list[Reference]:
         """Returns the named artifact, the last artifacts of a run, or the outputs of a step.

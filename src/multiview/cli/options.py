@@ -16,6 +16,10 @@ def _store(description: str) -> OptionInfo:
 
 StoreUrl = Annotated[str, _store("Local folder, or gs:// or s3:// URL, of the artifacts.")]
 BucketUrl = Annotated[str | None, _store("gs:// or s3:// URL of the artifacts; default: the profile's.")]
+IndexStoreUrl = Annotated[
+    str | None,
+    _store("Local folder, or gs:// or s3:// URL, of the artifacts; default: the address's, else store."),
+]
 EarlierStoreUrl = Annotated[
     str | None,
     _store(

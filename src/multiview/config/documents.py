@@ -1,6 +1,6 @@
-"""YAML documents, written by a person or shipped with this package: presets, studies, profiles, schedules.
+"""YAML documents: presets, studies, profiles and schedules, and the compiled pipelines that KFP writes.
 
-Every error is one line that begins with the document and names the setting.
+An error in a document written by a person is one line that begins with the document and names the setting.
 """
 
 from __future__ import annotations
@@ -66,6 +66,12 @@ def read_value(text: str, where: str) -> object:
         return yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise InputError(f"{where}: the value is not YAML; quote it") from error
+
+
+def read_compiled(text: str) -> JsonObject:
+    """Returns the first document of a compiled pipeline, its IR; a second one may hold the settings of its pods."""
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # several times faster, but not built everywhere
+    return next(yaml.load_all(text, Loader=loader))
 
 
 def find_document(name: str, kind: str) -> Document:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import reduce
 
 from multiview.config import Config, JsonObject
 from multiview.config.documents import checked, document_names, find_document, read_value
@@ -29,11 +30,17 @@ def parse_setting(setting: str) -> Overrides:
     name, equals, text = setting.partition("=")
     if not equals or not name:
         raise InputError(f"--set {setting}: expected SECTION.NAME=VALUE, as in encode.compute=float32")
+    return nested(name, read_value(text, f"--set {setting}"))
+
+
+def nested(name: str, value: object) -> Overrides:
+    """Returns a value under a dotted name as nested overrides.
+
+    >>> nested("train.epochs", 3)
+    {'train': {'epochs': 3}}
+    """
     *sections, last = name.split(".")
-    overrides: Overrides = {last: read_value(text, f"--set {setting}")}
-    for section in reversed(sections):
-        overrides = {section: overrides}
-    return overrides
+    return reduce(lambda inner, section: {section: inner}, reversed(sections), {last: value})
 
 
 def parse_settings(text: str) -> Overrides:

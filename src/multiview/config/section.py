@@ -12,7 +12,7 @@ from pydantic.fields import FieldInfo
 from multiview.errors import Undeclared
 
 JsonObject: TypeAlias = dict[str, Any]
-"""A JSON object. Of its values Python's types say nothing: they are whatever `json.loads` returns."""
+"""A JSON object. Its values have no static type: they are whatever `json.loads` returns."""
 
 HOW: FieldInfo = Field(json_schema_extra={"how": True})
 """Marks a setting that is no part of the key: it never changes the output, or the key holds it by content."""

@@ -45,7 +45,7 @@ class TokenizedText:
 
     @cached_property
     def lowered(self) -> str:
-        """The text in NFD, lower-cased: a text that it lacks is no part of `joined`."""
+        """The text in NFD, lower-cased: a string that it does not contain is not in `joined` either."""
         return self.decomposed.lower()
 
     def find(self, answer: str) -> list[Span]:

@@ -53,7 +53,12 @@ def distinct(queries: Iterable[str]) -> tuple[str, ...]:
 
 
 def read_queries(folders: Iterable[Path]) -> dict[str, tuple[str, ...]]:
-    """Returns passage id to distinct queries, over some shards. Raises InputError for a passage in two shards."""
+    """Returns the distinct queries of each passage, over some shards. Raises InputError for a passage in two shards.
+
+    >>> write_queries([("p0", ("who built it?", "who built it?", "when?"))], folder / "queries.parquet")
+    >>> read_queries([folder])
+    {'p0': ('who built it?', 'when?')}
+    """
     by_passage: dict[str, tuple[str, ...]] = {}
     for folder in folders:
         for passage_id, queries in iterate_queries(folder):

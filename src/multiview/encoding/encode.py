@@ -29,6 +29,9 @@ from multiview.steps.events import Events
 
 Tag = TypeVar("Tag")
 
+TOKENS_ALONE = 8
+"""The length of a question that is encoded alone is a multiple of this."""
+
 
 class Buckets(Generic[Tag]):
     """Sequences that wait for their batch, by padded length; the tag of a sequence identifies its vectors."""
@@ -65,11 +68,16 @@ class Buckets(Generic[Tag]):
 class Encoder:
     """A loaded model on its device, encoding in the arithmetic of `encode.compute`."""
 
-    def __init__(self, model: Path, settings: Encode, questions_only: bool = False) -> None:
-        """Loads the model in the folder `model`; with `questions_only`, without the encoder that only passages need."""
+    def __init__(
+        self, model: Path, settings: Encode, questions_only: bool = False, plain: bool = False
+    ) -> None:
+        """Loads the model in the folder `model`; with `questions_only`, without the encoder that only passages need.
+
+        `plain` is that of `BiEncoder.load`.
+        """
         self.settings = settings
         self.device = device(settings.device, "encode.device")
-        self.model = BiEncoder.load(model, weights_type(settings), questions_only).to(self.device).eval()
+        self.model = BiEncoder.load(model, weights_type(settings), questions_only, plain).to(self.device)
         self.layout = self.model.layout
         if settings.question_length is not None:
             self.layout.lengthen_questions(settings.question_length, self.model.positions)
@@ -110,6 +118,18 @@ class Encoder:
             vectors[i] = vector
             report_done(done)
         return vectors
+
+    def question_vector(self, question: str) -> np.ndarray:
+        """Returns the vector of one question [D] float32, times the model's scale, encoded alone.
+
+        It runs in a batch of one row, padded to a multiple of `TOKENS_ALONE`. So it depends on nothing but the question,
+        and differs from the vector of `question_vectors` in its last bits, because that batch has another shape.
+        """
+        sequence = self.layout.question(question)
+        tokens = -(-len(sequence.input_ids) // TOKENS_ALONE) * TOKENS_ALONE
+        length = min(tokens, self.layout.settings.question_length)
+        batch = make_batch([sequence], self.model.tokenizer.pad_token_id, 1, length)
+        return self._run(self.model.encode_questions, batch)[0]
 
     def _batch(
         self, buckets: Buckets[Tag], length: int, members: list[tuple[TokenSequence, Tag]], max_views: int

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from multiview import metric_names
 from multiview.artifacts.record import Record
 from multiview.artifacts.staging import stage
 from multiview.artifacts.store import Store
+from multiview.config import JsonObject
 from multiview.evaluation.evaluate import METRICS_FILE
 
 
@@ -26,5 +26,5 @@ def of_comparison(store: Store, record: Record) -> dict[str, float]:
     }
 
 
-def _metrics(store: Store, record: Record) -> dict[str, Any]:
+def _metrics(store: Store, record: Record) -> JsonObject:
     return json.loads((stage(store, record, METRICS_FILE).path / METRICS_FILE).read_bytes())

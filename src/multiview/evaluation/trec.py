@@ -31,7 +31,12 @@ def write_trec_run(path: Path, rankings: Mapping[str, Sequence[tuple[str, float]
 
 
 def read_trec_run(path: Path) -> dict[str, list[tuple[str, float]]]:
-    """Returns the (passage id, score) pairs of each question, by rank. Raises InputError for a bad line."""
+    """Returns the (passage id, score) pairs of each question, by rank. Raises InputError for a bad line.
+
+    >>> write_trec_run(folder / "run.trec", {"q0": [("p3", 12.5), ("p0", 11.0)]})
+    >>> read_trec_run(folder / "run.trec")
+    {'q0': [('p3', 12.5), ('p0', 11.0)]}
+    """
     rows: dict[str, list[tuple[int, str, float]]] = {}
     for qid, _, name, rank, score, _ in _lines(path, 6):
         try:
@@ -54,6 +59,10 @@ def read_qrels(path: Path) -> dict[str, dict[str, int]]:
     """Returns the gold passages of each question with their grades; passages judged 0 or below are left out.
 
     Raises InputError for a bad line.
+
+    >>> write_qrels(folder / "qrels.trec", {"q0": {"p0": 2, "p3": 0}})
+    >>> read_qrels(folder / "qrels.trec")
+    {'q0': {'p0': 2}}
     """
     gold: dict[str, dict[str, int]] = {}
     for qid, _, name, grade in _lines(path, 4):

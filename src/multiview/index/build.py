@@ -25,8 +25,8 @@ from multiview.data.passages import ROW_GROUP
 from multiview.data.shards import Rows
 from multiview.encoding.embeddings import QUERIES_FIELD, ROWS_SCHEMA, VIEWS_FILE, Embeddings
 from multiview.errors import InputError
+from multiview.index.approximate import EXACT
 from multiview.index.approximate.building import build
-from multiview.index.approximate.kinds import EXACT
 from multiview.index.approximate.measuring import measure
 from multiview.index.exact import longest_view
 from multiview.index.faiss_index import FaissObject

@@ -53,7 +53,7 @@ class TopPassages:
 
     @classmethod
     def empty(cls, questions: int, k: int, exact: bool = True) -> TopPassages:
-        """Padding throughout, to be filled in."""
+        """Returns a result of padding rows, to be filled in."""
         shape = (questions, k)
         return cls(
             np.full(shape, -1, np.int64),
@@ -63,7 +63,7 @@ class TopPassages:
         )
 
     def hits(self, question: int) -> list[tuple[int, float, int]]:
-        """(passage row, score, winning view) of one question's passages, best first, without padding."""
+        """Returns (passage row, score, winning view) of each of a question's passages, best first, without padding."""
         real = self.passages[question] >= 0
         columns = (self.passages, self.scores, self.winning_views)
         return list(zip(*(column[question][real].tolist() for column in columns), strict=True))
@@ -85,7 +85,7 @@ def top_passages(
     longest: float | None = None,
     report_done: Callable[[int], None] = lambda done: None,
 ) -> TopPassages:
-    """The k passages with the highest max over views (see `top_passages_by`, of which this is the case of all views)."""
+    """Returns the k passages with the highest max over all their views (see `top_passages_by`)."""
     return top_passages_by(
         views, offsets, tie_order, queries, k, [ALL_VIEWS], longest=longest, report_done=report_done
     )[0]
@@ -102,9 +102,9 @@ def top_passages_by(
     longest: float | None = None,
     report_done: Callable[[int], None] = lambda done: None,
 ) -> list[TopPassages]:
-    """The k passages with the highest max over some of their views, for each of several ranges of views, in one pass.
+    """Returns the k passages with the highest max over a range of their views, for each of `ranges`, in one pass.
 
-    `views` [v, dim] float16 may be memory-mapped; `offsets` [p] int64 is the row of each passage's first view, rising;
+    `views` [v, dim] float16 may be memory-mapped; `offsets` [p] int64 is the row of each passage's first view, ascending;
     `tie_order` [p] is the position of each passage's id in string order: of passages that tie, the one with the smaller
     id comes first. `queries` [q, dim] float32. `longest` is the largest Euclidean norm of a view, and is computed where
     it is not given. `report_done` is called with the number of questions done. Passages without a view in a range are
@@ -172,9 +172,9 @@ def _products(
 
 
 def _bounds(offsets: np.ndarray, views: int, rows: int) -> list[int]:
-    """Rows from 0 to `views`, each but the last the first view of a passage, about `rows` apart or less.
+    """Returns bounds from 0 to `views`, at most about `rows` apart; all but the last are first views of passages.
 
-    A passage of more views lies between two bounds alone.
+    A passage with more views than `rows` is a block by itself.
     """
     bounds = [0]
     while bounds[-1] < views:
@@ -223,7 +223,7 @@ class _Found:
         """Questions, rows, passages and products of views that may be among the best."""
 
     def add(self, products: Tensor, rows: np.ndarray, passages: np.ndarray) -> None:
-        """Proposes views by their `products` [n, q] float32; `rows` [n] are rising, and `passages` [n] theirs."""
+        """Proposes views by their `products` [n, q] float32, with their `rows` [n], ascending, and `passages` [n]."""
         import torch
 
         if not len(rows):
@@ -285,12 +285,12 @@ class _Found:
 
 
 def _exact_scores(views: np.ndarray, rows: np.ndarray, query: np.ndarray) -> np.ndarray:
-    """The scores of views in float64, each summed in the same order beside whatever other views [n]."""
+    """Returns the scores of views [n] float64; the order of each sum is the same whatever the other views."""
     return np.einsum("nd,d->n", _tensor(views[rows]).double().numpy(), query)
 
 
 def tie_order(ids: pa.Array) -> np.ndarray:
-    """Position of each id in string order, by code point [p] int64, which breaks ties between passages."""
+    """Returns the position of each id in string order, by code point [p] int64, which breaks ties between passages."""
     sorted_rows = pc.call_function("array_sort_indices", [ids]).to_numpy()
     positions = np.empty(len(ids), np.int64)
     positions[sorted_rows] = np.arange(len(ids))

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from multiview import names
 from multiview.config import JsonObject
 from multiview.data.passages import PassageRows
 from multiview.encoding.embeddings import VIEWS_FILE
 from multiview.errors import InputError
-from multiview.index.approximate.kinds import EXACT, read_index
-from multiview.index.approximate.searching import SearchParameters, approximate_top
+from multiview.index.approximate import EXACT, SearchParameters
 from multiview.index.exact import ALL_VIEWS, TopPassages, ViewRange, tie_order, top_passages_by
 from multiview.index.faiss_index import FaissIndex
 from multiview.index.stored_views import REBUILD, StoredViews, score_passages
@@ -64,15 +65,23 @@ class ViewIndex:
 
     @classmethod
     def load(cls, folder: Path) -> ViewIndex:
-        """Reads an index that a step wrote. Raises InputError where its files do not fit together."""
+        """Reads an index that a step wrote. Raises InputError where its files do not fit together, or where an approximate
+        index needs faiss and it is not installed."""
         for name in (HEADER_FILE, PASSAGES_FILE):
             _check_file(folder / name)
         header = json.loads((folder / HEADER_FILE).read_text())
         faiss_index = None
         if header["kind"] != EXACT:
             _check_file(folder / INDEX_FILE)
+            if find_spec("faiss") is None:
+                extras = " or ".join(f"'{names.DISTRIBUTION}[{extra}]'" for extra in ("cpu", "gpu"))
+                raise InputError(f"{folder / INDEX_FILE} needs faiss: pip install {extras}")
+            from multiview.index.approximate.kinds import read_index
+
             faiss_index = read_index(folder / INDEX_FILE, header)
-        passages = pq.read_table(folder / PASSAGES_FILE, columns=["id", "offset", "views"])
+        # `pq.read_table` would import pyarrow.dataset and pandas, for half a second.
+        with pq.ParquetFile(folder / PASSAGES_FILE) as file:
+            passages = file.read(["id", "offset", "views"])
         return cls.from_parts(folder, faiss_index, passages, header)
 
     @classmethod
@@ -133,6 +142,8 @@ class ViewIndex:
             )
         if self._faiss_index is None:
             return self.search_views([ALL_VIEWS], queries, k, report_done)[0]
+        from multiview.index.approximate.searching import approximate_top
+
         return approximate_top(
             self._faiss_index,
             self.stored,

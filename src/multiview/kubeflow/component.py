@@ -224,8 +224,10 @@ def _page(store: Store, record: Record, file: str) -> bytes:
 
 @contextlib.contextmanager
 def _shipping(reporter: StepReporter, alone: bool) -> Iterator[None]:
-    """Ships this step to MLflow while it runs, in a pod without a driver and if there is an MLflow; at its end also the
-    end of its run, if it is `alone` in it."""
+    """Ships this step to MLflow while it runs, in a pod without a driver, if an MLflow server is set.
+
+    A step that is `alone` in its run also ships the end of the run.
+    """
     uri = os.environ.get(environment.MLFLOW_TRACKING_URI)
     if not uri or environment.DRIVER_LOCK in os.environ:
         yield
@@ -245,11 +247,11 @@ def _shipping(reporter: StepReporter, alone: bool) -> Iterator[None]:
 
 def _compare_servers(uri: str) -> None:
     """Warns where KFP's MLflow plugin has replaced the MLflow server of the pod's settings."""
-    ours = os.environ.get(environment.MLFLOW_URI)
+    pod_uri = os.environ.get(environment.MLFLOW_URI)
     plugin = environment.MLFLOW_RUN_ID in os.environ or environment.MLFLOW_EXPERIMENT_ID in os.environ
-    if plugin and ours and ours != uri:
+    if plugin and pod_uri and pod_uri != uri:
         line = (
-            f"this step is recorded in {uri}, which Kubeflow's MLflow plugin gives, and not in {ours}: "
+            f"this step is recorded in {uri}, which Kubeflow's MLflow plugin gives, and not in {pod_uri}: "
             "set kubeflow.mlflow_uri to the plugin's server, or let the plugin not inject its environment"
         )
         print(f"warning: {line}", file=sys.stderr)

@@ -7,7 +7,6 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from multiview import environment, names
 from multiview.artifacts.store import Store, open_store
@@ -38,7 +37,7 @@ CLOCKS = 60.0
 """Largest difference between the clocks of two pods, in seconds."""
 
 SHOWN = 3
-"""Steps whose lines a message's text has."""
+"""Most failed steps whose lines a message's text has."""
 
 
 def open_run(
@@ -46,7 +45,7 @@ def open_run(
     described: str,
     job: str,
     compiled: str = "",
-    given: Mapping[str, Any] | None = None,
+    given: Mapping[str, object] | None = None,
     settings: str = "",
 ) -> str:
     """The first step: writes the run into the store and opens its parent in MLflow.
@@ -54,7 +53,7 @@ def open_run(
     - `described` is the JSON of a `runs.Run`, or empty for a run that was created on Kubeflow's pages.
     - `job` is Kubeflow's id of this start of the run.
     - `compiled` is the JSON of the `Compiled` that the pipeline carries, empty for a part of a pipeline; `given` and
-      `settings` are the parameters of this start. Where they differ from the compiled ones, the start is of another
+      `settings` are the parameters of this start. Where they differ from the compiled ones, the start belongs to another
       run than the described one.
 
     Returns the JSON of the `runs.Context` that all other steps receive. An existing run is continued. Raises InputError
@@ -81,9 +80,9 @@ def open_run(
 
 
 def _opened(
-    store: Store, described: str, job: str, compiled: str, given: Mapping[str, Any], settings: str
+    store: Store, described: str, job: str, compiled: str, given: Mapping[str, object], settings: str
 ) -> tuple[Run, dict[str, str], list[str]]:
-    """The run that a start is of, the settings of its steps, and the settings that differ from the compiled ones."""
+    """Returns the run that this start belongs to, the settings of its steps, and those that differ from the compiled ones."""
     run = _described(described, job)
     if not compiled:
         if run is None:
@@ -209,7 +208,7 @@ def _text(
 
 
 def _mlflow_page(run: Run, uri: str | None, mlflow: str) -> str | None:
-    """The page of a run in MLflow; None where no page is known, as of a database."""
+    """The page of a run in MLflow; None where its address is unknown, as for a database."""
     address = _notify(run).mlflow or uri or ""
     return f"{address.rstrip('/')}/#/runs/{mlflow}" if address.startswith("http") else None
 

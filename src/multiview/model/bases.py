@@ -27,8 +27,8 @@ def staged_base(base: str, setting: str = BASE) -> Iterator[str]:
     """Yields a local folder with the base model; for a hub model, the files of the commit in the artifact's key.
 
     A remote folder is copied to a temporary folder, which is deleted at the end of the context. Raises InputError that
-    names `setting` if there is no such model or its weights are not safetensors; of the hub's models also pickled weights
-    are read, as tensors alone.
+    names `setting` if there is no such model or its weights are not safetensors; pickled weights
+    are read only from the hub, and only as tensors.
     """
     with contextlib.ExitStack() as stack:
         with _naming(setting):

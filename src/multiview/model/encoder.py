@@ -5,23 +5,25 @@ import copy
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
-import transformers
 from pydantic import ValidationError
 from torch import Tensor, nn
-from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedModel
 
 from multiview.config import Model, canonical_json
 from multiview.errors import InputError
 from multiview.model.bases import SETTINGS_FILE, staged_base
 from multiview.model.batch import Batch, pool
 from multiview.model.layouts import Layout, PreTrainedTokenizer, architecture, layout
+from multiview.model.plain import PlainBert, PlainTokenizer, is_plain
 from multiview.steps.context import StepContext
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
 LoadedModel: TypeAlias = Any
-"""A model with a head, as transformers loads it: to a type checker its classes have neither `to` nor `generate`."""
+"""A model as transformers loads it: to a type checker its classes have neither `to` nor `generate`."""
 PASSAGE = "passage"
 QUESTION = "question"
 VIEWER_STD = 0.02
@@ -40,8 +42,8 @@ class BiEncoder(nn.Module):
         self,
         settings: Model,
         tokenizer: PreTrainedTokenizer,
-        passage: PreTrainedModel | None = None,
-        question: PreTrainedModel | None = None,
+        passage: nn.Module | None = None,
+        question: nn.Module | None = None,
     ) -> None:
         super().__init__()
         self.settings = settings
@@ -89,10 +91,8 @@ class BiEncoder(nn.Module):
             raise ValueError(f"a {encoder.config.model_type} model does not give its attention")
         return attentions[-1]
 
-    def _encoder(self, part: str) -> PreTrainedModel:
-        encoder = self.encoders[part if part in self.encoders else PASSAGE]
-        assert isinstance(encoder, PreTrainedModel)
-        return encoder
+    def _encoder(self, part: str) -> LoadedModel:
+        return self.encoders[part if part in self.encoders else PASSAGE]
 
     def _encode(self, part: str, batch: Batch) -> Tensor:
         encoder = self._encoder(part)
@@ -107,9 +107,8 @@ class BiEncoder(nn.Module):
 
     def checkpoint_activations(self) -> None:
         """Recomputes activations in the backward pass instead of keeping them."""
-        for encoder in self.encoders.values():
-            assert isinstance(encoder, PreTrainedModel)
-            encoder.activation_checkpointing_enable({"use_reentrant": False})
+        for part in self.encoders:
+            self._encoder(part).activation_checkpointing_enable({"use_reentrant": False})
 
     def save(self, folder: Path) -> None:
         """Writes `multiview.json`, and a Hugging Face folder with tokenizer per part.
@@ -121,21 +120,28 @@ class BiEncoder(nn.Module):
         settings = {**self.settings.model_dump(mode="json", exclude={"base"}), "scale": self.scale}
         (folder / SETTINGS_FILE).write_text(canonical_json(settings) + "\n")
         with quiet():
-            for part, encoder in self.encoders.items():
-                assert isinstance(encoder, PreTrainedModel)
-                encoder.save_pretrained(folder / part)
+            for part in self.encoders:
+                self._encoder(part).save_pretrained(folder / part)
                 self.tokenizer.save_pretrained(folder / part)
 
     @classmethod
     def load(
-        cls, folder: Path, dtype: torch.dtype = torch.float32, questions_only: bool = False
+        cls,
+        folder: Path,
+        dtype: torch.dtype = torch.float32,
+        questions_only: bool = False,
+        plain: bool = False,
     ) -> "BiEncoder":
         """Loads a model that `save` wrote, in evaluation mode.
 
-        With `questions_only` a separate passage encoder is not loaded. Raises InputError if `folder` holds no model.
+        With `questions_only` a separate passage encoder is not loaded; with `plain` a BERT is loaded without transformers
+        (`multiview.model.plain`), seconds sooner, for inference only. Raises InputError if `folder` holds no model.
         """
         settings = load_settings(folder)
         parts = [PASSAGE] if settings.tied else [QUESTION] if questions_only else [PASSAGE, QUESTION]
+        if plain and all(is_plain(folder / part) for part in parts):
+            plain_encoders = {part: PlainBert.load(folder / part, dtype) for part in parts}
+            return cls(settings, PlainTokenizer(folder / parts[0]), **plain_encoders).eval()
         with quiet():
             encoders = {part: _load_encoder(str(folder / part), dtype) for part in parts}
             tokenizer = _load_tokenizer(str(folder / parts[0]))
@@ -159,7 +165,7 @@ class BiEncoder(nn.Module):
         return cls(settings, tokenizer, encoder, question).eval()
 
 
-def _tokens(encoder: PreTrainedModel, batch: Batch) -> dict[str, Tensor]:
+def _tokens(encoder: LoadedModel, batch: Batch) -> dict[str, Tensor]:
     """Returns the encoder's inputs from a batch."""
     inputs = {"input_ids": batch["input_ids"], "attention_mask": batch["attention_mask"]}
     if "position_ids" in batch:
@@ -169,6 +175,8 @@ def _tokens(encoder: PreTrainedModel, batch: Batch) -> dict[str, Tensor]:
 
 def width(folder: Path) -> int:
     """Returns the length of the vectors of the model in `folder`, without loading the model."""
+    from transformers import AutoConfig
+
     return AutoConfig.from_pretrained(folder / PASSAGE).hidden_size
 
 
@@ -191,7 +199,7 @@ def load_settings(folder: Path) -> Model:
 
 
 def add_viewers(
-    encoder: PreTrainedModel, tokenizer: PreTrainedTokenizer, tokens: list[str], settings: Model
+    encoder: "PreTrainedModel", tokenizer: PreTrainedTokenizer, tokens: list[str], settings: Model
 ) -> None:
     """Adds the viewer tokens that are missing, with embeddings drawn from N(0, 0.02) (MVR 3.2) or around `[CLS]`.
 
@@ -213,6 +221,8 @@ def add_viewers(
 
 def embedding_matrix(encoder: nn.Module) -> Tensor:
     """Returns the word embeddings [vocabulary, D] of one encoder of a bi-encoder."""
+    from transformers import PreTrainedModel
+
     assert isinstance(encoder, PreTrainedModel)
     weight = encoder.get_input_embeddings().weight
     assert isinstance(weight, Tensor)
@@ -227,11 +237,13 @@ def initial_model(context: StepContext) -> None:
     context.events.fact("parameters", sum(parameter.numel() for parameter in model.parameters()))
 
 
-def _load_encoder(folder: str, dtype: torch.dtype, base: str | None = None) -> PreTrainedModel:
+def _load_encoder(folder: str, dtype: torch.dtype, base: str | None = None) -> "PreTrainedModel":
     """Returns a model without its pooler, which is unused: unused parameters stop distributed training.
 
     Errors name the model as `base` does, otherwise its folder.
     """
+    from transformers import AutoModel
+
     try:
         encoder = AutoModel.from_pretrained(
             folder, dtype=dtype, use_safetensors=True, trust_remote_code=False, attn_implementation="sdpa"
@@ -244,6 +256,8 @@ def _load_encoder(folder: str, dtype: torch.dtype, base: str | None = None) -> P
 
 
 def _load_tokenizer(folder: str, base: str | None = None) -> PreTrainedTokenizer:
+    from transformers import AutoTokenizer
+
     try:
         return AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
     except (OSError, ValueError, ImportError, KeyError) as error:
@@ -256,13 +270,13 @@ def first_line(error: Exception) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
-def _first_position(encoder: PreTrainedModel) -> int:
+def _first_position(encoder: LoadedModel) -> int:
     """Returns the position id of the first token."""
     config = encoder.config
     return config.pad_token_id + 1 if config.model_type in _SHIFTED_POSITIONS else 0
 
 
-def _positions(encoder: PreTrainedModel) -> int | None:
+def _positions(encoder: LoadedModel) -> int | None:
     positions = getattr(encoder.config, "max_position_embeddings", None)
     return None if positions is None else positions - _first_position(encoder)
 
@@ -270,7 +284,8 @@ def _positions(encoder: PreTrainedModel) -> int | None:
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
     """Silences transformers' progress bars and notes, such as the one about the missing pooler."""
-    logging = transformers.utils.logging
+    from transformers.utils import logging
+
     verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
     logging.disable_progress_bar()

@@ -75,7 +75,13 @@ def read_table(folder: Path) -> pa.Table:
 
 
 def read_negatives(folder: Path) -> dict[str, list[str]]:
-    """Returns the hard negatives per question: its sources one after another in file order, each passage once."""
+    """Returns the hard negatives of each question: its sources in file order, each passage once.
+
+    >>> rows = {"qid": ["q0", "q0"], "source": ["bm25", "mined"], "negative_ids": [["p1", "p2"], ["p2", "p3"]]}
+    >>> write_negatives(folder, pa.table(rows | {"scores": [[9.0, 8.0], [7.0, 6.0]]}, schema=SCHEMA))
+    >>> read_negatives(folder)
+    {'q0': ['p1', 'p2', 'p3']}
+    """
     table = read_table(folder)
     pool: dict[str, list[str]] = {}
     for batch in table.to_batches():

@@ -1,7 +1,8 @@
-"""Runtime parameters: what may be changed when a run of a compiled pipeline is created, as on Kubeflow's pages.
+"""Runtime parameters: the settings that can be changed when a run of a compiled pipeline is created, as on Kubeflow's
+pages.
 
-A compiled pipeline carries the request that it was made from. Its first pod lays the parameters over that request
-like `--set`, plans anew, and refuses whatever another pipeline would be needed for.
+A compiled pipeline carries the request that it was made from. Its first pod applies the parameters to that request
+like `--set`, makes the plan again, and refuses changes that need another pipeline.
 """
 
 from __future__ import annotations
@@ -10,13 +11,11 @@ import json
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import reduce
-from typing import Any
 
 from pydantic import BaseModel
 
-from multiview.config import Config, Section
-from multiview.config.overrides import PLACES, Overrides, merge, parse_settings, validate
+from multiview.config import Config, JsonObject, Section
+from multiview.config.overrides import PLACES, Overrides, merge, nested, parse_settings, validate
 from multiview.errors import InputError
 from multiview.model.systems import resolve
 from multiview.plans import PIPELINES, make_plan
@@ -34,7 +33,7 @@ SETTINGS = {
     "seed": "train.seed",
     "full_refresh": "refresh.full",
 }
-"""The setting of each typed parameter. A pipeline has those whose setting one of its steps reads."""
+"""The setting of each typed parameter. A pipeline has the parameters whose settings its steps read."""
 
 FURTHER = (
     "Further settings as --set takes them, SECTION.NAME=VALUE, each on its own line or after a semicolon, as in "
@@ -50,9 +49,9 @@ class Parameter:
 
     name: str
     setting: str
-    default: Any
+    default: object
     """The compiled request's value, JSON-ready."""
-    type: Any
+    type: object
     """Its Python type: float, int, bool, str or list[str]."""
     description: str
 
@@ -62,14 +61,14 @@ class Compiled(BaseModel, frozen=True):
 
     pipeline: str
     preset: str | None = None
-    config: dict[str, Any] = {}
+    config: Overrides = {}
     """The request's overrides."""
-    defaults: dict[str, Any] = {}
+    defaults: JsonObject = {}
     """The default of each typed parameter."""
 
     @classmethod
     def of(cls, request: Request) -> Compiled | None:
-        """Returns what the pipeline of a request carries; None for a part of a pipeline, whose settings are fixed."""
+        """Returns the compiled form of a request; None for a part of a pipeline, whose settings are fixed."""
         if request.rerun_of or request.plan.name not in PIPELINES:
             return None
         defaults = {parameter.name: parameter.default for parameter in parameters_of(request)}
@@ -77,11 +76,11 @@ class Compiled(BaseModel, frozen=True):
             pipeline=request.plan.name, preset=request.preset, config=request.overrides, defaults=defaults
         )
 
-    def changes(self, given: Mapping[str, Any], settings: str = "") -> dict[str, Any]:
+    def changes(self, given: Mapping[str, object], settings: str = "") -> JsonObject:
         """Returns the settings that differ from the compiled ones, by their dotted names.
 
-        `given` has values of typed parameters, `settings` is the text of further ones. Raises InputError for a wrong
-        value.
+        `given` has the values of typed parameters, `settings` is the text of further settings. Raises InputError for a
+        wrong value.
         """
         asked = merge(self._typed(given), parse_settings(settings))
         if not asked:
@@ -92,25 +91,25 @@ class Compiled(BaseModel, frozen=True):
             name: value for name, value in _flat(asked) if _look_up(before, name) != _look_up(after, name)
         }
 
-    def request(self, changes: Mapping[str, Any]) -> Request:
-        """Returns the compiled request with changed settings. Raises InputError for settings that make no plan, that
-        another pipeline would have to be compiled for, or that no step reads."""
-        config = merge(self.config, *(_nested(name, value) for name, value in changes.items()))
+    def request(self, changes: Mapping[str, object]) -> Request:
+        """Returns the compiled request with changed settings. Raises InputError for settings that are invalid, that need
+        another compiled pipeline, or that no step reads."""
+        config = merge(self.config, *(nested(name, value) for name, value in changes.items()))
         request = Request.make(self.pipeline, config, self.preset)
         if changes:
             self._check(request.plan, changes)
         return request
 
-    def _typed(self, given: Mapping[str, Any]) -> Overrides:
+    def _typed(self, given: Mapping[str, object]) -> Overrides:
         """The values that differ from the defaults, written as `--set` would have them, so that they name the same run."""
         values = {
             SETTINGS[name]: _plain(given[name])
             for name, default in self.defaults.items()
             if name in given and given[name] != default
         }
-        return merge(*(_nested(setting, value) for setting, value in values.items()))
+        return merge(*(nested(setting, value) for setting, value in values.items()))
 
-    def _check(self, plan: Plan, changes: Mapping[str, Any]) -> None:
+    def _check(self, plan: Plan, changes: Mapping[str, object]) -> None:
         """Raises InputError for a change of the plan's shape or of pods, and for a setting that changes nothing."""
         compiled = make_plan(self.pipeline, self.config)
         for name, value in changes.items():
@@ -120,7 +119,7 @@ class Compiled(BaseModel, frozen=True):
                     f"{words}: where steps run is fixed when the pipeline is compiled: {self._command([words])}"
                 )
             try:
-                alone = make_plan(self.pipeline, merge(self.config, _nested(name, value)))
+                alone = make_plan(self.pipeline, merge(self.config, nested(name, value)))
             except InputError:  # it needs another of the changes
                 continue
             self._check_shape(alone, compiled, [words])
@@ -159,12 +158,12 @@ def parameters_of(request: Request) -> tuple[Parameter, ...]:
     return tuple(parameters)
 
 
-def as_set(name: str, value: Any) -> str:
+def as_set(name: str, value: object) -> str:
     """Returns a setting as `--set` takes it, as in `train.epochs=3`."""
     return f"{name}={value if isinstance(value, str) else json.dumps(value)}"
 
 
-def _declared(setting: str) -> tuple[Any, str]:
+def _declared(setting: str) -> tuple[object, str]:
     """The type of a setting's parameter, and the setting's description."""
     section, _, name = setting.partition(".")
     group = Config.model_fields[section].annotation
@@ -174,7 +173,7 @@ def _declared(setting: str) -> tuple[Any, str]:
     return kind, (field.description or "").replace(" *Ours.*", "")
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """A value as `--set` would have it: 3 instead of 3.0, and a name instead of a list of one."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
@@ -183,12 +182,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _nested(name: str, value: Any) -> Overrides:
-    """Returns a dotted setting as nested overrides."""
-    return reduce(lambda inner, part: {part: inner}, reversed(name.split(".")), value)
-
-
-def _flat(overrides: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def _flat(overrides: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
     """Yields the settings of nested overrides by their dotted names."""
     for name, value in overrides.items():
         if isinstance(value, Mapping) and value:
@@ -197,9 +191,9 @@ def _flat(overrides: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str,
             yield f"{prefix}{name}", value
 
 
-def _look_up(values: Mapping[str, Any], name: str) -> Any:
+def _look_up(values: Mapping[str, object], name: str) -> object:
     """The value of a dotted setting in nested values; None if there is none."""
-    value: Any = values
+    value: object = values
     for part in name.split("."):
         value = value.get(part) if isinstance(value, Mapping) else None
     return value

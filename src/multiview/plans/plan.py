@@ -135,11 +135,11 @@ class Plan:
         return [other for other in self.nodes if other in reached and other != path]
 
     def differs_at(self, other: Plan) -> StepPath | None:
-        """Returns the first step that has other shards or inputs in `other`, or that only one of the two plans has; None
-        for plans of one shape, whatever their settings."""
+        """Returns the first step whose shards or inputs differ in `other`, or that only one of the two plans has; None for
+        plans of the same shape, whatever their settings."""
         for path, node in self.nodes.items():
-            theirs = other.nodes.get(path)
-            if theirs is None or (theirs.step, theirs.shards, theirs.inputs) != (
+            counterpart = other.nodes.get(path)
+            if counterpart is None or (counterpart.step, counterpart.shards, counterpart.inputs) != (
                 node.step,
                 node.shards,
                 node.inputs,

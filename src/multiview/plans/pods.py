@@ -9,11 +9,12 @@ from multiview.config.kubeflow import Kubeflow, check_nodes
 from multiview.config.overrides import validate
 from multiview.errors import InputError
 from multiview.plans.plan import Plan
+from multiview.steps.step import Step
 from multiview.steps.table import GPU_STEPS
 
 
 def pod_of(settings: Kubeflow, step: str) -> Pod:
-    """Returns the pod of a step: the one for CPUs or for GPUs, with what `kubeflow.steps` changes for this step.
+    """Returns the pod of a step: the one for CPUs or for GPUs, with the changes of `kubeflow.steps` for this step.
 
     Raises InputError for settings of pods that cannot be had.
     """
@@ -40,29 +41,35 @@ def pod_of(settings: Kubeflow, step: str) -> Pod:
 def check_gpus(plan: Plan, config: Config) -> None:
     """Raises InputError for a step whose settings need a GPU that its pod lacks."""
     for node in plan.nodes.values():
-        if not node.step.gpu:
-            continue
-        settings, gpus = json.loads(node.config), pod_of(config.kubeflow, node.step.name).gpus
-        if gpus:
+        name, settings = node.step.name, json.loads(node.config)
+        gpus = pod_of(config.kubeflow, name).gpus
+        if not gpus:
+            if wish := _gpu_wish(node.step, settings):
+                way_out = "kubeflow.gpu.gpus=1" if node.step.gpu else f"kubeflow.steps.{name}.gpus=1"
+                raise InputError(
+                    f"{node.path}: {wish} needs a GPU, and its pod has none: set {way_out}, or another "
+                    f"{wish.split('=')[0]}"
+                )
+        elif node.step.gpu:
             processes = settings["train"].get("processes") if node.step.multi_node else None
             if processes and processes > gpus:
                 raise InputError(
                     f"{node.path}: train.processes={processes} needs a GPU for each, and its pod has {gpus}: set "
-                    f"kubeflow.steps.{node.step.name}.gpus={processes}, or fewer processes"
+                    f"kubeflow.steps.{name}.gpus={processes}, or fewer processes"
                 )
-        elif wish := _gpu_wish(settings):
-            raise InputError(
-                f"{node.path}: {wish} needs a GPU, and its pod has none: set kubeflow.gpu.gpus=1, or another "
-                f"{wish.split('=')[0]}"
-            )
 
 
-def _gpu_wish(settings: JsonObject) -> str | None:
-    """Returns a setting that only a GPU can satisfy."""
-    for section in ("encode", "generation"):
-        device = str(settings.get(section, {}).get("device", ""))
-        if device.startswith("cuda"):
-            return f"{section}.device={device}"
-    if settings.get("train", {}).get("precision") == "float16":
-        return "train.precision=float16"
+def _gpu_wish(step: Step, settings: JsonObject) -> str | None:
+    """Returns a setting of a step that only a GPU can satisfy."""
+    if step.gpu:
+        for section in ("encode", "generation"):
+            device = str(settings.get(section, {}).get("device", ""))
+            if device.startswith("cuda"):
+                return f"{section}.device={device}"
+        if settings.get("train", {}).get("precision") == "float16":
+            return "train.precision=float16"
+    # An exact index is written as it comes, and nothing of it is computed.
+    index = settings.get("index", {})
+    if index.get("device") == "cuda" and index.get("kind") != "exact":
+        return "index.device=cuda"
     return None

@@ -45,7 +45,7 @@ class Request:
         return cls.make(pipeline, merge(under or {}, gather(preset, settings or [])), preset)
 
     def over(self, settings: Overrides) -> Request:
-        """The same request with further `settings`, which its own override. They must not change the plan."""
+        """Returns the request over further `settings`, which its own settings override. They must not change the plan."""
         return replace(self, overrides=merge(settings, self.overrides))
 
     @cached_property

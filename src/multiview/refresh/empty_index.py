@@ -15,7 +15,7 @@ from multiview.artifacts.store import Store
 from multiview.config import Config
 from multiview.data import passages
 from multiview.encoding.embeddings import ROWS_SCHEMA, VIEWS_FILE
-from multiview.index.approximate.kinds import EXACT
+from multiview.index.approximate import EXACT
 from multiview.index.view_index import HEADER_FILE, LONGEST, PASSAGES_FILE
 from multiview.steps.table import step
 

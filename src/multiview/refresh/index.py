@@ -16,9 +16,9 @@ from multiview.config import Index, JsonObject
 from multiview.data.passages import shard_files
 from multiview.encoding.embeddings import Embeddings
 from multiview.errors import InputError
+from multiview.index.approximate import EXACT
 from multiview.index.approximate.building import build, description
 from multiview.index.approximate.editing import Editing, editable
-from multiview.index.approximate.kinds import EXACT
 from multiview.index.build import ApproximateBuilder, open_embeddings, write_index
 from multiview.index.faiss_index import FaissObject
 from multiview.index.stored_views import ViewBlocks

@@ -7,14 +7,14 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, TypedDict, TypeVar
+from typing import TypedDict, TypeVar, cast
 
 import numpy as np
 import pyarrow.parquet as pq
 
 from multiview import metric_names, names
 from multiview.artifacts.staged import Staged
-from multiview.config import Model
+from multiview.config import JsonObject, Model
 from multiview.data.reading.tables import Row
 from multiview.errors import InputError
 from multiview.evaluation.costs import Cost
@@ -25,6 +25,7 @@ from multiview.evaluation.tables import (
     SETTINGS_FILE,
     SIGNIFICANCE_FILE,
     WON_FILE,
+    Significance,
     metric_columns,
 )
 from multiview.lineage.ancestry import Ancestor
@@ -50,7 +51,7 @@ def gather(
     found = {row: Ancestor.of(staged) for row, staged in zip(rows, evaluations, strict=True)}
     metrics = _read(comparison.path, METRICS_FILE)
     analyses = _read(comparison.path, ANALYSES_FILE)
-    significance = _read(comparison.path, SIGNIFICANCE_FILE)
+    significance = cast(Significance, _read(comparison.path, SIGNIFICANCE_FILE))
 
     def kept(subject: str, look: Callable[[], Found], otherwise: Found) -> Found:
         try:
@@ -100,7 +101,7 @@ def gather(
     )
 
 
-def _read(folder: Path, name: str) -> Any:
+def _read(folder: Path, name: str) -> JsonObject:
     file = folder / name
     return json.loads(file.read_text()) if file.exists() else {}
 

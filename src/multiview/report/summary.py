@@ -20,23 +20,23 @@ ALL_WINS = 0.9
 
 
 @dataclass(frozen=True)
-class Said:
+class Statement:
     """One or two sentences, and their subject."""
 
     about: str
     text: str
 
 
-def summary(contents: Contents) -> list[Said]:
+def summary(contents: Contents) -> list[Statement]:
     """Returns sentences on the questions, the best systems, the significant differences, the costs and the views."""
-    said = [
+    statements = [
         ("Asked", " ".join(_asked(contents))),
         *_best(contents),
         ("Tests", " ".join(_differences(contents))),
         ("Cost", " ".join(_cost(contents))),
         ("Views", " ".join(_views(contents.systems))),
     ]
-    return [Said(about, text) for about, text in said if text]
+    return [Statement(about, text) for about, text in statements if text]
 
 
 def points(difference: float) -> str:

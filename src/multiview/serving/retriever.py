@@ -6,7 +6,6 @@ import contextlib
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,11 +26,7 @@ if TYPE_CHECKING:
     from multiview.index.view_index import ViewIndex
 
 QUESTIONS_AT_ONCE = 256
-"""Questions that are encoded, searched and looked up together. Memory depends on it; results do not."""
-
-BATCH_TOKENS = 64
-"""`encode.batch_tokens` of a search: eight rows per batch at any length. The larger batches that suit a corpus would be
-filled with copies, which a single question would have to wait for. Vectors differ only in their last bits."""
+"""Questions that are searched and looked up together. Memory depends on it; results do not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +119,10 @@ class Retriever:
         Scores are exact, and so are the passages where `exact` says so; of passages that tie, the one with the
         smaller id comes first. `explain` adds the scores of all views.
 
+        Each question is encoded alone: its hits and their scores are the same to the bit in whatever list, order and
+        thread it is asked, on the same machine with the same number of torch's threads. `evaluate` encodes questions in
+        batches, whose vectors differ in their last bits; so may its scores.
+
         >>> (hits,) = load(address).search(["Who found the island?"], k=1, explain=True)
         >>> best = max(hits[0].views, key=lambda view: view.score)
         >>> (best.number, best.snippet) == (hits[0].best.number, hits[0].snippet)
@@ -138,8 +137,9 @@ class Retriever:
 
     def _search(self, questions: Sequence[str], k: int, explain: bool) -> list[list[Hit]]:
         with self._turn:
-            queries = self._encoder.question_vectors(questions)
-        top = self.index.search(queries, k)
+            queries = np.stack([self._encoder.question_vector(question) for question in questions])
+        # Room is made for k passages, of which there are no more than this.
+        top = self.index.search(queries, min(k, max(1, len(self))))
         passages = self._read(top.passages)
         return [
             [
@@ -211,9 +211,6 @@ def load(address: str, *, device: str = "auto", verify: bool = False) -> Retriev
             f"{' and '.join(missing)}: build the index again, from the same embeddings"
         )
     model, corpus = (load_reference(record.inputs[name][0], reader, store) for name in ("model", "passages"))
-    if find_spec("faiss") is None:
-        extras = " or ".join(f"'{names.DISTRIBUTION}[{extra}]'" for extra in ("cpu", "gpu"))
-        raise InputError(f"{reader} needs faiss: pip install {extras}")
     # Imported only now, because importing torch takes seconds and the errors above should not wait for it.
     from multiview.encoding.encode import Encoder
     from multiview.index.view_index import ViewIndex
@@ -221,11 +218,9 @@ def load(address: str, *, device: str = "auto", verify: bool = False) -> Retriev
     with _checked_on_error([(store, record)]):
         index = ViewIndex.load(stage(store, record, verify=verify).path)
     index.check_model(model[1].digest)
-    settings = Encode.model_validate(
-        record.config.get("encode", {}) | {"device": device, "batch_tokens": BATCH_TOKENS}
-    )
+    settings = Encode.model_validate(record.config.get("encode", {}) | {"device": device})
     with _checked_on_error([model]):
-        encoder = Encoder(stage(*model, verify=verify).path, settings, questions_only=True)
+        encoder = Encoder(stage(*model, verify=verify).path, settings, questions_only=True, plain=True)
     with _checked_on_error([corpus]):
         rows = PassageRows(shard_files(stage(*corpus, verify=verify).path))
     if len(rows) != len(index):

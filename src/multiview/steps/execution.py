@@ -35,18 +35,29 @@ def run_step(step: Step, reporter: StepReporter, config: str, inputs: Inputs) ->
     store = reporter.store
     work = Work.resolve(step, config, inputs, store)
     reporter.describe(work)
-    outputs = work.find(store)
-    complete = len(outputs) == len(step.outputs) and _still_holds(store, step, outputs)
-    if not complete:
-        outputs = backend_for(step).make(work, reporter)
+    found = find_outputs(work, store)
+    outputs = found or backend_for(step).make(work, reporter)
     if step.checkpoints:
         StoredCheckpoints(store, work.key, scratch()).clear()
-    references = {kind: Reference.to(store, record) for kind, record in outputs.items()}
     first = outputs[step.outputs[0]]
-    if step.forwards:
-        references |= _forwarded(store, step, first)
-    reporter.finish("found" if complete else "done", first.data, references)
+    reporter.finish("found" if found else "done", first.data, references_of(step, store, outputs))
     return outputs
+
+
+def find_outputs(work: Work, store: Store) -> dict[str, Record]:
+    """Returns the records of a step's outputs by kind; none unless all of them are in the store and still hold."""
+    outputs = work.find(store)
+    complete = len(outputs) == len(work.step.outputs) and _still_holds(store, work.step, outputs)
+    return outputs if complete else {}
+
+
+def references_of(step: Step, store: Store, outputs: Mapping[str, Record]) -> dict[str, Reference]:
+    """Returns references to a step's outputs by kind, and to the artifacts that it forwards, by output.
+
+    Raises InputError if its file of forwarded references is gone.
+    """
+    references = {kind: Reference.to(store, record) for kind, record in outputs.items()}
+    return references | (_forwarded(store, step, outputs[step.outputs[0]]) if step.forwards else {})
 
 
 def _still_holds(store: Store, step: Step, outputs: Mapping[str, Record]) -> bool:

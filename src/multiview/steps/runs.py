@@ -58,12 +58,12 @@ class Run(BaseModel, frozen=True):
 
 
 class Start(BaseModel, frozen=True):
-    """What the first step of a start on Kubeflow has come to, in `starts/<Kubeflow's id>.json`."""
+    """Outcome of the first step of a start on Kubeflow, in `starts/<Kubeflow's id>.json`."""
 
     run: str | None = None
     """The id of the run that it opened."""
     error: str | None = None
-    """Why it opened none."""
+    """The error that kept it from opening a run."""
 
 
 class StepState(BaseModel, frozen=True):
@@ -141,7 +141,7 @@ def write_start(store: Store, job: str, start: Start) -> None:
 
 
 def read_start(store: Store, job: str) -> Start:
-    """Returns what became of the start with an id of Kubeflow's; an empty one if nothing is known of it."""
+    """Returns the outcome of a start, by Kubeflow's id; an empty one if the start is unknown."""
     data = store.read(f"{names.STARTS}/{job}.json")
     return Start.model_validate_json(data) if data else Start()
 

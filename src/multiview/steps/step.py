@@ -62,7 +62,7 @@ class Step:
     page: str | None = None
     """A file of its first output, which Kubeflow's pages show instead of the record."""
     figures: str | None = None
-    """A function (store, record of its first output) -> the few numbers by name that Kubeflow's pages show of it."""
+    """A function (store, record of its first output) -> the figures by name that Kubeflow's pages show."""
 
     @property
     def multi_node(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 RUN_FILE = "run.json"
 """The MLflow artifact of a parent run that holds its description."""
 
-SQLITE = "sqlite:///"
+_SQLITE_FILE = re.compile(r"sqlite(\+\w+)?:///(?P<file>(?!:memory:)[^?]+)(\?.*)?")
 
 # A server that is down must not block a driver for minutes; `multiview sync` ships later.
 PATIENCE = {
@@ -35,7 +36,7 @@ def tracking_uri(store: Store) -> str:
     if uri := os.environ.get(environment.MLFLOW_TRACKING_URI):
         return uri
     folder = store.root if isinstance(store, LocalStore) else Path.cwd()
-    return f"{SQLITE}{folder}/mlflow.db"
+    return f"sqlite:///{folder}/mlflow.db"
 
 
 def connect(uri: str) -> MlflowClient:
@@ -47,6 +48,14 @@ def connect(uri: str) -> MlflowClient:
     for chatty in ("alembic", "mlflow"):
         logging.getLogger(chatty).setLevel(logging.ERROR)
     return MlflowClient(uri)
+
+
+def connect_to_read(uri: str) -> MlflowClient:
+    """Returns an MLflow client as `connect` does. Raises InputError for an SQLite file that is missing, which MLflow
+    would create."""
+    if database(uri) == "absent":
+        raise InputError(f"there is no MLflow database at {uri}: give --tracking-uri or --store")
+    return connect(uri)
 
 
 @contextlib.contextmanager
@@ -66,10 +75,10 @@ def database(uri: str) -> str:
 
     "absent" where there is no such file, and empty for other kinds of URI.
     """
-    if not uri.startswith(SQLITE):
+    if not (match := _SQLITE_FILE.fullmatch(uri)):
         return ""
     with contextlib.suppress(OSError):
-        return str(Path(uri.removeprefix(SQLITE)).stat().st_ino)
+        return str(Path(match["file"]).stat().st_ino)
     return "absent"
 
 

@@ -13,7 +13,7 @@ from multiview import names
 from multiview.artifacts.record import Reference
 from multiview.errors import InputError
 from multiview.steps.runs import Run
-from multiview.tracking.client import RUN_FILE, children_of, connect, database, explained
+from multiview.tracking.client import RUN_FILE, children_of, connect_to_read, explained
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -52,10 +52,8 @@ def logged_model(uri: str, model_id: str) -> Reference:
 
     Raises InputError if MLflow at `uri` has no such model, or it is not one of multiview's.
     """
-    if database(uri) == "absent":
-        raise InputError(f"there is no MLflow database at {uri}: give --tracking-uri or --store")
     with explained(uri):
-        tags = connect(uri).get_logged_model(model_id).tags
+        tags = connect_to_read(uri).get_logged_model(model_id).tags
     if not {names.TAG_ADDRESS, names.TAG_SHA256} <= set(tags):
         raise InputError(f"logged model {model_id} is not one of multiview's")
     return Reference(address=tags[names.TAG_ADDRESS], digest=tags[names.TAG_SHA256])
@@ -69,10 +67,8 @@ def find_run(uri: str, run: str, store: str | None = None) -> TrackedRun:
     """
     if not re.fullmatch(r"[\w.-]+", run):
         raise InputError(f"{run!r} is no run id: give an MLflow, Kubeflow or multiview run id")
-    if database(uri) == "absent":
-        raise InputError(f"there is no MLflow database at {uri}: give --tracking-uri or --store")
     with explained(uri):
-        client: MlflowClient = connect(uri)
+        client: MlflowClient = connect_to_read(uri)
         experiment = client.get_experiment_by_name(names.EXPERIMENT)
         if experiment is None:
             raise InputError(f"MLflow at {uri} has no experiment {names.EXPERIMENT}: nothing was run with it")

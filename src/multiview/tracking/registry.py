@@ -19,7 +19,7 @@ from multiview.artifacts.store import Store
 from multiview.errors import InputError
 from multiview.lineage.trace import corpus_name, corpus_of, trace
 from multiview.steps.runs import read_state
-from multiview.tracking.client import connect, database, explained
+from multiview.tracking.client import connect, connect_to_read, database, explained
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -52,10 +52,8 @@ def registered_index(uri: str, model: RegisteredModel) -> str:
 
     Raises InputError if MLflow at `uri` has no such version.
     """
-    if database(uri) == "absent":
-        raise InputError(f"there is no MLflow database at {uri}: give --tracking-uri or --store")
     with explained(uri):
-        client = connect(uri)
+        client = connect_to_read(uri)
         if model.alias:
             version = client.get_model_version_by_alias(model.name, model.alias)
         else:

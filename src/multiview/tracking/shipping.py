@@ -77,8 +77,8 @@ def ship(
         return True
 
 
-def link(uri: str, theirs: str, run_id: str, path: str) -> None:
-    """Tags the run `theirs`, which Kubeflow's MLflow plugin made for a step, with the step.
+def link(uri: str, plugin_run: str, run_id: str, path: str) -> None:
+    """Tags the run `plugin_run`, which Kubeflow's MLflow plugin made for a step, with the step.
 
     The step also has an MLflow run of its own, which `ship` makes.
 
@@ -86,8 +86,8 @@ def link(uri: str, theirs: str, run_id: str, path: str) -> None:
     """
     with explained(uri):
         client = connect(uri)
-        client.set_tag(theirs, names.TAG_STEP_OF, run_id)
-        client.set_tag(theirs, names.TAG_PATH, path)
+        client.set_tag(plugin_run, names.TAG_STEP_OF, run_id)
+        client.set_tag(plugin_run, names.TAG_PATH, path)
 
 
 def sync(store: Store, uri: str) -> tuple[list[str], dict[str, str]]:
@@ -271,8 +271,10 @@ class _Shipper:
         tags, note = parent.data.tags, notes.of_run(self.store, self.run, self.states, self.corpus)
         current = tags.get(MLFLOW_RUN_NOTE, "")
         if current != note and (not current or tags.get(names.TAG_NOTED) == _short_digest(current)):
-            ours = {MLFLOW_RUN_NOTE: note, names.TAG_NOTED: _short_digest(note)}
-            self.client.log_batch(parent.info.run_id, tags=[RunTag(tag, text) for tag, text in ours.items()])
+            new_tags = {MLFLOW_RUN_NOTE: note, names.TAG_NOTED: _short_digest(note)}
+            self.client.log_batch(
+                parent.info.run_id, tags=[RunTag(tag, text) for tag, text in new_tags.items()]
+            )
 
     def _report_decision(self, parent: MlflowRun, states: Iterable[StepState]) -> None:
         """Sets a tag with a refresh's decision, to filter runs by."""

@@ -54,7 +54,7 @@ class MappedPassages(Mapping[str, Passage]):
         return next(passages_of(self._row(id_)))
 
     def queries(self, id_: str) -> tuple[str, ...]:
-        """The distinct queries of a passage, in the order in which they were drawn."""
+        """The distinct queries of a passage, in the order of sampling."""
         return tuple(self._row(id_).column("queries")[0].as_py())
 
     def _row(self, id_: str) -> pa.RecordBatch:

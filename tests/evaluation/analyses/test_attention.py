@@ -90,9 +90,9 @@ def test_divergence_of_a_model_s_last_layer(padded, heads):
 
 
 def test_only_so_many_passages_are_drawn(camvr):
-    one, two = (attention(camvr.subject(divergence_passages=3, analysis_seed=seed)) for seed in (0, 1))
+    first, second = (attention(camvr.subject(divergence_passages=3, analysis_seed=seed)) for seed in (0, 1))
     again = attention(camvr.subject(divergence_passages=3, analysis_seed=0))
-    assert one.metrics == again.metrics != two.metrics
+    assert first.metrics == again.metrics != second.metrics
 
 
 def test_the_model_encodes_as_before(camvr):

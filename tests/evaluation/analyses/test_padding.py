@@ -67,8 +67,10 @@ def test_without_padding_views_the_ranking_is_the_index_s(without_padding):
 
 
 def test_only_so_many_questions_are_drawn(padded):
-    one, two = (padding(padded.subject(padding_questions=5, analysis_seed=seed)).metrics for seed in (0, 3))
-    assert one != two and one == padding(padded.subject(padding_questions=5, analysis_seed=0)).metrics
+    first, second = (
+        padding(padded.subject(padding_questions=5, analysis_seed=seed)).metrics for seed in (0, 3)
+    )
+    assert first != second and first == padding(padded.subject(padding_questions=5, analysis_seed=0)).metrics
 
 
 def test_ranking_by_hand():

@@ -45,8 +45,10 @@ def test_an_approximate_index_is_analysed_by_its_stored_views(padded, tmp_path):
     )
     assert [name for name, _, _ in exact_events.metrics if name.startswith("index_recall")] == []
     assert [(name, value) for name, value, _ in events.metrics][:1] == [("index_recall_at_10", 1.0)]
-    one, other = (json.loads((folder / "metrics.json").read_text()) for folder in (exact, found))
-    assert other == pytest.approx(one, abs=1e-6)
+    by_exact, by_approximate = (
+        json.loads((folder / "metrics.json").read_text()) for folder in (exact, found)
+    )
+    assert by_approximate == pytest.approx(by_exact, abs=1e-6)
     for file in exact.glob("*.parquet"):
         assert pq.read_table(found / file.name).num_rows == pq.read_table(file).num_rows
     assert "analyses_left_out" not in events.facts

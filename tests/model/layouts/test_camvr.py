@@ -44,7 +44,7 @@ def test_camvr_pools_snippets(base: Path) -> None:
     assert tokens(made, made.question("Who won?").input_ids) == "[CLS] who won ? [SEP]"
     assert made.question("Who won?").views == (view((0, 5)),)
     both = make(base, "camvr", views=5, pooling="both").passage(PASSAGE)[0]
-    assert [place.runs for place in both.views] == [
+    assert [view.runs for view in both.views] == [
         ((0, 1), (1, 8)),
         ((8, 9), (9, 13)),
         ((13, 14), (14, 19)),

@@ -40,7 +40,7 @@ def model(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Staged:
 
 
 def queries(folder: Path, passages: list[Passage] = PASSAGES) -> Staged:
-    """As the gathering step leaves them."""
+    """Returns the passages' queries as an output of the step `gather-queries`."""
     for name in ("made", "gathered"):
         (folder / name).mkdir(parents=True)
     write_queries([(p.id, QUERIES[p.id]) for p in passages], folder / "made" / "queries.parquet")
@@ -161,7 +161,7 @@ def test_the_warm_up_trains(base: Path, tmp_path: Path, architecture: str) -> No
     assert events.facts["questions"] == len(PASSAGES) - without
     before, after = BiEncoder.load(start.path), BiEncoder.load(tmp_path / "model")
     pairs = zip(before.parameters(), after.parameters(), strict=True)
-    assert any(not torch.equal(one, other) for one, other in pairs)
+    assert any(not torch.equal(old, new) for old, new in pairs)
 
 
 @pytest.mark.parametrize(("passage", "read"), [("with_query", True), ("plain", False)])

@@ -45,19 +45,21 @@ def test_a_kube_context_goes_through_the_kubernetes_api(kubeflow, command, kuber
 
 def test_a_kube_context_alone_knows_no_page(kubeflow, command, kubernetes):
     submit = "submit training --preset small.yaml --store gs://bucket/store --kube-context training-cluster"
-    told = command(submit)
+    printed = command(submit)
     (run,) = kubeflow.runs
-    assert f" started: run {run} of Kubeflow; --ui-host (KF_PIPELINES_UI_ENDPOINT) gives its page\n" in told
-    told = command(f"{submit} --ui-host http://localhost:8080")
-    assert f"is going already: http://localhost:8080/#/runs/details/{run}\n" in told
+    assert (
+        f" started: run {run} of Kubeflow; --ui-host (KF_PIPELINES_UI_ENDPOINT) gives its page\n" in printed
+    )
+    printed = command(f"{submit} --ui-host http://localhost:8080")
+    assert f"is going already: http://localhost:8080/#/runs/details/{run}\n" in printed
 
 
 def test_a_kube_context_cannot_say_who_one_is_where_there_are_several_users(kubeflow, command, kubernetes):
     """The Kubernetes API's proxy drops the Authorization header."""
     kubeflow.namespaces = ("mine",)
-    told = command(f"{LIST} --kube-context training-cluster --namespace kubeflow", status=2)
-    assert "has several users, and the Kubernetes API does not tell it which one you are" in told
-    assert "--host with --token, --token-file or --cookie" in told
+    printed = command(f"{LIST} --kube-context training-cluster --namespace kubeflow", status=2)
+    assert "has several users, and the Kubernetes API does not tell it which one you are" in printed
+    assert "--host with --token, --token-file or --cookie" in printed
 
 
 def test_a_session_s_cookie_is_sent(kubeflow, command, monkeypatch):
@@ -70,8 +72,8 @@ def test_a_session_s_cookie_is_sent(kubeflow, command, monkeypatch):
 @pytest.mark.parametrize("cookie", ["", "--cookie oauth2_proxy_kubeflow=old"])
 def test_a_page_to_sign_in_on_is_told(kubeflow, command, cookie):
     kubeflow.cookie = "oauth2_proxy_kubeflow=abc"
-    told = command(f"{LIST} --host {kubeflow.url} {cookie}", status=2)
-    assert "a page that is not Kubeflow's, perhaps one to sign in on: give a fresh --cookie" in told
+    printed = command(f"{LIST} --host {kubeflow.url} {cookie}", status=2)
+    assert "a page that is not Kubeflow's, perhaps one to sign in on: give a fresh --cookie" in printed
 
 
 def test_an_unknown_kube_context_names_those_there_are(kubeflow, command, kubernetes):
@@ -107,8 +109,8 @@ def test_signing_in_that_fails_is_one_line(kubeflow, command, monkeypatch):
         raise DefaultCredentialsError("no credentials\nwere found")
 
     monkeypatch.setattr("kfp.client.auth.get_auth_token", get_auth_token)
-    told = command(f"{LIST} --host {kubeflow.url} --iap-client-id iap", status=2)
-    assert "signing in failed: no credentials were found" in told
+    printed = command(f"{LIST} --host {kubeflow.url} --iap-client-id iap", status=2)
+    assert "signing in failed: no credentials were found" in printed
 
 
 def test_a_page_that_is_not_kubeflow_s_is_one_line(website, command):

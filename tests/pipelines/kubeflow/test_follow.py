@@ -68,23 +68,23 @@ class Cluster:
 
 def test_a_run_is_followed_to_its_end(kubeflow, command, store):
     kubeflow.on_run = Cluster()
-    told = command(f"{SUBMIT} --host {kubeflow.url} --store {store}")
+    printed = command(f"{SUBMIT} --host {kubeflow.url} --store {store}")
     (run,) = kubeflow.runs.values()
     steps = Run.model_validate_json(run.runtime_config.parameters["described"]).steps
-    assert all(step in told for step in steps), "a line for each step"
-    assert f"{run.display_name}: {len(steps)} steps done, 0 found" in told
+    assert all(step in printed for step in steps), "a line for each step"
+    assert f"{run.display_name}: {len(steps)} steps done, 0 found" in printed
 
 
 def test_a_failing_step_s_line_ends_it_with_status_1(kubeflow, command, store):
     kubeflow.on_run = Cluster(failing="bm25-negatives", word="FAILED")
-    told = command(f"{SUBMIT} --host {kubeflow.url} --store {store}", status=1)
-    assert told.endswith("error: bm25-negatives: corpus.source: row 3 has no text\n")
+    printed = command(f"{SUBMIT} --host {kubeflow.url} --store {store}", status=1)
+    assert printed.endswith("error: bm25-negatives: corpus.source: row 3 has no text\n")
 
 
 def test_a_run_that_was_cancelled_ends_it_too(kubeflow, command, store):
     kubeflow.on_run = Cluster(word="CANCELED")
-    told = command(f"{SUBMIT} --host {kubeflow.url} --store {store}", status=1)
-    assert told.rstrip().endswith("was cancelled")
+    printed = command(f"{SUBMIT} --host {kubeflow.url} --store {store}", status=1)
+    assert printed.rstrip().endswith("was cancelled")
 
 
 class Argo:
@@ -122,8 +122,8 @@ def test_where_the_store_cannot_be_read_kfp_s_nodes_are_told_as_steps(kubeflow, 
         ("RUNNING", encoding),
         ("SUCCEEDED", {**encoding, "encode": ["Succeeded", "Succeeded"]}),
     )
-    told = command(f"{SUBMIT} --host {kubeflow.url} --store {store} --set corpus.shards=2").splitlines()
-    assert told[1:-2] == [
+    printed = command(f"{SUBMIT} --host {kubeflow.url} --store {store} --set corpus.shards=2").splitlines()
+    assert printed[1:-2] == [
         "open-run running",
         "open-run succeeded",
         "split running",
@@ -164,10 +164,10 @@ def test_a_run_that_fails_without_a_word_is_still_one_line(
 ):
     """As where a pod was deleted, could not be made, or a run ended before it had any."""
     kubeflow.on_run = Argo(kubeflow, ("FAILED", phases))
-    told = command(f"{SUBMIT} --host {kubeflow.url} --store {store} --set corpus.shards=2", status=1)
+    printed = command(f"{SUBMIT} --host {kubeflow.url} --store {store} --set corpus.shards=2", status=1)
     (run,) = kubeflow.runs.values()
-    assert told.endswith(f"error: {line.replace('RUN', run.display_name)}\n")
-    lines = told.splitlines()[1:-1]
+    assert printed.endswith(f"error: {line.replace('RUN', run.display_name)}\n")
+    lines = printed.splitlines()[1:-1]
     assert len(lines) == sum(1 if isinstance(phase, str) else len(phase) for phase in phases.values()) - (
         NEVER_STARTED in phases.values()
     ), "one for each step and shard"
@@ -184,14 +184,14 @@ def test_a_driver_of_kubeflow_s_own_that_fails_is_told(kubeflow, command, store,
                 node.state = "FAILED"
 
     kubeflow.on_run = on_run
-    told = command(f"{SUBMIT} --host {kubeflow.url} --store {store}", status=1)
-    assert told.endswith("error: root: never started; the log of its pod root-driver knows more\n")
+    printed = command(f"{SUBMIT} --host {kubeflow.url} --store {store}", status=1)
+    assert printed.endswith("error: root: never started; the log of its pod root-driver knows more\n")
 
 
 def test_a_pod_that_was_killed_is_told_where_the_store_has_no_error(kubeflow, command, store):
     kubeflow.on_run = Argo(kubeflow, ("FAILED", {**OPENED, "split": "Failed"}))
-    told = command(f"{SUBMIT} --host {kubeflow.url} --store {store}", status=1)
-    assert told.endswith("error: split: failed without a word; its pod's log knows more\n")
+    printed = command(f"{SUBMIT} --host {kubeflow.url} --store {store}", status=1)
+    assert printed.endswith("error: split: failed without a word; its pod's log knows more\n")
 
 
 def test_mlflow_has_a_step_s_own_line_where_the_store_cannot_be_read(
@@ -208,8 +208,8 @@ def test_mlflow_has_a_step_s_own_line_where_the_store_cannot_be_read(
 
     kubeflow.on_run = on_run
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
-    told = command(f"{SUBMIT} --host {kubeflow.url} --store {store}", status=1)
-    assert told.endswith("error: split: corpus.source: row 3 has no text\n")
+    printed = command(f"{SUBMIT} --host {kubeflow.url} --store {store}", status=1)
+    assert printed.endswith("error: split: corpus.source: row 3 has no text\n")
 
 
 def test_a_run_that_kubeflow_ends_is_told_in_its_words(kubeflow, command, store):
@@ -217,8 +217,8 @@ def test_a_run_that_kubeflow_ends_is_told_in_its_words(kubeflow, command, store)
         run.state, run.error = "FAILED", api.GoogleRpcStatus(code=9, message="exceeded\nits deadline")
 
     kubeflow.on_run = on_run
-    told = command(f"{SUBMIT} --host {kubeflow.url} --store {store}", status=1)
-    assert told.endswith(" failed: exceeded its deadline\n")
+    printed = command(f"{SUBMIT} --host {kubeflow.url} --store {store}", status=1)
+    assert printed.endswith(" failed: exceeded its deadline\n")
 
 
 def test_a_run_that_is_gone_is_one_line(kubeflow, command, store):
@@ -226,8 +226,8 @@ def test_a_run_that_is_gone_is_one_line(kubeflow, command, store):
         kubeflow.runs.clear()
 
     kubeflow.on_run = on_run
-    told = command(f"{SUBMIT} --host {kubeflow.url} --store {store}", status=2)
-    assert "answers 404" in told
+    printed = command(f"{SUBMIT} --host {kubeflow.url} --store {store}", status=2)
+    assert "answers 404" in printed
 
 
 def test_a_token_that_expires_in_mid_wait_is_replaced(kubeflow, command, store, tmp_path, monkeypatch):
@@ -241,9 +241,9 @@ def test_a_token_that_expires_in_mid_wait_is_replaced(kubeflow, command, store, 
         cluster(run)
 
     kubeflow.token, kubeflow.on_run = "of-the-start", on_run
-    told = command(f"{SUBMIT} --host {kubeflow.url} --iap-client-id iap --store {store}")
+    printed = command(f"{SUBMIT} --host {kubeflow.url} --iap-client-id iap --store {store}")
     (run,) = kubeflow.runs.values()
-    assert " steps done, 0 found" in told and run.state == "SUCCEEDED"
+    assert " steps done, 0 found" in printed and run.state == "SUCCEEDED"
     assert kubeflow.token == "second"
 
 
@@ -252,8 +252,8 @@ def test_a_token_that_stays_refused_is_asked_for_once(kubeflow, command, store):
         kubeflow.token = "another"
 
     kubeflow.token, kubeflow.on_run = "mine", on_run
-    told = command(f"{SUBMIT} --host {kubeflow.url} --token mine --store {store}", status=2)
-    assert "refuses the credentials (401)" in told
+    printed = command(f"{SUBMIT} --host {kubeflow.url} --token mine --store {store}", status=2)
+    assert "refuses the credentials (401)" in printed
     assert [endpoint for _, endpoint in kubeflow.requests[-2:]] == ["get_run", "healthz"], (
         "signed in once more"
     )
@@ -263,15 +263,15 @@ def test_a_token_that_stays_refused_is_asked_for_once(kubeflow, command, store):
 def test_a_server_that_is_away_for_a_while_is_waited_for(kubeflow, command, store, status):
     kubeflow.on_run = Cluster()
     kubeflow.faults.append(Fault("get_run", status, times=TIMES))
-    told = command(f"{SUBMIT} --host {kubeflow.url} --store {store}")
-    assert " steps done, 0 found" in told
+    printed = command(f"{SUBMIT} --host {kubeflow.url} --store {store}")
+    assert " steps done, 0 found" in printed
 
 
 def test_a_server_that_stays_away_is_no_bad_input(kubeflow, command, store):
     kubeflow.faults.append(Fault("get_run", 503, times=1000))
-    told = command(f"{SUBMIT} --host {kubeflow.url} --store {store}", status=1)
-    assert "answers 503: upstream connect error" in told
-    assert "may still be going: the same command follows it" in told
+    printed = command(f"{SUBMIT} --host {kubeflow.url} --store {store}", status=1)
+    assert "answers 503: upstream connect error" in printed
+    assert "may still be going: the same command follows it" in printed
 
 
 def test_patience_lasts_some_minutes():
@@ -287,10 +287,10 @@ def test_the_table_is_shown_also_where_no_mlflow_is_known(kubeflow, command, sto
     monkeypatch.setattr("pipelines.runs.results._metrics", lambda states: {"camvr": {"ndcg_at_10": 0.25}})
     monkeypatch.setattr("pipelines.runs.results._significance", lambda states: None)
     kubeflow.on_run = Cluster()
-    told = command(f"{SUBMIT} --host {kubeflow.url} --store {store}")
-    assert "| camvr" in told and "Look at it" not in told
+    printed = command(f"{SUBMIT} --host {kubeflow.url} --store {store}")
+    assert "| camvr" in printed and "Look at it" not in printed
     kubeflow.on_run = Cluster()
-    told = command(
+    printed = command(
         f"{SUBMIT} --host {kubeflow.url} --store {store} --set kubeflow.mlflow_uri=http://mlflow:5000"
     )
-    assert "| camvr" in told and "Look at it:   http://mlflow:5000\n" in told
+    assert "| camvr" in printed and "Look at it:   http://mlflow:5000\n" in printed

@@ -190,8 +190,8 @@ def test_pods_are_what_a_shared_cluster_asks_for(tmp_path):
     assert platform["exec-mine"]["genericEphemeralVolume"] == [{**volume, "defaultStorageClass": True}]
     assert platform["exec-index"]["podMetadata"] == {"labels": {"kueue.x-k8s.io/queue-name": "gpus"}}
     assert "genericEphemeralVolume" not in platform["exec-index"]
-    for own in ("exec-open-run", "exec-close-run"):
-        assert "podMetadata" not in platform[own], "a failed run is told of, however full the queue is"
+    for executor in ("exec-open-run", "exec-close-run"):
+        assert "podMetadata" not in platform[executor], "a failed run is reported, however full the queue is"
     loops = [task for task in all_tasks(ir).values() if "parameterIterator" in task]
     assert len(loops) == 2 and all(loop["iteratorPolicy"] == {"parallelismLimit": 4} for loop in loops)
 
@@ -231,8 +231,8 @@ def test_a_training_on_several_nodes_is_queued_once(tmp_path):
         tmp_path, queue="gpus", steps={"train": {"nodes": 2, "priority_class": "high", "scratch": "1Ti"}}
     )
     container = ir["deploymentSpec"]["executors"]["exec-train"]["container"]
-    told = {variable["name"]: variable["value"] for variable in container["env"]}
-    nodes = Nodes.model_validate_json(told[environment.NODES])
+    variables = {variable["name"]: variable["value"] for variable in container["env"]}
+    nodes = Nodes.model_validate_json(variables[environment.NODES])
     assert (nodes.queue, nodes.pod.priority_class, nodes.pod.scratch) == ("gpus", "high", "1Ti")
     assert not {"podMetadata", "genericEphemeralVolume"} & set(platform["exec-train"])
 
@@ -277,8 +277,8 @@ def test_a_pod_knows_how_many_gpus_torch_must_see(tmp_path, pod, seen):
     ir, _ = compiled(tmp_path, steps={"encode": pod})
     for step, expected in (("encode", str(seen)), ("train", "1"), ("index", None)):
         container = ir["deploymentSpec"]["executors"][f"exec-{step}"]["container"]
-        told = {variable["name"]: variable["value"] for variable in container["env"]}
-        assert told.get("MULTIVIEW_GPUS") == expected
+        variables = {variable["name"]: variable["value"] for variable in container["env"]}
+        assert variables.get("MULTIVIEW_GPUS") == expected
 
 
 @pytest.mark.parametrize("name", PIPELINES)

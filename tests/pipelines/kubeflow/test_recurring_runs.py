@@ -73,13 +73,13 @@ def test_what_differs_is_replaced_and_what_is_gone_deleted(kubeflow, apply):
 
 def test_there_are_never_two_of_one_name(kubeflow, apply):
     apply(NIGHTLY)
-    (one,) = kubeflow.recurring.values()
-    double = copy.copy(one)
+    (run,) = kubeflow.recurring.values()
+    double = copy.copy(run)
     double.recurring_run_id = "double"
     kubeflow.recurring["double"] = double
     kubeflow.page_size = 1
     assert apply(NIGHTLY) == ["nightly: unchanged, and 1 double deleted"]
-    assert list(kubeflow.recurring.values()) == [one]
+    assert list(kubeflow.recurring.values()) == [run]
     kubeflow.recurring["double"] = double
     assert apply({**NIGHTLY, "cron": "0 0 5 * * *"}) == ["nightly: replaced"]
     assert names(kubeflow) == ["nightly"]

@@ -42,7 +42,7 @@ def strategy(task: dict, config_map: dict[str, str]) -> dict[str, Any]:
     """The retry strategy in force: of the template that KFP makes of a task, over the controller's defaults."""
     policy = task["retryPolicy"]
     # KFP's compiler writes durations as bare seconds, and neither a policy nor an expression.
-    own = {
+    strategy = {
         "limit": str(policy["maxRetryCount"]),
         "backoff": {
             "duration": policy["backoffDuration"].removesuffix("s"),
@@ -51,7 +51,7 @@ def strategy(task: dict, config_map: dict[str, str]) -> dict[str, Any]:
         },
     }
     spec = (yaml.safe_load(config_map.get("workflowDefaults", "{}")) or {}).get("spec", {})
-    return merged(spec.get("templateDefaults", {}).get("retryStrategy", {}), own)
+    return merged(spec.get("templateDefaults", {}).get("retryStrategy", {}), strategy)
 
 
 def retries(strategy: dict[str, Any], phase: str) -> int:

@@ -1,4 +1,4 @@
-"""`schedule status`: a schedule that did not run when it should have is told."""
+"""`schedule status`: a schedule that missed its time is reported as overdue."""
 
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -22,7 +22,7 @@ def run(hours: float, state: str | None = "SUCCEEDED") -> api.V2beta1Run:
 
 
 @pytest.mark.parametrize(
-    ("last", "says"),
+    ("last", "text"),
     [
         (run(27), "succeeded, began 2026-11-17 03:00 UTC; next 2026-11-18 03:00 UTC"),
         (run(27, "FAILED"), "failed, began 2026-11-17 03:00 UTC; next 2026-11-18 03:00 UTC"),
@@ -33,9 +33,9 @@ def run(hours: float, state: str | None = "SUCCEEDED") -> api.V2beta1Run:
         ),
     ],
 )
-def test_a_schedule_that_runs_is_told_with_its_next_time(last, says):
-    told = status(ENTRY, last, NOW)
-    assert (told.says, told.overdue) == (says, False)
+def test_a_schedule_that_runs_is_shown_with_its_next_time(last, text):
+    found = status(ENTRY, last, NOW)
+    assert (found.text, found.overdue) == (text, False)
 
 
 @pytest.mark.parametrize(
@@ -43,21 +43,21 @@ def test_a_schedule_that_runs_is_told_with_its_next_time(last, says):
     [(run(3), "2026-11-17 03:00 UTC; succeeded"), (None, "2026-11-16 03:00 UTC; has not run yet")],
 )
 def test_one_that_did_not_run_is_overdue_since_then(last, since):
-    told = status(ENTRY, last, NOW)
-    assert told.overdue and told.says.startswith(f"overdue since {since}")
+    found = status(ENTRY, last, NOW)
+    assert found.overdue and found.text.startswith(f"overdue since {since}")
 
 
 def test_kubeflow_may_take_some_minutes_and_a_new_schedule_waits():
     assert not status(ENTRY, run(3), MONDAY + timedelta(hours=27, minutes=5)).overdue
     assert status(ENTRY, run(3), MONDAY + timedelta(hours=27, minutes=15)).overdue
     assert (
-        status(ENTRY, None, MONDAY + timedelta(hours=1)).says == "has not run yet; next 2026-11-16 03:00 UTC"
+        status(ENTRY, None, MONDAY + timedelta(hours=1)).text == "has not run yet; next 2026-11-16 03:00 UTC"
     )
 
 
 def test_a_disabled_schedule_is_never_overdue():
     disabled = Entry("1", "nightly", "0 0 3 * * *", False, "refresh", "d", created=MONDAY)
-    assert status(disabled, None, NOW).says == "disabled"
+    assert status(disabled, None, NOW).text == "disabled"
 
 
 @pytest.mark.parametrize(
@@ -92,20 +92,20 @@ def test_a_cron_is_read_in_its_zone():
     assert next_time("0 0 3 * * *", MONDAY.astimezone(berlin)).astimezone(UTC).hour == 2
 
 
-def test_the_command_tells_each_schedule_and_ends_with_status_1_if_one_is_overdue(kubeflow, command):
+def test_the_command_shows_each_schedule_and_ends_with_status_1_if_one_is_overdue(kubeflow, command):
     write(NIGHTLY, WEEKLY)
-    there = f"--host {kubeflow.url}"
-    assert command(f"schedule status {there}") == "no schedules\n"
-    command(f"schedule apply refresh.yaml {there}")
-    told = command(f"schedule status {there}").splitlines()
-    assert [line.partition(";")[0] for line in told] == [
+    server = f"--host {kubeflow.url}"
+    assert command(f"schedule status {server}") == "no schedules\n"
+    command(f"schedule apply refresh.yaml {server}")
+    lines = command(f"schedule status {server}").splitlines()
+    assert [line.partition(";")[0] for line in lines] == [
         "nightly: has not run yet",
         "weekly: has not run yet",
     ]
     now = datetime.now(UTC)
-    (nightly,) = (one for one in kubeflow.recurring.values() if one.display_name == "nightly")
-    for one in kubeflow.recurring.values():
-        one.created_at = now - timedelta(days=30)
+    (nightly,) = (run for run in kubeflow.recurring.values() if run.display_name == "nightly")
+    for run in kubeflow.recurring.values():
+        run.created_at = now - timedelta(days=30)
     runs = {
         "old": (nightly.recurring_run_id, now - timedelta(days=9)),
         "new": (nightly.recurring_run_id, now - timedelta(minutes=1)),
@@ -119,6 +119,6 @@ def test_the_command_tells_each_schedule_and_ends_with_status_1_if_one_is_overdu
             state="SUCCEEDED",
             created_at=created,
         )
-    told = command(f"schedule status {there}", status=1).splitlines()
-    assert told[0].startswith("nightly: succeeded, began ")
-    assert told[1].startswith("weekly: overdue since ") and "has not run yet" in told[1]
+    lines = command(f"schedule status {server}", status=1).splitlines()
+    assert lines[0].startswith("nightly: succeeded, began ")
+    assert lines[1].startswith("weekly: overdue since ") and "has not run yet" in lines[1]

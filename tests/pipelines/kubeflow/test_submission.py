@@ -212,6 +212,10 @@ def test_who_comes_second_takes_what_the_first_has_made(kubeflow, command):
             "train.precision=float16 needs",
         ),
         (
+            "--host HOST --set index.device=cuda --set index.kind=compact",
+            "index: index.device=cuda needs a GPU, and its pod has none: set kubeflow.steps.index.gpus=1",
+        ),
+        (
             "--host HOST --set questions.source={tmp}/q.json",
             "q.json is on this machine, which no pod reaches",
         ),
@@ -292,15 +296,15 @@ def test_more_shards_than_argo_has_room_for_are_warned_of(capsys, shards, warned
         files = tuple(f"shard-{number:03}" for number in range(shards))
         plan.add(StepPath("generate-queries", name), "generate-queries", Config(), shards=files, **inputs)
     warn_of_shards(plan)
-    told = capsys.readouterr().err
-    assert told.startswith("warning: this run has 400 steps on single shards") == warned
-    assert warned or not told
+    printed = capsys.readouterr().err
+    assert printed.startswith("warning: this run has 400 steps on single shards") == warned
+    assert warned or not printed
 
 
 def test_a_warning_of_shards_stops_nothing(kubeflow, command):
     line = SUBMIT.replace("submit training", "submit comparison")
-    told = command(f"{line} --host {kubeflow.url} --set corpus.shards=100 --set train.rounds=2")
-    assert "steps on single shards, and Argo's status" in told and " started: " in told
+    printed = command(f"{line} --host {kubeflow.url} --set corpus.shards=100 --set train.rounds=2")
+    assert "steps on single shards, and Argo's status" in printed and " started: " in printed
 
 
 def test_processes_have_a_gpu_each_on_their_node(kubeflow, command):

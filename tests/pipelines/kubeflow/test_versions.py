@@ -1,4 +1,4 @@
-"""The server's version is asked before anything is sent: what will not run there is refused, what is unknown is told."""
+"""The server's version is asked before anything is sent: an old version is refused, an unknown one is a warning."""
 
 import re
 
@@ -49,16 +49,16 @@ def test_releases_are_in_order():
 def test_nothing_is_sent_to_a_server_that_is_too_old(kubeflow, command, line):
     write(NIGHTLY)
     kubeflow.version = "2.5.0"
-    told = command(f"{line} --host {kubeflow.url}", status=2)
-    assert "this Kubeflow Pipelines is older than 2.14" in told
+    printed = command(f"{line} --host {kubeflow.url}", status=2)
+    assert "this Kubeflow Pipelines is older than 2.14" in printed
     assert {endpoint for _, endpoint in kubeflow.requests} == {"healthz"}
 
 
 def test_a_distribution_s_own_tag_is_a_warning_and_the_run_is_started(kubeflow, command):
     kubeflow.tag = "odh-v2.10"
-    told = command(f"{SUBMIT} --host {kubeflow.url}")
-    assert "warning: Kubeflow Pipelines does not say its version (odh-v2.10)" in told
-    assert " started: " in told and kubeflow.runs
+    printed = command(f"{SUBMIT} --host {kubeflow.url}")
+    assert "warning: Kubeflow Pipelines does not say its version (odh-v2.10)" in printed
+    assert " started: " in printed and kubeflow.runs
 
 
 @pytest.mark.parametrize("version", [f"{release.version}.0" for release in RELEASES])

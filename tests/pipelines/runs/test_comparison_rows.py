@@ -131,14 +131,16 @@ def test_runs_are_compared_by_their_systems(documented, project, run, say):
 
 
 def test_systems_of_one_name_are_told_apart_and_what_is_shared_is_one_row(project, run, say):
-    one, other = run(), run("model.views=2")
-    output = say("compare", one, other, one)
-    assert rows(output) == [f"camvr:{name.rpartition('-')[2]}" for name in (one, other)]
+    first, second = run(), run("model.views=2")
+    output = say("compare", first, second, first)
+    assert rows(output) == [f"camvr:{name.rpartition('-')[2]}" for name in (first, second)]
     compared = output.split(":")[0]
     tracking.ship(open_store(project.store), compared, project.tracking)  # whose metrics may have such names
     assert set(tracking.find_run(project.tracking, compared).steps) == {"compare", "report"}
-    assert "a comparison needs two systems" in say("compare", one, one, status=2)
-    assert "comparison.baseline: dpr is no row" in say("compare", one, other, "--baseline", "dpr", status=2)
+    assert "a comparison needs two systems" in say("compare", first, first, status=2)
+    assert "comparison.baseline: dpr is no row" in say(
+        "compare", first, second, "--baseline", "dpr", status=2
+    )
 
 
 def test_runs_on_other_questions_or_another_corpus_are_refused(run, say):

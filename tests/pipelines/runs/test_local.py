@@ -4,16 +4,20 @@ again, rerun, shipped to MLflow."""
 import json
 import re
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from multiview import tracking
+from multiview import names, tracking
 from multiview.artifacts.record import load_record
 from multiview.artifacts.store import LocalStore, open_store
 from multiview.cli.lookup import Lookup
+from multiview.config import canonical_json
 from multiview.lineage.trace import flaws, trace
+from multiview.steps.runs import Context, read_state
+from multiview.steps.table import step
 from pipelines.runs.rerun import cut
 from tests.fixtures.documented import words
 from tests.fixtures.inprocess import command
@@ -57,15 +61,38 @@ def test_the_whole_dag_runs_through_kfp(project, trained):
     assert evaluation.environment["torch"]
 
 
-def test_the_same_command_again_does_no_work_and_imports_nothing_heavy(project, trained):
+FOUND = """
+import json, sys
+from types import SimpleNamespace
+from multiview.kubeflow.component import execute
+context, config, folder, *outputs = sys.argv[1:]
+execute("split", context, "split", config, **{
+    name: SimpleNamespace(name=name, path=f"{folder}/{name}", metadata={}) for name in outputs
+})
+print(sorted({"torch", "transformers", "mlflow", "faiss", "nltk"} & set(sys.modules)))
+"""
+
+
+def test_a_step_that_is_found_imports_nothing_heavy(project, trained, tmp_path):
+    """As it is where other steps of its run have work to do."""
+    state, declared = project.states(trained)["split"], step("split")
+    context = Context(store=project.store, run=trained).model_dump_json()
+    outputs = [*declared.outputs, *([names.METRICS] if declared.figures else [])]
+    words = [sys.executable, "-c", FOUND, context, canonical_json(state.config), str(tmp_path), *outputs]
+    assert subprocess.run(words, capture_output=True, text=True, check=True).stdout == "[]\n"
+    again = read_state(LocalStore(Path(project.store)), trained, "split")
+    assert again and (again.status, again.outputs) == ("found", state.outputs)
+
+
+def test_the_same_command_again_starts_no_process_and_imports_nothing_heavy(project, trained):
     before = {path for path in Path(project.store).rglob("*") if "runs" not in path.parts}
     seen = project.log(trained).stat().st_size
     output = project("run", "training", PYTHONPROFILEIMPORTTIME="1")
     assert "0 steps done, 13 found" in output
-    log = project.log(trained).read_bytes()[seen:].decode()
-    imports = set(re.findall(r"import time:[ \d|]+\| +(\w+)$", log, re.MULTILINE))
-    assert "pydantic" in imports, "the log holds the steps' imports"
-    assert not imports & {"torch", "transformers", "mlflow", "faiss", "nltk"}
+    assert project.log(trained).stat().st_size == seen, "the steps' processes write to it"
+    imports = set(re.findall(r"import time:[ \d|]+\| +(\w+)$", output, re.MULTILINE))
+    assert "pydantic" in imports
+    assert not imports & {"torch", "transformers", "mlflow", "faiss", "nltk", "kfp"}
     after = {path for path in Path(project.store).rglob("*") if "runs" not in path.parts}
     assert after == before
     assert {state.status for state in project.states(trained).values()} == {"found"}

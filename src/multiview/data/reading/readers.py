@@ -113,26 +113,27 @@ def _report_unknown(
 
 
 def checked_columns(
-    setting: str, columns: Mapping[str, str] | None, ours: Collection[str]
+    setting: str, columns: Mapping[str, str] | None, known: Collection[str]
 ) -> Mapping[str, str]:
-    """Returns the mapping itself. Raises InputError for a key that is not one of our column names."""
-    if unknown := set(columns or {}) - set(ours):
+    """Returns the mapping itself. Raises InputError for a key that is not a known column name."""
+    if unknown := set(columns or {}) - set(known):
         raise InputError(
-            f"{setting}: no column {sorted(unknown)[0]!r} is known here; there are {', '.join(ours)}"
+            f"{setting}: no column {sorted(unknown)[0]!r} is known here; there are {', '.join(known)}"
         )
     return columns or {}
 
 
 def match_columns(
-    columns: Mapping[str, str], ours: Mapping[str, Sequence[str]], present: Collection[str]
+    columns: Mapping[str, str], aliases: Mapping[str, Sequence[str]], present: Collection[str]
 ) -> dict[str, str]:
     """Returns our column names mapped to the file's, for the columns that are present.
 
-    The file's name is the one in `columns` or, without one, our own name or BEIR's.
+    `aliases` holds further names of each of our columns. The file's name is the one in `columns` or, without one, our
+    own or an alias.
     """
     matched: dict[str, str] = {}
-    for name, aliases in ours.items():
-        candidates = (columns[name],) if name in columns else (name, *aliases)
+    for name, others in aliases.items():
+        candidates = (columns[name],) if name in columns else (name, *others)
         if column := next((column for column in candidates if column in present), None):
             matched[name] = column
     return matched
@@ -178,10 +179,10 @@ def _as_passages(table: pa.Table, columns: Mapping[str, str], file: str) -> pa.T
     _require(("id", "text"), matched, columns, present, base_name(file), "corpus.columns")
     if "title" in columns:
         _require(("title",), matched, columns, present, base_name(file), "corpus.columns")
-    ours: dict[str, pa.Array | pa.ChunkedArray] = {}
+    strings_by_name: dict[str, pa.Array | pa.ChunkedArray] = {}
     for name in PASSAGE_COLUMNS:
         if name not in matched:
-            ours[name] = pa.array([""] * table.num_rows, pa.string())
+            strings_by_name[name] = pa.array([""] * table.num_rows, pa.string())
             continue
         column = table.column(matched[name])
         strings = _as_strings(column, allow_numbers=name != "text")
@@ -189,12 +190,12 @@ def _as_passages(table: pa.Table, columns: Mapping[str, str], file: str) -> pa.T
             raise InputError(
                 f"{base_name(file)}: column {matched[name]!r} is {column.type}, not text; see corpus.columns"
             )
-        ours[name] = strings.fill_null("")
+        strings_by_name[name] = strings.fill_null("")
     if len(set(present)) < len(present):
         raise InputError(f"{base_name(file)}: two columns with the same name among {', '.join(present)}")
     taken = {*matched.values(), *PASSAGE_COLUMNS, *DERIVED_COLUMNS}
     rest = {name: table.column(name) for name in present if name not in taken}
-    return pa.table(ours | rest)
+    return pa.table(strings_by_name | rest)
 
 
 # --- questions ---------------------------------------------------------------------------------

@@ -1,1 +1,20 @@
 """Approximate indexes, which do not read every view: faiss finds candidates; their stored views are scored exactly."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+EXACT = "exact"
+"""The kind of an index that reads every view, and needs no faiss."""
+
+
+@dataclass(frozen=True)
+class SearchParameters:
+    """The effort of a search; all three parameters may be changed without building the index again."""
+
+    probes: int | None
+    """Number of inverted lists that are probed; none where the index has no lists."""
+    ef_search: int
+    """Number of views that a graph search keeps as candidates; at least the number of views that it fetches."""
+    rerank: int
+    """Number of passages beyond k that are scored with all of their views."""

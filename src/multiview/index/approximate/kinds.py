@@ -10,10 +10,10 @@ import numpy as np
 
 from multiview.config import Index, JsonObject
 from multiview.errors import InputError
+from multiview.index.approximate import EXACT
 from multiview.index.faiss_index import FaissIndex, FaissObject
 from multiview.index.faiss_library import faiss
 
-EXACT = "exact"
 FACTORY = {
     "compact": "IVF{lists},SQ8",
     "tiny": "RR{dim},IVF{lists},RaBitQ",

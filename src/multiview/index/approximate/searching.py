@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
+from multiview.index.approximate import SearchParameters
 from multiview.index.approximate.kinds import list_count
 from multiview.index.exact import TopPassages
 from multiview.index.faiss_index import FaissIndex, FaissObject
@@ -19,18 +19,6 @@ FETCH_FACTOR = 1.5
 
 FETCHED_AT_ONCE = 1 << 22
 """Most (question, view) pairs held at once: 4 Mi pairs are 50 MB in faiss and about as much here."""
-
-
-@dataclass(frozen=True)
-class SearchParameters:
-    """The effort of a search; all three parameters may be changed without building the index again."""
-
-    probes: int | None
-    """Number of inverted lists that are probed; none where the index has no lists."""
-    ef_search: int
-    """Number of views that a graph search keeps as candidates; at least the number of views that it fetches."""
-    rerank: int
-    """Number of passages beyond k that are scored with all of their views."""
 
 
 def approximate_top(

@@ -1,4 +1,4 @@
-"""The GPUs that a pod was promised, against those that torch sees."""
+"""Check that torch sees the GPUs that the pod requested."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ WAY_OUT = (
 
 
 def check_gpus() -> None:
-    """Raises InputError where torch sees fewer GPUs than the pod was promised, because a step would go on on the CPU.
+    """Raises InputError if torch sees fewer GPUs than the pod requested: the step would silently run on the CPU.
 
-    Nothing happens where the environment promises none.
+    Does nothing if the environment names no number of GPUs.
     """
-    promised = int(os.environ.get(environment.GPUS) or 0)
-    if not promised:
+    requested = int(os.environ.get(environment.GPUS) or 0)
+    if not requested:
         return
     import torch
 
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught_warnings:
         warnings.simplefilter("always")
         # Only this asks CUDA, which an old driver refuses; the count alone asks the driver.
         seen = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    if seen < promised:
-        words = next((f" (torch: {str(w.message).partition('. ')[0]})" for w in told), "")
+    if seen < requested:
+        words = next((f" (torch: {str(w.message).partition('. ')[0]})" for w in caught_warnings), "")
         built = torch.version.cuda or torch.version.hip
         code = f"built for CUDA {built}" if built else "built without CUDA"
         raise InputError(
-            f"this pod asked for {promised} GPU{'s' if promised > 1 else ''}, and torch, {code}, sees {seen}"
+            f"this pod asked for {requested} GPU{'s' if requested > 1 else ''}, and torch, {code}, sees {seen}"
             f"{words}: {WAY_OUT}"
         )

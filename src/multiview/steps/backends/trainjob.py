@@ -229,7 +229,7 @@ CONTAINER_SECURITY = {"allowPrivilegeEscalation": False, "capabilities": {"drop"
 
 
 def _pod_security(pod: Pod) -> JsonObject:
-    """Returns what the pod-security level `restricted` asks of a pod, and who may write to a volume made for it."""
+    """Returns a pod's security context for the level `restricted`, with the group that may write to its volume."""
     security: JsonObject = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
     return {**security, "fsGroup": GROUP_ID} if pod.scratch else security
 

@@ -147,7 +147,7 @@ class _Jobs:
                 "its pods would be on any node, without their account: install 2.2 or later, or set nodes to 1"
             )
 
-    def _adopt(self, existing: dict[str, Any], job: dict[str, Any]) -> None:
+    def _adopt(self, existing: JsonObject, job: JsonObject) -> None:
         """Adds the owner of `job` to the owners of a job that another try has started."""
         for owner in job["metadata"].get("ownerReferences", ()):
             adopted = owned_by(existing, owner["name"], owner["uid"])["metadata"]["ownerReferences"]
@@ -163,7 +163,7 @@ class _Jobs:
                     auth_settings=["BearerToken"],
                 )
 
-    def follow(self, name: str) -> dict[str, Any] | None:
+    def follow(self, name: str) -> JsonObject | None:
         """Returns the condition with which a job ended; None if it was deleted."""
         while True:
             job = self._read(name)
@@ -275,7 +275,7 @@ def _refusal(error: KubernetesObject, namespace: str) -> InputError:
 
 
 def _pod_here(nodes: Nodes) -> tuple[str, str] | None:
-    """Returns name and uid of this pod, if it can own what is in the namespace of the nodes."""
+    """Returns name and uid of this pod, if it can own objects in the namespace of the nodes."""
     name, uid = os.environ.get(environment.POD_NAME), os.environ.get(environment.POD_UID)
     if not name or not uid:
         return None

