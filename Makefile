@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip install -qq --no-compile
 TORCH := $(shell grep '^torch==' constraints.txt)
 
-.PHONY: setup demo test acceptance containers bench-index bench-refresh bench-search lint format docs golden images wheels lock sbom clean
+.PHONY: setup demo test acceptance containers bench-index bench-refresh bench-search bench-training lint format docs golden images wheels lock sbom clean
 
 setup: $(VENV)/tested
 
@@ -70,6 +70,11 @@ bench-refresh: $(VENV)/ready
 # One question: its encoding, and exact search beside the machine's bound (docs/search.md).
 bench-search: $(VENV)/tested
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.search $(BENCH)
+
+# A training step beside sentence-transformers' trainer and the machine's bound (docs/training.md), on SQuAD in
+# MULTIVIEW_DATA. The peer needs the package `datasets`.
+bench-training: $(VENV)/ready
+	$(BIN)/python -m benchmarks.training $(BENCH)
 
 # The protocols of the versions of KFP that take our pipelines (docs/kubeflow.md), each in a folder of its own.
 PROTOCOLS := $(addprefix $(VENV)/protocols/,2.14.0 2.15.0 2.16.1 2.17.0)

@@ -23,7 +23,7 @@ def open_run(
     full_refresh: bool = False,
 ) -> str:
     """Write the run into the store and open it in MLflow."""
-    from multiview.kubeflow.run import one_line, open_run
+    from multiview.kubeflow.run import exit_with_one_line, open_run
 
     given = {
         "corpus_source": corpus_source,
@@ -36,7 +36,7 @@ def open_run(
         "seed": seed,
         "full_refresh": full_refresh,
     }
-    with one_line():
+    with exit_with_one_line():
         return open_run(store, described, job, compiled, given, settings)
 
 
@@ -44,9 +44,9 @@ def open_run(
 def import_artifact(address: str, digest: str, artifact: Output[Artifact]):
     """Hand an artifact of a store to the steps that read it."""
     from multiview.kubeflow.component import import_artifact
-    from multiview.kubeflow.run import one_line
+    from multiview.kubeflow.run import exit_with_one_line
 
-    with one_line():
+    with exit_with_one_line():
         import_artifact(address, digest, artifact)
 
 

@@ -21,6 +21,7 @@ LONGEST = [
     "tests/training/test_processes.py",
     "tests/tracking/test_shipping.py",
     "tests/pipelines/test_outputs.py",
+    "tests/kubeflow/test_run_parameters.py",
     "tests/kubeflow/test_run.py",
     "tests/training/test_processes_end.py",
 ]

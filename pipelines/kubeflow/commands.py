@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from kfp.client import Client
 
     from pipelines.kubeflow.client import ApiObject
+    from pipelines.kubeflow.recurring_runs import Entry
     from pipelines.kubeflow.submission import Submission
 
 console = Console(highlight=False, soft_wrap=True)
@@ -132,40 +133,41 @@ def apply(
         console.print("no schedules")
 
 
-@schedule.command("list")
-@connected
-def list_(debug: Debug = False, *, connection: Profile) -> None:
-    """List the recurring runs made from schedule files."""
+def _owned_entries(connection: Profile) -> tuple[Client, list[Entry]]:
+    """Returns a client, and the recurring runs that a file of schedules has made, by name; says so if there are none."""
     from pipelines.kubeflow import client as kfp_client
     from pipelines.kubeflow import recurring_runs
 
     client = kfp_client.connect(connection)
     entries = [entry for entry in recurring_runs.read_entries(client, connection) if entry.owner]
-    for entry in sorted(entries, key=lambda entry: entry.name):
+    if not entries:
+        console.print("no schedules")
+    return client, sorted(entries, key=lambda entry: entry.name)
+
+
+@schedule.command("list")
+@connected
+def list_(debug: Debug = False, *, connection: Profile) -> None:
+    """List the recurring runs made from schedule files."""
+    _, entries = _owned_entries(connection)
+    for entry in entries:
         state = "" if entry.enabled else "  (disabled)"
         console.print(
             f"{entry.name}  {entry.cron}  {connection.time_zone}  of {entry.owner}{state}", markup=False
         )
-    if not entries:
-        console.print("no schedules")
 
 
 @schedule.command("status")
 @connected
 def status(debug: Debug = False, *, connection: Profile) -> None:
     """Show each schedule's latest run and when the next is due. Exit status 1 if one is overdue."""
-    from pipelines.kubeflow import client as kfp_client
-    from pipelines.kubeflow import recurring_runs
     from pipelines.kubeflow.schedule_status import read_statuses
 
-    client = kfp_client.connect(connection)
-    entries = [entry for entry in recurring_runs.read_entries(client, connection) if entry.owner]
+    client, entries = _owned_entries(connection)
     overdue = False
-    for schedule_status in read_statuses(client, connection, sorted(entries, key=lambda entry: entry.name)):
+    for schedule_status in read_statuses(client, connection, entries):
         console.print(f"{schedule_status.name}: {schedule_status.text}", markup=False)
         overdue |= schedule_status.overdue
-    if not entries:
-        console.print("no schedules")
     if overdue:
         raise typer.Exit(1)
 

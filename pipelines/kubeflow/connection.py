@@ -18,8 +18,8 @@ from pydantic_core import PydanticCustomError
 from multiview import environment
 from multiview.config import Section
 from multiview.config.documents import checked, read_document
-from multiview.config.kubeflow import Address
 from multiview.config.overrides import PLACES, Overrides
+from multiview.config.section import Address
 from multiview.errors import InputError, nearest
 
 PROFILES = "~/.config/multiview/kubeflow.yaml"

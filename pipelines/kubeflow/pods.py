@@ -7,9 +7,10 @@ from kfp import kubernetes
 from components import CPU_IMAGE, GPU_IMAGE
 from multiview import environment
 from multiview.config import Config, Pod
+from multiview.config.kubeflow import pod_labels
 from multiview.errors import InputError, nearest
 from multiview.plans.pods import pod_of
-from multiview.steps.backends.trainjob import SCRATCH, Nodes, labels
+from multiview.steps.backends.trainjob import SCRATCH, Nodes
 from multiview.steps.table import GPU_STEPS, STEPS
 
 KfpObject: TypeAlias = Any
@@ -152,7 +153,7 @@ def _configure_pod(task: KfpObject, pod: Pod, queue: str | None) -> None:
     for toleration in pod.tolerations:
         fields = toleration.model_dump().items()
         kubernetes.add_toleration(task, **{name: value or None for name, value in fields})
-    for key, value in labels(pod, queue).items():
+    for key, value in pod_labels(pod, queue).items():
         kubernetes.add_pod_label(task, key, value)
     for key, value in pod.annotations.items():
         kubernetes.add_pod_annotation(task, key, value)

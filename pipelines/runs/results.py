@@ -24,10 +24,9 @@ from multiview.config import JsonObject
 from multiview.data.passages import PassageLookup
 from multiview.data.questions import iterate_questions
 from multiview.data.reading.tables import Row
-from multiview.evaluation.evaluate import METRICS_FILE, QUESTIONS_FILE
+from multiview.evaluation.files import METRICS_FILE, QUESTIONS_FILE, SIGNIFICANCE_FILE
 from multiview.evaluation.tables import (
     MARK,
-    SIGNIFICANCE_FILE,
     Significance,
     best_values,
     legend,
@@ -171,7 +170,7 @@ def _report(states: list[StepState]) -> str | None:
     for state in reversed(states):
         if names.REPORT in state.outputs:
             store, record = load_record(state.outputs[names.REPORT].address)
-            return f"{store.url}/{record.data}/{names.REPORT_FILE}"
+            return f"{store.url}/{record.data}/{names.REPORT_PAGE_FILE}"
     return None
 
 

@@ -10,7 +10,7 @@ from multiview.artifacts.staging import stage
 from multiview.config import Comparison
 from multiview.config.overrides import Overrides, validate
 from multiview.errors import InputError
-from multiview.evaluation.compare import SEEDS_TABLE_FILE
+from multiview.evaluation.files import SEEDS_TABLE_FILE
 from multiview.evaluation.tables import baseline_of
 from multiview.plans.plan import Plan
 from multiview.steps.path import StepPath, last_rounds

@@ -11,7 +11,7 @@ from multiview.artifacts.record import Record, Reference
 from multiview.artifacts.store import Store
 from multiview.config import canonical_json
 from multiview.plans.plan import Node, Plan
-from multiview.steps.path import StepPath
+from multiview.steps.path import StepPath, shard_file
 from multiview.steps.step import key_settings
 from multiview.steps.work import Work
 
@@ -71,7 +71,7 @@ def _find(
         for name in node.step.sharded_inputs:
             whole = inputs[name]
             assert isinstance(whole, Reference), "a step by shard reads one file of each such input"
-            inputs[name] = whole.model_copy(update={"file": f"{shard}.parquet"})
+            inputs[name] = whole.model_copy(update={"file": shard_file(shard)})
     outputs = Work.resolve(node.step, node.config, inputs, store).find(store)
     return outputs if len(outputs) == len(node.step.outputs) else None
 

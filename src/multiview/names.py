@@ -40,8 +40,12 @@ KFP_TYPES = {
 ANALYSES = "analyses"
 """Folder of an evaluation with the results of the model's analyses."""
 
-REPORT_FILE = "report.html"
+REPORT_PAGE_FILE = "report.html"
 """The only file of a report."""
+
+# Files of a verdict: its figures for programs, and its text for people.
+VERDICT_FILE = "verdict.json"
+VERDICT_TEXT_FILE = "verdict.md"
 
 # Files of a store that are not artifacts' data.
 RECORD_FILE = "artifact.json"

@@ -1,17 +1,13 @@
 """The store on `gs://`, against an emulator that enforces exclusive creation."""
 
-import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.fixtures import on_buckets
 from tests.fixtures.bucket import Asked, emulated_bucket, free_port
-from tests.fixtures.project import ROOT, Project
+from tests.fixtures.project import Project
 
 
 @pytest.fixture(scope="module")
@@ -27,21 +23,7 @@ def bucket(log):
 
 
 def test_races_in_a_bucket_have_one_winner_each(bucket):
-    racers = [
-        subprocess.Popen(
-            [sys.executable, "-c", on_buckets.RACER, "gs://bucket/races", name],
-            env={**os.environ, **bucket},
-            cwd=ROOT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for name in "ab"
-    ]
-    for racer in racers:
-        assert racer.stdout is not None
-        assert racer.stdout.readline() == "ready\n"
-    wins = [json.loads(racer.communicate("go\n", timeout=120)[0]) for racer in racers]
+    wins = on_buckets.race(bucket, "gs://bucket/races")
     assert sorted(wins[0] + wins[1]) == list(range(30))
 
 

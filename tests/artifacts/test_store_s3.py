@@ -1,8 +1,5 @@
 """The store on `s3://`: what tests/artifacts/test_store_gs.py shows of `gs://`, against a server of S3's protocol."""
 
-import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,7 +9,7 @@ from multiview.artifacts.store import open_store
 from multiview.errors import InputError
 from tests.fixtures import on_buckets
 from tests.fixtures.bucket import Asked, free_port
-from tests.fixtures.project import ROOT, Project
+from tests.fixtures.project import Project
 from tests.fixtures.s3 import CREDENTIALS, s3_server
 
 
@@ -32,21 +29,7 @@ def on_s3(code: str) -> str:
 
 
 def test_races_on_s3_have_one_winner_each(bucket):
-    racers = [
-        subprocess.Popen(
-            [sys.executable, "-c", on_buckets.RACER, "s3://bucket/races", name],
-            env={**os.environ, **bucket},
-            cwd=ROOT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for name in "ab"
-    ]
-    for racer in racers:
-        assert racer.stdout is not None
-        assert racer.stdout.readline() == "ready\n"
-    wins = [json.loads(racer.communicate("go\n", timeout=120)[0]) for racer in racers]
+    wins = on_buckets.race(bucket, "s3://bucket/races")
     assert sorted(wins[0] + wins[1]) == list(range(30))
 
 

@@ -15,7 +15,7 @@ CASES = {
     "no questions": (["--set", "corpus.source=TRAIN"], "questions.source", "no questions are named"),
     "n below one": (["--set", "model.views=0"], "model.views", "greater than or equal to 1"),
     "n beyond the length": (["--set", "model.views=500"], "model.views", "use at most"),
-    "unknown architecture": (["--set", "model.architecture=camvrr"], "camvrr", "did you mean 'camvr'"),
+    "unknown architecture": (["--set", "model.architecture=camvrr"], "camvrr", "did you mean camvr"),
     "unknown preset": (["--preset", "squad-smal"], "squad-smal", "did you mean squad-small"),
     "unknown setting": (["--set", "train.epoch=1"], "train.epoch", "did you mean epochs"),
     "a value of the wrong kind": (["--set", "train.epochs=many"], "train.epochs", "valid number"),

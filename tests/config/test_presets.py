@@ -27,6 +27,7 @@ DPR = {
     "train.adam_epsilon": 1e-8,
     "train.max_grad_norm": 2,
     "train.dropout": 0.1,
+    "train.attention_dropout": None,
     "train.positive_passage": "first",
     "train.start_from": "pretrained",
 }

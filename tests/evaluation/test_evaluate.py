@@ -18,7 +18,7 @@ from multiview.errors import InputError
 from multiview.evaluation.evaluate import evaluate, evaluate_bm25, write_evaluation
 from multiview.evaluation.top_hits import HitViews
 from multiview.evaluation.trec import read_qrels, read_trec_run
-from multiview.index.exact import TopPassages
+from multiview.index.ranking import TopPassages
 from multiview.steps.context import StepContext
 from tests.fixtures.artifacts import passage, question, questions_folder, write_passages
 from tests.fixtures.by_trec import by_trec

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multiview.index import exact
-from multiview.index.exact import TopPassages, longest_view, tie_order, top_passages, top_passages_by
+from multiview.index.exact import longest_view, top_passages, top_passages_by
+from multiview.index.ranking import TopPassages, tie_order
 
 
 def by_brute_force(views, counts, ids, queries, k):
@@ -197,11 +198,3 @@ def test_no_questions_and_bad_questions():
         top_passages(views, np.arange(2), np.arange(2), np.array([[np.nan, 1]]), 3)
     with pytest.raises(ValueError, match="1 or more"):
         top_passages(views, np.arange(2), np.arange(2), np.ones((1, 2)), 0)
-
-
-@settings(max_examples=50, deadline=None)
-@given(st.lists(st.text("aZ1~éſ￮𝄞", max_size=3), unique=True, min_size=1))
-def test_tie_order_is_python_s_string_order(ids):
-    order = sorted(range(len(ids)), key=ids.__getitem__)
-    positions = tie_order(pa.array(ids))
-    assert [positions[number] for number in order] == list(range(len(ids)))

@@ -1,11 +1,6 @@
 """How a run on Kubeflow begins and ends: its first step, its exit handler, and what pods ship themselves."""
 
-import json
-import re
 import time
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
 import pytest
 from kfp import local
@@ -13,62 +8,19 @@ from mlflow import MlflowClient
 
 from multiview import names, tracking
 from multiview.artifacts.store import LocalStore
-from multiview.config.overrides import merge, validate
 from multiview.errors import InputError
 from multiview.kubeflow.run import close_run, open_run
-from multiview.plans.description import describe
-from multiview.plans.parameters import Compiled
-from multiview.plans.plan import Plan
-from multiview.plans.request import Request
-from multiview.steps.path import StepPath
 from multiview.steps.runs import (
     Context,
     Run,
     StepState,
     read_run,
-    read_settings,
-    read_state,
-    read_states,
     write_state,
 )
 from pipelines.kubeflow.compile import cluster_pipeline
 from tests.fixtures.corpus import squad_corpus
-from tests.fixtures.project import Project
-from tests.fixtures.servers import answering, new_database
-from tests.fixtures.tiny import tiny_bert
-
-
-class Receiver:
-    """An address that takes notices, answering 503 to as many as it is given."""
-
-    def __init__(self, failures: int = 0):
-        self.notices: list[dict] = []
-        self.failures = failures
-        receiver = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                if receiver.failures:
-                    receiver.failures -= 1
-                    self.send_response(503)
-                else:
-                    receiver.notices.append(json.loads(body))
-                    self.send_response(204)
-                self.end_headers()
-
-            def log_message(self, format: str, *args: object) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}/hook"
-
-
-@pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    made = Receiver(failures=1)
-    with answering(made.server):
-        yield made
+from tests.fixtures.servers import new_database
+from tests.kubeflow.split_alone import split_alone
 
 
 def described(**fields: object) -> str:
@@ -200,20 +152,6 @@ def test_a_failure_is_posted_where_mlflow_or_the_run_itself_is_missing(tmp_path,
     assert [notice["message"] for notice in receiver.notices] == ["why", "why"]
 
 
-def split_alone(folder: Path, source: str, url: str, base: str = "none") -> Request:
-    """A request for the step `split` alone."""
-    questions = {"source": source, "dev_source": str(folder / "corpus" / "dev.json")}
-    overrides = {
-        "questions": questions,
-        "model": {"base": base},
-        "kubeflow": {"cpu": {"retries": 0}},
-        "notify": {"url": url},
-    }
-    plan = Plan("training")
-    plan.add(StepPath("split"), "split", validate(overrides))
-    return Request(plan, overrides)
-
-
 def test_pods_ship_their_own_events_and_the_run_ends_without_a_driver(tmp_path, monkeypatch, receiver):
     """The cluster's pipeline of one step, by KFP: once without the variable of KFP's MLflow plugin, then with it."""
     train, _ = squad_corpus(tmp_path / "corpus", passages=6)
@@ -238,170 +176,3 @@ def test_pods_ship_their_own_events_and_the_run_ends_without_a_driver(tmp_path, 
     (notice,) = receiver.notices
     assert notice["run"] == "training-2" and "nothing.json" in notice["failed"][0]["error"]
     assert MlflowClient(uri).get_run(tracking.find_run(uri, "training-2").mlflow_id).info.status == "FAILED"
-
-
-DEMO = ["questions.source=demo://train.json", "questions.dev_source=demo://dev.json"]
-
-
-def demo_request(*settings: str) -> Request:
-    return Request.from_settings("training", "demo", [*DEMO, *settings])
-
-
-def compiled(request: Request) -> Compiled:
-    found = Compiled.of(request)
-    assert found is not None
-    return found
-
-
-def opened(
-    folder: Path, request: Request, job: str = "aaaa1111", described: str = "", **given: object
-) -> Context:
-    """The context of a start with other parameters than the compiled ones; `settings` is the text of further ones."""
-    asked, settings = compiled(request), str(given.pop("settings", ""))
-    values = {**asked.defaults, **given}
-    return Context.model_validate_json(
-        open_run(str(folder), described, job, asked.model_dump_json(), values, settings)
-    )
-
-
-def test_a_run_created_without_changes_is_the_run_that_submit_would_start(tmp_path, monkeypatch):
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    request, store = demo_request(), LocalStore(tmp_path)
-    run = describe(request, store)
-    context = opened(tmp_path, request)
-    assert context == Context(store=store.url, run=run.id)
-    assert read_run(store, run.id).model_copy(update={"created": ""}) == run
-    submitted = run.model_copy(update={"git_sha": "as described"}).model_dump_json()
-    assert opened(tmp_path / "other", request, described=submitted).run == run.id
-    assert read_run(LocalStore(tmp_path / "other"), run.id).git_sha == "as described"
-    with pytest.raises(InputError, match="has no settings of step split"):
-        read_settings(store, run.id, "split")
-
-
-@pytest.mark.parametrize("cloned", [False, True])
-def test_other_parameters_are_another_run_with_settings_of_its_own(tmp_path, monkeypatch, cloned):
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    request, store = demo_request(), LocalStore(tmp_path)
-    described = describe(request, store).model_dump_json() if cloned else ""
-    context = opened(tmp_path, request, described=described, learning_rate=0.5, settings="mining.number=3")
-    same = demo_request("train.learning_rate=0.5", "mining.number=3")
-    assert context.run == describe(same, store).id != describe(request, store).id
-    assert context.changed == ["train.learning_rate=0.5", "mining.number=3"]
-    for path, node in same.plan.nodes.items():
-        assert read_settings(store, context.run, str(path)) == node.config
-    assert read_run(store, context.run).config["mining"]["number"] == 3
-
-
-def test_a_wrong_parameter_is_one_line_in_the_first_pod_and_in_the_notice(tmp_path, monkeypatch, receiver):
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    line = "train.learning_rate: input should be greater than 0, not -1"
-    with pytest.raises(InputError, match=line):
-        opened(tmp_path, demo_request(), learning_rate=-1.0)
-    close_run(str(tmp_path), "", "aaaa1111", "FAILED", "", receiver.url, "training")
-    (notice,) = receiver.notices
-    assert notice["failed"] == [{"step": "open-run", "error": line}]
-    assert (notice["run"], notice["pipeline"]) == ("training", "training")
-    assert LocalStore(tmp_path).folders(names.RUNS) == []
-
-
-@pytest.mark.parametrize(
-    ("given", "line"),
-    [
-        ({"corpus_source": [""]}, "corpus.source: expected names of files, folders or URLs; one is empty"),
-        (
-            {"settings": "train.processes=8"},
-            "train.processes=8 needs a GPU for each, and its pod has 1: set kubeflow.steps.train.gpus=8",
-        ),
-    ],
-)
-def test_settings_that_submit_refuses_are_refused_by_the_first_pod(tmp_path, monkeypatch, given, line):
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    with pytest.raises(InputError, match=re.escape(line)):
-        opened(tmp_path, demo_request(), **given)
-
-
-def test_a_device_beyond_the_compiled_pods_is_refused_by_the_first_pod(tmp_path, monkeypatch):
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    with pytest.raises(InputError, match="encode.device=cuda:0 needs a GPU, and its pod has none"):
-        opened(tmp_path, demo_request("kubeflow.gpu.gpus=0"), settings="encode.device=cuda:0")
-
-
-@pytest.mark.parametrize("described", ["{", '{"id": 3}', "my run"])
-def test_a_description_that_is_none_is_one_line_and_is_told(tmp_path, monkeypatch, receiver, described):
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    line = "described is not what submit wrote: leave it empty"
-    with pytest.raises(InputError, match=line):
-        opened(tmp_path, demo_request(), described=described)
-    close_run(str(tmp_path), described, "aaaa1111", "FAILED", "", receiver.url, "training")
-    (notice,) = receiver.notices
-    assert notice["failed"] == [{"step": "open-run", "error": line}] and notice["run"] == "training"
-
-
-def test_the_exit_handler_closes_the_run_that_was_opened(tmp_path, monkeypatch, receiver):
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    described = describe(demo_request(), LocalStore(tmp_path)).model_dump_json()
-    context = opened(tmp_path, demo_request(), described=described, seed=3)
-    close_run(str(tmp_path), described, "aaaa1111", "FAILED", "", receiver.url, "training")
-    assert [notice["run"] for notice in receiver.notices] == [context.run]
-    store, now = LocalStore(tmp_path), time.time()
-    for path in read_run(store, context.run).steps:
-        write_state(store, context.run, StepState(path=path, step=path, status="done", started=now))
-    close_run(str(tmp_path), described, "aaaa1111", "SUCCEEDED", "", receiver.url, "training")
-    assert len(receiver.notices) == 1
-
-
-def test_a_part_of_a_pipeline_is_always_described(tmp_path):
-    with pytest.raises(InputError, match="described is empty"):
-        open_run(str(tmp_path), "", "aaaa1111")
-
-
-def test_a_pipeline_runs_with_the_parameters_of_its_start(tmp_path, monkeypatch, receiver, capfd):
-    """As `Create run` on Kubeflow's pages starts it, once with a value that is refused: by KFP, the step `split` alone."""
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    train, _ = squad_corpus(tmp_path / "corpus", passages=6)
-    local.init(local.SubprocessRunner(use_venv=False), pipeline_root=str(tmp_path / "kfp"))
-    store, base = LocalStore(tmp_path / "store"), str(tiny_bert(tmp_path / "base"))
-    request = split_alone(tmp_path, str(train), receiver.url, base)
-    pipeline = cluster_pipeline(request, store.url)
-    with pytest.raises(RuntimeError):
-        pipeline(settings="questions.limit=0")
-    line = "questions.limit: input should be greater than or equal to 1, not 0"
-    printed = "".join(capfd.readouterr())
-    assert f"error: {line}" in printed and "Traceback" not in printed
-    assert receiver.notices.pop()["failed"] == [{"step": "open-run", "error": line}]
-
-    dev = str(tmp_path / "corpus" / "dev.json")
-    pipeline(corpus_source=[str(train), dev], settings="questions.limit=2")
-    (run,) = store.folders(names.RUNS)
-    changed = {"questions": {"limit": 2}, "corpus": {"source": [str(train), dev]}}
-    overrides = merge(request.overrides, changed)
-    assert run == describe(Request.make("training", overrides), store).id
-    assert read_run(store, run).config == overrides
-    state = read_state(store, run, "split")
-    assert state is not None and state.status == "done" and state.config["questions"]["limit"] == 2
-
-
-@pytest.mark.acceptance
-def test_a_run_with_another_learning_rate_trains_with_it(tmp_path, monkeypatch):
-    """As `Create run` on Kubeflow's pages starts it: by KFP, up to the training, since KFP's local runner has no loops
-    within an exit handler."""
-    project, uri = Project.make(tmp_path), new_database(tmp_path)
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
-    local.init(local.SubprocessRunner(use_venv=False), pipeline_root=str(tmp_path / "kfp"))
-    preset, settings = str(tmp_path / "tiny.yaml"), ["train.rounds=1", "train.epochs=1"]
-    request = Request.from_settings("training", preset, settings)
-    steps = list(request.plan.nodes)
-    for path in steps[steps.index(StepPath.parse("camvr/round-1/train")) + 1 :]:
-        del request.plan.nodes[path]
-    cluster_pipeline(request, project.store)(learning_rate=0.25)
-
-    store = LocalStore(Path(project.store))
-    same = Request.from_settings("training", preset, [*settings, "train.learning_rate=0.25"])
-    (run,) = store.folders(names.RUNS)
-    assert run == describe(same, store).id
-    assert {state.status for state in read_states(store, run)} == {"done"}
-    state = read_state(store, run, "camvr/round-1/train")
-    assert state is not None and state.config["train"]["learning_rate"] == 0.25
-    found = tracking.find_run(uri, run)
-    assert MlflowClient(uri).get_run(found.mlflow_id).data.params["train.learning_rate"] == "0.25"
-    assert set(found.steps["camvr/round-1/train"].outputs) == {names.MODEL}

@@ -14,7 +14,7 @@ from transformers import AutoModel, AutoTokenizer
 from multiview.config import Config, Model
 from multiview.errors import InputError
 from multiview.model.bases import model_fingerprint
-from multiview.model.batch import make_batch
+from multiview.model.batch import make_batch, make_groups
 from multiview.model.encoder import BiEncoder, embedding_matrix, initial_model
 from multiview.model.layouts import LAYOUTS, TokenSequence, View
 from multiview.steps.context import StepContext
@@ -32,8 +32,8 @@ def encode(model: BiEncoder) -> tuple[torch.Tensor, torch.Tensor]:
     pad = model.tokenizer.pad_token_id
     with torch.inference_mode():
         return model(
-            make_batch([model.layout.question("Who won?")], pad, 1),
-            make_batch(sequences, pad, model.layout.max_views),
+            make_groups([model.layout.question("Who won?")], pad, 1),
+            make_groups(sequences, pad, model.layout.max_views),
         )
 
 
@@ -93,8 +93,8 @@ def test_there_are_no_poolers_and_every_parameter_is_trained(base: Path) -> None
     model = BiEncoder.create(settings(base))
     pad = model.tokenizer.pad_token_id
     questions, views = model(
-        make_batch([model.layout.question("Who?")], pad, 1),
-        make_batch(model.layout.passage(training_material.passage(2)), pad, 4),
+        make_groups([model.layout.question("Who?")], pad, 1),
+        make_groups(model.layout.passage(training_material.passage(2)), pad, 4),
     )
     (questions @ views[0].T).sum().backward()
     assert [name for name, parameter in model.named_parameters() if parameter.grad is None] == []
@@ -129,16 +129,6 @@ def test_normalised_vectors_score_as_twenty_cosines(base: Path) -> None:
     assert questions.norm(dim=-1).item() == pytest.approx(20, rel=1e-5)
     questions, _ = encode(BiEncoder.create(settings(base, normalise=True, scale=5.0)))
     assert questions.norm(dim=-1).item() == pytest.approx(5, rel=1e-5)
-
-
-def test_dropout_is_set_everywhere(base: Path) -> None:
-    model = BiEncoder.create(settings(base))
-    model.set_dropout(0.0)
-    model.train()
-    first, again = encode(model), encode(model)
-    assert torch.equal(first[1], again[1])
-    model.set_dropout(0.3)
-    assert not torch.equal(encode(model)[1], again[1])
 
 
 def test_a_base_can_be_a_folder_an_installed_package_or_a_remote_folder(base: Path) -> None:

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multiview.config import Bm25
-from multiview.negatives.bm25 import Bm25Index, best_scores, bm25_negatives
+from multiview.negatives.bm25 import Bm25Index, best_rows, bm25_negatives
 from multiview.negatives.pool import read_table
 from tests.fixtures.artifacts import passage
 from tests.fixtures.retrieval_run import check_negatives
@@ -70,12 +70,12 @@ def test_bm25_of_passages_without_words():
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=30), st.integers(1, 40), st.randoms())
-def test_best_scores_are_a_plain_sort(values, k, shuffler):
+def test_best_rows_are_a_plain_sort(values, k, shuffler):
     scores = np.array(values, np.float32)
     rank = list(range(len(values)))
     shuffler.shuffle(rank)
     plain = sorted((i for i in range(len(values)) if values[i] > 0), key=lambda i: (-values[i], rank[i]))[:k]
-    assert best_scores(scores, np.array(rank), k).tolist() == plain
+    assert best_rows(scores, np.array(rank), k).tolist() == plain
 
 
 def test_bm25_negatives(retrieval):

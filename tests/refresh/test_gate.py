@@ -11,7 +11,7 @@ from multiview import metric_names, names
 from multiview.artifacts.attempt import Attempt
 from multiview.artifacts.champions import champion_numbers
 from multiview.artifacts.store import LocalStore
-from multiview.refresh.gate import VERDICT_FILE, figures
+from multiview.refresh.gate import figures
 from multiview.refresh.gate_rules import Check, Difference, Verdict
 from multiview.steps.events import read_metrics
 from tests.fixtures.changing_corpus import ChangingCorpus
@@ -75,6 +75,6 @@ KEPT = Verdict("keep", "nothing has changed")
 def test_a_verdict_shows_its_outcome_and_both_sides(verdict, expected, tmp_path):
     store = LocalStore(tmp_path)
     attempt = Attempt(store, "verdict", "k")
-    (attempt.path / VERDICT_FILE).write_text(json.dumps(asdict(verdict)))
+    (attempt.path / names.VERDICT_FILE).write_text(json.dumps(asdict(verdict)))
     record = attempt.publish(step="gate", step_version=1, config={}, inputs={})[0]
     assert figures(store, record) == expected

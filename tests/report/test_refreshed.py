@@ -14,7 +14,7 @@ def test_the_page_says_what_the_gate_found(corpus: ChangingCorpus) -> None:
     corpus.rows = corpus.rows[: len(corpus.rows) // 2]
     records = corpus.refresh()
     found = corpus.verdict(records)
-    page = read((corpus.files(records["report"][names.REPORT]) / names.REPORT_FILE).read_text())
+    page = read((corpus.files(records["report"][names.REPORT]) / names.REPORT_PAGE_FILE).read_text())
     assert page.one("h1").text == "Refused"
     assert found["says"] in page.one("section", id="summary").text
     checks = [[cell.text for cell in (*row.all("th"), *row.all("td"))] for row in rows(page, "checks")]

@@ -207,14 +207,3 @@ def test_a_user_without_a_name_opens_a_run(tmp_path):
     assert experiment
     (run,) = client.search_runs([experiment.experiment_id], "tags.`multiview.run` = 'nameless'")
     assert run.data.tags["mlflow.user"] == "uid-54321"
-
-
-def test_a_name_that_the_system_does_not_know_is_a_number(monkeypatch):
-    """On Python 3.11 and 3.12 as on 3.13, which raises another error."""
-    for error in (KeyError("getpwuid(): uid not found: 1"), OSError("No username set in the environment")):
-
-        def getuser(error: Exception = error) -> str:
-            raise error
-
-        monkeypatch.setattr(shipping.getpass, "getuser", getuser)
-        assert shipping._user() == f"uid-{os.getuid()}"

@@ -43,6 +43,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "camvr": ({"architecture": "camvr"}, {"positive": "answer", "gradient_checkpointing": True}),
     "tied": ({"architecture": "camvr", "tied": True}, {"positive": "answer"}),
     "dual-cross": ({"architecture": "dual-cross", "tied": True}, {"negative_group": 2}),
+    "chunks": ({"architecture": "camvr"}, {"positive": "answer", "chunk": 2}),
     # As many views as sentences: processes differ in their numbers of sequences and views.
     "sentence": ({"architecture": "sentence"}, {"positive": "each"}),
 }
@@ -228,7 +229,7 @@ def test_a_share_masks_the_negatives_of_the_whole_batch(base: Path, tmp_path: Pa
     whole, share = collator(examples()), collator.share(examples(), 1, 2)
     assert torch.equal(share["excluded"], whole["excluded"]) and whole["excluded"].any()
     assert torch.equal(share["positive"], whole["positive"])
-    assert len(share["questions"]["input_ids"]) == 3
+    assert len(share["questions"]["order"]) == 3
 
 
 def test_more_processes_than_a_batch_has_questions_are_refused() -> None:

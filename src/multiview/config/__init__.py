@@ -12,7 +12,8 @@ from __future__ import annotations
 from multiview.config.data import Bm25, Corpus, DataFormat, Questions, Sources
 from multiview.config.gate import Gate
 from multiview.config.generation import Generation, GeneratorTraining
-from multiview.config.kubeflow import Kubeflow, Notify, Pod, Toleration
+from multiview.config.kubeflow import Kubeflow, Pod, Toleration
+from multiview.config.notify import Notify
 from multiview.config.refresh import Refresh
 from multiview.config.search import Analysis, Comparison, Encode, Evaluation, Index
 from multiview.config.section import HOW, JsonObject, Section, canonical_json

@@ -1,14 +1,13 @@
-"""Settings of Kubeflow: the resources of each step's pod, and notifications. None changes a step's output."""
+"""Settings of Kubeflow: the resources of each step's pod. None changes a step's output."""
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from multiview.config.section import HOW, JsonObject, Section
+from multiview.config.section import Address, JsonObject, Section
 
 LabelKey = Annotated[
     str,
@@ -25,15 +24,8 @@ ObjectName = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])
 Quantity = Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]+)?(m|[KMGTP]i?)?$", coerce_numbers_to_str=True)]
 """An amount as Kubernetes writes it: 500m, 2, 16Gi."""
 
-
-def _check_address(value: str) -> str:
-    if not re.fullmatch(r"https?://[^\s/?#]+\S*", value):
-        raise PydanticCustomError("address", "expected an address as in http://HOST:PORT or https://HOST")
-    return value
-
-
-Address = Annotated[str, AfterValidator(_check_address)]
-"""Address of an HTTP service."""
+QUEUE_LABEL, PRIORITY_LABEL = "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class"
+"""Labels by which Kueue knows a pod or a TrainJob."""
 
 
 class Toleration(Section):
@@ -151,6 +143,12 @@ def check_nodes(step: str, nodes: int) -> None:
         raise ValueError(f"nodes={nodes} is for {' and '.join(MULTI_NODE_STEPS)} alone, not for {step}")
 
 
+def pod_labels(pod: Pod, queue: str | None) -> dict[LabelKey, LabelValue]:
+    """Returns the labels of a pod or of its TrainJob: its own, and with a queue those by which Kueue knows it."""
+    kueue = {QUEUE_LABEL: queue, PRIORITY_LABEL: pod.priority_class} if queue else {}
+    return {**pod.labels, **{key: value for key, value in kueue.items() if value}}
+
+
 class Kubeflow(Section):
     """Execution of steps on Kubeflow. These settings have no effect elsewhere and change no step's output. *Ours.*"""
 
@@ -183,14 +181,3 @@ class Kubeflow(Section):
         for step, changes in steps.items():
             check_nodes(step, changes.get("nodes", 1))
         return steps
-
-
-class Notify(Section):
-    """Notifications of failed runs on Kubeflow and of the verdicts of refreshes. *Ours.*"""
-
-    url: Annotated[Address | None, HOW] = None
-    """Address that receives JSON by POST: the failed steps and their error lines when a run on Kubeflow fails, and the verdict of every refresh. Its `text` says it in a few lines, so the address of a chat's incoming webhook will do."""
-    kubeflow: Annotated[Address | None, HOW] = None
-    """Address of Kubeflow's pages, as in https://kubeflow.example.org/pipeline, for the link in `text`; none: no link."""
-    mlflow: Annotated[Address | None, HOW] = None
-    """Address of MLflow's pages, for the link in `text`, where people have another one than pods."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic.fields import FieldInfo
+from pydantic_core import PydanticCustomError
 
 from multiview.errors import Undeclared
 
@@ -16,6 +18,16 @@ JsonObject: TypeAlias = dict[str, Any]
 
 HOW: FieldInfo = Field(json_schema_extra={"how": True})
 """Marks a setting that is no part of the key: it never changes the output, or the key holds it by content."""
+
+
+def _check_address(value: str) -> str:
+    if not re.fullmatch(r"https?://[^\s/?#]+\S*", value):
+        raise PydanticCustomError("address", "expected an address as in http://HOST:PORT or https://HOST")
+    return value
+
+
+Address = Annotated[str, AfterValidator(_check_address)]
+"""Address of an HTTP service."""
 
 
 class Section(BaseModel):

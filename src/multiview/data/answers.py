@@ -16,6 +16,7 @@ from multiview.errors import InputError
 Mode = Literal["string", "regex"]
 Kind = Literal["offset", "one", "several", "none"]
 Span = tuple[int, int]
+"""Code points [start, stop) of a text."""
 
 FLAGS = regex.IGNORECASE | regex.UNICODE | regex.MULTILINE
 TOKEN = regex.compile(r"[\p{L}\p{N}\p{M}]+|[^\p{Z}\p{C}]", FLAGS)

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from multiview.data.reading.tables import Row
 from multiview.errors import InputError
+from multiview.steps.path import shard_file
 
 SCHEMA = pa.schema(
     [
@@ -54,17 +55,12 @@ def content_hash(title: str, text: str) -> str:
     return hashlib.sha256(f"{title}\0{text}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
-def shard_file_name(number: int) -> str:
-    """Returns the file name of a shard, counted from 0."""
-    return f"shard-{number:02d}.parquet"
-
-
 def shard_files(folder: Path) -> list[Path]:
     """Returns the shards in a folder, in order; other files are ignored.
 
     Raises InputError when there are no shards.
     """
-    files = sorted(Path(folder).glob("shard-*.parquet"))
+    files = sorted(Path(folder).glob(shard_file("shard-*")))
     if not files:
         raise InputError(f"{folder}: no shards of passages (shard-00.parquet …) here; run the split step")
     return files

@@ -13,9 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from multiview.data.passages import ROW_GROUP, SCHEMA, content_hash, shard_file_name
+from multiview.data.passages import ROW_GROUP, SCHEMA, content_hash
 from multiview.data.sentences import SentencesOf
 from multiview.errors import InputError
+from multiview.steps.path import shard_file, shard_name
 
 
 def shard_sizes(count: int, shards: int) -> list[int]:
@@ -45,7 +46,7 @@ def write_shards(
                 group = rows.take(min(ROW_GROUP, size - first))
                 table, group_sentences = with_computed_columns(group, sentences_of)
                 if writer is None:
-                    file = Path(folder) / shard_file_name(shard)
+                    file = Path(folder) / shard_file(shard_name(shard))
                     writer = stack.enter_context(pq.ParquetWriter(file, table.schema, compression="zstd"))
                 writer.write_table(table)
                 sentences += group_sentences

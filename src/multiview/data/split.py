@@ -19,6 +19,7 @@ from multiview.data.reading.readers import PASSAGE_COLUMNS, UNKNOWN_JUDGED
 from multiview.data.sentences import KnownSentences, SentencesOf, SplitSentences, tokenizer
 from multiview.errors import InputError
 from multiview.steps.context import StepContext
+from multiview.steps.events import Events
 
 
 def split(context: StepContext) -> None:
@@ -64,43 +65,7 @@ def split(context: StepContext) -> None:
     )
     questions.write_questions(chosen.train, context.output("train_questions"))
     questions.write_questions(chosen.dev, context.output("dev_questions"))
-
-    if chosen.shared:
-        context.events.warning(f"{chosen.shared} dev questions are training questions too")
-    if chosen.dropped:
-        context.events.warning(
-            f"{chosen.dropped} questions were dropped: their gold passages are not in the corpus"
-        )
-    if chosen.nameless:
-        context.events.warning(f"{chosen.nameless} training questions name no gold passage: left out")
-    if seen.left_out:
-        context.events.warning(f"{seen.left_out} passages have no text: left out")
-    if chosen.unknown:
-        context.events.warning(
-            f"{chosen.unknown} gold passages of questions that have others are not in the corpus: left out"
-        )
-    for kind, times in remarks.counts.items():
-        context.events.warning(f"{times} {kind}, the first: {remarks.first[kind]}")
-    if unanswered := sum(not q.answers for q in chosen.train):
-        context.events.warning(
-            f"{unanswered} training questions have no answers: train.positive=answer takes their best view"
-        )
-    facts = {
-        "passages": count,
-        "train_questions": len(chosen.train),
-        "dev_questions": len(chosen.dev),
-        "dropped_questions": chosen.dropped,
-        "questions_without_gold": chosen.nameless,
-        "passages_without_text": seen.left_out,
-        "unknown_positives": chosen.unknown,
-        "unknown_judged_questions": remarks.counts.get(UNKNOWN_JUDGED, 0),
-        "avq": questions.questions_per_passage(chosen.train),
-        "sentences_per_passage": sentences / count,
-    }
-    context.events.fact("nltk", version("nltk"))
-    for name, value in facts.items():
-        context.events.fact(name, value)
-        context.events.metric(name, float(value))
+    _report(context.events, chosen, seen, remarks, count, sentences)
 
 
 def sources_fingerprint(settings: Config) -> JsonObject:
@@ -197,3 +162,51 @@ def _wanted_tables(corpus: CorpusFiles, wanted: Collection[str], extra: pa.Schem
         ]
         if table.num_rows:
             yield pa.table(columns, schema=schema)
+
+
+# --- report ------------------------------------------------------------------------------------
+
+
+def _report(
+    events: Events,
+    chosen: _Chosen,
+    seen: checking.Seen,
+    remarks: Problems,
+    passage_count: int,
+    sentences: int,
+) -> None:
+    """Reports what was left out as warnings, and the counts of the step as facts and metrics."""
+    if chosen.shared:
+        events.warning(f"{chosen.shared} dev questions are training questions too")
+    if chosen.dropped:
+        events.warning(f"{chosen.dropped} questions were dropped: their gold passages are not in the corpus")
+    if chosen.nameless:
+        events.warning(f"{chosen.nameless} training questions name no gold passage: left out")
+    if seen.left_out:
+        events.warning(f"{seen.left_out} passages have no text: left out")
+    if chosen.unknown:
+        events.warning(
+            f"{chosen.unknown} gold passages of questions that have others are not in the corpus: left out"
+        )
+    for kind, times in remarks.counts.items():
+        events.warning(f"{times} {kind}, the first: {remarks.first[kind]}")
+    if unanswered := sum(not q.answers for q in chosen.train):
+        events.warning(
+            f"{unanswered} training questions have no answers: train.positive=answer takes their best view"
+        )
+    facts = {
+        "passages": passage_count,
+        "train_questions": len(chosen.train),
+        "dev_questions": len(chosen.dev),
+        "dropped_questions": chosen.dropped,
+        "questions_without_gold": chosen.nameless,
+        "passages_without_text": seen.left_out,
+        "unknown_positives": chosen.unknown,
+        "unknown_judged_questions": remarks.counts.get(UNKNOWN_JUDGED, 0),
+        "avq": questions.questions_per_passage(chosen.train),
+        "sentences_per_passage": sentences / passage_count,
+    }
+    events.fact("nltk", version("nltk"))
+    for name, value in facts.items():
+        events.fact(name, value)
+        events.metric(name, float(value))

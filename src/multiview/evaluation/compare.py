@@ -17,14 +17,22 @@ from multiview.config import Comparison, JsonObject
 from multiview.errors import InputError
 from multiview.evaluation.analyses.tables import markdown
 from multiview.evaluation.costs import check_alike, cost_of, differing_settings, figures_of
-from multiview.evaluation.evaluate import METRICS_FILE, QRELS_FILE, QUESTIONS_FILE, ranks_of, values_of
-from multiview.evaluation.significance import CONFIDENCE, Figure, paired_figures, seeds_figures
-from multiview.evaluation.tables import (
+from multiview.evaluation.evaluate import ranks_of, values_of
+from multiview.evaluation.files import (
     ANALYSES_FILE,
+    ANALYSES_TABLE_FILE,
+    METRICS_FILE,
+    QRELS_FILE,
+    QUESTIONS_FILE,
     SEEDS_FILE,
+    SEEDS_TABLE_FILE,
     SETTINGS_FILE,
     SIGNIFICANCE_FILE,
+    TABLE_FILE,
     WON_FILE,
+)
+from multiview.evaluation.significance import CONFIDENCE, Figure, paired_figures, seeds_figures
+from multiview.evaluation.tables import (
     Metrics,
     Significance,
     baseline_of,
@@ -35,10 +43,6 @@ from multiview.evaluation.tables import (
 )
 from multiview.steps.context import StepContext
 from multiview.steps.events import Events
-
-TABLE_FILE = "table.md"
-SEEDS_TABLE_FILE = "seeds.md"
-ANALYSES_TABLE_FILE = "analyses.md"
 
 
 def compare(context: StepContext) -> None:

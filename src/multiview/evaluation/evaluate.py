@@ -13,22 +13,18 @@ import pyarrow.parquet as pq
 
 from multiview import metric_names
 from multiview.config import Evaluation
-from multiview.data.answers import Mode
+from multiview.data.answers import Mode, Span
 from multiview.data.passages import read_passages
 from multiview.data.questions import Question, read_questions
 from multiview.errors import InputError
+from multiview.evaluation.files import METRICS_FILE, QRELS_FILE, QUESTIONS_FILE, RUN_FILE
 from multiview.evaluation.metrics import Values, first_rank, gold_metrics, means, top_k_accuracy
-from multiview.evaluation.top_hits import TOP_HITS_FILE, FindViews, IndexViews, Span, write_top_hits
+from multiview.evaluation.top_hits import TOP_HITS_FILE, FindViews, IndexViews, write_top_hits
 from multiview.evaluation.trec import write_qrels, write_trec_run
-from multiview.index.exact import TopPassages
+from multiview.index.ranking import TopPassages
 from multiview.negatives.filtering import answer_holding, positive_hits
 from multiview.steps.context import StepContext
 from multiview.steps.events import Events
-
-METRICS_FILE = "metrics.json"
-RUN_FILE = "run.trec"
-QRELS_FILE = "qrels.trec"
-QUESTIONS_FILE = "questions.parquet"
 
 
 def evaluate(context: StepContext) -> None:

@@ -9,7 +9,7 @@ from multiview.artifacts.record import Record
 from multiview.artifacts.staging import stage
 from multiview.artifacts.store import Store
 from multiview.config import JsonObject
-from multiview.evaluation.evaluate import METRICS_FILE
+from multiview.evaluation.files import METRICS_FILE
 
 
 def of_evaluation(store: Store, record: Record) -> dict[str, float]:

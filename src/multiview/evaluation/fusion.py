@@ -10,9 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from multiview.data.questions import read_questions
-from multiview.evaluation.evaluate import RUN_FILE, write_evaluation
+from multiview.evaluation.evaluate import write_evaluation
+from multiview.evaluation.files import RUN_FILE
 from multiview.evaluation.trec import read_trec_run
-from multiview.index.exact import TopPassages
+from multiview.index.ranking import TopPassages
 from multiview.steps.context import StepContext
 
 Ranking = Sequence[tuple[str, float]]

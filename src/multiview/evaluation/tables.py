@@ -15,9 +15,6 @@ if TYPE_CHECKING:  # scipy takes a second to import, and showing a table does no
 Metrics = Mapping[str, Mapping[str, float]]
 """System to metric to value."""
 
-SIGNIFICANCE_FILE = "significance.json"
-"""File of a comparison that the marks come from."""
-
 
 class Significance(TypedDict):
     """The content of `significance.json`: how the systems were tested against the baseline, and the figures."""
@@ -31,12 +28,6 @@ class Significance(TypedDict):
     resamples: NotRequired[int]
     seed: NotRequired[int]
 
-
-ANALYSES_FILE = "analyses.json"
-SEEDS_FILE = "seeds.json"
-SETTINGS_FILE = "settings.json"
-WON_FILE = "won.json"
-"""Other files of a comparison, which the report reads too."""
 
 LEVEL = 0.05
 """Corrected p-values below this level are marked (CAMVR Table 6)."""

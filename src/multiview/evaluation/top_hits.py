@@ -11,10 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from multiview.data.answers import Span
 from multiview.data.passages import PassageLookup
 from multiview.data.questions import Question
-from multiview.index.exact import TopPassages
-from multiview.index.indexed_passages import IndexedPassages, Span, TextsById
+from multiview.index.indexed_passages import IndexedPassages, TextsById
+from multiview.index.ranking import TopPassages
 from multiview.model.layouts import Layout
 
 if TYPE_CHECKING:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shutil
 
-from multiview.data.passages import shard_file_name
 from multiview.data.queries import FILE
 from multiview.steps.context import StepContext
+from multiview.steps.path import shard_file, shard_name
 
 
 def gather_queries(context: StepContext) -> None:
@@ -16,5 +16,5 @@ def gather_queries(context: StepContext) -> None:
     """
     shards = context.list_input("parts")
     for index, shard in enumerate(shards):
-        shutil.copyfile(shard.path / FILE, context.output("queries") / shard_file_name(index))
+        shutil.copyfile(shard.path / FILE, context.output("queries") / shard_file(shard_name(index)))
         context.events.progress(index + 1, len(shards), "shards")

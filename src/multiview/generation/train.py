@@ -4,7 +4,6 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-import torch
 from torch.utils.data import Dataset
 from transformers import (
     DataCollatorForSeq2Seq,
@@ -25,6 +24,7 @@ from multiview.generation.generators import check_lengths, input_text, load, sav
 from multiview.model.layouts import PreTrainedTokenizer
 from multiview.steps.context import StepContext
 from multiview.steps.events import Events
+from multiview.training.arguments import shared_arguments
 from multiview.training.trainer import ReportingCallback
 
 
@@ -112,32 +112,12 @@ class LossCallback(TrainerCallback):
 
 def generator_arguments(settings: GeneratorTraining, folder: Path) -> Seq2SeqTrainingArguments:
     """Returns our settings as arguments of transformers' Trainer."""
-    gpu = torch.cuda.is_available()
-    arguments = Seq2SeqTrainingArguments(
-        output_dir=str(folder),
+    return shared_arguments(
+        Seq2SeqTrainingArguments,
+        settings,
+        folder,
         per_device_train_batch_size=settings.batch_size,
         num_train_epochs=settings.epochs,
         max_steps=settings.max_steps or -1,
-        learning_rate=settings.learning_rate,
-        lr_scheduler_type="linear",
         warmup_steps=settings.warmup_ratio,  # below 1: a share of all steps
-        max_grad_norm=settings.max_grad_norm,
-        optim="adamw_torch_fused",
-        bf16=settings.precision == "bfloat16",
-        use_cpu=not gpu,
-        seed=settings.seed,
-        remove_unused_columns=False,
-        dataloader_pin_memory=gpu,
-        logging_strategy="steps",
-        logging_steps=settings.log_steps,
-        logging_nan_inf_filter=False,
-        save_strategy="steps",
-        save_steps=settings.checkpoint_steps,
-        save_total_limit=1,
-        disable_tqdm=True,
-        report_to="none",
-        log_level="error",
     )
-    # One process drives one GPU, as in the training of encoders, so that the batch has the size that is set.
-    arguments._n_gpu = min(arguments.n_gpu, 1)
-    return arguments

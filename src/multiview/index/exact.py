@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
+from multiview.index.ranking import TopPassages, best_first
 from multiview.index.stored_views import passages_of_views
 
 if TYPE_CHECKING:
@@ -36,37 +34,6 @@ NORMS_AT_ONCE = 4096
 
 PROPOSED_AT_ONCE = 1 << 18
 """Number of proposed views, besides twice k per question, that are held before they are scored again."""
-
-
-@dataclass(frozen=True)
-class TopPassages:
-    """The best passages of each question, best first; padded where a question has fewer than k."""
-
-    passages: np.ndarray
-    """[q, k] int64: rows of the passages in the index, -1 for padding."""
-    scores: np.ndarray
-    """[q, k] float32: -inf for padding."""
-    winning_views: np.ndarray
-    """[q, k] int32: which of a passage's views has its score, from 0, the first of those that tie; -1 for padding."""
-    exact: bool = True
-    """Whether no other passage scores better; not known for an approximate index (`multiview.index.approximate`)."""
-
-    @classmethod
-    def empty(cls, questions: int, k: int, exact: bool = True) -> TopPassages:
-        """Returns a result of padding rows, to be filled in."""
-        shape = (questions, k)
-        return cls(
-            np.full(shape, -1, np.int64),
-            np.full(shape, -np.inf, np.float32),
-            np.full(shape, -1, np.int32),
-            exact,
-        )
-
-    def hits(self, question: int) -> list[tuple[int, float, int]]:
-        """Returns (passage row, score, winning view) of each of a question's passages, best first, without padding."""
-        real = self.passages[question] >= 0
-        columns = (self.passages, self.scores, self.winning_views)
-        return list(zip(*(column[question][real].tolist() for column in columns), strict=True))
 
 
 ViewRange = tuple[int, int | None]
@@ -272,7 +239,7 @@ class _Found:
 
     def _rank(self, rows: np.ndarray, passages: np.ndarray, scores: np.ndarray) -> np.ndarray:
         """Positions of the first best view of each passage, best passage first, ties by `tie_order`."""
-        order = np.lexsort((rows, self._tie_order[passages], -scores))
+        order = best_first(scores, self._tie_order[passages], rows)
         _, first = np.unique(passages[order], return_index=True)
         return order[np.sort(first)]
 
@@ -287,11 +254,3 @@ class _Found:
 def _exact_scores(views: np.ndarray, rows: np.ndarray, query: np.ndarray) -> np.ndarray:
     """Returns the scores of views [n] float64; the order of each sum is the same whatever the other views."""
     return np.einsum("nd,d->n", _tensor(views[rows]).double().numpy(), query)
-
-
-def tie_order(ids: pa.Array) -> np.ndarray:
-    """Returns the position of each id in string order, by code point [p] int64, which breaks ties between passages."""
-    sorted_rows = pc.call_function("array_sort_indices", [ids]).to_numpy()
-    positions = np.empty(len(ids), np.int64)
-    positions[sorted_rows] = np.arange(len(ids))
-    return positions

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import pyarrow as pa
 
+from multiview.data.answers import Span
 from multiview.data.passages import SCHEMA, Passage, PassageLookup, PassageRows, passages_of
 from multiview.data.reading.tables import Row
 from multiview.errors import InputError
@@ -17,9 +18,6 @@ from multiview.model.layouts import Layout, TokenSequence, View, numbered_views
 
 if TYPE_CHECKING:
     from multiview.index.view_index import ViewIndex
-
-Span = tuple[int, int]
-"""Code points [start, stop) of a passage's text."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,9 @@ from multiview.data.passages import PassageRows
 from multiview.encoding.embeddings import VIEWS_FILE
 from multiview.errors import InputError
 from multiview.index.approximate import EXACT, SearchParameters
-from multiview.index.exact import ALL_VIEWS, TopPassages, ViewRange, tie_order, top_passages_by
+from multiview.index.exact import ALL_VIEWS, ViewRange, top_passages_by
 from multiview.index.faiss_index import FaissIndex
+from multiview.index.ranking import TopPassages, tie_order
 from multiview.index.stored_views import REBUILD, StoredViews, score_passages
 
 INDEX_FILE = "index.faiss"

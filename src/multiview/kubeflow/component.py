@@ -19,7 +19,7 @@ from multiview.config.overrides import leaves, parse_settings
 from multiview.errors import InputError
 from multiview.model.systems import resolve
 from multiview.steps.execution import run_step, watch_driver
-from multiview.steps.path import StepPath
+from multiview.steps.path import StepPath, shard_file
 from multiview.steps.reporter import StepReporter
 from multiview.steps.runs import Context, Run, read_settings, run_id, write_run
 from multiview.steps.step import Step, load_function
@@ -113,7 +113,7 @@ def _references(declared: Step, artifacts: Mapping[str, Given], shard: str) -> I
     references: dict[str, Reference | list[Reference]] = {}
     for name in declared.inputs:
         artifact = artifacts[name]
-        file = f"{shard}.parquet" if shard and name in declared.sharded_inputs else None
+        file = shard_file(shard) if shard and name in declared.sharded_inputs else None
         references[name] = (
             [_reference(address) for address in artifact]
             if isinstance(artifact, list)

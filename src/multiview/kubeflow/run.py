@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from multiview import environment, names
 from multiview.artifacts.store import Store, open_store
-from multiview.config.kubeflow import Notify
+from multiview.config.notify import Notify
 from multiview.config.overrides import validate
 from multiview.errors import InputError
 from multiview.plans.description import describe
@@ -135,7 +135,7 @@ def close_run(
 
 
 @contextlib.contextmanager
-def one_line() -> Iterator[None]:
+def exit_with_one_line() -> Iterator[None]:
     """Ends the process with an InputError's line alone, as a command does, instead of a traceback."""
     try:
         yield

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from multiview import names
+from multiview.artifacts.bucket_store import PART
 from multiview.artifacts.record import (
     File,
     Record,
@@ -23,7 +24,7 @@ from multiview.artifacts.record import (
     split_address,
 )
 from multiview.artifacts.staging import broken_file
-from multiview.artifacts.store import PART, Store
+from multiview.artifacts.store import Store
 from multiview.errors import InputError
 from multiview.steps.table import STEPS
 

@@ -1,10 +1,13 @@
 """Token sequences as tensors, and views as weights over tokens."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NotRequired, TypedDict
 
 import torch
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
 from multiview.model.layouts import TokenSequence
 
@@ -20,6 +23,15 @@ class Batch(TypedDict):
     """float32 [S, V, L]: a view's vector is its weights times the last hidden states; all 0 for a missing view."""
     position_ids: NotRequired[Tensor]
     """int64 [S, L], counted from 0; absent: the base model's default positions."""
+
+
+class Groups(TypedDict):
+    """S sequences in groups of similar length, so that few tokens are padding."""
+
+    batches: list[Batch]
+    """The groups, the longest sequences first; each is padded to its own longest sequence."""
+    order: Tensor
+    """int64 [S]: the position of each sequence when the groups are concatenated."""
 
 
 def make_batch(
@@ -54,6 +66,57 @@ def make_batch(
     if positioned:
         batch["position_ids"] = position_ids
     return batch
+
+
+def make_groups(
+    sequences: Sequence[TokenSequence],
+    pad_id: int,
+    max_views: int,
+    group_cost: float = math.inf,
+    most: int | None = None,
+) -> Groups:
+    """Returns `sequences`, which have up to `max_views` views each, in groups of similar length, `most` per group.
+
+    `group_cost` is the price of one more group, in tokens of padding; by default there is a single group.
+    """
+    groups = by_length([len(sequence.input_ids) for sequence in sequences], group_cost, most)
+    order = torch.empty(len(sequences), dtype=torch.int64)
+    order[[row for group in groups for row in group]] = torch.arange(len(sequences))
+    return Groups(
+        batches=[make_batch([sequences[row] for row in group], pad_id, max_views) for group in groups],
+        order=order,
+    )
+
+
+def by_length(lengths: Sequence[int], group_cost: float, most: int | None = None) -> list[list[int]]:
+    """Returns the positions of `lengths` in groups, the longest first.
+
+    A group ends before it pads `group_cost` tokens or has more than `most` members.
+
+    >>> by_length([9, 30, 8, 29], group_cost=10)
+    [[1, 3], [0, 2]]
+    """
+    groups: list[list[int]] = []
+    room = 0.0
+    for position in sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True):
+        if groups:
+            room -= lengths[groups[-1][0]] - lengths[position]
+        if room <= 0 or len(groups[-1]) == most:
+            groups.append([])
+            room = group_cost
+        groups[-1].append(position)
+    return groups
+
+
+def encode_groups(encode: Callable[[Batch], Tensor], groups: Groups, again: bool = False) -> Tensor:
+    """Returns the vectors that `encode` gives for each group, joined in the order of the sequences.
+
+    With `again` no activations are kept: the backward pass encodes each group anew, with the same dropout, when it
+    comes to it (GradCache), so that it needs memory for one group at a time.
+    """
+    if again:
+        encode = partial(checkpoint, encode, use_reentrant=False)
+    return torch.cat([encode(batch) for batch in groups["batches"]])[groups["order"]]
 
 
 def to_device(batch: Batch, device: torch.device) -> Batch:

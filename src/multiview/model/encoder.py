@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from multiview.config import Model, canonical_json
 from multiview.errors import InputError
 from multiview.model.bases import SETTINGS_FILE, staged_base
-from multiview.model.batch import Batch, pool
+from multiview.model.batch import Batch, Groups, encode_groups, pool
 from multiview.model.layouts import Layout, PreTrainedTokenizer, architecture, layout
 from multiview.model.plain import PlainBert, PlainTokenizer, is_plain
 from multiview.steps.context import StepContext
@@ -52,6 +52,8 @@ class BiEncoder(nn.Module):
         parts = {PASSAGE: passage, QUESTION: question}
         self.encoders = nn.ModuleDict({name: part for name, part in parts.items() if part is not None})
         self.scale = score_scale(settings)
+        self.encode_again = False
+        """Whether the backward pass of `forward` encodes each group anew, instead of keeping all activations."""
 
     @property
     def dim(self) -> int:
@@ -63,9 +65,12 @@ class BiEncoder(nn.Module):
         """Maximum number of tokens per sequence; None if the base model has no limit."""
         return _positions(self._encoder(next(iter(self.encoders))))
 
-    def forward(self, questions: Batch, passages: Batch) -> tuple[Tensor, Tensor]:
+    def forward(self, questions: Groups, passages: Groups) -> tuple[Tensor, Tensor]:
         """Returns question vectors [B, D], multiplied by the scale, and view vectors [S, V, D], in float32."""
-        return self.encode_questions(questions), self.encode_passages(passages)
+        return (
+            encode_groups(self.encode_questions, questions, self.encode_again),
+            encode_groups(self.encode_passages, passages, self.encode_again),
+        )
 
     def encode_questions(self, batch: Batch) -> Tensor:
         """Returns question vectors [B, D] float32, multiplied by the scale, so that scores are plain inner products."""
@@ -98,12 +103,6 @@ class BiEncoder(nn.Module):
         encoder = self._encoder(part)
         vectors = pool(encoder(**_tokens(encoder, batch)).last_hidden_state, batch["weights"])
         return nn.functional.normalize(vectors, dim=-1) if self.settings.normalise else vectors
-
-    def set_dropout(self, share: float) -> None:
-        """Sets every dropout of the encoders, attention dropout included."""
-        for module in self.modules():
-            if isinstance(module, nn.Dropout):
-                module.p = share
 
     def checkpoint_activations(self) -> None:
         """Recomputes activations in the backward pass instead of keeping them."""

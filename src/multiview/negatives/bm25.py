@@ -17,7 +17,7 @@ from bm25s.tokenization import Tokenizer
 from multiview.config import Bm25
 from multiview.data.passages import Passage, read_passages
 from multiview.data.questions import Question, read_questions
-from multiview.index.exact import TopPassages, tie_order
+from multiview.index.ranking import TopPassages, best_first, tie_order
 from multiview.negatives.filtering import answer_holding, filter_hits, positive_hits
 from multiview.negatives.pool import BM25, negatives_table, write_negatives
 from multiview.steps.context import StepContext
@@ -67,7 +67,7 @@ class Bm25Index:
         for question, tokens in enumerate(streamed):
             if tokens and not self._empty:
                 scores = self._bm25.get_scores_from_ids(tokens)
-                rows = best_scores(scores, self._tie_order, k)
+                rows = best_rows(scores, self._tie_order, k)
                 top.passages[question, : len(rows)] = rows
                 top.scores[question, : len(rows)] = scores[rows]
                 top.winning_views[question, : len(rows)] = 0
@@ -105,11 +105,11 @@ def tokenizer(language: str) -> Tokenizer:
         return Tokenizer(stopwords=[], stemmer=stemmer)  # pyright: ignore[reportArgumentType]
 
 
-def best_scores(scores: np.ndarray, tie_order: np.ndarray, k: int) -> np.ndarray:
+def best_rows(scores: np.ndarray, tie_order: np.ndarray, k: int) -> np.ndarray:
     """Returns the rows of the k highest positive scores, best first, ties by `tie_order`; fewer when fewer are positive."""
     least = np.partition(scores, -k)[-k] if k < len(scores) else 0
     candidates = np.flatnonzero((scores >= least) & (scores > 0))
-    return candidates[np.lexsort((tie_order[candidates], -scores[candidates]))][:k]
+    return candidates[best_first(scores[candidates], tie_order[candidates])][:k]
 
 
 def bm25_negatives(context: StepContext) -> None:

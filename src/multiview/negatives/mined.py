@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from multiview.config import Config, JsonObject, Mining
 from multiview.data.passages import read_passages
 from multiview.data.questions import Question, read_questions
-from multiview.index.exact import TopPassages
+from multiview.index.ranking import TopPassages
 from multiview.model.bases import base_fingerprint
 from multiview.negatives.filtering import (
     FilteredHits,
@@ -34,7 +34,7 @@ from multiview.steps.events import Events
 if TYPE_CHECKING:
     from multiview.index.view_index import ViewIndex
 
-REPORT_FILE = "report.parquet"
+MINING_FILE = "report.parquet"
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def mine(context: StepContext) -> None:
         no_rows = np.zeros((len(bm25), 0), np.int64)
         table = pa.concat_tables([with_positives(bm25, no_rows, no_rows.astype(bool), index.ids), table])
     write_negatives(context.output("negatives"), table)
-    pq.write_table(report(mined, qids), context.output("negatives") / REPORT_FILE)
+    pq.write_table(report(mined, qids), context.output("negatives") / MINING_FILE)
     report_counts(mined, mining, context.events)
 
 

@@ -17,13 +17,14 @@ import pyarrow.parquet as pq
 from multiview import names
 from multiview.artifacts.record import Record
 from multiview.artifacts.staged import Recorded
-from multiview.data.passages import ROW_GROUP, PassageRows, shard_file_name, shard_files
+from multiview.data.passages import ROW_GROUP, PassageRows, shard_files
 from multiview.data.shards import Rows, shard_sizes
 from multiview.errors import InputError
 from multiview.index.view_index import PASSAGES_FILE
 from multiview.lineage.ancestry import Ancestor
 from multiview.steps.context import StepContext
 from multiview.steps.events import Events
+from multiview.steps.path import shard_file, shard_name
 
 CHANGES_FILE = "changes.parquet"
 SCHEMA = pa.schema([("old", pa.int64())])
@@ -152,12 +153,12 @@ def _write_shards(
     """Writes the passages at `rows` of the `total` passages in `files`, as `shards` files in `folder`."""
     if len(rows) == total and len(files) == shards:
         for number, file in enumerate(files):  # not even another version of Parquet's writer changes a byte
-            shutil.copyfile(file, folder / shard_file_name(number))
+            shutil.copyfile(file, folder / shard_file(shard_name(number)))
         return
     tables = Rows(table for _, table in PassageRows(files).tables(rows))
     schema, written = pq.read_schema(files[0]), 0
     for number, size in enumerate(shard_sizes(len(rows), shards)):
-        with pq.ParquetWriter(folder / shard_file_name(number), schema, compression="zstd") as writer:
+        with pq.ParquetWriter(folder / shard_file(shard_name(number)), schema, compression="zstd") as writer:
             for first in range(0, size, ROW_GROUP):
                 group = tables.take(min(ROW_GROUP, size - first))
                 writer.write_table(group)

@@ -17,6 +17,7 @@ from multiview.data import passages
 from multiview.encoding.embeddings import ROWS_SCHEMA, VIEWS_FILE
 from multiview.index.approximate import EXACT
 from multiview.index.view_index import HEADER_FILE, LONGEST, PASSAGES_FILE
+from multiview.steps.path import shard_file, shard_name
 from multiview.steps.table import step
 
 
@@ -24,7 +25,7 @@ def empty_corpus(store: Store) -> Record:
     """Returns the corpus without passages, published in `store` if it is not there yet."""
 
     def fill(folder: Path) -> None:
-        pq.write_table(passages.SCHEMA.empty_table(), folder / passages.shard_file_name(0))
+        pq.write_table(passages.SCHEMA.empty_table(), folder / shard_file(shard_name(0)))
 
     return _published(store, names.PASSAGES, {}, {"passages": 0}, fill)
 

@@ -14,13 +14,12 @@ from multiview.artifacts.staged import Staged
 from multiview.artifacts.staging import stage
 from multiview.artifacts.store import Store
 from multiview.errors import InputError
-from multiview.evaluation.evaluate import METRICS_FILE, QUESTIONS_FILE, ranks_of, values_of
+from multiview.evaluation.evaluate import ranks_of, values_of
+from multiview.evaluation.files import METRICS_FILE, QUESTIONS_FILE
 from multiview.refresh.champion import read_champion_found
 from multiview.refresh.gate_rules import Check, Difference, Measurements, Verdict, decide
 from multiview.steps.context import StepContext
 
-VERDICT_FILE = "verdict.json"
-TEXT_FILE = "verdict.md"
 TITLES = {"promote": "promoted", "refuse": "refused", "keep": "kept"}
 """Outcome for a challenger in one word, by decision."""
 
@@ -49,8 +48,8 @@ def gate(context: StepContext) -> None:
         context.settings.comparison.seed,
     )
     folder = context.output(names.VERDICT)
-    (folder / VERDICT_FILE).write_text(json.dumps(asdict(verdict), indent=1, ensure_ascii=False) + "\n")
-    (folder / TEXT_FILE).write_text(text(verdict), encoding="utf-8")
+    (folder / names.VERDICT_FILE).write_text(json.dumps(asdict(verdict), indent=1, ensure_ascii=False) + "\n")
+    (folder / names.VERDICT_TEXT_FILE).write_text(text(verdict), encoding="utf-8")
     context.events.fact("decision", verdict.decision)
     context.events.fact("says", verdict.says)
     for name, difference in verdict.metrics.items():
@@ -77,7 +76,7 @@ def measurements(index: Record, evaluation: Staged) -> Measurements:
 
 def read_verdict(folder: Path) -> Verdict:
     """Returns the verdict that the step wrote into `folder`."""
-    content = json.loads((folder / VERDICT_FILE).read_text())
+    content = json.loads((folder / names.VERDICT_FILE).read_text())
     checks = [Check(**check) for check in content.pop("checks")]
     metrics = {name: Difference(**difference) for name, difference in content.pop("metrics").items()}
     return Verdict(**content, checks=checks, metrics=metrics)
@@ -85,7 +84,7 @@ def read_verdict(folder: Path) -> Verdict:
 
 def figures(store: Store, record: Record) -> dict[str, float]:
     """Returns whether the challenger is promoted (1 or 0), how many checks it failed, and the metrics of both sides."""
-    verdict = read_verdict(stage(store, record, VERDICT_FILE).path)
+    verdict = read_verdict(stage(store, record, names.VERDICT_FILE).path)
     metrics = metric_names.figures(verdict.metrics)
     sides = {
         metric_names.of_group(side, name): getattr(difference, side)

@@ -13,7 +13,8 @@ import pyarrow.parquet as pq
 from multiview.data.passages import PassageLookup
 from multiview.data.questions import iterate_questions, seeded_hash
 from multiview.data.reading.tables import Row
-from multiview.evaluation.evaluate import QUESTIONS_FILE, ranks_of
+from multiview.evaluation.evaluate import ranks_of
+from multiview.evaluation.files import QUESTIONS_FILE
 from multiview.evaluation.top_hits import TOP_HITS_FILE
 from multiview.lineage.ancestry import Ancestor
 from multiview.report.contents import Asked, ShownHit, ShownView

@@ -18,16 +18,17 @@ from multiview.config import JsonObject, Model
 from multiview.data.reading.tables import Row
 from multiview.errors import InputError
 from multiview.evaluation.costs import Cost
-from multiview.evaluation.evaluate import METRICS_FILE
-from multiview.evaluation.tables import (
+from multiview.evaluation.files import (
     ANALYSES_FILE,
+    METRICS_FILE,
     SEEDS_FILE,
     SETTINGS_FILE,
     SIGNIFICANCE_FILE,
     WON_FILE,
-    Significance,
-    metric_columns,
+    analysis_table_file,
 )
+from multiview.evaluation.tables import Significance, metric_columns
+from multiview.index.view_index import PASSAGES_FILE
 from multiview.lineage.ancestry import Ancestor
 from multiview.model import bases
 from multiview.report.choosing import chosen_questions
@@ -135,7 +136,7 @@ def _view_counts(index: Ancestor | None) -> dict[int, int]:
     """Number of views to the number of passages with so many, from the index's table of passages."""
     if index is None:
         return {}
-    counts = pq.read_table(index.file("passages.parquet"), columns=["views"])["views"].to_pylist()
+    counts = pq.read_table(index.file(PASSAGES_FILE), columns=["views"])["views"].to_pylist()
     return dict(sorted(Counter(counts).items()))
 
 
@@ -150,14 +151,14 @@ class _Tables(TypedDict, total=False):
 
 def _tables(folder: Path) -> _Tables:
     tables: _Tables = {}
-    if (file := folder / "usage.parquet").exists():
+    if (file := folder / analysis_table_file("usage")).exists():
         usage = pq.read_table(file).to_pydict()
         shares = (metric_names.SHARE_OF_TOP_1, metric_names.SHARE_OF_GOLD)
         tables["usage"] = {name: usage[name] for name in shares if name in usage}
-    if (file := folder / "each_view.parquet").exists():
+    if (file := folder / analysis_table_file("each_view")).exists():
         tables["alone"] = _alone(pq.read_table(file).to_pylist())
     for name in ("attention", "cosine"):
-        if (file := folder / f"{name}.parquet").exists():
+        if (file := folder / analysis_table_file(name)).exists():
             columns = pq.read_table(file).drop_columns("view").columns
             tables[name] = np.array([column.to_pylist() for column in columns], np.float64).T
     return tables

@@ -62,7 +62,7 @@ def report(context: StepContext) -> None:
         context.events,
     )
     page = render(contents)
-    (context.output("report") / names.REPORT_FILE).write_text(page, encoding="utf-8", errors="replace")
+    (context.output("report") / names.REPORT_PAGE_FILE).write_text(page, encoding="utf-8", errors="replace")
     context.events.fact("bytes", len(page.encode(errors="replace")))
 
 

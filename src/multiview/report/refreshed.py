@@ -37,7 +37,7 @@ def refresh_report(context: StepContext) -> None:
     promotion = json.loads((context.input("promotion").path / PROMOTION_FILE).read_text())
     changes, index = (load_record(context.recorded_input(name).address)[1] for name in ("changes", "index"))
     page = render(promotion, read_verdict(context.input("verdict").path), changes, index)
-    (context.output("report") / names.REPORT_FILE).write_text(page, encoding="utf-8", errors="replace")
+    (context.output("report") / names.REPORT_PAGE_FILE).write_text(page, encoding="utf-8", errors="replace")
     context.events.fact("bytes", len(page.encode(errors="replace")))
 
 

@@ -16,10 +16,11 @@ from multiview.artifacts.staging import stage
 from multiview.artifacts.staging import verify as read_all
 from multiview.artifacts.store import Store
 from multiview.config import Encode
+from multiview.data.answers import Span
 from multiview.data.passages import PassageRows, shard_files
 from multiview.data.reading.tables import Row
 from multiview.errors import InputError
-from multiview.index.indexed_passages import IndexedPassage, IndexedPassages, IndexedView, Span, TextsInOrder
+from multiview.index.indexed_passages import IndexedPassage, IndexedPassages, IndexedView, TextsInOrder
 
 if TYPE_CHECKING:
     from multiview.encoding.encode import Encoder

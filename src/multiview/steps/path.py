@@ -99,8 +99,13 @@ class StepPath:
 
 
 def shard_name(number: int) -> str:
-    """Returns the name of a shard, counted from 0; it is the name of the shard's file without the suffix."""
+    """Returns the name of a shard, counted from 0."""
     return f"shard-{number:02d}"
+
+
+def shard_file(shard: str) -> str:
+    """Returns the file name of a shard in an artifact of one file per shard."""
+    return f"{shard}.parquet"
 
 
 def last_rounds(paths: Iterable[StepPath]) -> dict[str, StepPath]:

@@ -63,7 +63,7 @@ STEPS: dict[str, Step] = {
         ),
         Step(
             name="train",
-            version=2,
+            version=3,
             run="multiview.training.train:train",
             settings=("train", "questions.answer_matching"),
             inputs=("start", "passages", "questions", "negatives"),
@@ -125,7 +125,7 @@ STEPS: dict[str, Step] = {
         ),
         Step(
             name="warm-up",
-            version=1,
+            version=2,
             run="multiview.training.warm_up:warm_up",
             settings=("train",),
             inputs=("start", "passages", "queries"),
@@ -246,7 +246,7 @@ STEPS: dict[str, Step] = {
             inputs=("promotion", "verdict", "changes", "index"),
             recorded_inputs=("changes", "index"),
             outputs=(names.REPORT,),
-            page=names.REPORT_FILE,
+            page=names.REPORT_PAGE_FILE,
         ),
         Step(
             name="gate",
@@ -294,7 +294,7 @@ STEPS: dict[str, Step] = {
             inputs=("comparison", "evaluations"),
             list_inputs=("evaluations",),
             outputs=(names.REPORT,),
-            page=names.REPORT_FILE,
+            page=names.REPORT_PAGE_FILE,
         ),
     )
 }

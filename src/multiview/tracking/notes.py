@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from multiview import names
 from multiview.artifacts.record import Reference, read_record, split_address
 from multiview.artifacts.store import Store
+from multiview.evaluation.files import METRICS_FILE, TABLE_FILE
 from multiview.evaluation.tables import markdown_table
 from multiview.steps.path import StepPath, last_rounds
 from multiview.steps.runs import Run, StepState
@@ -16,9 +17,6 @@ LONGEST = 5000
 """Characters of a description; MLflow takes 8000 and silently cuts longer ones."""
 INPUTS = 12
 """Inputs of a step that are listed; the others are counted."""
-TABLE_FILE = "table.md"
-METRICS_FILE = "metrics.json"
-VERDICT_FILE = "verdict.md"
 
 
 def of_run(store: Store, run: Run, states: Iterable[StepState], corpus: str | None) -> str:
@@ -71,7 +69,7 @@ def _failures(states: list[StepState]) -> str:
 
 def _verdict(store: Store, states: list[StepState]) -> str:
     """The verdict on a refresh's challenger; empty for other runs."""
-    found = (_file(store, state, names.VERDICT, VERDICT_FILE) for state in states)
+    found = (_file(store, state, names.VERDICT, names.VERDICT_TEXT_FILE) for state in states)
     text = next((text.decode() for text in found if text), "")
     return text if len(text) < LONGEST else text[:LONGEST].rpartition("\n")[0]
 

@@ -18,8 +18,8 @@ from multiview.steps.events import MetricEvent, WarningEvent, read_events
 from multiview.steps.path import StepPath
 from multiview.steps.runs import Run, StepState
 from multiview.steps.table import STEPS
-from multiview.tracking import notes
 from multiview.tracking.headlines import headlines_of
+from multiview.tracking.tags import model_tags, step_tags
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -57,24 +57,12 @@ class RunContents:
         shipped again as exact duplicates, which MLflow drops.
         """
         from mlflow.entities import Metric, Param, RunTag
-        from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
 
         run, tags = child.info.run_id, child.data.tags
         events = list(read_events(self.store, state.attempt)) if state.attempt else []
-        step_tags = {names.TAG_KEY: state.key, names.TAG_ERROR: state.error, **self._code(state)}
-        if state.inputs or names.PASSAGES in state.outputs:  # other steps are about no corpus
-            step_tags[names.TAG_CORPUS] = self.corpus
-        if state.ended:
-            step_tags[MLFLOW_RUN_NOTE] = notes.of_step(self.run, state)
-        for name, references in state.inputs.items():
-            for number, reference in enumerate(references):
-                step_tags[f"{names.INPUT_TAG}{name}.{number:03d}"] = reference.model_dump_json()
-        for kind, reference in state.outputs.items():
-            step_tags[f"{names.OUTPUT_TAG}{kind}"] = reference.model_dump_json()
-            step_tags[f"{names.ADDRESS_TAG}{kind}"] = reference.address
-        warnings = [event for event in events if isinstance(event, WarningEvent)]
-        step_tags |= {f"{names.WARNING_TAG}{number}": event.text for number, event in enumerate(warnings)}
-        step_tags[names.TAG_SHIPPED] = str(len(events))
+        warnings = [event.text for event in events if isinstance(event, WarningEvent)]
+        wanted = step_tags(self.run, state, self._record(state), warnings, self.corpus)
+        wanted[names.TAG_SHIPPED] = str(len(events))
         link = self._evaluated(run, state)
         shipped = int(tags.get(names.TAG_SHIPPED, 0))
         numbered = [
@@ -84,7 +72,7 @@ class RunContents:
         ]
         metrics = [metric for number, metric in numbered if number >= shipped]
         parameters = {n: v for n, v in flatten(state.config) if n not in child.data.params}
-        new = {k: v[:8000] for k, v in step_tags.items() if v and tags.get(k) != v[:8000]}
+        new = {k: v[:8000] for k, v in wanted.items() if v and tags.get(k) != v[:8000]}
         for part in parts(list(parameters.items()), 100):
             self.client.log_batch(run, params=[Param(n, v[:6000]) for n, v in part])
         for part in parts(metrics, 1000):
@@ -95,14 +83,6 @@ class RunContents:
             self.client.log_batch(run, tags=[RunTag(k, v) for k, v in part])
         if names.TAG_ERROR in tags and not state.error:
             self.client.delete_tag(run, names.TAG_ERROR)
-
-    def _code(self, state: StepState) -> dict[str, str | None]:
-        """The commit and the image that made a step's outputs; before it has outputs, the ones that run it."""
-        code = {names.TAG_GIT: state.git_sha, names.TAG_IMAGE: state.image}
-        if record := self._record(state):
-            made = {tag: record.environment.get(tag) for tag in code}
-            code = made if state.status == "found" else {tag: made[tag] or code[tag] for tag in code}
-        return code
 
     def _record(self, state: StepState) -> Record | None:
         """The record of a step's first output."""
@@ -159,20 +139,12 @@ class RunContents:
 
     def _model(self, reference: Reference, run: str | None, state: StepState) -> str:
         """Id of the logged model with an artifact's digest, which is created if there is none."""
-        from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
-
         found = self.client.search_logged_models(
             [self.experiment], filter_string=f"tags.{names.TAG_SHA256} = '{reference.digest}'"
         )
         model, path = found[0] if found else None, StepPath.parse(state.path)
         if model is None:
-            tags = {
-                names.TAG_SHA256: reference.digest,
-                names.TAG_ADDRESS: reference.address,
-                names.TAG_ARCHITECTURE: self.run.architectures.get(path.row),
-                names.TAG_CORPUS: self.corpus,
-                MLFLOW_RUN_NOTE: notes.of_model(self.run, state, reference),
-            }
+            tags = model_tags(self.run, state, reference, self.corpus)
             model = self.client.create_logged_model(
                 self.experiment,
                 name=path.dashed,

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import getpass
 import hashlib
-import os
 import tempfile
 from collections.abc import Collection, Iterable
 from datetime import datetime
@@ -18,34 +16,25 @@ from multiview.artifacts.record import read_record
 from multiview.artifacts.store import LocalStore, Store
 from multiview.errors import InputError
 from multiview.steps.events import read_events
-from multiview.steps.path import StepPath
 from multiview.steps.runs import Run, StepState, read_run, read_states
 from multiview.tracking import notes
 from multiview.tracking.client import RUN_FILE, children_of, connect, database, explained
 from multiview.tracking.corpus import corpus_tag
 from multiview.tracking.registry import mirror
 from multiview.tracking.run_contents import RunContents, flatten, parts
+from multiview.tracking.tags import (
+    EXPERIMENT_TAGS,
+    Tags,
+    child_tags,
+    identity,
+    later_parent_tags,
+    parent_tags,
+    user,
+)
 
 if TYPE_CHECKING:
     from mlflow.entities import Experiment
     from mlflow.entities import Run as MlflowRun
-
-NO_ATTEMPT = "none"
-
-PAGES = {
-    # Lists of experiments show it as one of trainings; a person who opens it still chooses "Model training".
-    "mlflow.experimentKind": "custom_model_development",
-    "mlflow.note.content": """A run of a pipeline is a parent; its steps are its children.
-
-| to see | filter by |
-|---|---|
-| runs of a pipeline | ``tags.`multiview.pipeline` = 'comparison'`` |
-| trainings side by side, as charts | ``tags.`multiview.step` = 'train' and tags.architecture = 'camvr'`` |
-| refreshes that were refused | `tags.decision = 'refuse'` |
-| everything done with a corpus | `tags.corpus = 'passages.parquet@4c1fb96f'` |
-""",
-}
-"""Tags of the MLflow experiment."""
 
 
 def ship(
@@ -59,7 +48,7 @@ def ship(
     SQLite store while it is new. Shippers on different machines claim each MLflow run by an
     exclusively created file in the store. Raises InputError if MLflow cannot be reached.
     """
-    name = _short_digest(f"{_user()} {uri}")
+    name = _short_digest(f"{user()} {uri}")
     with explained(uri), FileLock(Path(tempfile.gettempdir()) / f"multiview-ship-{name}.lock"):
         run, states = read_run(store, run_id), list(read_states(store, run_id))
         states.sort(key=lambda state: state.started)
@@ -140,10 +129,12 @@ class _Shipper:
             return found
         local = uri.startswith("sqlite") and isinstance(self.store, LocalStore)
         location = f"{self.store.url}/mlflow" if local else None
-        experiment = self.client.create_experiment(names.EXPERIMENT, artifact_location=location, tags=PAGES)
+        experiment = self.client.create_experiment(
+            names.EXPERIMENT, artifact_location=location, tags=EXPERIMENT_TAGS
+        )
         return self.client.get_experiment(experiment)
 
-    def _claimed(self, name: str, run_name: str, tags: dict[str, str | None], started: float | None) -> str:
+    def _claimed(self, name: str, run_name: str, tags: Tags, started: float | None) -> str:
         """Id of the MLflow run claimed under a name, which is created if there is none; of several shippers that race,
         the first one's.
 
@@ -152,7 +143,7 @@ class _Shipper:
         path = f"{self.claims}/{name}"
         if (claimed := self.store.read(path)) is not None:
             return claimed.decode()
-        found = self.client.search_runs([self.experiment], _identity(tags))
+        found = self.client.search_runs([self.experiment], identity(tags))
         run = found[0] if found else None
         if run is None:
             run = self.client.create_run(
@@ -171,18 +162,7 @@ class _Shipper:
     def _parent(self) -> str:
         from mlflow.entities import Param
 
-        tags = {
-            names.TAG_RUN: self.run.id,
-            names.TAG_PIPELINE: self.run.pipeline,
-            names.TAG_STORE: self.store.url,
-            names.TAG_PRESET: self.run.preset,
-            names.TAG_STUDY: self.run.study,
-            names.TAG_COMPARES: " ".join(self.run.compares),
-            names.TAG_GIT: self.run.git_sha,
-            names.TAG_RERUN_OF: self.run.rerun_of,
-            names.TAG_ARCHITECTURE: ", ".join(dict.fromkeys(self.run.architectures.values())),
-            **self._origin(),
-        }
+        tags = parent_tags(self.run, self.store)
         started = datetime.fromisoformat(self.run.created).timestamp()
         parent = self._claimed("parent", self.run.id, tags, started)
         known = self.client.get_run(parent).data.tags
@@ -191,53 +171,22 @@ class _Shipper:
                 self.client.log_batch(parent, params=[Param(n, v[:6000]) for n, v in part])
             self.client.log_text(parent, self.run.model_dump_json(indent=1), RUN_FILE)
             self.client.set_tag(parent, names.TAG_DESCRIBED, RUN_FILE)
-        folder = f"{names.RUNS}/{self.run.id}/{names.KUBEFLOW}"
-        later = {
-            names.TAG_KUBEFLOW_RUNS: " ".join(
-                sorted(file.rsplit("/", 1)[-1] for file in self.store.files(folder))
-            ),
-            names.TAG_CORPUS: self.corpus,
-            names.TAG_IMAGE: " ".join(sorted({state.image for state in self.states if state.image})),
-        }
+        later = later_parent_tags(self.run, self.store, self.states, self.corpus)
         for tag, value in later.items():
             if value and known.get(tag) != value:
                 self.client.set_tag(parent, tag, value)
         return parent
 
-    def _origin(self) -> dict[str, str | None]:
-        """Tags that fill MLflow's columns "Created by" and "Source"."""
-        from mlflow.utils import mlflow_tags
-
-        return {
-            mlflow_tags.MLFLOW_USER: _user(),
-            mlflow_tags.MLFLOW_SOURCE_NAME: f"multiview {self.run.pipeline}",
-            mlflow_tags.MLFLOW_SOURCE_TYPE: "LOCAL",
-            mlflow_tags.MLFLOW_GIT_COMMIT: self.run.git_sha,
-        }
-
     def _child(self, parent: str, state: StepState, children: dict[str, MlflowRun]) -> MlflowRun:
         """The child run of a step's attempt. Child runs of the step's other attempts are deleted."""
-        attempt = state.attempt.rsplit("/", 1)[-1] or NO_ATTEMPT
-        system = StepPath.parse(state.path).system
+        tags = child_tags(self.run, state, parent)
+        attempt = tags[names.TAG_ATTEMPT]
         for run_id, child in list(children.items()):
-            tags = child.data.tags
-            if tags[names.TAG_PATH] == state.path and tags.get(names.TAG_ATTEMPT) != attempt:
+            known = child.data.tags
+            if known[names.TAG_PATH] == state.path and known.get(names.TAG_ATTEMPT) != attempt:
                 self.client.delete_run(run_id)
-                self.store.remove(f"{self.claims}/steps/{state.path}/{tags.get(names.TAG_ATTEMPT)}")
+                self.store.remove(f"{self.claims}/steps/{state.path}/{known.get(names.TAG_ATTEMPT)}")
                 del children[run_id]
-        tags = {
-            "mlflow.parentRunId": parent,
-            names.TAG_RUN: self.run.id,
-            names.TAG_PIPELINE: self.run.pipeline,
-            names.TAG_PATH: state.path,
-            names.TAG_STEP: state.step,
-            names.TAG_ATTEMPT: attempt,
-            names.TAG_SYSTEM: system,
-            names.TAG_ARCHITECTURE: self.run.architectures.get(system),
-            names.TAG_PRESET: self.run.preset,
-            names.TAG_RERUN_OF: self.run.rerun_of,
-            **self._origin(),
-        }
         claimed = self._claimed(f"steps/{state.path}/{attempt}", state.path, tags, state.started)
         return self.client.get_run(claimed)  # a search omits the models that a run read and made
 
@@ -298,27 +247,8 @@ def _mirror(store: Store, uri: str, states: Iterable[StepState]) -> None:
         mirror(store, uri)
 
 
-def _user() -> str:
-    """Returns the name of this process's user; its number where the system knows no name, as for KFP's and OpenShift's users."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return f"uid-{os.getuid()}"
-
-
 def _short_digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def _identity(tags: dict[str, str | None]) -> str:
-    """MLflow's filter for the run with the tags that identify it."""
-    identifying = (names.TAG_RUN, names.TAG_STORE, "mlflow.parentRunId", names.TAG_PATH, names.TAG_ATTEMPT)
-    conditions = []
-    for tag in identifying:
-        if value := tags.get(tag):
-            quote = '"' if "'" in value else "'"
-            conditions.append(f"tags.`{tag}` = {quote}{value}{quote}")
-    return " and ".join(conditions)
 
 
 def _fingerprint(store: Store, states: Iterable[StepState], uri: str) -> bytes:

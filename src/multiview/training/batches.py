@@ -10,9 +10,16 @@ from torch import Tensor
 from multiview.config import Train
 from multiview.data.answers import Mode, answer_views
 from multiview.data.passages import Passage
-from multiview.model.batch import Batch, make_batch
+from multiview.model.batch import Groups, make_groups
 from multiview.model.layouts import Layout, TokenSequence, View
 from multiview.training.stream import Example
+
+GROUP_COST = {"cpu": 64, "cuda": 2048}
+"""Tokens of padding that cost as much time as one more group of sequences, by type of device.
+
+Measured on a CPU (MiniLM: 60 tokens, forward and backward). On a GPU a group should have so many tokens that its
+kernels run for longer than it takes to launch them; that number is an estimate.
+"""
 
 
 class TrainingBatch(TypedDict):
@@ -21,9 +28,9 @@ class TrainingBatch(TypedDict):
     The views of a passage may come from several of the S sequences, so they are located by index.
     """
 
-    questions: Batch
+    questions: Groups
     """B sequences with one view each."""
-    passages: Batch
+    passages: Groups
     """S sequences with up to V' views each."""
     view_index: Tensor
     """int64 [P, V]: row of each view of a passage among the S · V' pooled vectors."""
@@ -54,6 +61,7 @@ class Collator:
         settings: Train,
         matching: Mode = "string",
         with_question: bool = True,
+        group_cost: float = GROUP_COST["cpu"],
     ) -> None:
         self.layout = layout
         self.pad_id = pad_id
@@ -61,6 +69,7 @@ class Collator:
         self.settings = settings
         self.matching: Mode = matching
         self.with_question = with_question
+        self.group_cost = group_cost
 
     def __call__(self, examples: Sequence[Example]) -> TrainingBatch:
         """The batch of the `examples` of one step."""
@@ -76,10 +85,8 @@ class Collator:
         index, views = locate_views(sequences, self.layout.max_views)
         width = max(map(len, index))
         return TrainingBatch(
-            questions=make_batch(
-                [self.layout.question(e.question.question) for e in examples], self.pad_id, 1
-            ),
-            passages=make_batch(flat, self.pad_id, self.layout.max_views),
+            questions=self._groups([self.layout.question(e.question.question) for e in examples], 1),
+            passages=self._groups(flat, self.layout.max_views),
             view_index=torch.tensor([row + [0] * (width - len(row)) for row in index]),
             view_mask=_mask([[True] * len(row) for row in index], width),
             real_views=_mask([[not view.padding for view in row] for row in views], width),
@@ -97,6 +104,9 @@ class Collator:
         batch["excluded"] = torch.tensor(no_negatives(examples, ids, self.settings.negative_group))
         batch["order"] = torch.tensor(passage_order([examples[part] for part in parts]))
         return batch
+
+    def _groups(self, sequences: Sequence[TokenSequence], max_views: int) -> Groups:
+        return make_groups(sequences, self.pad_id, max_views, self.group_cost, self.settings.chunk)
 
     def _answers(self, example: Example, views: Sequence[View]) -> list[bool]:
         """Which views of the positive hold the answer (CAMVR 3.2)."""

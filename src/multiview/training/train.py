@@ -11,11 +11,12 @@ from multiview.data.answers import Mode
 from multiview.data.passages import Passage, PassageLookup, read_tables
 from multiview.data.questions import Question, read_questions
 from multiview.errors import InputError
+from multiview.model.dropout import set_dropout
 from multiview.model.encoder import BiEncoder, load_settings
 from multiview.model.layouts import check
 from multiview.negatives.pool import read_negatives, read_positives
 from multiview.steps.context import StepContext
-from multiview.training.batches import Collator
+from multiview.training.batches import GROUP_COST, Collator
 from multiview.training.gathering import check_same_start
 from multiview.training.processes import on_processes
 from multiview.training.stream import QuestionStream, Stream
@@ -54,15 +55,23 @@ def fit(
     """
     check(load_settings(start), settings)
     model = BiEncoder.load(start)
-    model.set_dropout(settings.dropout)
+    set_dropout(model, settings.dropout, settings.attention_dropout)
+    model.encode_again = settings.chunk is not None
     if settings.gradient_checkpointing:
         model.checkpoint_activations()
-    pad_id = model.tokenizer.pad_token_id
-    collator = Collator(model.layout, pad_id, passages, settings, matching, with_question)
     latest = context.checkpoints.latest() if context.checkpoints is not None else None
     with tempfile.TemporaryDirectory(prefix="training-") as folder:
         arguments = training_arguments(settings, stream, Path(folder), context.events)
         check_same_start(latest)
+        collator = Collator(
+            model.layout,
+            model.tokenizer.pad_token_id,
+            passages,
+            settings,
+            matching,
+            with_question,
+            GROUP_COST[arguments.device.type],
+        )
         trainer = BiEncoderTrainer(model, stream, collator, arguments, context.events, context.checkpoints)
         trainer.train(resume_from_checkpoint=None if latest is None else str(latest))
     if trainer.is_world_process_zero():

@@ -17,6 +17,7 @@ from multiview.model.loss import contrastive_loss
 from multiview.model.temperature import temperature
 from multiview.steps.checkpoints import Checkpoints
 from multiview.steps.events import Events
+from multiview.training.arguments import shared_arguments
 from multiview.training.batches import Collator, TrainingBatch
 from multiview.training.gathering import whole_batch
 from multiview.training.stream import Example, Stream
@@ -172,41 +173,22 @@ class ReportingCallback(TrainerCallback):
 
 def training_arguments(settings: Train, stream: Stream, folder: Path, events: Events) -> TrainingArguments:
     """The Trainer's arguments for our settings. Raises InputError for a precision that this machine lacks."""
-    has_gpu = torch.cuda.is_available()
-    if settings.precision == "float16" and not has_gpu:
+    if settings.precision == "float16" and not torch.cuda.is_available():
         raise InputError("train.precision: float16 needs a GPU; use bfloat16 or float32")
-    arguments = TrainingArguments(
-        output_dir=str(folder),
+    arguments = shared_arguments(
+        TrainingArguments,
+        settings,
+        folder,
         per_device_train_batch_size=stream.batch_size,  # for one process; several processes use `get_train_dataloader`
         max_steps=stream.steps,
-        learning_rate=settings.learning_rate,
-        lr_scheduler_type="linear",
         warmup_steps=warmup_steps(settings, stream.steps, events),
         weight_decay=settings.weight_decay,
         adam_epsilon=settings.adam_epsilon,
-        max_grad_norm=settings.max_grad_norm,
-        optim="adamw_torch_fused",
-        bf16=settings.precision == "bfloat16",
         fp16=settings.precision == "float16",
-        use_cpu=not has_gpu,
-        seed=settings.seed,
         train_sampling_strategy="sequential",
-        remove_unused_columns=False,
-        dataloader_pin_memory=has_gpu,
-        logging_strategy="steps",
-        logging_steps=settings.log_steps,
-        logging_nan_inf_filter=False,
-        save_strategy="steps",
-        save_steps=settings.checkpoint_steps,
-        save_total_limit=1,
-        disable_tqdm=True,
-        report_to="none",
-        log_level="error",
         ddp_find_unused_parameters=False,
     )
     check_processes(arguments.world_size, stream.batch_size)
-    # One process drives one GPU: DataParallel would tear the in-batch negatives apart.
-    arguments._n_gpu = min(arguments.n_gpu, 1)
     return arguments
 
 

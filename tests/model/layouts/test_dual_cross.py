@@ -128,13 +128,14 @@ def test_in_training_every_passage_of_a_question_is_read_with_that_question(mode
 
     def sequences(with_question: bool) -> list[list[int]]:
         pad = encoder.tokenizer.pad_token_id
-        batch = Collator(encoder.layout, pad, by_id, Train(), with_question=with_question)(examples)[
-            "passages"
-        ]
-        return [
+        collate = Collator(encoder.layout, pad, by_id, Train(), with_question=with_question)
+        passages = collate(examples)["passages"]
+        rows = [
             row[mask.bool()].tolist()
+            for batch in passages["batches"]
             for row, mask in zip(batch["input_ids"], batch["attention_mask"], strict=True)
         ]
+        return [rows[position] for position in passages["order"]]
 
     pairs = [(1, 0), (2, 1), (5, 0), (6, 1)]  # positives in order, then negatives: passage, question
     for with_question in (True, False):
@@ -173,7 +174,8 @@ def test_the_warm_up_reads_passages_with_their_queries_or_alone(
     plain = BiEncoderTrainer.compute_loss
 
     def looked_at(self, model, inputs, *others, **more):
-        seen.extend(inputs["passages"]["input_ids"].tolist())
+        for batch in inputs["passages"]["batches"]:
+            seen.extend(batch["input_ids"].tolist())
         return plain(self, model, inputs, *others, **more)
 
     monkeypatch.setattr(BiEncoderTrainer, "compute_loss", looked_at)

@@ -1,67 +1,20 @@
-"""A TrainJob from its object to its end, against a Kubernetes API server that runs its pods as processes."""
+"""A TrainJob as an object that Kubernetes' API takes."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import threading
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 
 from multiview import environment
-from multiview.config import Config, Pod
 from multiview.config.kubeflow import MULTI_NODE_STEPS
 from multiview.config.overrides import validate
-from multiview.errors import InputError, ProcessFailed
-from multiview.steps.backends import trainjob_client
-from multiview.steps.backends.trainjob import Nodes, Task, job_name, nodes_here, owned_by, train_job
-from multiview.steps.backends.trainjob_client import run_train_job
+from multiview.errors import InputError
+from multiview.steps.backends.trainjob import Task, job_name, nodes_here, train_job
 from multiview.steps.table import STEPS
-from tests.fixtures.cluster import SCHEMA, Cluster
+from tests.fixtures.cluster import SCHEMA
 from tests.fixtures.pod_security import violations
-
-TASK = Task(
-    store="gs://bucket/store",
-    run="training-0123456789",
-    path="camvr/round-1/train",
-    step="train",
-    config=STEPS["train"].configure(Config()),
-    inputs={},
-    key="0" * 32,
-)
-
-
-def nodes(**pod: Any) -> Nodes:
-    return Nodes(image="registry/multiview-gpu:1", pod=Pod(**{"nodes": 2, **pod}), namespace="team")
-
-
-@pytest.fixture
-def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Cluster]]:
-    """Makes a cluster whose pods run a piece of Python."""
-    made: list[Cluster] = []
-
-    def make(code: str = "pass") -> Cluster:
-        cluster = Cluster(tmp_path, [sys.executable, "-c", code])
-        path = str(cluster.kubeconfig())
-        monkeypatch.setenv("KUBECONFIG", path)
-        monkeypatch.setattr("kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", path)
-        monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
-        made.append(cluster)
-        return cluster
-
-    yield make
-    for started in made:
-        started.close()
-
-
-def until(cluster: Cluster, true: Callable[[], Any]) -> None:
-    with cluster.changed:
-        assert cluster.changed.wait_for(true, timeout=60)
+from tests.steps.backends.jobs import TASK, nodes
 
 
 def test_the_object_is_one_that_the_api_takes() -> None:
@@ -141,154 +94,6 @@ def test_a_step_trains_itself_without_nodes(monkeypatch: pytest.MonkeyPatch) -> 
         nodes_here()
 
 
-def test_a_job_is_followed_to_its_end_and_deleted(cluster: Callable[..., Cluster]) -> None:
-    here = cluster()
-    run_train_job(TASK, nodes())
-    until(here, lambda: not here.jobs)
-    assert [job["metadata"]["name"] for job in here.created] == [job_name(TASK)]
-
-
-def test_the_pods_have_the_secrets_that_are_named(cluster: Callable[..., Cluster], tmp_path: Path) -> None:
-    token = tmp_path / "token"
-    here = cluster(f"import os; open({str(token)!r}, 'w').write(os.environ['HF_TOKEN'])")
-    here.secrets = {"hub": {"token": "hf_1"}}
-    run_train_job(TASK, nodes().model_copy(update={"secrets": {"hub": {"token": "HF_TOKEN"}}}))
-    assert token.read_text() == "hf_1"
-
-
-def test_the_line_of_the_pod_that_failed_first_is_reported(
-    cluster: Callable[..., Cluster], tmp_path: Path
-) -> None:
-    """Rank 0 fails in the wake of rank 1, once that one's process is gone."""
-    here = cluster(f"""
-import os, pathlib, sys, time
-rank, log = os.environ["PET_NODE_RANK"], pathlib.Path(os.environ["MULTIVIEW_TERMINATION_LOG"])
-pid = pathlib.Path({str(tmp_path)!r}) / "pid"
-if rank == "1":
-    pid.with_suffix(".part").write_text(str(os.getpid()))
-    pid.with_suffix(".part").rename(pid)
-while rank == "0" and not (pid.exists() and not os.path.exists("/proc/" + pid.read_text())):
-    time.sleep(0.05)
-log.write_text(f"node {{rank}}: broken")
-sys.exit(1)
-""")
-    with pytest.raises(ProcessFailed, match=r"^pod train-\w+-node-0-1-abcde: node 1: broken$"):
-        run_train_job(TASK, nodes())
-    until(here, lambda: not here.jobs)
-
-
-def test_bad_input_of_a_pod_keeps_its_line(cluster: Callable[..., Cluster]) -> None:
-    cluster("""
-import os, pathlib, sys
-rank, log = os.environ["PET_NODE_RANK"], pathlib.Path(os.environ["MULTIVIEW_TERMINATION_LOG"])
-log.write_text("connection closed" if rank == "0" else "train.positive: answer does not suit")
-sys.exit(1 if rank == "0" else 2)
-""")
-    with pytest.raises(InputError, match=r"^train\.positive: answer does not suit$"):
-        run_train_job(TASK, nodes())
-
-
-def test_a_pod_without_a_message_is_reported_by_how_it_ended(cluster: Callable[..., Cluster]) -> None:
-    cluster("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
-    with pytest.raises(ProcessFailed, match=r"abcde: OOMKilled \(exit status 137\)$"):
-        run_train_job(TASK, nodes())
-
-
-def start(here: Cluster) -> subprocess.Popen[bytes]:
-    """A step's pod, once its job is there."""
-    command = [sys.executable, "-m", "tests.steps.backends.starter"]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    words = [TASK.model_dump_json(), nodes().model_dump_json()]
-    starter = subprocess.Popen([*command, *words], env=environment)
-    until(here, lambda: job_name(TASK) in here.processes)
-    return starter
-
-
-def waiting(file: Path) -> str:
-    return f"import os, time\nwhile not os.path.exists({str(file)!r}): time.sleep(0.05)"
-
-
-def test_a_retry_finds_the_job_that_a_killed_step_left(
-    cluster: Callable[..., Cluster], tmp_path: Path
-) -> None:
-    here = cluster(waiting(tmp_path / "go"))
-    starter = start(here)
-    starter.kill()
-    starter.wait()
-    assert job_name(TASK) in here.jobs
-    (tmp_path / "go").touch()
-    run_train_job(TASK, nodes())
-    assert len(here.created) == 1
-
-
-def test_a_step_that_is_ended_takes_its_job_along(cluster: Callable[..., Cluster], tmp_path: Path) -> None:
-    here = cluster(waiting(tmp_path / "never"))
-    starter = start(here)
-    pods = here.processes[job_name(TASK)]
-    starter.terminate()
-    assert starter.wait(60) == -signal.SIGTERM
-    until(here, lambda: not here.jobs)
-    assert all(pod.poll() is not None for pod in pods)
-
-
-def test_a_job_that_failed_before_makes_room_for_a_new_one(cluster: Callable[..., Cluster]) -> None:
-    here = cluster()
-    old = train_job(TASK, nodes())
-    here.change("ADDED", old)
-    here.end(old, "Failed", "an earlier try")
-    run_train_job(TASK, nodes())
-    assert len(here.created) == 1
-
-
-def test_a_job_that_somebody_deletes_is_an_error(cluster: Callable[..., Cluster], tmp_path: Path) -> None:
-    here = cluster(waiting(tmp_path / "never"))
-
-    def delete() -> None:
-        until(here, lambda: job_name(TASK) in here.processes)
-        here.delete(here.jobs[job_name(TASK)])
-
-    somebody = threading.Thread(target=delete)
-    somebody.start()
-    with pytest.raises(ProcessFailed, match="was deleted before it ended"):
-        run_train_job(TASK, nodes())
-    somebody.join()
-
-
-@pytest.mark.parametrize(
-    ("status", "hint"),
-    [(403, "let the step's service account get, list, watch, create, patch and delete"), (401, "not known")],
-)
-def test_a_refusal_says_what_to_do(cluster: Callable[..., Cluster], status: int, hint: str) -> None:
-    here = cluster()
-    here.refuse = status
-    with pytest.raises(InputError, match=f"TrainJob in namespace team: {status} .*{hint}"):
-        run_train_job(TASK, nodes())
-
-
-def test_a_cluster_without_kubeflow_trainer_is_named(cluster: Callable[..., Cluster]) -> None:
-    here = cluster()
-    here.installed = False
-    with pytest.raises(InputError, match="install Kubeflow Trainer"):
-        run_train_job(TASK, nodes())
-
-
-def test_an_object_that_the_cluster_rejects_is_named(cluster: Callable[..., Cluster]) -> None:
-    cluster()
-    wrong = nodes().model_copy(update={"environment": {"PET_NNODES": "7"}})
-    with pytest.raises(InputError, match=r"422 .*env"):
-        run_train_job(TASK, wrong)
-
-
-def test_a_kubeflow_trainer_that_drops_our_patches_is_named(
-    cluster: Callable[..., Cluster], tmp_path: Path
-) -> None:
-    here = cluster(waiting(tmp_path / "never"))
-    here.patches = False
-    with pytest.raises(InputError, match=r"knows no runtimePatches.* install 2\.2 or later"):
-        run_train_job(TASK, nodes())
-    until(here, lambda: not here.jobs)
-
-
 def pod_of(job: dict[str, Any]) -> dict[str, Any]:
     """The patch of the pods of a job: metadata and spec."""
     (job,) = job["spec"]["runtimePatches"][0]["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]
@@ -330,49 +135,3 @@ def test_pods_that_train_together_are_of_the_level_restricted() -> None:
         spec = pod_of(train_job(TASK, chosen))["spec"]
         assert not violations(spec)
         assert violations({**spec, "securityContext": {}})
-
-
-OWNER = {"apiVersion": "v1", "kind": "Pod", "blockOwnerDeletion": False}
-
-
-def pod_here(monkeypatch: pytest.MonkeyPatch, folder: Path, namespace: str = "team") -> dict[str, Any]:
-    """The owner that a pod of this name is, once this process is in it."""
-    (folder / "namespace").write_text(namespace)
-    monkeypatch.setattr(trainjob_client, "NAMESPACE_FILE", folder / "namespace")
-    monkeypatch.setenv("KFP_POD_NAME", "train-2")  # as KFP's compiler of workflows names them
-    monkeypatch.setenv("KFP_POD_UID", "uid-2")
-    return {**OWNER, "name": "train-2", "uid": "uid-2"}
-
-
-@pytest.mark.parametrize(("namespace", "owns"), [("team", True), ("elsewhere", False)])
-def test_a_job_belongs_to_the_step_s_pod(
-    cluster: Callable[..., Cluster],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    namespace: str,
-    owns: bool,
-) -> None:
-    """So that Kubernetes deletes it with the pod, where the pod could not; a pod owns nothing in other namespaces."""
-    here = cluster()
-    owner = pod_here(monkeypatch, tmp_path, namespace)
-    run_train_job(TASK, nodes())
-    (job,) = here.created
-    assert job["metadata"].get("ownerReferences", []) == ([owner] if owns else [])
-
-
-@pytest.mark.parametrize("patching", [True, False])
-def test_the_next_try_s_pod_owns_the_job_too(
-    cluster: Callable[..., Cluster], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, patching: bool
-) -> None:
-    """A try whose pod is deleted takes no job along that another one follows; without the right it still follows."""
-    here = cluster(waiting(tmp_path / "go"))
-    here.patching = patching
-    here.create(owned_by(train_job(TASK, nodes()), "train-1", "uid-1"))
-    first, second = {**OWNER, "name": "train-1", "uid": "uid-1"}, pod_here(monkeypatch, tmp_path)
-    follower = threading.Thread(target=run_train_job, args=(TASK, nodes()))
-    follower.start()
-    owners = [first, second] if patching else [first]
-    until(here, lambda: here.jobs[job_name(TASK)]["metadata"]["ownerReferences"] == owners)
-    (tmp_path / "go").touch()
-    follower.join(60)
-    assert not follower.is_alive() and len(here.created) == 1

@@ -10,13 +10,13 @@ from typing import Literal
 
 import pyarrow as pa
 
+from multiview.data.answers import Span
 from multiview.data.reading.files import base_name, open_stream
 from multiview.data.reading.tables import Row
 from multiview.data.sentences import iterate_sentence_ends
 from multiview.errors import InputError
 
 Cut = Literal["words", "sentences"]
-Span = tuple[int, int]
 
 ARTICLE_COLUMNS = ("article_id", "article_start")
 """Columns of the passages of a cut article: the article's id, and the passage's offset in its text (code points)."""

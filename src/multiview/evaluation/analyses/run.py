@@ -22,9 +22,7 @@ from multiview.evaluation.analyses.tables import CaptionedTable, page
 from multiview.evaluation.analyses.training_answers import training_answers
 from multiview.evaluation.analyses.usage import cosine, usage
 from multiview.evaluation.analyses.variation import variation
-
-METRICS_FILE = "metrics.json"
-TABLES_FILE = "tables.md"
+from multiview.evaluation.files import ANALYSES_PAGE_FILE, METRICS_FILE, analysis_table_file
 
 ANALYSES: dict[Analysis, Callable[[Subject], Findings]] = {
     "each_view": each_view,
@@ -79,11 +77,11 @@ def analyse(folder: Path, subject: Subject) -> None:
         metrics |= findings.metrics
         tables |= findings.tables
         for table_name, table in findings.tables.items():
-            pq.write_table(table.rows, analyses_folder / f"{table_name}.parquet")
+            pq.write_table(table.rows, analyses_folder / analysis_table_file(table_name))
         for fact, value in findings.facts.items():
             subject.events.fact(fact, value)
     (analyses_folder / METRICS_FILE).write_text(json.dumps(metrics, indent=1, sort_keys=True) + "\n")
-    (analyses_folder / TABLES_FILE).write_text(page(tables))
+    (analyses_folder / ANALYSES_PAGE_FILE).write_text(page(tables))
     for name, value in reported(metrics, subject.cuts).items():
         subject.events.metric(name, value)
     if left_out:

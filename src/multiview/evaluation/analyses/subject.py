@@ -16,8 +16,9 @@ from multiview.data.answers import Mode
 from multiview.data.passages import PassageLookup
 from multiview.data.questions import Question
 from multiview.evaluation.analyses.tables import CaptionedTable
-from multiview.index.exact import TopPassages, ViewRange
+from multiview.index.exact import ViewRange
 from multiview.index.indexed_passages import IndexedPassage, IndexedPassages, TextsById
+from multiview.index.ranking import TopPassages
 from multiview.model.layouts import Layout
 from multiview.negatives.filtering import answer_holding, positive_rows
 from multiview.steps.events import Events

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from multiview.evaluation.files import analysis_table_file
+
 LONGEST = 64
 """Tables with more rows, such as one row per question, are for programs only."""
 
@@ -24,7 +26,7 @@ def page(tables: Mapping[str, CaptionedTable]) -> str:
     parts = ["# Analyses\n"]
     for name, table in tables.items():
         length = table.rows.num_rows
-        rows = f"{length} rows: `{name}.parquet`\n" if length > LONGEST else markdown(table.rows)
+        rows = f"{length} rows: `{analysis_table_file(name)}`\n" if length > LONGEST else markdown(table.rows)
         parts.append(f"## {name}\n\n{table.caption}\n\n{rows}")
     return "\n".join(parts)
 

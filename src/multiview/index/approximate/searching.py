@@ -9,9 +9,9 @@ import numpy as np
 
 from multiview.index.approximate import SearchParameters
 from multiview.index.approximate.kinds import list_count
-from multiview.index.exact import TopPassages
 from multiview.index.faiss_index import FaissIndex, FaissObject
 from multiview.index.faiss_library import all_of_faiss, faiss
+from multiview.index.ranking import TopPassages, best_first
 from multiview.index.stored_views import StoredViews, passages_of_views, score_passages
 
 FETCH_FACTOR = 1.5
@@ -50,7 +50,7 @@ def approximate_top(
         query = queries[question].astype(np.float64)
         scores, winners = score_passages(stored, offsets, view_counts, query, passages)
         scores = scores.astype(np.float32)
-        order = np.lexsort((tie_order[passages], -scores))[:k]
+        order = best_first(scores, tie_order[passages])[:k]
         count = len(order)
         top.passages[question, :count] = passages[order]
         top.scores[question, :count] = scores[order]

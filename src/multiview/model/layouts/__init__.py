@@ -3,10 +3,8 @@
 Nothing in this package needs torch, so settings can be checked before anything heavy is loaded.
 """
 
-import difflib
-
 from multiview.config import Model, Train
-from multiview.errors import InputError
+from multiview.errors import InputError, nearest
 from multiview.model.layouts.base import (
     Layout,
     PreTrainedTokenizer,
@@ -41,11 +39,9 @@ LAYOUTS: dict[str, type[Layout]] = {
 
 def architecture(name: str) -> type[Layout]:
     """Returns the layout class called `name`. Raises InputError, with the nearest name, when there is none."""
-    if name in LAYOUTS:
-        return LAYOUTS[name]
-    near = difflib.get_close_matches(name.lower(), LAYOUTS, n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(LAYOUTS)}"
-    raise InputError(f"model.architecture: there is no {name!r}; {hint}")
+    if name not in LAYOUTS:
+        raise InputError(f"model.architecture: there is no {name!r}{nearest(name.lower(), LAYOUTS)}")
+    return LAYOUTS[name]
 
 
 def layout(settings: Model, tokenizer: PreTrainedTokenizer) -> Layout:

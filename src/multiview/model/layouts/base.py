@@ -12,14 +12,13 @@ from multiview.config import Model
 from multiview.errors import InputError
 
 if TYPE_CHECKING:
+    from multiview.data.answers import Span
     from multiview.data.passages import Passage
 
 PreTrainedTokenizer: TypeAlias = Any
 """A transformers tokenizer. Its class takes seconds to import, and types the id of a token as int, str, list or None."""
-Run = tuple[int, int]
+TokenRange: TypeAlias = tuple[int, int]
 """Tokens [start, stop) of a sequence, never empty."""
-Span = tuple[int, int]
-"""Code points [start, stop) of a passage's text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +30,8 @@ class View:
     snippet.
     """
 
-    runs: tuple[Run, ...]
-    span: Span | None = None
+    runs: tuple[TokenRange, ...]
+    span: "Span | None" = None
     padding: bool = False
 
 
@@ -113,6 +112,14 @@ class Layout(ABC):
                 )
 
     @classmethod
+    def _check_viewer_pooling(cls, settings: Model, views: str) -> None:
+        """Raises InputError for another pooling than `viewer`; `views` says what about the views rules it out."""
+        if settings.pooling != "viewer":
+            raise InputError(
+                f"model.pooling: {settings.pooling} does not suit architecture {cls.name}, whose views {views}; use viewer"
+            )
+
+    @classmethod
     def viewers(cls, settings: Model) -> list[str]:
         """Returns the special tokens to add: the question's token first, then the passage's tokens in order."""
         return []
@@ -154,7 +161,7 @@ class Layout(ABC):
         )
         return encoded["input_ids"]
 
-    def _whole(self, length: int, span: Span | None = None) -> View:
+    def _whole(self, length: int, span: "Span | None" = None) -> View:
         """Returns the only view of a sequence: its first token, the mean of all tokens, or the sum of both."""
         first, whole = (0, 1), (0, length)
         runs = {"viewer": (first,), "snippet": (whole,), "both": (first, whole)}

@@ -27,10 +27,7 @@ class MeBert(Layout):
     @classmethod
     def check(cls, settings: Model, max_positions: int | None = None) -> None:
         super().check(settings, max_positions)
-        if settings.pooling != "viewer":
-            raise InputError(
-                f"model.pooling: {settings.pooling} does not suit architecture me-bert, whose views are tokens; use viewer"
-            )
+        cls._check_viewer_pooling(settings, "are tokens")
         if settings.views > settings.passage_length:
             raise InputError(
                 f"model.views: {settings.views} tokens, but model.passage_length is {settings.passage_length}; "

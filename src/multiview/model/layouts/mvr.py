@@ -28,10 +28,7 @@ class Mvr(Layout):
     @classmethod
     def check(cls, settings: Model, max_positions: int | None = None) -> None:
         super().check(settings, max_positions)
-        if settings.pooling != "viewer":
-            raise InputError(
-                f"model.pooling: {settings.pooling} does not suit architecture mvr, whose views have no snippet; use viewer"
-            )
+        cls._check_viewer_pooling(settings, "have no snippet")
         if settings.views + 8 > settings.passage_length:
             raise InputError(
                 f"model.views: {settings.views} viewer tokens leave no room for text in model.passage_length "

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from multiview.model.layouts.base import Layout, Span, TokenSequence
+from multiview.model.layouts.base import Layout, TokenSequence
 
 if TYPE_CHECKING:
+    from multiview.data.answers import Span
     from multiview.data.passages import Passage
 
 WORD = re.compile(r"\S+")
@@ -30,7 +31,7 @@ class Parts(Layout):
         return 1
 
     @abstractmethod
-    def spans(self, passage: "Passage") -> list[Span]:
+    def spans(self, passage: "Passage") -> "list[Span]":
         """Returns the spans of the parts in code points, at least one; they partition the text."""
 
     def passage(self, passage: "Passage", queries: Sequence[str] = ()) -> list[TokenSequence]:
@@ -56,7 +57,7 @@ class Sentence(Parts):
 
     name = "sentence"
 
-    def spans(self, passage: "Passage") -> list[Span]:
+    def spans(self, passage: "Passage") -> "list[Span]":
         return list(pairwise((0, *passage.sentence_ends))) or [(0, 0)]
 
 
@@ -75,7 +76,7 @@ class EqualSplits(Parts):
 
     name = "equal-splits"
 
-    def spans(self, passage: "Passage") -> list[Span]:
+    def spans(self, passage: "Passage") -> "list[Span]":
         starts = [match.start() for match in WORD.finditer(passage.text)]
         count = max(1, min(self.settings.views, len(starts)))
         size, longer = divmod(len(starts), count)

@@ -14,9 +14,9 @@ from pydantic import BaseModel
 from multiview import environment
 from multiview.artifacts.record import Reference
 from multiview.config import JsonObject, Pod
+from multiview.config.kubeflow import pod_labels
 from multiview.errors import InputError
 
-QUEUE_LABEL, PRIORITY_LABEL = "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class"
 GROUP, VERSION, PLURAL = "trainer.kubeflow.org", "v1alpha1", "trainjobs"
 MANAGER = "multiview.dev/step"
 """The manager under whose name the runtime is patched."""
@@ -91,7 +91,7 @@ def train_job(task: Task, nodes: Nodes) -> JsonObject:
         "metadata": {
             "name": job_name(task),
             "labels": {
-                **labels(pod, nodes.queue),
+                **pod_labels(pod, nodes.queue),
                 "app.kubernetes.io/name": "multiview",
                 "app.kubernetes.io/component": task.step,
             },
@@ -134,12 +134,6 @@ def train_job(task: Task, nodes: Nodes) -> JsonObject:
             "activeDeadlineSeconds": round(pod.timeout_hours * 3600),
         },
     }
-
-
-def labels(pod: Pod, queue: str | None) -> dict[str, str]:
-    """Returns the labels of a pod or a TrainJob: its own, and with a queue those by which Kueue knows it."""
-    kueue = {QUEUE_LABEL: queue, PRIORITY_LABEL: pod.priority_class} if queue else {}
-    return {**pod.labels, **{key: value for key, value in kueue.items() if value}}
 
 
 def owned_by(job: JsonObject, name: str, uid: str) -> JsonObject:

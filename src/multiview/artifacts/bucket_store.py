@@ -1,0 +1,114 @@
+"""A store in a bucket."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import fsspec
+
+from multiview import environment
+from multiview.artifacts.base_store import Entry, Store
+from multiview.artifacts.credentials import PROTOCOLS, credentials_explained
+
+PART, PARTS = 8 << 20, 10_000
+"""Bytes per request of a large file to or from a bucket, and the largest number of requests that S3 allows."""
+OPTIONS = {"gs": {}, "s3": {"default_block_size": PART, "max_concurrency": 4}}
+"""Options of the file systems. The defaults of s3fs, ten parts of 50 MB at once and their copies, need more memory than
+small pods have."""
+
+
+class BucketStore(Store):
+    """A store on `gs://` or `s3://`.
+
+    Exclusive creation is Cloud Storage's `ifGenerationMatch=0` and S3's `If-None-Match: *`.
+    """
+
+    def __init__(self, url: str):
+        protocol = PROTOCOLS[url.partition("://")[0]]
+        self.fs, root = fsspec.url_to_fs(url, use_listings_cache=False, **OPTIONS[protocol])
+        self.root = root.rstrip("/")
+        self.url = f"{protocol}://{self.root}"
+
+    def create(self, path: str, data: bytes) -> bool:
+        try:
+            self._ask("pipe_file", path, data, mode="create")
+        except OSError:
+            # The existing file decides. A request is repeated after a lost answer and then refused, and
+            # servers of S3 name a refusal differently: s3fs knows only AWS's name.
+            existing = self.read(path)
+            if existing is None:
+                raise
+            return existing == data
+        return True
+
+    def replace(self, path: str, data: bytes) -> None:
+        self._ask("pipe_file", path, data)
+
+    def read(self, path: str) -> bytes | None:
+        try:
+            return self._ask("cat_file", path)
+        except FileNotFoundError:
+            return None
+
+    def files(self, path: str) -> list[str]:
+        try:
+            objects = self._ask("find", path)
+        except FileNotFoundError:
+            return []
+        return sorted(name[len(self.root) + 1 :] for name in objects)
+
+    def entries(self, path: str) -> list[Entry]:
+        try:
+            objects = self._ask("find", path, detail=True)
+        except FileNotFoundError:
+            return []
+        return [
+            # The time is `mtime` in gcsfs and `LastModified` in s3fs.
+            Entry(
+                name[len(self.root) + 1 :],
+                details["size"],
+                (details.get("mtime") or details["LastModified"]).timestamp(),
+            )
+            for name, details in sorted(objects.items())
+        ]
+
+    def folders(self, path: str) -> list[str]:
+        try:
+            entries = self._ask("ls", path, detail=True)
+        except FileNotFoundError:
+            return []
+        folders = (e["name"].rstrip("/") for e in entries if e["type"] == "directory")
+        return sorted(name.rsplit("/", 1)[-1] for name in folders)
+
+    def remove(self, path: str) -> None:
+        for file in self.files(path) or [path]:
+            try:
+                self._ask("rm_file", file)
+            except FileNotFoundError:
+                continue
+
+    def workspace(self, path: str) -> Path:
+        return Path(tempfile.mkdtemp(prefix="multiview-", dir=os.environ.get(environment.SCRATCH)))
+
+    def save(self, workspace: Path, path: str) -> None:
+        for file in sorted(p for p in workspace.rglob("*") if p.is_file()):
+            relative = file.relative_to(workspace).as_posix()
+            part = PART * max(1, -(-file.stat().st_size // (PART * PARTS)))
+            with credentials_explained(self.url):
+                self.fs.put_file(str(file), f"{self.root}/{path}/{relative}", chunksize=part)
+
+    def fetch(self, path: str, target: Path) -> Path:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        self._ask("get_file", path, str(target))
+        return target
+
+    def open(self, path: str) -> BinaryIO:
+        return self._ask("open", path, "rb", block_size=PART, cache_type="readahead")
+
+    def _ask(self, operation: str, path: str, *arguments: object, **options: object) -> Any:
+        """Returns the result of fsspec's `operation` on a path. Raises InputError for missing or insufficient credentials."""
+        with credentials_explained(self.url):
+            return getattr(self.fs, operation)(f"{self.root}/{path}", *arguments, **options)

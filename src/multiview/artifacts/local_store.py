@@ -1,0 +1,116 @@
+"""A store in a local folder."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import uuid
+from pathlib import Path
+from typing import BinaryIO
+
+from multiview.artifacts.base_store import Entry, Store
+from multiview.errors import InputError
+
+NO_HARD_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.EXDEV, errno.ENOSYS)
+
+
+class LocalStore(Store):
+    """A store in a local folder. Exclusive creation uses `os.link`, which is atomic."""
+
+    def __init__(self, root: Path):
+        self.root = root.absolute()
+        self.url = str(self.root)
+
+    def create(self, path: str, data: bytes) -> bool:
+        target = self.root / path
+        temporary = self._temporary(target, data)
+        try:
+            os.link(temporary, target)
+        except FileExistsError:
+            # A network file system may repeat a link after a lost answer: then the existing link is ours.
+            return temporary.stat().st_nlink == 2
+        except OSError as error:
+            if error.errno not in NO_HARD_LINKS:
+                raise
+            raise InputError(
+                f"store {self.url} has no hard links ({error.strerror}), so artifacts cannot be "
+                "published safely: use another disk, or a gs:// or s3:// bucket"
+            ) from error
+        finally:
+            temporary.unlink()
+        _sync(target.parent)
+        return True
+
+    def replace(self, path: str, data: bytes) -> None:
+        target = self.root / path
+        self._temporary(target, data).replace(target)
+
+    def read(self, path: str) -> bytes | None:
+        try:
+            return (self.root / path).read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def files(self, path: str) -> list[str]:
+        files = (p for p in (self.root / path).rglob("*") if p.is_file())
+        return sorted(p.relative_to(self.root).as_posix() for p in files)
+
+    def entries(self, path: str) -> list[Entry]:
+        entries = []
+        for file in self.files(path):
+            with contextlib.suppress(FileNotFoundError):  # removed meanwhile
+                status = (self.root / file).stat()
+                entries.append(Entry(file, status.st_size, status.st_mtime))
+        return entries
+
+    def folders(self, path: str) -> list[str]:
+        folder = self.root / path
+        return sorted(p.name for p in folder.iterdir() if p.is_dir()) if folder.is_dir() else []
+
+    def remove(self, path: str) -> None:
+        target = self.root / path
+        if target.is_dir():
+            shutil.rmtree(target, ignore_errors=True)
+        else:
+            target.unlink(missing_ok=True)
+
+    def workspace(self, path: str) -> Path:
+        folder = self.root / path
+        folder.mkdir(parents=True)
+        return folder
+
+    def save(self, workspace: Path, path: str) -> None:
+        if workspace != self.root / path:
+            raise ValueError(f"{workspace} is not the workspace of {path}")
+        for file in sorted(workspace.rglob("*")):
+            _sync(file)
+        for folder in (workspace, workspace.parent, workspace.parent.parent):
+            _sync(folder)
+
+    def fetch(self, path: str, target: Path) -> Path:
+        file = self.root / path
+        if not file.is_file():
+            raise FileNotFoundError(f"{self.url}/{path}")
+        return file
+
+    def open(self, path: str) -> BinaryIO:
+        return (self.root / path).open("rb")
+
+    def _temporary(self, target: Path, data: bytes) -> Path:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
+        with temporary.open("xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        return temporary
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,56 @@
+"""Rankings of passages: the best of each question, and the order of passages that tie."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+@dataclass(frozen=True)
+class TopPassages:
+    """The best passages of each question, best first; padded where a question has fewer than k."""
+
+    passages: np.ndarray
+    """[q, k] int64: rows of the passages in the index, -1 for padding."""
+    scores: np.ndarray
+    """[q, k] float32: -inf for padding."""
+    winning_views: np.ndarray
+    """[q, k] int32: which of a passage's views has its score, from 0, the first of those that tie; -1 for padding."""
+    exact: bool = True
+    """Whether no other passage scores better; not known for an approximate index (`multiview.index.approximate`)."""
+
+    @classmethod
+    def empty(cls, questions: int, k: int, exact: bool = True) -> TopPassages:
+        """Returns a result of padding rows, to be filled in."""
+        shape = (questions, k)
+        return cls(
+            np.full(shape, -1, np.int64),
+            np.full(shape, -np.inf, np.float32),
+            np.full(shape, -1, np.int32),
+            exact,
+        )
+
+    def hits(self, question: int) -> list[tuple[int, float, int]]:
+        """Returns (passage row, score, winning view) of each of a question's passages, best first, without padding."""
+        real = self.passages[question] >= 0
+        columns = (self.passages, self.scores, self.winning_views)
+        return list(zip(*(column[question][real].tolist() for column in columns), strict=True))
+
+
+def tie_order(ids: pa.Array) -> np.ndarray:
+    """Returns the position of each id in string order, by code point [p] int64, which breaks ties between passages."""
+    sorted_rows = pc.call_function("array_sort_indices", [ids]).to_numpy()
+    positions = np.empty(len(ids), np.int64)
+    positions[sorted_rows] = np.arange(len(ids))
+    return positions
+
+
+def best_first(scores: np.ndarray, ties: np.ndarray, *further: np.ndarray) -> np.ndarray:
+    """Returns the order of the last axis by falling score; equal scores by rising `ties`, then by rising `further`.
+
+    `ties` are the entries of `tie_order` of the passages scored. All arrays have the shape of `scores`.
+    """
+    return np.lexsort((*reversed(further), ties, -scores))

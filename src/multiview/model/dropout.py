@@ -1,0 +1,45 @@
+"""Dropout of hidden states and of attention weights, set apart."""
+
+from torch import nn
+
+from multiview.errors import InputError
+
+
+def set_dropout(model: nn.Module, hidden: float, attention: float | None = None) -> None:
+    """Sets the dropout of hidden states to `hidden`, and of attention weights to `attention`, by default `hidden` too.
+
+    Raises InputError for a base model whose attention dropout is not found, where it is to be another than `hidden`.
+    """
+    for module in model.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = hidden
+    found = [_set_attention_dropout(m, hidden if attention is None else attention) for m in attentions(model)]
+    if attention not in (None, hidden) and not (found and all(found)):
+        raise InputError(
+            "train.attention_dropout: the base model does not tell its attention dropout; leave it out"
+        )
+
+
+def attentions(model: nn.Module) -> list[nn.Module]:
+    """The modules that weigh tokens by attention: the innermost of those that transformers calls "Attention".
+
+    `BertAttention`, for one, contains `BertSelfAttention`, and a dropout of hidden states.
+    """
+    return [m for m in model.modules() if _is_attention(m) and not any(map(_is_attention, m.children()))]
+
+
+def _is_attention(module: nn.Module) -> bool:
+    return type(module).__name__.endswith("Attention")
+
+
+def _set_attention_dropout(module: nn.Module, share: float) -> bool:
+    """Sets one module's dropout, which transformers' models hold as a module or as a number; says whether it has one."""
+    name = "attention_dropout" if hasattr(module, "attention_dropout") else "dropout"
+    dropout = getattr(module, name, None)
+    if isinstance(dropout, nn.Dropout):
+        dropout.p = share
+    elif isinstance(dropout, float | int):
+        setattr(module, name, share)
+    else:
+        return False
+    return True

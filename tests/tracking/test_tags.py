@@ -1,0 +1,33 @@
+import os
+
+from multiview.artifacts.store import LocalStore
+from multiview.steps.runs import Run, StepState
+from multiview.tracking import tags
+
+
+def test_a_name_that_the_system_does_not_know_is_a_number(monkeypatch):
+    """On Python 3.11 and 3.12 as on 3.13, which raises another error."""
+    for error in (KeyError("getpwuid(): uid not found: 1"), OSError("No username set in the environment")):
+
+        def getuser(error: Exception = error) -> str:
+            raise error
+
+        monkeypatch.setattr(tags.getpass, "getuser", getuser)
+        assert tags.user() == f"uid-{os.getuid()}"
+
+
+def test_a_run_is_identified_by_what_its_tags_say_and_quotes_do_no_harm(tmp_path):
+    run = Run(id="it's", pipeline="training", config={}, steps=["split"])
+    parent = tags.parent_tags(run, LocalStore(tmp_path))
+    assert (
+        tags.identity(parent) == f"tags.`multiview.run` = \"it's\" and tags.`multiview.store` = '{tmp_path}'"
+    )
+    state = StepState(
+        path="camvr/round-2/train", step="train", key="k", status="running", attempt="model/k/attempts/a1"
+    )
+    child = tags.child_tags(run, state, "id")
+    assert child["system"] == "camvr"
+    assert tags.identity(child) == (
+        "tags.`multiview.run` = \"it's\" and tags.`mlflow.parentRunId` = 'id' and "
+        "tags.`multiview.path` = 'camvr/round-2/train' and tags.`mlflow.multiview.attempt` = 'a1'"
+    )

@@ -1,0 +1,120 @@
+"""The batch of a step in groups of similar length: the loss and gradients are those of one group."""
+
+import math
+from collections import defaultdict
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+import torch
+
+from multiview.config import Train
+from multiview.model.dropout import set_dropout
+from multiview.model.encoder import BiEncoder
+from multiview.model.layouts import LAYOUTS
+from multiview.training.batches import Collator, TrainingBatch
+from multiview.training.stream import Example
+from multiview.training.trainer import BiEncoderTrainer
+from tests.fixtures import training_material
+
+PASSAGES = [training_material.passage(i, sentences=1 + i % 7) for i in range(16)]
+EXAMPLES = [
+    Example(training_material.question(i, PASSAGES[i]), PASSAGES[i].id, (PASSAGES[8 + i].id,) * (i % 3))
+    for i in range(8)
+]
+RELATIVE = 1e-5
+
+
+def collated(model: BiEncoder, settings: Train, group_cost: float) -> TrainingBatch:
+    by_id = {passage.id: passage for passage in PASSAGES}
+    return Collator(model.layout, 0, by_id, settings, group_cost=group_cost)(EXAMPLES)
+
+
+def loss_and_gradients(
+    model: BiEncoder, settings: Train, batch: TrainingBatch
+) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+    stub: Any = SimpleNamespace(
+        state=SimpleNamespace(global_step=0),
+        stream=SimpleNamespace(steps_per_epoch=1, steps=1),
+        settings=settings,
+        _parts=defaultdict(list),
+    )
+    model.zero_grad()
+    loss = BiEncoderTrainer.compute_loss(stub, model, cast(Any, batch))
+    assert isinstance(loss, torch.Tensor)
+    loss.backward()
+    gradients = {name: value.grad for name, value in model.named_parameters()}
+    return loss.detach(), {name: value.clone() for name, value in gradients.items() if value is not None}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("architecture", LAYOUTS)
+def test_groups_have_the_loss_and_the_gradients_of_the_whole_batch(
+    base: Path, tmp_path: Path, architecture: str, dtype: torch.dtype
+) -> None:
+    model, settings = trained(base, tmp_path, architecture, dtype)
+    whole, grouped = collated(model, settings, math.inf), collated(model, settings, 64)
+    assert len(whole["passages"]["batches"]) == 1 < len(grouped["passages"]["batches"])
+    assert padded(grouped) < padded(whole)
+    assert_equal(loss_and_gradients(model, settings, grouped), loss_and_gradients(model, settings, whole))
+
+
+def trained(
+    base: Path, folder: Path, architecture: str, dtype: torch.dtype = torch.float32
+) -> tuple[BiEncoder, Train]:
+    """A model before its training, and the settings of its training."""
+    tied = architecture == "dual-cross"
+    saved = training_material.saved_model(folder / "m", base, architecture=architecture, tied=tied)
+    defaults = cast(dict[str, Any], LAYOUTS[architecture].defaults.get("train", {}))
+    return BiEncoder.load(saved.path, dtype), Train(**{**defaults, "local_weight": 0.1})
+
+
+def assert_equal(
+    found: tuple[torch.Tensor, dict[str, torch.Tensor]],
+    expected: tuple[torch.Tensor, dict[str, torch.Tensor]],
+) -> None:
+    """Asserts that the losses are equal, and the gradients, to the rounding of the largest of them."""
+    (again, others), (loss, gradients) = found, expected
+    torch.testing.assert_close(again, loss, rtol=RELATIVE, atol=0)
+    assert gradients.keys() == others.keys() and gradients
+    largest = max(gradient.abs().max().item() for gradient in gradients.values())
+    for name, gradient in gradients.items():
+        torch.testing.assert_close(others[name], gradient, rtol=RELATIVE, atol=RELATIVE * largest, msg=name)
+
+
+@pytest.mark.parametrize("architecture", ["camvr", "dual-cross", "sentence"])
+def test_chunks_have_the_loss_and_the_gradients_of_the_whole_batch(
+    base: Path, tmp_path: Path, architecture: str
+) -> None:
+    model, settings = trained(base, tmp_path, architecture)
+    whole = collated(model, settings, math.inf)
+    chunked = collated(model, settings.model_copy(update={"chunk": 3}), 64)
+    assert max(len(group["input_ids"]) for group in chunked["passages"]["batches"]) == 3
+    expected = loss_and_gradients(model, settings, whole)
+    model.encode_again = True
+    assert_equal(loss_and_gradients(model, settings, chunked), expected)
+
+
+def test_chunks_replay_their_dropout_and_keep_no_activations(base: Path, tmp_path: Path) -> None:
+    model, settings = trained(base, tmp_path, "camvr", torch.float64)
+    set_dropout(model.train(), 0.3)
+    batch = collated(model, settings.model_copy(update={"chunk": 3}), 64)
+    results, kept = [], []
+    for again in (False, True):
+        model.encode_again = again
+        saved: list[int] = []
+        torch.manual_seed(1)
+        with torch.autograd.graph.saved_tensors_hooks(
+            lambda t, s=saved: (s.append(t.numel()), t)[1], lambda t: t
+        ):
+            results.append(loss_and_gradients(model, settings, batch))
+        kept.append(sum(saved))
+    assert_equal(*results)
+    assert kept[1] < kept[0] / 10
+    torch.manual_seed(2)
+    assert not torch.equal(loss_and_gradients(model, settings, batch)[0], results[0][0])
+
+
+def padded(batch: TrainingBatch) -> int:
+    return sum(group["input_ids"].numel() for group in batch["passages"]["batches"])
