@@ -44,8 +44,10 @@ def open_run(
 def import_artifact(address: str, digest: str, artifact: Output[Artifact]):
     """Hand an artifact of a store to the steps that read it."""
     from multiview.kubeflow.component import import_artifact
+    from multiview.kubeflow.run import exit_with_one_line
 
-    import_artifact(address, digest, artifact)
+    with exit_with_one_line():
+        import_artifact(address, digest, artifact)
 
 
 @component

@@ -85,8 +85,17 @@ def compile_(
     from pipelines.kubeflow.submission import check_store
 
     if components:
-        from pipelines.kubeflow.published import write_components
+        from pipelines.kubeflow.published import refuse_beside, write_components
 
+        refuse_beside(
+            {
+                "PIPELINE": pipeline,
+                "--manifests": manifests,
+                "--preset": preset,
+                "--set": settings,
+                "--store": store,
+            }
+        )
         print(*write_components(out), sep="\n")
         return
     store = store and check_store(store)

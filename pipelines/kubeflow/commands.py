@@ -51,7 +51,7 @@ def check(request: Request, store: str | None, connection: Profile) -> Submissio
     from pipelines.kubeflow.submission import prepare
 
     check_connection(connection)
-    return prepare(request, store or connection.store)
+    return prepare(request, store or connection.store, connection.pages)
 
 
 def launch(submission: Submission, connection: Profile, wait: bool, tracking_uri: str | None = None) -> None:
@@ -76,9 +76,9 @@ def _check_server(client: Client, connection: Profile, *submissions: Submission)
     from pipelines.kubeflow.versions import check_version, server_tag
 
     with explained(connection):
-        tag = server_tag(client)
+        tag, pipeline_store = server_tag(client)
     non_root = any(submission.config.kubeflow.run_as_non_root for submission in submissions)
-    if warning := check_version(tag, non_root):
+    if warning := check_version(tag, non_root, pipeline_store=pipeline_store):
         Console(stderr=True, highlight=False, soft_wrap=True).print(
             f"warning: {warning}", style="yellow", markup=False
         )

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 import typer
 from pydantic import AfterValidator, Field
@@ -77,6 +78,13 @@ class Connection(Section):
     """Where KFP keeps what flows between steps (records of some KB); none: its own default."""
     time_zone: Annotated[str, variable(environment.CRON_TIME_ZONE)] = "UTC"
     """Zone in which this Kubeflow reads every cron: cronScheduleTimezone of its pipeline-install-config."""
+
+    @property
+    def pages(self) -> str | None:
+        """Address of Kubeflow's pages as people reach it; None where none is known, as from inside the cluster."""
+        address = self.ui_host or self.host or ""
+        labels = (urlsplit(address).hostname or "").split(".")
+        return address if address.startswith("http") and len(labels) > 1 and "svc" not in labels else None
 
 
 class Profile(Connection):

@@ -7,9 +7,9 @@ from kfp import kubernetes
 from components import CPU_IMAGE, GPU_IMAGE
 from multiview import environment
 from multiview.config import Config, Pod
-from multiview.config.kubeflow import check_nodes, pod_labels
-from multiview.config.overrides import validate
+from multiview.config.kubeflow import pod_labels
 from multiview.errors import InputError, nearest
+from multiview.plans.pods import pod_of
 from multiview.steps.backends.trainjob import SCRATCH, Nodes
 from multiview.steps.table import GPU_STEPS, STEPS
 
@@ -41,27 +41,7 @@ class Pods:
             self.pod(step)
 
     def pod(self, step: str) -> Pod:
-        """Returns the pod of a step: the one for CPUs or for GPUs, with the changes of `kubeflow.steps` for this step."""
-        kind = "gpu" if step in GPU_STEPS else "cpu"
-        pod: Pod = getattr(self.settings, kind)
-        try:
-            changed = validate(
-                {"kubeflow": {kind: {**pod.model_dump(), **self.settings.steps.get(step, {})}}}
-            )
-        except InputError as error:
-            raise InputError(f"kubeflow.steps.{step}: {error}") from error
-        pod = getattr(changed.kubeflow, kind)
-        try:
-            check_nodes(step, pod.nodes)
-        except ValueError as error:
-            raise InputError(f"kubeflow.{kind}.nodes: {error}") from error
-        if pod.priority_class and not self.settings.queue:
-            raise InputError(
-                f"kubeflow.{kind}.priority_class: {pod.priority_class} is one of Kueue's and needs a queue: set "
-                "kubeflow.queue. Kubernetes' own PriorityClass cannot be chosen: neither KFP nor Kubeflow Trainer "
-                "hands one to a pod"
-            )
-        return pod
+        return pod_of(self.settings, step)
 
     def parallelism(self, step: str) -> int | None:
         """Returns how many shards a step may work on at once; None: all."""
@@ -164,6 +144,12 @@ def _configure_pod(task: KfpObject, pod: Pod, queue: str | None) -> None:
         )
     for key, value in pod.node_selector.items():
         kubernetes.add_node_selector(task, key, value)
+    conditions = [(one.weight, one.model_dump(mode="json", exclude={"weight"})) for one in pod.node_affinity]
+    if required := [condition for weight, condition in conditions if weight is None]:
+        kubernetes.add_node_affinity(task, required)  # in one term, of which a node must fulfil all
+    for weight, condition in conditions:
+        if weight is not None:
+            kubernetes.add_node_affinity(task, [condition], weight=weight)
     for toleration in pod.tolerations:
         fields = toleration.model_dump().items()
         kubernetes.add_toleration(task, **{name: value or None for name, value in fields})

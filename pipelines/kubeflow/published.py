@@ -3,6 +3,7 @@
 # No `from __future__ import annotations` here: KFP reads annotations.
 
 import inspect
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,10 @@ from kfp.dsl.python_component import PythonComponent
 
 from components import component
 from components.artifacts import open_index
+from multiview.errors import InputError
 from multiview.steps.table import STEPS
 from pipelines.kubeflow.compile import COMPONENTS
+from pipelines.kubeflow.images import check_images
 
 DEFAULTS = {"path": "", "config": ""}
 """Inputs that another team's pipeline can leave out."""
@@ -22,7 +25,8 @@ DESCRIPTIONS = {
     "give what open-run returns.",
     "path": "Name of the step in its run; empty: the component's own.",
     "shard": "Shard of the passages that the step works on, as in shard-00.",
-    "address": "Address of an index in a store, as in gs://BUCKET/PREFIX/index/KEY.",
+    "address": "Address of an index in a store, as in gs://BUCKET/PREFIX/index/KEY; or of the store alone: then it is the "
+    "index of its current champion.",
     "base": "The generator that fine-tuning starts from.",
     "bm25_negatives": "BM25 negatives of the training questions.",
     "champion": "What the step champion found: the index that answers now.",
@@ -62,8 +66,22 @@ LISTS = {
 """Descriptions of inputs that are lists of addresses, where an output has the same name."""
 
 
+def refuse_beside(options: Mapping[str, object]) -> None:
+    """Raises InputError for options of `compile` that are given and say nothing about components."""
+    given = [name for name, value in options.items() if value]
+    if given:
+        raise InputError(
+            f"{', '.join(given)} beside --components: a component is the same whatever the pipeline, its settings and "
+            "its store, which it receives as inputs; leave it out"
+        )
+
+
 def write_components(folder: Path) -> list[Path]:
-    """Writes a component for each step, and one that opens an index, as YAML; returns the files."""
+    """Writes a component for each step, and one that opens an index, as YAML; returns the files.
+
+    Raises InputError for images that are not named, which nobody who loads the components would notice.
+    """
+    check_images((False, True))
     folder.mkdir(parents=True, exist_ok=True)
     files = []
     for made in (open_index, *COMPONENTS.values()):

@@ -12,13 +12,13 @@ from pathlib import Path
 
 from multiview.artifacts.record import Reference
 from multiview.artifacts.store import LocalStore, open_store
-from multiview.config import Config, JsonObject
+from multiview.config import Config
 from multiview.errors import InputError
 from multiview.plans.description import describe
 from multiview.plans.plan import Plan
+from multiview.plans.pods import check_gpus
 from multiview.plans.request import Request
 from multiview.steps.runs import Run
-from multiview.steps.step import Step
 from pipelines.kubeflow.images import check_images
 
 PLACES_READ = {
@@ -65,16 +65,17 @@ class Submission:
         return {"store": self.store, "described": self.run.model_dump_json()}
 
 
-def prepare(request: Request, store: str | None) -> Submission:
+def prepare(request: Request, store: str | None, pages: str | None = None) -> Submission:
     """Checks a request as far as this machine can, and compiles it. Sends nothing.
 
-    Raises InputError for settings that a cluster would refuse, and for sources that do not exist.
+    `pages` is the address of Kubeflow's pages that notices link to unless the settings name one. Raises InputError for settings that a cluster would refuse, and for sources that do not exist.
     """
     opened = open_store(check_store(store))
     check_sources(request.plan)
     check_devices(request.plan, request.config)
     warn_of_shards(request.plan)
-    return Submission(describe(request, opened), package(request, opened.url), opened.url, request.config)
+    named = request.over({"notify": {"kubeflow": pages}}) if pages else request
+    return Submission(describe(named, opened), package(request, opened.url), opened.url, request.config)
 
 
 def package(request: Request, store: str | None = None) -> Package:
@@ -137,25 +138,9 @@ def check_devices(plan: Plan, config: Config) -> None:
     from pipelines.kubeflow.pods import Pods
 
     pods = Pods(config)
-    needed = {False}
-    for node in plan.nodes.values():
-        name, settings = node.step.name, json.loads(node.config)
-        gpus = pods.pod(name).gpus
-        if not gpus:
-            if wish := _gpu_wish(node.step, settings):
-                way_out = "kubeflow.gpu.gpus=1" if node.step.gpu else f"kubeflow.steps.{name}.gpus=1"
-                raise InputError(
-                    f"{node.path}: {wish} needs a GPU, and its pod has none: set {way_out}, or another "
-                    f"{wish.split('=')[0]}"
-                )
-        elif node.step.gpu:
-            needed.add(True)
-            processes = settings["train"].get("processes") if node.step.multi_node else None
-            if processes and processes > gpus:
-                raise InputError(
-                    f"{node.path}: train.processes={processes} needs a GPU for each, and its pod has {gpus}: set "
-                    f"kubeflow.steps.{name}.gpus={processes}, or fewer processes"
-                )
+    check_gpus(plan, config)
+    steps = {node.step for node in plan.nodes.values() if node.step.gpu}
+    needed = {False, *(pods.pod(step.name).gpus > 0 for step in steps)}
     check_images(needed)
 
 
@@ -168,19 +153,3 @@ def warn_of_shards(plan: Plan) -> None:
             "to 800: set a smaller corpus.shards, or run fewer systems at once",
             file=sys.stderr,
         )
-
-
-def _gpu_wish(step: Step, settings: JsonObject) -> str | None:
-    """Returns a setting of a step that only a GPU can satisfy."""
-    if step.gpu:
-        for section in ("encode", "generation"):
-            device = str(settings.get(section, {}).get("device", ""))
-            if device.startswith("cuda"):
-                return f"{section}.device={device}"
-        if settings.get("train", {}).get("precision") == "float16":
-            return "train.precision=float16"
-    # An exact index is written as it comes, and nothing of it is computed.
-    index = settings.get("index", {})
-    if index.get("device") == "cuda" and index.get("kind") != "exact":
-        return "index.device=cuda"
-    return None

@@ -39,26 +39,43 @@ TAG = re.compile(r"v?(\d+)\.(\d+)\.(\d+)(?:-?(?:alpha|beta|rc)[.\d]*)?")
 """A tag of kubeflow/pipelines itself; distributions have their own, and a build from a branch has the branch's name."""
 
 
-def server_tag(client: Client) -> str:
-    """Returns the tag that the API server was built from; empty where it names none.
+UNNAMED = ("", "unknown")
+"""The tags of a build that was told none, as KFP's own images were before 2.16."""
 
-    Raises the exceptions of KFP's client.
+
+def server_tag(client: Client) -> tuple[str, bool]:
+    """Returns the tag that the API server was built from, and whether it says where it keeps pipelines.
+
+    The tag is empty where the server names none. Raises the exceptions of KFP's client.
     """
     client.get_kfp_healthz()
     # KFP's class of the answer has no field for the tag.
-    return json.loads(client._healthz_api.api_client.last_response.data).get("tag_name") or ""
+    answer = json.loads(client._healthz_api.api_client.last_response.data)
+    return answer.get("tag_name") or "", "pipeline_store" in answer
 
 
-def check_version(tag: str, non_root: bool = False) -> str | None:
+def check_version(tag: str, non_root: bool = False, *, pipeline_store: bool = True) -> str | None:
     """Returns a warning for an unknown version, None for a supported one.
 
-    Raises InputError for a version that pipelines do not run on, or that refuses them with
+    Servers since 2.14 say where they keep pipelines (`pipeline_store`), which tells the versions apart whose images
+    have no tag. Raises InputError for a version that pipelines do not run on, or that refuses them with
     `kubeflow.run_as_non_root`, where `non_root` says that it is set.
     """
     oldest, newest = RELEASES[0].version, RELEASES[-1].version
     known = f"pipelines are made for {oldest} to {newest}"
     match = TAG.fullmatch(tag)
     if not match:
+        if not pipeline_store:
+            raise InputError(
+                f"this Kubeflow Pipelines is older than {oldest}, and would not run this: upgrade it; {known}"
+            )
+        if tag in UNNAMED and non_root:
+            return (
+                f"this Kubeflow Pipelines does not say its version: one before {NON_ROOT} refuses "
+                "kubeflow.run_as_non_root"
+            )
+        if tag in UNNAMED:
+            return None
         return f"Kubeflow Pipelines does not say its version ({tag or 'no tag'}); {known}"
     version = int(match[1]), int(match[2])
     if version < _numbers(oldest):

@@ -8,6 +8,7 @@ import pytest
 from kfp.dsl.python_component import PythonComponent
 
 import components
+from components import artifacts, runs
 from multiview import names
 from multiview.config.overrides import gather
 from multiview.kubeflow import component as library
@@ -88,3 +89,10 @@ def test_an_input_has_the_type_of_every_artifact_that_it_is_given():
             elif isinstance(source, Output):
                 assert inputs[name].type == artifact_type(source.kind), (node.path, name)
     assert seen == set(STEPS)
+
+
+@pytest.mark.parametrize("made", [runs.import_artifact, artifacts.open_index], ids=lambda made: made.name)
+def test_what_the_store_lacks_ends_a_pod_with_one_line(tmp_path, made):
+    given = dict.fromkeys(inspect.signature(made.python_func).parameters)
+    with pytest.raises(SystemExit, match="^error: .*there is no artifact at"):
+        made.execute(**{**given, "address": f"{tmp_path}/store/index/none"})

@@ -167,6 +167,8 @@ def test_runs_read_the_files_that_they_name(documented, files, monkeypatch):
 
 @pytest.mark.documented("python -m pipelines compile ")
 def test_compile_writes_every_pipeline(documented, files, monkeypatch):
+    for kind in ("CPU", "GPU"):
+        monkeypatch.setenv(f"MULTIVIEW_{kind}_IMAGE", f"registry.example/multiview-{kind.lower()}:1")
     call(pipelines.app, documented, monkeypatch)
     if "--components" in documented:
         assert {file.stem for file in Path("components-yaml").iterdir()} == {"open-index", *STEPS}

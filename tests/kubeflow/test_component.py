@@ -9,6 +9,7 @@ from kfp.dsl import Artifact, Dataset, Model
 
 from multiview import names, tracking
 from multiview.artifacts.attempt import Attempt
+from multiview.artifacts.champions import crown
 from multiview.artifacts.record import Record, Reference
 from multiview.artifacts.store import LocalStore
 from multiview.errors import InputError
@@ -16,6 +17,7 @@ from multiview.kubeflow import component
 from multiview.kubeflow.component import configured, execute, import_artifact, open_index
 from multiview.steps.runs import Context, read_run, read_state, write_settings
 from multiview.steps.table import STEPS
+from tests.fixtures.champions import champion
 
 GATHERED = "gathered.txt"
 
@@ -209,6 +211,22 @@ def test_an_index_is_opened_with_what_it_was_made_from(store, tmp_path):
         assert outputs[kind].metadata["digest"] == record.digest
     with pytest.raises(InputError, match="is the address of model, not of an index"):
         open_index(f"{store.url}/{model.folder}", **outputs)
+
+
+def test_a_store_s_index_is_its_champion_s(store, tmp_path):
+    outputs = {kind: Artifact(uri=str(tmp_path / kind)) for kind in ("index", "model", "passages")}
+    with pytest.raises(InputError, match="no artifact at .*; nor is it a store with a champion"):
+        open_index(store.url, **outputs)
+    for number in (1, 2):
+        found = champion(store, number)
+        made_from = {"model": [found.model], "passages": [found.passages]}
+        attempt = Attempt(store, names.INDEX, f"crowned-{number}")
+        (attempt.path / "views").write_text("views")
+        index = attempt.publish(step="index", step_version=1, config={}, inputs=made_from)[0]
+        crown(store, found.model_copy(update={"index": Reference.to(store, index)}))
+    open_index(store.url, **outputs)
+    assert outputs["index"].metadata["address"] == f"{store.url}/index/crowned-2"
+    assert outputs["model"].metadata["address"] == found.model.address
 
 
 def test_artifacts_that_the_step_does_not_declare_are_refused(run, done):

@@ -1,5 +1,6 @@
 """Runs that Kubeflow starts with other parameters than the compiled ones."""
 
+import re
 import time
 from pathlib import Path
 
@@ -94,6 +95,39 @@ def test_a_wrong_parameter_is_one_line_in_the_first_pod_and_in_the_notice(tmp_pa
     assert notice["failed"] == [{"step": "open-run", "error": line}]
     assert (notice["run"], notice["pipeline"]) == ("training", "training")
     assert LocalStore(tmp_path).folders(names.RUNS) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        ({"corpus_source": [""]}, "corpus.source: expected names of files, folders or URLs; one is empty"),
+        (
+            {"settings": "train.processes=8"},
+            "train.processes=8 needs a GPU for each, and its pod has 1: set kubeflow.steps.train.gpus=8",
+        ),
+    ],
+)
+def test_settings_that_submit_refuses_are_refused_by_the_first_pod(tmp_path, monkeypatch, given, line):
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    with pytest.raises(InputError, match=re.escape(line)):
+        opened(tmp_path, demo_request(), **given)
+
+
+def test_a_device_beyond_the_compiled_pods_is_refused_by_the_first_pod(tmp_path, monkeypatch):
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    with pytest.raises(InputError, match="encode.device=cuda:0 needs a GPU, and its pod has none"):
+        opened(tmp_path, demo_request("kubeflow.gpu.gpus=0"), settings="encode.device=cuda:0")
+
+
+@pytest.mark.parametrize("described", ["{", '{"id": 3}', "my run"])
+def test_a_description_that_is_none_is_one_line_and_is_told(tmp_path, monkeypatch, receiver, described):
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    line = "described is not what submit wrote: leave it empty"
+    with pytest.raises(InputError, match=line):
+        opened(tmp_path, demo_request(), described=described)
+    close_run(str(tmp_path), described, "aaaa1111", "FAILED", "", receiver.url, "training")
+    (notice,) = receiver.notices
+    assert notice["failed"] == [{"step": "open-run", "error": line}] and notice["run"] == "training"
 
 
 def test_the_exit_handler_closes_the_run_that_was_opened(tmp_path, monkeypatch, receiver):

@@ -156,3 +156,37 @@ def test_a_gpu_step_fits_on_a_machine_of_the_pool(folder):
     (machine,) = re.findall(r"--machine-type (\S+)", "".join(lines("node-pools create")))
     (profile,) = profiles(folder).values()
     assert amount(validate(profile["settings"]).kubeflow.gpu.memory) <= MEMORY[machine] - 5e9
+
+
+def test_both_pages_say_the_same_of_the_way_in_with_several_users():
+    document = (ROOT / "docs" / "kubeflow.md").read_text(encoding="utf-8")
+    for way in ("a service account's token", "a session's cookie"):
+        (ours,) = re.findall(rf"^- \*\*{way}\*\*.*", GUIDE, re.M)
+        assert ours in document
+    assert {"m2m-dex-and-kind", "m2m-dex-and-eks", "m2m-dex-only"} == set(
+        re.findall(r"`(m2m-\S+)`", document)
+    )
+    (first_run,) = re.findall(r"^\*\*5\. The first run\*\*, with your.*?^\*\*6", GUIDE, re.M | re.S)
+    for variable in ("KFP_EXISTING_TOKEN", "MULTIVIEW_KUBEFLOW_COOKIE"):
+        assert f"export {variable}=" in first_run
+        assert re.search(rf'curl .*\${variable}" \S+/pipeline/apis/v2beta1/healthz', first_run)
+
+
+def test_the_patch_for_tokens_alters_the_rule_of_machines():
+    """The member `jwksUri` is not there in every overlay: JSON Patch adds it, and replaces it where it is."""
+    (block,) = re.findall(r"^```yaml\n(patches:.*?)^```", GUIDE, re.M | re.S)
+    (patch,) = yaml.safe_load(block)["patches"]
+    assert patch["target"]["name"] == "m2m-token-issuer"
+    assert [(change["op"], change["path"]) for change in yaml.safe_load(patch["patch"])] == [
+        ("replace", "/spec/jwtRules/0/issuer"),
+        ("add", "/spec/jwtRules/0/jwksUri"),
+    ]
+
+
+def test_what_restricted_needs_is_named_with_its_version():
+    """Without the setting steps' pods lack `runAsNonRoot` (test_pods.py)."""
+    told = [
+        line for line in GUIDE.splitlines() if "hold to `restricted` with" in line or "violates Pod" in line
+    ]
+    assert len(told) == 2
+    assert all("kubeflow.run_as_non_root: true" in line and "2.16" in line for line in told)

@@ -196,6 +196,16 @@ def test_servers_leave_room_in_the_quota(folder):
         assert asked <= amount(quota["spec"]["hard"][f"requests.{what}"]) / 2
 
 
+@pytest.mark.parametrize("folder", ["overlays/gke-dev", "overlays/gke-prod"])
+def test_the_quota_holds_the_scratch_volumes_of_the_document(folder):
+    """On kind steps run in a namespace that has no quota of ours."""
+    (scratch,) = re.findall(r"scratch: (\w+)", (ROOT / "docs" / "kubeflow.md").read_text(encoding="utf-8"))
+    (quota,) = of_kind(folder, "ResourceQuota")
+    hard = quota["spec"]["hard"]
+    assert amount(hard["requests.storage"]) >= 2 * amount(scratch), "of two systems at once"
+    assert int(hard["persistentvolumeclaims"]) >= int(hard["pods"]), "each pod may have one"
+
+
 @pytest.mark.parametrize("folder", OVERLAYS)
 def test_a_profile_names_what_its_overlay_makes(folder):
     (profile,) = profiles(folder).values()

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic_core import PydanticCustomError
 
 from multiview.config.section import HOW, Section
 
+
+def _check_names(sources: tuple[str, ...]) -> tuple[str, ...]:
+    if not all(source.strip() for source in sources):
+        raise PydanticCustomError("source", "expected names of files, folders or URLs; one is empty")
+    return sources
+
+
 Sources = Annotated[
-    tuple[str, ...], BeforeValidator(lambda value: (value,) if isinstance(value, str) else value)
+    tuple[str, ...],
+    BeforeValidator(lambda value: (value,) if isinstance(value, str) else value),
+    AfterValidator(_check_names),
 ]
 """One or several files, folders or fsspec URLs; a single string is a list of one."""
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
+from pydantic_core import PydanticCustomError
 
 from multiview.config.section import Address, JsonObject, Section
 
@@ -40,6 +41,28 @@ class Toleration(Section):
     """The taint's effect; none: any."""
 
 
+class NodeAffinity(Section):
+    """A condition on a label of the nodes to run on."""
+
+    key: str
+    """The label's key, such as topology.kubernetes.io/zone."""
+    operator: Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"] = "In"
+    """How the label is compared with `values`; `Exists` and `DoesNotExist` take none, `Gt` and `Lt` one number."""
+    values: tuple[str, ...] = ()
+    """Values of the label, as in [europe-west4-a, europe-west4-b]."""
+    weight: Annotated[int, Field(ge=1, le=100)] | None = None
+    """Weight of a preference among others, from 1 to 100; none: the nodes must fulfil the condition."""
+
+    @model_validator(mode="after")
+    def _check_values(self) -> Self:
+        count, without = len(self.values), self.operator in ("Exists", "DoesNotExist")
+        one = self.operator in ("Gt", "Lt")
+        if (without and count) or (one and count != 1) or (not (without or one) and not count):
+            expected = "no values" if without else "one value" if one else "values"
+            raise PydanticCustomError("affinity", f"operator {self.operator} takes {expected}")
+        return self
+
+
 class Pod(Section):
     """Resources of a pod. Memory is both request and limit; processor time has no limit."""
 
@@ -57,6 +80,8 @@ class Pod(Section):
     """Size of /dev/shm, which processes that train together need; none: the node's default of 64 MB."""
     node_selector: dict[str, str] = {}
     """Labels of the nodes to run on, as in {cloud.google.com/gke-nodepool: gpu-spot}."""
+    node_affinity: tuple[NodeAffinity, ...] = ()
+    """Conditions that the nodes must all fulfil, or with a `weight` should, as in [{key: topology.kubernetes.io/zone, values: [europe-west4-a]}]."""
     tolerations: tuple[Toleration, ...] = ()
     """Node taints that the pod tolerates, as in [{key: nvidia.com/gpu}]."""
     labels: dict[LabelKey, LabelValue] = {}

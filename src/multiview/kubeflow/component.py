@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from multiview import environment, names
+from multiview.artifacts import champions
 from multiview.artifacts.record import Record, Reference, load_record, load_reference
 from multiview.artifacts.staging import stage
 from multiview.artifacts.store import Store, open_store
@@ -172,10 +173,12 @@ def _is_json(text: str) -> bool:
 def open_index(address: str, **artifacts: KfpArtifact) -> str:
     """Hands on the artifacts of an index: the `index` at an address, the `model` and the `passages` it was made from.
 
+    The address of a store stands for the index of its current champion.
+
     Returns the address of the folder with the passages' Parquet files, which a `corpus.source` can name. Raises
-    InputError for an address of something else.
+    InputError for an address of something else, and for a store without a champion.
     """
-    store, record = load_record(address)
+    store, record = _load_index(address)
     if record.kind != names.INDEX:
         raise InputError(f"{address} is the address of {record.kind}, not of an index")
     references = {names.INDEX: Reference.to(store, record)}
@@ -185,6 +188,17 @@ def open_index(address: str, **artifacts: KfpArtifact) -> str:
         _write_output(artifacts[name], reference, "", None)
     passages = load_record(references[names.PASSAGES].address)
     return f"{passages[0].url}/{passages[1].data}"
+
+
+def _load_index(address: str) -> tuple[Store, Record]:
+    """Returns store and record of the artifact at an address, or of the index of a store's champion."""
+    at = open_store(address)
+    if champion := champions.current(at):
+        return champion.load(at)[names.INDEX]
+    try:
+        return load_record(address)
+    except InputError as error:
+        raise InputError(f"{error}; nor is it a store with a champion") from error
 
 
 def _write_output(artifact: Given, reference: Reference, path: str, page: str | None) -> None:

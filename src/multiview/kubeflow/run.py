@@ -15,6 +15,7 @@ from multiview.config.overrides import validate
 from multiview.errors import InputError
 from multiview.plans.description import describe
 from multiview.plans.parameters import Compiled, as_set
+from multiview.plans.pods import check_gpus
 from multiview.steps.runs import (
     Context,
     Run,
@@ -94,6 +95,7 @@ def _opened(
     if run and not changes:
         return run, {}, []
     request = asked.request(changes)
+    check_gpus(request.plan, request.config)
     settings_of_steps = {str(path): node.config for path, node in request.plan.nodes.items()}
     return describe(request, store), settings_of_steps, [as_set(*change) for change in changes.items()]
 
@@ -108,9 +110,12 @@ def close_run(
     empty `url` receives no message. Raises requests.RequestException if the address refuses the message. Errors of the
     store or of MLflow are raised after the message was sent.
     """
-    run, start, complete, mlflow = _described(described, job), Start(), False, None
+    run: Run | None = None
+    start, complete, mlflow = Start(), False, None
     states: list[StepState] = []
     try:
+        with contextlib.suppress(InputError):  # the first step has failed with it
+            run = _described(described, job)
         opened = open_store(store)
         start = read_start(opened, job)
         if start.run:
@@ -213,8 +218,14 @@ def _notify(run: Run) -> Notify:
 
 
 def _described(described: str, job: str) -> Run | None:
-    """The run that `submit` or a schedule has described; None for one that was created on Kubeflow's pages."""
+    """The run that `submit` or a schedule has described; None for one that was created on Kubeflow's pages.
+
+    Raises InputError for a text that describes no run.
+    """
     if not described:
         return None
-    run = Run.model_validate_json(described)
+    try:
+        run = Run.model_validate_json(described)
+    except ValueError as error:
+        raise InputError("described is not what submit wrote: leave it empty") from error
     return run.model_copy(update={"id": f"{run.id}-{job[:8]}"}) if run.each_time else run

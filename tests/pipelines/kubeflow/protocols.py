@@ -27,6 +27,10 @@ EVERYTHING = {
         "scratch_class": "fast",
         "parallel_shards": 4,
         "node_selector": {"pool": "gpu"},
+        "node_affinity": [
+            {"key": "zone", "values": ["a"]},
+            {"key": "spot", "operator": "Exists", "weight": 1},
+        ],
     },
     "steps": {"train": {"nodes": 2}},
     "queue": "gpus",

@@ -196,6 +196,35 @@ def test_pods_are_what_a_shared_cluster_asks_for(tmp_path):
     assert len(loops) == 2 and all(loop["iteratorPolicy"] == {"parallelismLimit": 4} for loop in loops)
 
 
+ZONE = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["a", "b"]}
+MEMORY = {"key": "nvidia.com/gpu.memory", "operator": "Gt", "values": ["40000"]}
+SPOT = {"key": "cloud.google.com/gke-spot", "operator": "Exists", "values": []}
+
+
+def test_nodes_are_chosen_by_conditions_that_all_hold_and_by_preferences(tmp_path):
+    affinity = [ZONE, {**SPOT, "weight": 30}, MEMORY]
+    _, platform = compiled(tmp_path, gpu={"node_affinity": affinity}, steps={"train": {"nodes": 2}})
+    preferred = {name: value for name, value in SPOT.items() if value}
+    assert platform["exec-encode"]["nodeAffinity"] == [
+        {"matchExpressions": [ZONE, MEMORY]},
+        {"matchExpressions": [preferred], "weight": 30},
+    ]
+    assert "nodeAffinity" not in platform["exec-split"] and "nodeAffinity" not in platform["exec-train"]
+
+
+@pytest.mark.parametrize(
+    ("condition", "line"),
+    [
+        ({"key": "zone"}, "operator In takes values"),
+        ({"key": "zone", "operator": "Exists", "values": ["a"]}, "operator Exists takes no values"),
+        ({"key": "memory", "operator": "Gt", "values": ["1", "2"]}, "operator Gt takes one value"),
+    ],
+)
+def test_a_condition_on_nodes_is_one_of_kubernetes(condition, line):
+    with pytest.raises(InputError, match=line):
+        validate({"kubeflow": {"cpu": {"node_affinity": [condition]}}})
+
+
 def test_a_training_on_several_nodes_is_queued_once(tmp_path):
     """As its TrainJob: the pod that follows it holds no place in the queue."""
     ir, platform = compiled(

@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from kfp import local
+from kfp import compiler, local
 
 from multiview import names
 from multiview.artifacts.record import load_record
@@ -26,7 +26,10 @@ from tests.fixtures.tiny import tiny_bert
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
     out = tmp_path_factory.mktemp("components")
-    files = write_components(out)
+    with pytest.MonkeyPatch.context() as patch:
+        for kind in ("CPU", "GPU"):
+            patch.setenv(f"MULTIVIEW_{kind}_IMAGE", f"registry.example/multiview-{kind.lower()}:1")
+        files = write_components(out)
     assert sorted(file.stem for file in files) == sorted(["open-index", *STEPS])
     return out
 
@@ -76,6 +79,34 @@ def test_no_description_is_of_something_that_is_gone():
 def test_pipelines_are_compiled_from_components_as_they_were(folder):
     inputs = COMPONENTS["evaluate"].component_spec.inputs
     assert inputs is not None and inputs["config"].description is None and not inputs["config"].optional
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        ("training", "PIPELINE beside --components: "),
+        ("--preset demo --set train.epochs=3", "--preset, --set beside --components: "),
+        ("--store gs://bucket/store", "--store beside --components: "),
+        ("--manifests", "--manifests beside --components: "),
+    ],
+)
+def test_what_says_nothing_about_components_is_refused(command, tmp_path, options, line):
+    assert line in command(f"compile --components --out {tmp_path / 'out'} {options}", status=2)
+    assert not (tmp_path / "out").exists()
+
+
+def test_components_have_images_that_are_named(command, tmp_path, monkeypatch):
+    monkeypatch.delenv("MULTIVIEW_GPU_IMAGE")
+    told = command(f"compile --components --out {tmp_path / 'out'}", status=2)
+    assert "is not named: set MULTIVIEW_GPU_IMAGE" in told and not (tmp_path / "out").exists()
+
+
+def test_the_example_does_without_kfp_s_cache(folder, tmp_path):
+    """It compares addresses alone: it would find what an earlier champion or earlier sources gave."""
+    compiler.Compiler().compile(example()(folder), str(tmp_path / "example.yaml"))
+    tasks = yaml.safe_load((tmp_path / "example.yaml").read_text())["root"]["dag"]["tasks"]
+    assert set(tasks) == {"open-index", "split-again", "evaluate"}
+    assert not any(task["cachingOptions"].get("enableCache") for task in tasks.values())
 
 
 def example():

@@ -26,9 +26,7 @@ def test_a_release_of_the_matrix_is_taken_silently(release):
     assert check_version(f"{release.version}.0") is None and check_version(f"v{release.version}.3") is None
 
 
-@pytest.mark.parametrize(
-    "tag", ["", "unknown", "master", "1.0-dev", "2.5.0-gke.7", "odh-v2.10", "2.18.0", "3.0.0"]
-)
+@pytest.mark.parametrize("tag", ["master", "1.0-dev", "2.5.0-gke.7", "odh-v2.10", "2.18.0", "3.0.0"])
 def test_an_unknown_version_is_told(tag):
     assert "made for 2.14 to 2.17" in (check_version(tag) or "")
 
@@ -39,9 +37,21 @@ def test_a_version_before_2_16_is_refused_with_run_as_non_root(tag):
         check_version(tag, non_root=True)
 
 
-@pytest.mark.parametrize("tag", ["2.16.0", "2.17.0", "2.18.0", "unknown", ""])
+@pytest.mark.parametrize("tag", ["2.16.0", "2.17.0", "2.18.0"])
 def test_run_as_non_root_changes_nothing_elsewhere(tag):
     assert check_version(tag, non_root=True) == check_version(tag)
+
+
+@pytest.mark.parametrize("tag", ["", "unknown"])
+def test_run_as_non_root_may_be_refused_by_a_version_that_is_not_named(tag):
+    assert "one before 2.16 refuses kubeflow.run_as_non_root" in (check_version(tag, non_root=True) or "")
+
+
+@pytest.mark.parametrize("tag", ["", "unknown"])
+def test_images_without_a_tag_are_told_apart_by_a_field_of_the_answer(tag):
+    assert check_version(tag, pipeline_store=True) is None
+    with pytest.raises(InputError, match="this Kubeflow Pipelines is older than 2.14"):
+        check_version(tag, pipeline_store=False)
 
 
 def test_releases_are_in_order():
@@ -54,9 +64,9 @@ def test_releases_are_in_order():
 )
 def test_nothing_is_sent_to_a_server_that_is_too_old(kubeflow, command, line):
     write(NIGHTLY)
-    kubeflow.tag = "2.5.0"
+    kubeflow.version = "2.5.0"
     printed = command(f"{line} --host {kubeflow.url}", status=2)
-    assert "Kubeflow Pipelines 2.5.0 is older than 2.14" in printed
+    assert "this Kubeflow Pipelines is older than 2.14" in printed
     assert {endpoint for _, endpoint in kubeflow.requests} == {"healthz"}
 
 
@@ -74,13 +84,15 @@ def test_nothing_is_sent_to_a_server_that_refuses_run_as_non_root(kubeflow, comm
 
 
 def test_a_distribution_s_own_tag_is_a_warning_and_the_run_is_started(kubeflow, command):
-    kubeflow.tag = "unknown"
+    kubeflow.tag = "odh-v2.10"
     printed = command(f"{SUBMIT} --host {kubeflow.url}")
-    assert "warning: Kubeflow Pipelines does not say its version (unknown)" in printed
+    assert "warning: Kubeflow Pipelines does not say its version (odh-v2.10)" in printed
     assert " started: " in printed and kubeflow.runs
 
 
-def test_a_known_version_is_not_mentioned(kubeflow, command):
+@pytest.mark.parametrize("version", [f"{release.version}.0" for release in RELEASES])
+def test_a_known_version_is_not_mentioned(kubeflow, command, version):
+    kubeflow.version = version
     assert "warning" not in command(f"{SUBMIT} --host {kubeflow.url}")
 
 
@@ -89,4 +101,7 @@ def test_the_guide_s_matrix_is_the_one_that_submit_checks():
     rows = re.findall(r"^\| (2\.\d+) \| (\d+\.\d+)\.\d+ \|[^|]*\| (\d\.\d+), (\d\.\d+) \|", guide, re.M)
     assert rows == [(each.version, each.argo, *each.kubernetes) for each in RELEASES]
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert f"| Kubeflow Pipelines | {RELEASES[0].version} to {RELEASES[-1].version}" in readme
+    oldest, newest = RELEASES[0], RELEASES[-1]
+    assert f"| Kubeflow Pipelines | {oldest.version} to {newest.version}" in readme
+    assert f"| Argo Workflows | {oldest.argo} to {newest.argo}" in readme
+    assert f"| Kubernetes | {oldest.kubernetes[0]} to {newest.kubernetes[1]}" in readme

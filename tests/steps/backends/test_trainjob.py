@@ -23,6 +23,7 @@ def test_the_object_is_one_that_the_api_takes() -> None:
         memory="64Gi",
         shared_memory="16Gi",
         node_selector={"pool": "gpu-spot"},
+        node_affinity=({"key": "zone", "values": ["a"]}, {"key": "spot", "operator": "Exists", "weight": 5}),
         tolerations=({"key": "nvidia.com/gpu"}, {"key": "spot", "operator": "Equal", "value": "true"}),
         image_pull_secrets=("registry",),
         annotations={"example.org/owner": "search, ranking"},
@@ -38,6 +39,16 @@ def test_the_object_is_one_that_the_api_takes() -> None:
     assert Task.model_validate_json(trainer["args"][0]) == TASK
     patched = json.dumps(job["spec"]["runtimePatches"])
     assert all(word in patched for word in ("gpu-spot", "nvidia.com/gpu", "/dev/shm", "16Gi", "trainer"))
+    (replicated,) = job["spec"]["runtimePatches"][0]["trainingRuntimeSpec"]["template"]["spec"][
+        "replicatedJobs"
+    ]
+    preferred = {"matchExpressions": [{"key": "spot", "operator": "Exists", "values": []}]}
+    assert replicated["template"]["spec"]["template"]["spec"]["affinity"]["nodeAffinity"] == {
+        "requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}]
+        },
+        "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 5, "preference": preferred}],
+    }
     secret = {"multiview-bucket": {"AWS_ACCESS_KEY_ID": "AWS_ACCESS_KEY_ID"}}
     job = train_job(TASK, many.model_copy(update={"secrets": secret}))
     jsonschema.validate(job, SCHEMA)

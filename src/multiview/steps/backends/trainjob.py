@@ -181,6 +181,8 @@ def _pod_patch(pod: Pod, nodes: Nodes) -> JsonObject:
         patch["serviceAccountName"] = nodes.service_account
     if pod.node_selector:
         patch["nodeSelector"] = dict(pod.node_selector)
+    if pod.node_affinity:
+        patch["affinity"] = {"nodeAffinity": _node_affinity(pod)}
     if pod.tolerations:
         given = [toleration.model_dump() for toleration in pod.tolerations]
         patch["tolerations"] = [{name: value for name, value in t.items() if value} for t in given]
@@ -197,6 +199,24 @@ def _pod_patch(pod: Pod, nodes: Nodes) -> JsonObject:
         }
     ]
     return patch
+
+
+def _node_affinity(pod: Pod) -> JsonObject:
+    required: list[JsonObject] = []
+    preferred: list[JsonObject] = []
+    for one in pod.node_affinity:
+        condition = one.model_dump(mode="json", exclude={"weight"})
+        if one.weight is None:
+            required.append(condition)
+        else:
+            preferred.append({"weight": one.weight, "preference": {"matchExpressions": [condition]}})
+    affinity: JsonObject = {}
+    if required:
+        terms = [{"matchExpressions": required}]
+        affinity["requiredDuringSchedulingIgnoredDuringExecution"] = {"nodeSelectorTerms": terms}
+    if preferred:
+        affinity["preferredDuringSchedulingIgnoredDuringExecution"] = preferred
+    return affinity
 
 
 CONTAINER_SECURITY = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}

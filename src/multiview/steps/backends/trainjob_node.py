@@ -16,6 +16,7 @@ from multiview import environment
 from multiview.artifacts.scratch import scratch
 from multiview.artifacts.store import open_store
 from multiview.errors import InputError, one_line
+from multiview.steps.backends.gpus import check_gpus
 from multiview.steps.backends.here import Here
 from multiview.steps.backends.trainjob import Task
 from multiview.steps.backends.trainjob_client import BAD_INPUT
@@ -47,13 +48,19 @@ def run_on_node(work: Work, reporter: StepReporter, first: bool) -> None:
 
 
 def main(text: str) -> int:
-    """Does this node's part of a step; returns the exit status, 2 for bad input."""
+    """Does this node's part of a step; returns the exit status, 2 for bad input.
+
+    Every node checks its GPUs, since each would train on the processor without them.
+    """
     try:
         task = Task.model_validate_json(text)
+        declared = step(task.step)
+        if declared.gpu:
+            check_gpus()
         store = open_store(task.store)
         reporter = StepReporter(store, task.run, task.path, task.step)
         first = os.environ.get(environment.PET_NODE_RANK, "0") == "0"
-        run_on_node(Work.resolve(step(task.step), task.config, dict(task.inputs), store), reporter, first)
+        run_on_node(Work.resolve(declared, task.config, dict(task.inputs), store), reporter, first)
     except InputError as error:
         return _end(str(error), BAD_INPUT)
     except Exception as error:
