@@ -31,6 +31,7 @@ ACROSS_ROOMS = {
     "manifests/test_rules.py": "every object of every overlay",
     "pipelines/kubeflow/test_guide.py": "docs/kubeflow.md and docs/cluster.md as a person follows them",
     "pipelines/kubeflow/test_imports.py": "artifacts from outside a pipeline, from the plan to the task",
+    "pipelines/kubeflow/test_metadata.py": "what KFP records of our pipelines, in the real core of ML-metadata",
     "pipelines/kubeflow/test_notebook.py": "the notebook of docs/examples, against Kubeflow's API and a bucket",
     "pipelines/kubeflow/test_retries.py": "retries as Argo has them, by IR, settings of operators and docs",
     "pipelines/kubeflow/test_rerun.py": "`rerun --submit`, from the cut of a run to Kubeflow",
