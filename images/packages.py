@@ -18,7 +18,8 @@ PLATFORM = "x86_64-manylinux_2_28"
 
 ONLY_STEPS = {
     *("accelerate", "bm25s", "ir-measures", "matplotlib", "nltk", "pytrec-eval-terrier", "pystemmer"),
-    *("rouge-score", "safetensors", "scipy", "sentencepiece", "torch", "transformers"),
+    *("rouge-score", "safetensors", "scipy", "sentencepiece", "tokenizers", "torch"),
+    "transformers",
 }
 """Packages that only steps import. The runner starts runs and runs no step, so it does not need them."""
 
