@@ -44,7 +44,7 @@ class Pods:
         return pod_of(self.settings, step)
 
     def parallelism(self, step: str) -> int | None:
-        """Returns how many shards a step may work on at once; None: all."""
+        """Returns the largest number of shards that a step works on at once; None for no limit."""
         return self.pod(step).parallel_shards
 
     def configure(self, task: KfpObject, step: str) -> KfpObject:

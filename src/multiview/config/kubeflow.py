@@ -1,4 +1,4 @@
-"""Settings of Kubeflow: the resources of each step's pod. None changes a step's output."""
+"""Settings of Kubeflow: the resources of each step's pod, which change no step's output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exact top-k passages over stored views (SPEC, "Retrieval"): a product, a maximum and a top-k, in one pass.
+"""Exact top-k passages over stored views: a product, a maximum and a top-k, in one pass.
 
 A passage's score is the max over its views' scores. Views are read once, block by block. Products in float32 propose
 the views that can be among the best; each of these is scored again in float64. So passages, their order and their
@@ -180,10 +180,10 @@ class _Found:
         self._queries = queries.astype(np.float64)
         dim = queries.shape[1]
         gamma = dim * 2.0**-24 / (1 - dim * 2.0**-24)
-        # Rounded up: twice the bound, because the products that are compared are both rounded.
-        self._margin = (2 * gamma * longest * np.linalg.norm(self._queries, axis=1) * (1 + 1e-6)).astype(
-            np.float32
-        )
+        # Twice the bound, because the products that are compared are both rounded, and the rounding of the bar itself.
+        self._margin = (
+            2 * (gamma + 2.0**-23) * longest * np.linalg.norm(self._queries, axis=1) * (1 + 1e-6)
+        ).astype(np.float32)
         self._best = np.full((len(queries), k), -np.inf, np.float32)
         """The k highest products of passages [q, k], the lowest last."""
         self._proposed = [(no_rows := np.empty(0, np.int64), no_rows, no_rows, np.empty(0, np.float32))]
@@ -195,9 +195,8 @@ class _Found:
 
         if not len(rows):
             return
-        number = torch.from_numpy(
-            np.cumsum(np.diff(passages, prepend=passages[0]) > 0)
-        )  # among the passages here
+        # Of each view, the position of its passage among the passages here.
+        number = torch.from_numpy(np.cumsum(np.diff(passages, prepend=passages[0]) > 0))
         best = torch.full((int(number[-1]) + 1, products.shape[1]), -torch.inf)
         best.scatter_reduce_(0, number[:, None].expand_as(products), products, "amax")
         known = torch.cat([torch.from_numpy(self._best), best.T], dim=1)

@@ -1,4 +1,4 @@
-"""The body of every pipeline component: reads KFP artifacts, does or finds a step, writes addresses and records."""
+"""The body of every pipeline component: reads KFP artifacts, runs a step or finds its outputs, and writes addresses and records."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ Given = KfpArtifact | str | list[str]
 
 
 def execute(name: str, run: str, path: str, config: str, *, shard: str = "", **artifacts: Given) -> str:
-    """Does a step, or finds its outputs, and passes on the addresses of its outputs.
+    """Runs a step, or finds its outputs, and passes on the addresses of its outputs.
 
     - `name` is the step's name in the table of steps; its declaration says which `artifacts` are inputs and which
       are outputs.

@@ -32,7 +32,7 @@ HitPosition = tuple[int, int]
 
 
 class CrossEncoder:
-    """A sequence classifier with one logit, the score of how well a passage answers a question.
+    """A sequence classifier with one logit, the relevance of a passage to a question.
 
     Batches have the same shapes as the encoder's batches, so that a pair's score depends only on the pair.
     """
