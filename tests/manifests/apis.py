@@ -40,20 +40,11 @@ POD: dict[str, Any] = {
 
 def objects() -> list[dict[str, Any]]:
     """A TrainJob with all that a pod can have, and what `manifests/` has of Argo's."""
-    from multiview.config import Config, Pod
-    from multiview.steps.backends.trainjob import Nodes, Task, owned_by, train_job
-    from multiview.steps.table import STEPS
+    from multiview.config import Pod
+    from multiview.steps.backends.trainjob import Nodes, owned_by, train_job
     from tests.fixtures.overlays import BUILT, of_kind
+    from tests.fixtures.training_jobs import TASK
 
-    task = Task(
-        store="gs://bucket/store",
-        run="training-0123456789",
-        path="camvr/round-1/train",
-        step="train",
-        config=STEPS["train"].configure(Config()),
-        inputs={},
-        key="0" * 32,
-    )
     nodes = Nodes(
         image="registry/multiview-gpu:1",
         pod=Pod(**POD),
@@ -63,7 +54,7 @@ def objects() -> list[dict[str, Any]]:
         secrets={"bucket": {"AWS_ACCESS_KEY_ID": "AWS_ACCESS_KEY_ID"}},
         queue="gpus",
     )
-    job = owned_by(train_job(task, nodes), "pod", "0")
+    job = owned_by(train_job(TASK, nodes), "pod", "0")
     return [job, *(each for folder in BUILT for each in of_kind(folder, "CronWorkflow"))]
 
 

@@ -3,18 +3,21 @@
 import pytest
 
 from components import CPU_IMAGE
-from multiview.artifacts.record import Reference
 from multiview.config import Config
 from multiview.plans import PIPELINES
 from multiview.plans.plan import Plan
 from multiview.plans.request import Request
 from multiview.steps.path import StepPath
 from pipelines.kubeflow.compile import compile_request
-from tests.fixtures.compiled import GOLDEN, documents, imports, shared_inputs, tasks_of
-
-
-def reference(kind: str, key: str = "k") -> Reference:
-    return Reference(address=f"gs://bucket/store/{kind}/{key}", digest=f"{kind} {key}")
+from tests.fixtures.compiled import (
+    GOLDEN,
+    artifact,
+    documents,
+    gate_of_one_evaluation,
+    imports,
+    shared_inputs,
+    tasks_of,
+)
 
 
 @pytest.mark.parametrize("name", PIPELINES)
@@ -25,31 +28,22 @@ def test_no_task_has_one_artifact_as_two_inputs(name):
 
 def test_a_gate_may_compare_an_evaluation_with_itself(tmp_path):
     """As after a refresh that found nothing new: then both are one artifact of the store."""
-    plan, same = Plan("refresh"), reference("evaluation")
-    plan.add(
-        StepPath("gate"),
-        "gate",
-        Config(),
-        champion=reference("champion"),
-        index=reference("index"),
-        champion_evaluation=same,
-        challenger_evaluation=same,
-    )
-    ir, _ = documents(compile_request(Request(plan, {}), tmp_path / "gate.yaml"))
+    same = artifact("evaluation")
+    ir, _ = documents(compile_request(Request(gate_of_one_evaluation(), {}), tmp_path / "gate.yaml"))
     assert not shared_inputs(ir)
-    expected = [reference("champion"), reference("index"), same, same]
+    expected = [artifact("champion"), artifact("index"), same, same]
     assert imports(ir) == [(source.address, source.digest) for source in expected]
 
 
 def test_what_several_tasks_read_is_imported_once(tmp_path):
-    plan, passages = Plan("evaluation"), reference("passages")
+    plan, passages = Plan("evaluation"), artifact("passages")
     for system in ("a", "b"):
         plan.add(
             StepPath("evaluate-bm25", system=system),
             "evaluate-bm25",
             Config(),
             passages=passages,
-            questions=reference("dev_questions"),
+            questions=artifact("dev_questions"),
         )
     ir, _ = documents(compile_request(Request(plan, {}), tmp_path / "twice.yaml"))
     assert len(imports(ir)) == 2
@@ -62,8 +56,8 @@ def test_an_import_is_a_pod_of_ours(tmp_path):
         StepPath("evaluate-bm25"),
         "evaluate-bm25",
         Config(),
-        passages=reference("passages"),
-        questions=reference("dev_questions"),
+        passages=artifact("passages"),
+        questions=artifact("dev_questions"),
     )
     ir, platform = documents(compile_request(Request(plan, {}), tmp_path / "import.yaml"))
     executors = ir["deploymentSpec"]["executors"]

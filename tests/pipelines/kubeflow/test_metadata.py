@@ -18,18 +18,14 @@ import pytest
 import yaml
 from kfp import compiler
 
-from multiview.artifacts.record import Reference
-from multiview.config import Config
 from multiview.plans import PIPELINES
-from multiview.plans.plan import Plan
 from multiview.plans.request import Request
-from multiview.steps.path import StepPath
 from multiview.steps.runs import Run
 from multiview.tracking.finding import TrackedRun, TrackedStep
 from pipelines.kubeflow.compile import compile_request, pipeline
 from pipelines.runs.rerun import cut
 from tests.fixtures import metadata_core
-from tests.fixtures.compiled import GOLDEN, dags, documents, tasks_of
+from tests.fixtures.compiled import GOLDEN, artifact, dags, documents, gate_of_one_evaluation, tasks_of
 
 pytestmark = [
     pytest.mark.acceptance,
@@ -80,7 +76,7 @@ def rerun(name: str, step: str, folder: Path, downstream: bool) -> Ir:
     plan = PIPELINES[name]({})
     steps = {
         str(path): TrackedStep(
-            outputs={kind: reference(kind) for kind in (*node.step.outputs, *node.step.forwards)}
+            outputs={kind: artifact(kind) for kind in (*node.step.outputs, *node.step.forwards)}
         )
         for node in plan.nodes.values()
         for path in node.paths()
@@ -91,24 +87,6 @@ def rerun(name: str, step: str, folder: Path, downstream: bool) -> Ir:
     return ir
 
 
-def reference(kind: str) -> Reference:
-    return Reference(address=f"gs://bucket/store/{kind}/key", digest=kind)
-
-
-def gate() -> Plan:
-    plan, same = Plan("refresh"), reference("evaluation")
-    plan.add(
-        StepPath("gate"),
-        "gate",
-        Config(),
-        champion=reference("champion"),
-        index=reference("index"),
-        champion_evaluation=same,
-        challenger_evaluation=same,
-    )
-    return plan
-
-
 def test_runs_and_reruns_are_taken(replay, tmp_path):
     whole = {name: documents(GOLDEN / f"{name}.yaml")[0] for name in PIPELINES}
     parts = [
@@ -117,7 +95,7 @@ def test_runs_and_reruns_are_taken(replay, tmp_path):
         for step in steps
         for downstream in (False, True)
     ]
-    parts.append(documents(compile_request(Request(gate(), {}), tmp_path / "gate.yaml"))[0])
+    parts.append(documents(compile_request(Request(gate_of_one_evaluation(), {}), tmp_path / "gate.yaml"))[0])
     runs = [*whole.values(), *parts, *whole.values()]
     assert replay(runs) == {"refused": None, "tasks": sum((pods(ir) for ir in runs), Counter())}
 
@@ -133,7 +111,7 @@ def test_one_artifact_as_two_inputs_is_refused(replay):
 
 def test_two_importers_of_one_place_would_be_refused(replay, tmp_path):
     """Which is why artifacts from outside come from pods of ours; KFP's importers are for the local runner."""
-    compiler.Compiler().compile(pipeline(gate()), str(tmp_path / "local.yaml"))
+    compiler.Compiler().compile(pipeline(gate_of_one_evaluation()), str(tmp_path / "local.yaml"))
     ir = yaml.safe_load((tmp_path / "local.yaml").read_text())
     assert len([task for task in tasks_of(ir) if task.startswith("importer")]) == 4
     assert REFUSED in replay([ir])["refused"]

@@ -14,7 +14,7 @@ from multiview.steps.backends.trainjob import Task, job_name, nodes_here, train_
 from multiview.steps.table import STEPS
 from tests.fixtures.cluster import SCHEMA
 from tests.fixtures.pod_security import violations
-from tests.steps.backends.jobs import TASK, nodes
+from tests.fixtures.training_jobs import TASK, nodes
 
 
 def test_the_object_is_one_that_the_api_takes() -> None:

@@ -16,7 +16,7 @@ from multiview.steps.backends import trainjob_client
 from multiview.steps.backends.trainjob import job_name, owned_by, train_job
 from multiview.steps.backends.trainjob_client import run_train_job
 from tests.fixtures.cluster import Cluster
-from tests.steps.backends.jobs import TASK, nodes
+from tests.fixtures.training_jobs import TASK, nodes
 
 
 @pytest.fixture
