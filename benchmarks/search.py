@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
@@ -23,6 +23,7 @@ import torch
 import typer
 
 from benchmarks.index_kinds import views_of
+from benchmarks.timing import header, in_turns, row
 from multiview.config import Encode, Model
 from multiview.encoding.encode import Encoder
 from multiview.index.approximate.searching import distinct_passages
@@ -44,46 +45,12 @@ QUESTIONS = (
     "In what year did the university of Notre Dame first open its doors to students?",
 )
 
-Milliseconds = list[float]
-
 
 def clustered(views: int, dim: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Random views [views, dim] float16, and the row of each passage's first view."""
     matrix, counts = views_of(2 * views // (MOST_VIEWS + 1) + 1000, MOST_VIEWS, dim, rng)
     offsets = np.cumsum(counts) - counts
     return matrix[:views], offsets[offsets < views]
-
-
-def in_turns(
-    contestants: Mapping[str, Callable[[], object]], repeats: int, clock: Callable[[], float]
-) -> dict[str, Milliseconds]:
-    """The times of each contestant, which run in turns, after one round that is not counted."""
-    times: dict[str, Milliseconds] = {name: [] for name in contestants}
-    for turn in range(repeats + 1):
-        for name, run in contestants.items():
-            begun = clock()
-            run()
-            if turn:
-                times[name].append(1000 * (clock() - begun))
-    return times
-
-
-def row(name: str, times: Mapping[str, Milliseconds], questions: int = 1) -> str:
-    """A row of the table: min, median and max of each contestant per question; ratios of ours to each other's median."""
-    ours, *others = (np.asarray(each) / questions for each in times.values())
-    cells = [" / ".join(f"{value:.2f}" for value in spread(each)) for each in (ours, *others)]
-    ratios = [f"{np.median(ours) / np.median(each):.2f}" for each in others]
-    return "| " + " | ".join([name, *cells, *ratios]) + " |"
-
-
-def spread(times: np.ndarray) -> tuple[float, float, float]:
-    return float(times.min()), float(np.median(times)), float(times.max())
-
-
-def header(first: str, names: list[str]) -> str:
-    """The header of a table whose contestants are `names`, ours first."""
-    cells = [first, *names, *(f"ratio to {name}" for name in names[1:])]
-    return "| " + " | ".join(cells) + " |\n|" + "---|" * len(cells)
 
 
 def encoding(base: str, repeats: int, clock: Callable[[], float]) -> None:
