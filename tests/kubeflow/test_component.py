@@ -135,6 +135,22 @@ def test_a_start_with_other_settings_hands_each_step_its_own(store, done, seen_c
         execute("encode", run, "mvr/round-1/encode", "{}", shard="shard-01", **given_artifacts)
 
 
+def test_a_step_hears_of_its_run_s_page(store, done, tmp_path, monkeypatch):
+    pages: list[str | None] = []
+    run_step = component.run_step
+
+    def noting(step, reporter, config, inputs) -> None:
+        pages.append(reporter.page)
+        run_step(step, reporter, config, inputs)
+
+    monkeypatch.setattr(component, "run_step", noting)
+    for page in ("https://kubeflow/#/runs/details/aaaa", None):
+        run = Context(store=store.url, run="r", page=page).model_dump_json(exclude_defaults=True)
+        made = {kind: Artifact(uri=str(tmp_path / kind)) for kind in step("split").outputs}
+        execute("split", run, "split", "{}", **made)
+    assert pages == ["https://kubeflow/#/runs/details/aaaa", None]
+
+
 def test_figures_are_metadata_and_a_file(store, run, done, tmp_path, monkeypatch):
     monkeypatch.setattr("multiview.evaluation.figures.of_evaluation", lambda *found: {"accuracy_at_5": 0.5})
     passages, questions = (publish(store, kind, "k", kind) for kind in (names.PASSAGES, names.DEV_QUESTIONS))

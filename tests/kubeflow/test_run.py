@@ -92,6 +92,13 @@ def test_a_notice_has_a_text_with_links_that_chats_take(tmp_path, monkeypatch, r
     assert lines[1].startswith("encode/shard-00: &lt;b&gt; &amp; co x") and lines[1].endswith("…")
 
 
+def test_steps_know_the_page_of_their_run_on_kubeflow(tmp_path):
+    pages = {"notify": {"kubeflow": "https://kubeflow.example.org/pipeline/"}}
+    for config, page in ((pages, "https://kubeflow.example.org/pipeline/#/runs/details/aaaa"), ({}, None)):
+        opened = open_run(str(tmp_path / "store"), described(config=config), "aaaa")
+        assert Context.model_validate_json(opened).page == page
+
+
 def test_a_notice_without_mlflow_s_pages_has_no_link_to_them(tmp_path, monkeypatch, receiver):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", new_database(tmp_path))
     open_run(str(tmp_path / "store"), described(steps=["split"]), "aaaa")

@@ -85,6 +85,16 @@ def test_other_parameters_are_another_run_with_settings_of_its_own(tmp_path, mon
     assert read_run(store, context.run).config["mining"]["number"] == 3
 
 
+def test_a_clone_with_other_parameters_keeps_the_pages_that_submit_knew(tmp_path, monkeypatch):
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    run = describe(demo_request(), LocalStore(tmp_path))
+    notify = {"notify": {"kubeflow": "https://kubeflow.example.org"}}
+    described = run.model_copy(update={"config": run.config | notify}).model_dump_json()
+    context = opened(tmp_path, demo_request(), described=described, learning_rate=0.5)
+    assert context.page == "https://kubeflow.example.org/#/runs/details/aaaa1111"
+    assert context.run == describe(demo_request("train.learning_rate=0.5"), LocalStore(tmp_path)).id
+
+
 def test_a_wrong_parameter_is_one_line_in_the_first_pod_and_in_the_notice(tmp_path, monkeypatch, receiver):
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     line = "train.learning_rate: input should be greater than 0, not -1"

@@ -75,7 +75,7 @@ def open_run(
         from multiview import tracking
 
         tracking.ship(opened, run.id, uri, only=())
-    context = Context(store=opened.url, run=run.id, changed=changed)
+    context = Context(store=opened.url, run=run.id, page=_kubeflow_page(run, job), changed=changed)
     return context.model_dump_json(exclude_defaults=True)
 
 
@@ -97,6 +97,8 @@ def _opened(
     request = asked.request(changes)
     check_gpus(request.plan, request.config)
     settings_of_steps = {str(path): node.config for path, node in request.plan.nodes.items()}
+    if run and (pages := _notify(run).kubeflow):  # which `submit` knew, and the compiled pipeline does not
+        request = request.over({"notify": {"kubeflow": pages}})
     return describe(request, store), settings_of_steps, [as_set(*change) for change in changes.items()]
 
 
@@ -197,13 +199,13 @@ def _text(
     lines = [f"{path}: {error}" for path, error in errors]
     lines += [f"{path}: ended without a word" for path in unfinished]
     more = f"and {len(lines) - SHOWN} more" if len(lines) > SHOWN else None
-    pages = _notify(run).kubeflow
+    page = _kubeflow_page(run, job)
     return chat_text(
         f"{run.id} failed on Kubeflow",
         *lines[:SHOWN],
         more,
         mlflow and f"MLflow: {mlflow}",
-        pages and f"Kubeflow: {pages.rstrip('/')}/#/runs/details/{job}",
+        page and f"Kubeflow: {page}",
     )
 
 
@@ -211,6 +213,12 @@ def _mlflow_page(run: Run, uri: str | None, mlflow: str) -> str | None:
     """The page of a run in MLflow; None where its address is unknown, as for a database."""
     address = _notify(run).mlflow or uri or ""
     return f"{address.rstrip('/')}/#/runs/{mlflow}" if address.startswith("http") else None
+
+
+def _kubeflow_page(run: Run, job: str) -> str | None:
+    """The page of a start of a run on Kubeflow; None where the address of its pages is unknown."""
+    pages = _notify(run).kubeflow
+    return f"{pages.rstrip('/')}/#/runs/details/{job}" if pages else None
 
 
 def _notify(run: Run) -> Notify:
