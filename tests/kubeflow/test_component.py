@@ -3,6 +3,7 @@
 import contextlib
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kfp.dsl import Artifact, Dataset, Model
@@ -16,7 +17,7 @@ from multiview.errors import InputError
 from multiview.kubeflow import component
 from multiview.kubeflow.component import configured, execute, import_artifact, open_index
 from multiview.steps.runs import Context, read_run, read_state, write_settings
-from multiview.steps.table import STEPS
+from multiview.steps.table import STEPS, step
 from tests.fixtures.champions import champion
 
 GATHERED = "gathered.txt"
@@ -146,7 +147,7 @@ def test_a_step_hears_of_its_run_s_page(store, done, tmp_path, monkeypatch):
     monkeypatch.setattr(component, "run_step", noting)
     for page in ("https://kubeflow/#/runs/details/aaaa", None):
         run = Context(store=store.url, run="r", page=page).model_dump_json(exclude_defaults=True)
-        made = {kind: Artifact(uri=str(tmp_path / kind)) for kind in step("split").outputs}
+        made: dict[str, Any] = {kind: Artifact(uri=str(tmp_path / kind)) for kind in step("split").outputs}
         execute("split", run, "split", "{}", **made)
     assert pages == ["https://kubeflow/#/runs/details/aaaa", None]
 

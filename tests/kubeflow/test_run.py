@@ -10,6 +10,7 @@ from multiview import names, tracking
 from multiview.artifacts.store import LocalStore
 from multiview.errors import InputError
 from multiview.kubeflow.run import close_run, open_run
+from multiview.steps.backends.trainjob import Nodes
 from multiview.steps.runs import (
     Context,
     Run,
@@ -20,6 +21,7 @@ from multiview.steps.runs import (
 from pipelines.kubeflow.compile import cluster_pipeline
 from tests.fixtures.corpus import squad_corpus
 from tests.fixtures.servers import new_database
+from tests.fixtures.training_jobs import nodes
 from tests.kubeflow.split_alone import split_alone
 
 
@@ -63,6 +65,35 @@ def test_the_exit_handler_closes_the_run_and_tells_of_a_failure(tmp_path, monkey
     assert (notice["run"], notice["kubeflow_run"], notice["mlflow"]) == ("training-1", "aaaa", uri)
     parents = MlflowClient(uri).search_runs(["1"], f"tags.`{names.TAG_STORE}` LIKE '%'")
     assert [parent.info.status for parent in parents] == ["FAILED"]
+
+
+@pytest.mark.parametrize("refused", [False, True])
+def test_the_exit_handler_clears_trainings_that_a_cancelled_start_left(
+    tmp_path, monkeypatch, receiver, capsys, refused
+):
+    cleared: list[str] = []
+
+    def delete_abandoned(run: str, nodes: Nodes) -> list[str]:
+        if refused:
+            raise InputError("TrainJob in namespace team: 403 Forbidden")
+        cleared.append(run)
+        return ["train-0"]
+
+    monkeypatch.setattr("multiview.kubeflow.run.delete_abandoned", delete_abandoned)
+    where, run = str(tmp_path / "store"), described(steps=["split"])
+    open_run(where, run, "aaaa")
+    close_run(where, run, "aaaa", "FAILED", "", receiver.url)
+    assert not cleared, "no step trains on several nodes"
+    monkeypatch.setenv("MULTIVIEW_NODES", nodes().model_dump_json())
+    close_run(where, run, "aaaa", "FAILED", "", receiver.url)
+    assert cleared == ([] if refused else ["training-1"]) and len(receiver.notices) == 2
+    printed = capsys.readouterr()
+    said = (
+        "TrainJobs of training-1 may be left: TrainJob in namespace team: 403"
+        if refused
+        else "train-0 deleted"
+    )
+    assert said in (printed.err if refused else printed.out)
 
 
 def test_a_notice_has_a_text_with_links_that_chats_take(tmp_path, monkeypatch, receiver):

@@ -12,10 +12,12 @@ from multiview import environment, names
 from multiview.artifacts.store import Store, open_store
 from multiview.config.notify import Notify
 from multiview.config.overrides import validate
-from multiview.errors import InputError
+from multiview.errors import InputError, one_line
 from multiview.plans.description import describe
 from multiview.plans.parameters import Compiled, as_set
 from multiview.plans.pods import check_gpus
+from multiview.steps.backends.trainjob import nodes_here
+from multiview.steps.backends.trainjob_client import delete_abandoned
 from multiview.steps.runs import (
     Context,
     Run,
@@ -105,7 +107,8 @@ def _opened(
 def close_run(
     store: str, described: str, job: str, status: str, message: str, url: str, pipeline: str = ""
 ) -> None:
-    """The exit handler: brings MLflow up to date, closes the run's parent, and notifies `url` if the run failed.
+    """The exit handler: deletes trainings that nothing follows, brings MLflow up to date, closes the run's parent, and
+    notifies `url` if the run failed.
 
     A run has succeeded if this start of it has done or found every step. Kubeflow's final `status` and its `message`
     are only passed on, because versions of Kubeflow report SUCCEEDED, COMPLETE or, for a run with a loop, RUNNING. An
@@ -122,6 +125,7 @@ def close_run(
         start = read_start(opened, job)
         if start.run:
             run = read_run(opened, start.run)
+            _delete_trainings(run)
         if run and not start.error:
             states = _states(opened, run, job)
             complete = set(run.steps) <= {state.path for state in states if state.finished}
@@ -134,6 +138,19 @@ def close_run(
         if url and not complete:
             named = run or Run(id=pipeline, pipeline=pipeline, config={})
             post(url, failure_message(store, named, job, status, message, states, start.error, mlflow))
+
+
+def _delete_trainings(run: Run) -> None:
+    """Deletes the trainings on several nodes that a cancelled start leaves behind. A failure is a line of the log alone."""
+    nodes = nodes_here()
+    if nodes is None:
+        return
+    try:
+        for name in delete_abandoned(run.id, nodes):
+            print(f"TrainJob {name} deleted: no step follows it any more")
+    except Exception as error:  # the run is closed and its failure reported nevertheless
+        line = str(error) if isinstance(error, InputError) else one_line(error)
+        print(f"warning: TrainJobs of {run.id} may be left: {line}", file=sys.stderr)
 
 
 @contextlib.contextmanager

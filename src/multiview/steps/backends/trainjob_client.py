@@ -19,7 +19,9 @@ from multiview.errors import InputError, ProcessFailed
 from multiview.steps.backends.trainjob import (
     CONTAINER,
     GROUP,
+    OURS,
     PLURAL,
+    RUN,
     VERSION,
     Nodes,
     Task,
@@ -37,6 +39,9 @@ KubernetesObject: TypeAlias = Any
 """An object, a result or an error of Kubernetes's generated client, which is not typed."""
 
 RETRY = Retry(total=6, backoff_factor=1, status_forcelist=(429, 500, 502, 503, 504))
+WORKFLOW = "workflows.argoproj.io/workflow"
+"""Argo's label of the pods of a workflow."""
+
 BAD_INPUT = 2
 """Exit status of a pod that ended with an InputError."""
 
@@ -90,6 +95,20 @@ def run_train_job(task: Task, nodes: Nodes) -> None:
         jobs.delete(name)
         if problem is not None:
             raise problem
+
+
+def delete_abandoned(run: str, nodes: Nodes) -> list[str]:
+    """Deletes the TrainJobs of a run that no pod follows any more, and returns their names.
+
+    The exit handler does so: a cancelled run's pods have no time to delete theirs, and Kubernetes keeps the pods, the
+    TrainJobs' owners, until the workflow is cleared away. The pods of this pod's own workflow count as ended; those of
+    another start of the run, which found the job, do not. Raises InputError where the cluster refuses.
+    """
+    jobs = _Jobs(nodes.namespace or _namespace())
+    abandoned = jobs.abandoned(run, os.environ.get(environment.POD_NAME, ""))
+    for name in abandoned:
+        jobs.delete(name)
+    return abandoned
 
 
 class _Jobs:
@@ -202,6 +221,33 @@ class _Jobs:
             if error.status != 404:
                 raise
 
+    def abandoned(self, run: str, here: str) -> list[str]:
+        """Returns the names of a run's jobs none of whose owners goes on, as seen by the pod `here`."""
+        try:
+            found: KubernetesObject = self._objects.list_namespaced_custom_object(
+                *self._where, label_selector=OURS
+            )
+        except self._refused as error:
+            raise _refusal(error, self.namespace) from error
+        workflow = _workflow_of(self._pod(here))
+        names = []
+        for job in found["items"]:
+            metadata = job["metadata"]
+            if metadata.get("annotations", {}).get(RUN) == run and not _going(job):
+                pods = [self._pod(owner["name"]) for owner in metadata.get("ownerReferences", ())]
+                if pods and not any(_follows(pod, workflow) for pod in pods):
+                    names.append(metadata["name"])
+        return names
+
+    def _pod(self, name: str) -> KubernetesObject | None:
+        """Returns a pod; None if there is none."""
+        try:
+            return self._core.read_namespaced_pod(name, self.namespace) if name else None
+        except self._refused as error:
+            if error.status == 404:
+                return None
+            raise _refusal(error, self.namespace) from error
+
     def _await_gone(self, name: str) -> None:
         while (job := self._read(name)) is not None:
             if any(event["type"] == "DELETED" for event in self._events(name, job)):
@@ -244,6 +290,18 @@ def _end_of(job: JsonObject) -> JsonObject | None:
 
 def _going(job: JsonObject) -> bool:
     return "deletionTimestamp" in job["metadata"]
+
+
+def _follows(pod: KubernetesObject | None, workflow: str | None) -> bool:
+    """Whether a job's owner follows it still, as seen when a workflow closes, whose own pods have ended or are about to."""
+    if pod is None or pod.status.phase in ("Succeeded", "Failed"):
+        return False
+    return workflow is None or _workflow_of(pod) != workflow
+
+
+def _workflow_of(pod: KubernetesObject | None) -> str | None:
+    """Returns the name of a pod's workflow; None where it is unknown."""
+    return (pod.metadata.labels or {}).get(WORKFLOW) if pod else None
 
 
 def _failed_ends(pod: KubernetesObject) -> list[KubernetesObject]:
