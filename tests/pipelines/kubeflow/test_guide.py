@@ -111,7 +111,7 @@ def test_the_policy_gives_steps_their_volume_and_leaves_other_pods_alone():
 
 def test_no_version_of_kfp_knows_the_group_of_a_volume():
     """Or the guide's way round would be needless."""
-    fields = kubernetes_executor_config_pb2.SecurityContext.DESCRIPTOR.fields_by_name
+    fields = kubernetes_executor_config_pb2.DESCRIPTOR.message_types_by_name["SecurityContext"].fields_by_name
     assert sorted(fields) == ["run_as_group", "run_as_non_root", "run_as_user"]
 
 
