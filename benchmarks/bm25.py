@@ -14,7 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import bm25s
 import typer
@@ -38,7 +38,7 @@ class Peer:
         self._tokenizer = tokenizer(ENGLISH)
         ids = self._tokenizer.tokenize(texts, update_vocab=True, show_progress=False, allow_empty=False)
         self._index = bm25s.BM25(k1=section.k1, b=section.b, method="lucene")
-        corpus = (ids, self._tokenizer.get_vocab_dict())
+        corpus: Any = (ids, self._tokenizer.get_vocab_dict())
         self._index.index(corpus, create_empty_token=False, show_progress=False)
 
     def search(self, questions: list[str], k: int, threads: int) -> object:

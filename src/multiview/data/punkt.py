@@ -26,7 +26,10 @@ class RememberedToken(PunktToken):
 
     def __init__(self, tok: str, parastart: bool | None = None, linestart: bool | None = None) -> None:
         self.tok, self.parastart, self.linestart = tok, parastart, linestart
-        self.type, self.period_final, self.is_ellipsis, self.is_initial = _properties(tok)
+        self.type, self.period_final, ellipsis, initial = _properties(tok)
+        # Properties of NLTK's token, which are slots here.
+        self.is_ellipsis = ellipsis  # pyright: ignore[reportAttributeAccessIssue, reportIncompatibleMethodOverride]
+        self.is_initial = initial  # pyright: ignore[reportAttributeAccessIssue, reportIncompatibleMethodOverride]
         self.sentbreak = self.abbr = self.ellipsis = None
 
 

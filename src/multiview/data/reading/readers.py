@@ -321,7 +321,7 @@ def _strings(value: object, name: str, location: str) -> tuple[str, ...]:
     """Returns the strings of a list or of a single value; null gives no string."""
     values = value if isinstance(value, list) else [] if value is None else [value]
     if set(map(type, values)) == {str}:
-        return tuple(values)
+        return tuple(map(str, values))
     if not all(isinstance(item, str | int | float | None) for item in values):
         raise InputError(f"{location}: {name} are texts, not {value!r:.80}")
     return tuple(str(item) for item in values if item is not None)

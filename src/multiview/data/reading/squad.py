@@ -60,6 +60,7 @@ def _question(file: str, entry: JsonObject, positive: str) -> Row:
 
 
 def _paragraphs(article: JsonObject, file: str) -> list[tuple[str, JsonObject]]:
+    title, paragraphs = "", []
     try:
         title, paragraphs = str(article.get("title", "")).replace("_", " "), article["paragraphs"]
         valid = all(isinstance(p["context"], str) and isinstance(p["qas"], list) for p in paragraphs)
