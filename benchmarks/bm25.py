@@ -43,7 +43,13 @@ class Peer:
 
     def search(self, questions: list[str], k: int, threads: int) -> object:
         ids = self._tokenizer.tokenize(questions, update_vocab=False, show_progress=False, allow_empty=False)
-        return self._index.retrieve(ids, k=k, show_progress=False, n_threads=threads if threads > 1 else 0)
+        workers = threads if threads > 1 else 0
+        return self._index.retrieve(
+            ids,  # pyright: ignore[reportArgumentType]
+            k=k,
+            show_progress=False,
+            n_threads=workers,
+        )
 
 
 def main(
