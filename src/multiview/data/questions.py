@@ -68,10 +68,10 @@ def write_questions(questions: Iterable[Question], folder: Path) -> None:
     columns = [
         [q.qid for q in questions],
         [q.question for q in questions],
-        [list(q.answers) for q in questions],
-        [None if q.answer_starts is None else list(q.answer_starts) for q in questions],
-        [list(q.positive_ids) for q in questions],
-        [None if q.relevance is None else list(q.relevance) for q in questions],
+        [q.answers for q in questions],
+        [q.answer_starts for q in questions],
+        [q.positive_ids for q in questions],
+        [q.relevance for q in questions],
     ]
     table = pa.table(columns, schema=SCHEMA)
     pq.write_table(table, Path(folder) / FILE, compression="zstd", row_group_size=ROW_GROUP)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,6 +23,10 @@ from multiview.index.ranking import TopPassages, best_first, tie_order
 from multiview.negatives.filtering import answer_holding, filter_hits, positive_hits
 from multiview.negatives.pool import BM25, negatives_table, write_negatives
 from multiview.steps.context import StepContext
+from multiview.steps.cores import cores
+
+TOGETHER = 100
+"""Questions that a thread searches for before it takes others."""
 
 
 class Bm25Index:
@@ -64,14 +70,23 @@ class Bm25Index:
         """
         top = TopPassages.empty(len(questions), k)
         streamed = self._tokenizer.streaming_tokenize(list(questions), update_vocab=False, allow_empty=False)
-        for question, tokens in enumerate(streamed):
-            if tokens and not self._empty:
-                scores = self._bm25.get_scores_from_ids(tokens)
-                rows = best_rows(scores, self._tie_order, k)
-                top.passages[question, : len(rows)] = rows
-                top.scores[question, : len(rows)] = scores[rows]
-                top.winning_views[question, : len(rows)] = 0
-            report_done(question + 1)
+
+        def fill(first: int, batch: Sequence[list[int]]) -> int:
+            for question, tokens in enumerate(batch, first):
+                if tokens and not self._empty:
+                    scores = self._bm25.get_scores_from_ids(tokens)
+                    rows = best_rows(scores, self._tie_order, k)
+                    top.passages[question, : len(rows)] = rows
+                    top.scores[question, : len(rows)] = scores[rows]
+                    top.winning_views[question, : len(rows)] = 0
+            return first + len(batch)
+
+        # NumPy lets other threads work while it sums up and selects.
+        with ThreadPoolExecutor(cores()) as threads:
+            firsts = range(0, len(questions), TOGETHER)
+            batches = (list(islice(streamed, TOGETHER)) for _ in firsts)
+            for done in threads.map(fill, firsts, batches):
+                report_done(done)
         return top
 
 
@@ -108,7 +123,7 @@ def tokenizer(language: str) -> Tokenizer:
 def best_rows(scores: np.ndarray, tie_order: np.ndarray, k: int) -> np.ndarray:
     """Returns the rows of the k highest positive scores, best first, ties by `tie_order`; fewer when fewer are positive."""
     least = np.partition(scores, -k)[-k] if k < len(scores) else 0
-    candidates = np.flatnonzero((scores >= least) & (scores > 0))
+    candidates = np.flatnonzero(scores >= least if least > 0 else scores > 0)
     return candidates[best_first(scores[candidates], tie_order[candidates])][:k]
 
 

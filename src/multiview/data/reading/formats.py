@@ -7,19 +7,32 @@ import json
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 
 from multiview.data.reading import tables
 from multiview.data.reading.articles import text_articles
-from multiview.data.reading.dpr import dpr_contexts, dpr_questions, qa_questions
+from multiview.data.reading.dpr import dpr_contexts, dpr_entries, dpr_question, qa_questions
 from multiview.data.reading.files import base_name, head, is_web, plain_name
 from multiview.data.reading.judged import is_qrels, marco_rows
-from multiview.data.reading.squad import squad_passages, squad_questions
+from multiview.data.reading.squad import squad_paragraphs, squad_passage, squad_questions
 from multiview.errors import InputError
 
 Rows = Callable[[str], Iterator[tables.Row]]
 Tables = Callable[[str], Iterator[pa.Table]]
+
+
+@dataclass(frozen=True)
+class Joint:
+    """Readers of a format whose entries bring passages and questions."""
+
+    entries: Callable[[str], Iterator[Any]]
+    """The file's entries; what an entry is, the format's own readers know."""
+    passages: Callable[[str, Any], Iterator[tables.Row]]
+    """An entry's passages; the first argument is the file, for messages."""
+    questions: Callable[[str, Any], Iterator[tables.Row]]
+    """An entry's questions, likewise."""
 
 
 @dataclass(frozen=True)
@@ -34,18 +47,30 @@ class Format:
     """Whether a passage may occur repeatedly, because its id is derived from its content."""
     names_columns: bool = False
     """Whether the file names its columns, so that `columns` can map them to ours."""
+    joint: Joint | None = None
+    """Readers of a format whose entries bring passages and questions; `passages` and `questions` are made of them."""
 
 
 def _tables(rows: Rows) -> Tables:
     return lambda file: tables.tables_of_rows(rows(file), file)
 
 
+def _joint(about: str, joint: Joint) -> Format:
+    def passages(file: str) -> Iterator[tables.Row]:
+        return (row for entry in joint.entries(file) for row in joint.passages(file, entry))
+
+    def questions(file: str) -> Iterator[tables.Row]:
+        return (row for entry in joint.entries(file) for row in joint.questions(file, entry))
+
+    return Format(about, _tables(passages), questions, repeats=True, joint=joint)
+
+
 _csv = partial(tables.delimited_rows, delimiter=",")
 _tsv = partial(tables.delimited_rows, delimiter="\t")
 
 FORMATS = {
-    "squad": Format("SQuAD's JSON", _tables(squad_passages), squad_questions, repeats=True),
-    "dpr": Format("DPR's JSON of training questions", _tables(dpr_contexts), dpr_questions, repeats=True),
+    "squad": _joint("SQuAD's JSON", Joint(squad_paragraphs, squad_passage, squad_questions)),
+    "dpr": _joint("DPR's JSON of training questions", Joint(dpr_entries, dpr_contexts, dpr_question)),
     "qa": Format("DPR's questions with lists of answers (*.qa.csv)", None, qa_questions),
     "marco": Format(
         "MS MARCO's TSV of id and text, without header",
