@@ -82,7 +82,7 @@ PAPERS: dict[str, dict[str, Any]] = {
         "model.base": "Luyu/co-condenser-wiki",
         "train.batch_size": 32 * 4,
         "train.learning_rate": 5e-6,
-        "round_two train.epochs": 20,
+        "round_two train.epochs": 40,  # 20 with each kind of negative
     },
     "paper-dual-cross": {
         **DPR,

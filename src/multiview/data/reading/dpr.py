@@ -22,7 +22,7 @@ ID_NAMES = ("passage_id", "psg_id")  # in Natural Questions, and in the other da
 def dpr_questions(file: str) -> Iterator[Row]:
     """Yields the questions of a training file with the passages that they name; ids are row numbers.
 
-    Negatives are ignored, because the pipeline makes its own. `positive_ids` may be empty.
+    `negative_ids` are the hard negatives, on which DPR trains; its `negative_ctxs` are not. `positive_ids` may be empty.
     """
     stem = plain_name(file).removesuffix(".json")
     for number, entry in _entries(file):
@@ -31,6 +31,7 @@ def dpr_questions(file: str) -> Iterator[Row]:
             "question": entry["question"],
             "answers": entry["answers"],
             "positive_ids": [_id(context, file, number) for context in entry.get("positive_ctxs") or ()],
+            "negative_ids": [_id(context, file, number) for context in entry.get("hard_negative_ctxs") or ()],
         }
 
 

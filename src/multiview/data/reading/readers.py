@@ -29,6 +29,7 @@ QUESTION_COLUMNS = {
     "answer_starts": (),
     "positive_ids": (),
     "relevance": (),
+    "negative_ids": (),
 }
 DERIVED_COLUMNS = ("sentence_ends", "content_hash")
 
@@ -63,7 +64,7 @@ def questions_of(
 ) -> Iterator[tuple[str, Question]]:
     """Yields the questions of some files in order, each with its location, as in `train.jsonl row 7`.
 
-    `positive_ids` and `answers` may be lists or single strings. `answers`, `answer_starts`, `positive_ids` and
+    `positive_ids`, `negative_ids` and `answers` may be lists or single strings. These columns, `answer_starts` and
     `relevance` may be missing: they are empty then, or None for `answer_starts` and `relevance`. Files of judgements
     among `files` give positives, with their grades, to questions without positives. Questions without judgements
     and without answers are then skipped.
@@ -250,7 +251,8 @@ def _question(row: Row, judged: Mapping[str, dict[str, int]], location: str, for
         )
     starts = _starts(parse_list(row.get("answer_starts")), answers, location)
     text = str(row["question"]).strip()
-    return Question(qid, text, answers, starts, tuple(grades), relevance(grades))
+    negatives = dict.fromkeys(_strings(parse_list(row.get("negative_ids")), "negative_ids", location))
+    return Question(qid, text, answers, starts, tuple(grades), relevance(grades), tuple(negatives))
 
 
 def _grades(value: object, positives: Sequence[str], location: str) -> dict[str, int]:
