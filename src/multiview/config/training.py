@@ -19,7 +19,7 @@ class Model(Section):
     architecture: str = "camvr"
     """Layout of passages and questions: dpr, me-bert, mvr, camvr, dual-cross, sentence or equal-splits."""
     views: Annotated[int, Field(ge=1)] = 8
-    """n, the views per passage: its viewer tokens (CAMVR 4.2, MVR 4.2), me-bert's tokens, or the runs of equal-splits."""
+    """n, the views per passage: its viewer tokens (CAMVR 4.6, MVR 4.2), me-bert's tokens, or the runs of equal-splits."""
     pooling: Pooling = "viewer"
     """A view's vector: its viewer token (the papers), the mean of its snippet's tokens, or the sum of both. *Ours.*"""
     normalise: bool = False
@@ -67,7 +67,7 @@ class Train(Section):
     round_two: Annotated[JsonObject, HOW] = {}
     """Settings of this section that differ in round two, as in {epochs: 20}."""
     warm_up: Annotated[JsonObject, HOW] = {}
-    """Settings of this section for a stage on generated queries before round one, as in {epochs: 10}; empty: no such stage (Dual Cross Encoder 3.6). Shapes the DAG."""
+    """Settings of this section for a stage on generated queries before round one, as in {epochs: 10}; empty: no such stage (Dual Cross Encoder 3.5). Shapes the DAG."""
     warmup_passage: Literal["plain", "with_query"] = "plain"
     """Input of a passage in the warm-up stage: alone, as in the authors' code, or with its query, which invites a shortcut (docs/queries.md)."""
     positive: Literal["max", "answer", "each"] = "max"

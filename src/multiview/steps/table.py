@@ -285,6 +285,7 @@ STEPS: dict[str, Step] = {
             settings=(
                 "comparison.rows",
                 "comparison.seeds_of",
+                "comparison.paper",
                 "comparison.baseline",
                 "comparison.resamples",
                 "comparison.seed",
@@ -296,7 +297,7 @@ STEPS: dict[str, Step] = {
         ),
         Step(
             name="report",
-            version=1,
+            version=2,
             run="multiview.report.page:report",
             settings=("comparison.rows",),
             inputs=("comparison", "evaluations"),

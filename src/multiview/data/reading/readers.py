@@ -236,7 +236,7 @@ def _question(row: Row, judged: Mapping[str, dict[str, int]], location: str, for
     if "positive_ids" in row:
         positives = _strings(parse_list(row["positive_ids"]), "positive_ids", location)
         grades = _grades(parse_list(row.get("relevance")), positives, location)
-        if not positives and form != "dpr":  # DPR's training files have such questions
+        if not positives and form not in ("dpr", "tevatron"):  # their training files have such questions
             raise InputError(
                 f"{location}: no positive passage; leave the row out or name one in positive_ids"
             )
