@@ -30,18 +30,11 @@ def add_data(plan: Plan, config: Config, systems: Iterable[Config]) -> Data:
     """Adds the split, BM25's or given negatives, and generated queries if one of the systems needs them."""
     split = plan.add(StepPath("split"), "split", config)
     passages, train_questions = split.output(names.PASSAGES), split.output(names.TRAIN_QUESTIONS)
-    if config.questions.hard_negatives == "given":
-        negatives = plan.add(
-            StepPath("given-negatives"), "given-negatives", config, questions=train_questions
-        )
-    else:
-        negatives = plan.add(
-            StepPath("bm25-negatives"),
-            "bm25-negatives",
-            config,
-            passages=passages,
-            questions=train_questions,
-        )
+    inputs: dict[str, Source] = {"questions": train_questions}
+    step = "given-negatives"
+    if config.questions.hard_negatives != "given":
+        step, inputs["passages"] = "bm25-negatives", passages
+    negatives = plan.add(StepPath(step), step, config, **inputs)
     data = Data(
         passages, train_questions, split.output(names.DEV_QUESTIONS), negatives.output(), shard_names(config)
     )

@@ -248,7 +248,7 @@ STEPS: dict[str, Step] = {
         ),
         Step(
             name="refresh-report",
-            version=1,
+            version=2,
             run="multiview.report.refreshed:refresh_report",
             settings=(),
             inputs=("promotion", "verdict", "changes", "index"),
