@@ -1,13 +1,17 @@
 """Negatives that come with the questions, alone and beside BM25's."""
 
+import json
 from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
 from multiview.artifacts.staged import Staged
+from multiview.artifacts.store import LocalStore
 from multiview.config import Config, Train
+from multiview.config.overrides import gather
 from multiview.data.questions import Question, write_questions
+from multiview.data.reading.squad import squad_passages, squad_questions
 from multiview.negatives.bm25 import bm25_negatives
 from multiview.negatives.given import given_negatives
 from multiview.negatives.pool import read_negatives, read_table
@@ -17,6 +21,8 @@ from multiview.steps.path import StepPath
 from multiview.training.train import training_data
 from tests.fixtures import training_material
 from tests.fixtures.events import RecordedEvents
+from tests.fixtures.inprocess import run_plan
+from tests.fixtures.project import Project
 from tests.fixtures.retrieval_run import SETTINGS
 
 QUESTIONS = [
@@ -81,3 +87,37 @@ def test_a_plan_has_the_step_that_writes_the_wanted_negatives(wanted, step):
     for path, name in (("round-1/train", "negatives"), ("round-2/mine", "bm25_negatives")):
         source = plan.nodes[StepPath.parse(f"camvr/{path}")].inputs[name]
         assert str(source.path) == step
+
+
+@pytest.mark.parametrize("wanted", ["given", "both"])
+def test_two_rounds_train_on_a_dpr_file_s_own_negatives(tmp_path, wanted):
+    """The whole training, on a file that also brings its passages: mined negatives are added to those of round one."""
+    project = Project.make(tmp_path)
+    overrides = gather(str(project.folder / "tiny.yaml"), ["train.max_steps=2", "evaluation.analyses=[]"])
+    asked = list(squad_questions(overrides["questions"]["source"]))
+    texts = {row["id"]: row for row in squad_passages(overrides["questions"]["source"])}
+    ids = list(texts)
+    rows = [
+        {
+            "question": row["question"],
+            "answers": row["answers"],
+            "positive_ctxs": [_context(texts[row["positive_ids"]])],
+            "hard_negative_ctxs": [_context(texts[id_]) for id_ in ids[:4] if id_ != row["positive_ids"]],
+        }
+        for row in asked
+    ]
+    (tmp_path / "biencoder.json").write_text(json.dumps(rows))
+    overrides["questions"]["source"] = str(tmp_path / "biencoder.json")
+    overrides["questions"]["hard_negatives"] = wanted
+    overrides["corpus"]["source"] = [str(tmp_path / "biencoder.json"), overrides["corpus"]["source"][1]]
+    store = LocalStore(tmp_path / "store")
+    records = run_plan(training(overrides), store)
+    pool = read_negatives(store.root / records["camvr/round-2/mine"]["negatives"].data)
+    sources = {"given": ["given", "mined"], "both": ["bm25", "given", "mined"]}[wanted]
+    assert pool and all(list(found) == sources for found in pool.values())
+    assert all(set(found["given"]) <= set(ids[:4]) for found in pool.values())
+    assert any(found["given"] for found in pool.values()) and any(found["mined"] for found in pool.values())
+
+
+def _context(passage: dict[str, str]) -> dict[str, str]:
+    return {"psg_id": passage["id"], "title": passage["title"], "text": passage["text"]}
