@@ -15,6 +15,7 @@ from multiview.data.reading.squad import squad_passages, squad_questions
 from multiview.negatives.bm25 import bm25_negatives
 from multiview.negatives.given import given_negatives
 from multiview.negatives.pool import read_negatives, read_table
+from multiview.plans.plan import Output
 from multiview.plans.training import training
 from multiview.steps.context import StepContext
 from multiview.steps.path import StepPath
@@ -86,7 +87,7 @@ def test_a_plan_has_the_step_that_writes_the_wanted_negatives(wanted, step):
     assert steps[1] == step and ("bm25-negatives" in steps) == (step == "bm25-negatives")
     for path, name in (("round-1/train", "negatives"), ("round-2/mine", "bm25_negatives")):
         source = plan.nodes[StepPath.parse(f"camvr/{path}")].inputs[name]
-        assert str(source.path) == step
+        assert isinstance(source, Output) and str(source.path) == step
 
 
 @pytest.mark.parametrize("wanted", ["given", "both"])

@@ -33,7 +33,10 @@ def source_counts(items: QuestionStream, qid: str) -> Counter[str]:
     """How often the negatives of a question came from each source."""
     drawn = [items[i] for i in range(len(items))]
     return Counter(
-        name.partition("-")[0] for example in drawn if example.question.qid == qid for name in example.negatives
+        name.partition("-")[0]
+        for example in drawn
+        if example.question.qid == qid
+        for name in example.negatives
     )
 
 
@@ -100,5 +103,9 @@ def test_cocondenser_s_second_round_is_as_long_as_its_recipe() -> None:
     config = stage_settings(resolve(read_preset("cocondenser-two-round")), "round_two")
     questions, recipe = 60_000, 18_740
     positives = [["p"]] * questions
-    items = QuestionStream([Question(f"q{i}", "?", (), None, ("p",)) for i in range(questions)], positives, {}, config.train)
-    assert items.steps == pytest.approx(recipe, rel=0.002)  # each of our epochs leaves out an incomplete batch
+    items = QuestionStream(
+        [Question(f"q{i}", "?", (), None, ("p",)) for i in range(questions)], positives, {}, config.train
+    )
+    assert items.steps == pytest.approx(
+        recipe, rel=0.002
+    )  # each of our epochs leaves out an incomplete batch

@@ -23,7 +23,9 @@ Sources = Annotated[
 ]
 """One or several files, folders or fsspec URLs; a single string is a list of one."""
 
-DataFormat = Literal["auto", "squad", "dpr", "tevatron", "qa", "marco", "parquet", "jsonl", "csv", "tsv", "text"]
+DataFormat = Literal[
+    "auto", "squad", "dpr", "tevatron", "qa", "marco", "parquet", "jsonl", "csv", "tsv", "text"
+]
 
 
 class Corpus(Section):

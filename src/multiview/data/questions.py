@@ -178,9 +178,7 @@ def with_known_positives(questions: Iterable[Question], known: Collection[str]) 
     return kept, dropped
 
 
-def with_known_negatives(
-    questions: Iterable[Question], known: Collection[str]
-) -> tuple[list[Question], int]:
+def with_known_negatives(questions: Iterable[Question], known: Collection[str]) -> tuple[list[Question], int]:
     """Returns the questions with those of their given negatives that are in `known`, and the number of the others."""
     kept: list[Question] = []
     unknown = 0

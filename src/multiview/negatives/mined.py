@@ -63,8 +63,8 @@ def mine(context: StepContext) -> None:
     """Step: mines negatives of each training question from the top `mining.depth` passages of the index.
 
     Inputs `model`, `index`, `passages`, `questions`. With `mining.with_bm25` the rows of input `bm25_negatives`, round
-    one's negatives of any source, come first. Output `negatives`, with a report: one row per question with the number of hits left out per reason. Raises
-    InputError when the index holds views of another model.
+    one's negatives of any source, come first. Output `negatives`, with a report: one row per question with the number
+    of hits left out per reason. Raises InputError when the index holds views of another model.
     """
     from multiview.encoding.encode import encode_questions
     from multiview.index.view_index import ViewIndex

@@ -92,7 +92,9 @@ def read_negatives(folder: Path) -> dict[str, dict[str, list[str]]]:
     """
     pool: dict[str, dict[str, list[str]]] = {}
     for batch in read_table(folder).to_batches():
-        for qid, source, negatives in zip(*(batch[name].to_pylist() for name in SCHEMA.names[:3]), strict=True):
+        for qid, source, negatives in zip(
+            *(batch[name].to_pylist() for name in SCHEMA.names[:3]), strict=True
+        ):
             sources = pool.setdefault(qid, {})
             sources[source] = list(dict.fromkeys([*sources.get(source, ()), *negatives]))
     return pool

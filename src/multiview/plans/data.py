@@ -34,7 +34,7 @@ def add_data(plan: Plan, config: Config, systems: Iterable[Config]) -> Data:
     step = "given-negatives"
     if config.questions.hard_negatives != "given":
         step, inputs["passages"] = "bm25-negatives", passages
-    negatives = plan.add(StepPath(step), step, config, **inputs)
+    negatives = plan.add(StepPath(step), step, config, (), **inputs)
     data = Data(
         passages, train_questions, split.output(names.DEV_QUESTIONS), negatives.output(), shard_names(config)
     )

@@ -8,7 +8,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import islice
 
 import numpy as np
 import pyarrow as pa
@@ -113,11 +112,12 @@ class QuestionStream(Stream):
         draws = random.Random(f"{self.settings.seed}:{epoch}:{qid}")
         sources = [ids for ids in self.pool.get(qid, {}).values() if ids]
         drawn = [draws.sample(ids, min(number, len(ids))) for ids in sources]
-        negatives: dict[str, None] = {}
+        negatives: list[str] = []
         for turn in range(epoch * number, (epoch + 1) * number) if drawn else ():
             # A source that has no other passage leaves its turn to the next.
             candidates = (id_ for source in self._turn(qid, turn, len(drawn)) for id_ in drawn[source])
-            negatives |= dict.fromkeys(islice((id_ for id_ in candidates if id_ not in negatives), 1))
+            if (negative := next((id_ for id_ in candidates if id_ not in negatives), None)) is not None:
+                negatives.append(negative)
         return tuple(negatives)
 
     def _turn(self, qid: str, turn: int, sources: int) -> list[int]:

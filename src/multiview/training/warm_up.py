@@ -15,8 +15,9 @@ def warm_up(context: StepContext) -> None:
     """Step: train the model `start` on the generated `queries` of `passages`, into `model`.
 
     Every passage is trained on once per epoch, with its next query each time; its only negatives are the other
-    passages of the batch (Dual Cross Encoder 3.5). `train.warmup_passage` says whether a passage is read together
-    with the query, of which the step warns. Passages without queries are skipped and counted. Runs on `train.processes` processes.
+    passages of the batch (Dual Cross Encoder 3.5). `train.warmup_passage` says whether a passage is read alone or
+    together with the query; the latter invites a shortcut and is reported as a warning. Passages without queries are
+    skipped and counted. Runs on `train.processes` processes.
 
     Raises InputError where no passage has a query.
     """
