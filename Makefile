@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip install -qq --no-compile
 TORCH := $(shell grep '^torch==' constraints.txt)
 
-.PHONY: setup demo test acceptance containers bench-index bench-refresh bench-search bench-training lint format docs golden images wheels lock sbom clean
+.PHONY: setup demo test acceptance containers bench-index bench-refresh bench-search bench-training bench-mining bench-memory lint format docs golden images wheels lock sbom clean
 
 setup: $(VENV)/tested
 
@@ -70,6 +70,14 @@ bench-refresh: $(VENV)/ready
 # One question: its encoding, and exact search beside the machine's bound (docs/search.md).
 bench-search: $(VENV)/tested
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.search $(BENCH)
+
+# Hard negatives of SQuAD's questions beside sentence-transformers, which needs the package `datasets` (docs/mining.md).
+bench-mining: $(VENV)/ready
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.mining $(BENCH)
+
+# Peak memory of `index`, `mine` and `evaluate` by the size of the corpus, SQuAD's in MULTIVIEW_DATA (docs/search.md).
+bench-memory: $(VENV)/ready
+	$(BIN)/python -m benchmarks.memory $(BENCH)
 
 # A training step beside sentence-transformers' trainer and the machine's bound (docs/training.md), on SQuAD in
 # MULTIVIEW_DATA. The peer needs the package `datasets`.

@@ -38,7 +38,7 @@ class Encode(Section):
     index_padding_views: bool = False
     """Also index the views of empty snippets, as the papers do."""
     device: Annotated[str, HOW] = "auto"
-    """cpu, cuda, or auto."""
+    """cpu, cuda, or auto; also where `mine` and `evaluate` search an exact index."""
 
 
 class Index(Section):

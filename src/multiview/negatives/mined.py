@@ -68,9 +68,11 @@ def mine(context: StepContext) -> None:
     """
     from multiview.encoding.encode import encode_questions
     from multiview.index.view_index import ViewIndex
+    from multiview.model.devices import device
 
     mining: Mining = context.settings.mining
-    index = ViewIndex.load(context.input("index").path)
+    searching = device(context.settings.encode.device, "encode.device")
+    index = ViewIndex.load(context.input("index").path, str(searching))
     index.check_model(context.input("model").digest)
     questions: list[Question] = read_questions(context.input("questions").path)
     texts = [question.question for question in questions]
