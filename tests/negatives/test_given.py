@@ -11,7 +11,7 @@ from multiview.artifacts.store import LocalStore
 from multiview.config import Config, Train
 from multiview.config.overrides import gather
 from multiview.data.questions import Question, write_questions
-from multiview.data.reading.squad import squad_passages, squad_questions
+from multiview.data.reading.formats import FORMATS
 from multiview.negatives.bm25 import bm25_negatives
 from multiview.negatives.given import given_negatives
 from multiview.negatives.pool import read_negatives, read_table
@@ -95,8 +95,11 @@ def test_two_rounds_train_on_a_dpr_file_s_own_negatives(tmp_path, wanted):
     """The whole training, on a file that also brings its passages: mined negatives are added to those of round one."""
     project = Project.make(tmp_path)
     overrides = gather(str(project.folder / "tiny.yaml"), ["train.max_steps=2", "evaluation.analyses=[]"])
-    asked = list(squad_questions(overrides["questions"]["source"]))
-    texts = {row["id"]: row for row in squad_passages(overrides["questions"]["source"])}
+    squad = FORMATS["squad"]
+    assert squad.questions and squad.passages
+    asked = list(squad.questions(overrides["questions"]["source"]))
+    tables = squad.passages(overrides["questions"]["source"])
+    texts = {row["id"]: row for table in tables for row in table.to_pylist()}
     ids = list(texts)
     rows = [
         {
