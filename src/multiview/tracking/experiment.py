@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 
-from multiview import metric_names
+from multiview import metric_names, names
 from multiview.tracking.tags import SYSTEM
 
 VIEW = "systems"
@@ -48,7 +48,7 @@ def experiment_tags(experiment: str) -> dict[str, str]:
 | to see | filter by |
 |---|---|
 | runs of a pipeline | ``tags.`multiview.pipeline` = 'comparison'`` |
-| systems side by side, to compare | ``tags.`multiview.level` = 'system'`` |
+| systems side by side, to compare | ``tags.`{names.TAG_LEVEL}` = '{SYSTEM}'`` |
 | trainings side by side, as charts | ``tags.`multiview.step` = 'train' and tags.architecture = 'camvr'`` |
 | refreshes that were refused | `tags.decision = 'refuse'` |
 | everything done with a corpus | `tags.corpus = 'passages.parquet@4c1fb96f'` |
@@ -59,35 +59,50 @@ def experiment_tags(experiment: str) -> dict[str, str]:
 
 def charts_address(experiment: str) -> str:
     """Returns the address, within MLflow, of the charts of all systems of an experiment."""
-    return f"#/experiments/{experiment}/runs?viewStateShareKey={VIEW}&compareRunsMode=CHART"
+    return f"#/experiments/{experiment}/runs?viewStateShareKey={VIEW}&compareRunsMode=CHART&workflowType=machine_learning"
 
 
 def _view() -> dict[str, object]:
-    differences = {
-        **_chart("differences", "DIFFERENCE"),
-        "chartName": "What differs, and what came of it",
-        "compareGroups": ["Model Metrics", "Parameters"],
+    differences, figures = f"{VIEW}-differences", f"{VIEW}-figures"
+    table = {
+        **_chart(differences, "DIFFERENCE", "table"),
+        "chartName": "Settings that differ, and figures",
+        "compareGroups": ["Parameters", "Model metrics"],
         "showDifferencesOnly": True,
-        "showChangeFromBaseline": True,
+        "showChangeFromBaseline": False,
         "baselineColumnUuid": "",
     }
-    bars = [{**_chart(metric, "BAR"), "metricKey": metric} for metric in CHARTED]
-    section = {"uuid": VIEW, "name": "Systems", "display": True, "isReordered": False}
+    bars = [{**_chart(figures, "BAR", metric), "metricKey": metric} for metric in CHARTED]
     return {
-        "searchFilter": f"tags.`multiview.level` = '{SYSTEM}'",
-        "orderByKey": "attributes.start_time",
+        "searchFilter": f"tags.`{names.TAG_LEVEL}` = '{SYSTEM}'",
+        # MLflow nests runs that are sorted by their start, and draws nested runs only when they are unfolded.
+        "orderByKey": "attributes.end_time",
         "orderByAsc": False,
         "selectedColumns": list(COLUMNS),
-        "compareRunCharts": [differences, *bars],
-        "compareRunSections": [section],
+        "compareRunCharts": [*bars, table],
+        "compareRunSections": [
+            _section(figures, "Figures", columns=3, height=300),
+            _section(differences, "What differs", columns=1, height=600),
+        ],
     }
 
 
-def _chart(name: str, kind: str) -> dict[str, object]:
+def _chart(section: str, kind: str, name: str) -> dict[str, object]:
     return {
-        "uuid": f"{VIEW}-{name}",
+        "uuid": f"{section}-{name}",
         "type": kind,
-        "metricSectionId": VIEW,
+        "metricSectionId": section,
         "deleted": False,
         "isGenerated": False,
+    }
+
+
+def _section(uuid: str, name: str, columns: int, height: int) -> dict[str, object]:
+    return {
+        "uuid": uuid,
+        "name": name,
+        "display": True,
+        "isReordered": False,
+        "columns": columns,
+        "cardHeight": height,
     }
