@@ -6,6 +6,7 @@ options. `python -m benchmarks` runs them all.
 
 from __future__ import annotations
 
+import importlib
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,10 @@ Size = Literal["quick", "whole"]
 """`quick`: all benchmarks fit in five minutes on two cores; `whole`: in thirty."""
 
 HEADER = ("work", "ours", "peer", "bound", "times as fast as the peer", "of the bound's speed", "goal")
+
+
+class NotRun(Exception):
+    """A benchmark that cannot run here, with the reason; `rows` raises it before its first row."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +101,7 @@ class Row:
         """The cells under `HEADER`."""
         times_peer, of_bound = self.times_peer, self.of_bound
         return [
-            f"{self.work}, {self.unit}",
+            f"{self.work}, {self.unit}" if self.unit else self.work,
             self.ours.cell(),
             self.peer.cell() if self.peer else "",
             self.bound.cell() if self.bound else "",
@@ -136,6 +141,14 @@ def of_times(
         contestant(bound) if bound else None,
         goal,
     )
+
+
+def rows_of(name: str, size: Size) -> list[Row]:
+    """The rows of a benchmark, or one row with the reason why there are none."""
+    try:
+        return list(importlib.import_module(f"benchmarks.{name}").rows(size))
+    except (NotRun, ImportError) as error:
+        return [Row(name, "", Contestant(not_run=str(error)))]
 
 
 def markdown(rows: Iterable[Row]) -> Iterator[str]:
