@@ -16,7 +16,6 @@ import numpy as np
 import pyarrow.parquet as pq
 import torch
 import typer
-from multiview.negatives.filtering import answer_holding
 
 from benchmarks.index_kinds import views_of, write_embeddings
 from benchmarks.squad import squad_folder
@@ -35,6 +34,7 @@ from multiview.index.faiss_library import threads
 from multiview.index.view_index import ViewIndex
 from multiview.model.encoder import BiEncoder
 from multiview.negatives.bm25 import Bm25Index
+from multiview.negatives.filtering import answer_holding
 from multiview.steps.context import StepContext
 from multiview.steps.events import NoEvents
 

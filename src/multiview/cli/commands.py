@@ -190,9 +190,13 @@ def plan(
     views: Annotated[
         float | None, typer.Option(help="Indexed views per passage; default: those of the settings.")
     ] = None,
-    words: Annotated[float, typer.Option(help="Words per passage.")] = 100,
-    questions: Annotated[float, typer.Option(help="Training questions; default: DPR's of NQ.")] = 58_880,
-    dev_questions: Annotated[float, typer.Option(help="Dev questions; default: DPR's of NQ.")] = 8_757,
+    words: Annotated[float | None, typer.Option(help="Words per passage; default: DPR's 100.")] = None,
+    questions: Annotated[
+        float | None, typer.Option(help="Training questions; default: DPR's of Natural Questions.")
+    ] = None,
+    dev_questions: Annotated[
+        float | None, typer.Option(help="Dev questions; default: DPR's of Natural Questions.")
+    ] = None,
     changed: Annotated[
         float, typer.Option(help="Share of the passages that a refresh finds changed.")
     ] = 0.01,
@@ -220,11 +224,24 @@ def plan(
     from multiview.cli.plan import plan_lines
     from multiview.config.overrides import gather
     from multiview.estimates.estimate import base_config
-    from multiview.estimates.workload import Hardware, Workload, views_of
+    from multiview.estimates.workload import (
+        DPR_DEV_QUESTIONS,
+        DPR_QUESTIONS,
+        DPR_WORDS,
+        Hardware,
+        Workload,
+        views_of,
+    )
 
     overrides = gather(preset, settings or [])
-    views = views or views_of(base_config(overrides))
-    workload = Workload(passages, views, words, questions, dev_questions, changed)
+    workload = Workload(
+        passages,
+        views or views_of(base_config(overrides)),
+        words or DPR_WORDS,
+        questions or DPR_QUESTIONS,
+        dev_questions or DPR_DEV_QUESTIONS,
+        changed,
+    )
     hardware = Hardware(gpus, gpu, cores, memory * 1e9)
     run = (store, calibrated) if calibrated else None
     for line in plan_lines(pipeline, workload, hardware, model, overrides, rates, run):

@@ -19,6 +19,8 @@ BLOCK_BYTES = 128 << 20
 """Of the products that a search holds at once."""
 KMEANS_ROUNDS = 10
 """Passes of faiss' k-means over its sample."""
+WITHOUT_TORCH = ("split", "split-again", "bm25-negatives", "evaluate-bm25")
+"""Steps whose process imports no torch."""
 PASSES = ("first_views", "each_view")
 """Analyses of an evaluation that search all views once more."""
 
@@ -71,7 +73,7 @@ def cost_of(step: str, config: Config, setting: Setting, shards: int = 1) -> Cos
     return replace(
         cost,
         parts={"start": rates["start_seconds"], **cost.parts},
-        memory=cost.memory + rates["process_bytes"],
+        memory=cost.memory + rates["plain_process_bytes" if step in WITHOUT_TORCH else "process_bytes"],
     )
 
 
@@ -154,9 +156,9 @@ def _train(config: Config, setting: Setting, shards: int) -> Cost:
     of AdamW in float32, beside the activations."""
     load, train, shape, rates = setting.workload, config.train, setting.shape, setting.rates
     gpus, tokens = _gpus(setting, setting.hardware.gpus), load.passage_tokens(config, rates)
-    passages = train.batch_size * (1 + train.negatives)
+    passages = load.batch(config) * (1 + train.negatives)
     flops = shape.forward_flops(passages * tokens, tokens)
-    flops += shape.forward_flops(train.batch_size * QUESTION_TOKENS, QUESTION_TOKENS)
+    flops += shape.forward_flops(load.batch(config) * QUESTION_TOKENS, QUESTION_TOKENS)
     again = 1 if train.chunk or train.gradient_checkpointing else 0
     rate = _matrix_rate(setting, "train_flops", train.precision != "float32", "gpu_train_share", gpus)
     sequences = min(train.chunk or math.inf, passages / max(1, gpus))

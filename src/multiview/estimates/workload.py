@@ -49,10 +49,14 @@ class Workload:
         tokens = rates["tokens_per_word"] * self.words + EXTRA_TOKENS + config.model.views
         return min(tokens, config.model.passage_length)
 
+    def batch(self, config: Config) -> float:
+        """Questions per step: `train.batch_size`, or all where there are fewer."""
+        return max(1, min(config.train.batch_size, self.questions))
+
     def steps(self, config: Config) -> int:
         """Steps of a training: epochs · ⌊questions / batch⌋, at most `train.max_steps`."""
-        each = max(1, math.floor(self.questions / config.train.batch_size))
-        steps = max(1, math.ceil(config.train.epochs * each))
+        each = math.floor(self.questions / self.batch(config))
+        steps = max(1, round(config.train.epochs * each))
         return min(steps, config.train.max_steps or steps)
 
 

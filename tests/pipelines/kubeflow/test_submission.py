@@ -52,6 +52,13 @@ def test_a_pipeline_version_is_uploaded_and_a_run_of_it_started(kubeflow, comman
     assert spec["pipelineInfo"]["name"] == "training"
 
 
+def test_a_dry_run_prints_the_estimate_and_sends_nothing(kubeflow, command, bucket):
+    words = SUBMIT.replace("gs://bucket/store", f"{bucket}/dry")
+    printed = command(f"{words} --host {kubeflow.url} --set corpus.shards=3 --dry-run")
+    assert "| camvr/round-1/encode | 3, 3 at once |" in printed and "in all" in printed
+    assert not kubeflow.runs and not kubeflow.versions
+
+
 @pytest.fixture
 def hub_with_presets(monkeypatch) -> Iterator[Hub]:
     with hub_serving(Hub({}, listings={**LISTINGS}, renamed=RENAMED)) as server:
