@@ -52,7 +52,9 @@ def test_a_pipeline_version_is_uploaded_and_a_run_of_it_started(kubeflow, comman
     assert spec["pipelineInfo"]["name"] == "training"
 
 
-def test_a_dry_run_prints_the_estimate_and_sends_nothing(kubeflow, command, bucket):
+def test_a_dry_run_prints_the_estimate_and_sends_nothing(kubeflow, command, bucket, tmp_path):
+    names = ("num_hidden_layers", "hidden_size", "intermediate_size", "vocab_size", "max_position_embeddings")
+    (tmp_path / "small_base" / "config.json").write_text(json.dumps(dict.fromkeys(names, 8)))
     words = SUBMIT.replace("gs://bucket/store", f"{bucket}/dry")
     printed = command(f"{words} --host {kubeflow.url} --set corpus.shards=3 --dry-run")
     assert "| camvr/round-1/encode | 3, 3 at once |" in printed and "in all" in printed
