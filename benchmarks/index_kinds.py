@@ -91,6 +91,7 @@ def measure_kind(
     )
     built = clock() - begun
     index, searched = ViewIndex.load(folder), []
+    found = np.empty((0, K), np.int64)
     for _ in range(repeats):
         begun = clock()
         found = index.search(queries, K).passages
@@ -147,7 +148,7 @@ def rows(size: Size) -> Iterator[Row]:
             yield Row(f"build the {about}", "s", Contestant((each.build_seconds,)))
             times = [1000 * seconds for seconds in each.search_seconds]
             words = f"search the {each.kind} index, {questions} together, recall@100 {each.recall[100]:.3f}"
-            peer = exact and Contestant.of(exact, "exact", questions)
+            peer = Contestant.of(exact, "exact", questions) if exact else None
             yield Row(words, "ms per question", Contestant.of(times, per=questions), peer)
             exact = exact or times
 

@@ -18,7 +18,7 @@ import torch
 import typer
 
 from benchmarks.index_kinds import views_of, write_embeddings
-from benchmarks.squad import squad_folder
+from benchmarks.table import squad_folder
 from benchmarks.training import BASE, task
 from benchmarks.training import ours as train
 from multiview.artifacts.staged import Recorded, Staged

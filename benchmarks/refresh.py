@@ -23,8 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import typer
 
-from benchmarks.squad import squad_folder
-from benchmarks.table import Contestant, Row, Size
+from benchmarks.table import Contestant, Row, Size, squad_folder
 from multiview import environment, names
 from multiview.artifacts.record import load_record
 from multiview.artifacts.store import LocalStore

@@ -7,10 +7,14 @@ options. `python -m benchmarks` runs them all.
 from __future__ import annotations
 
 import importlib
+import os
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, Self
+
+from multiview import environment
 
 Size = Literal["quick", "whole"]
 """`quick`: all benchmarks fit in five minutes on two cores; `whole`: in thirty."""
@@ -149,6 +153,14 @@ def rows_of(name: str, size: Size) -> list[Row]:
         return list(importlib.import_module(f"benchmarks.{name}").rows(size))
     except (NotRun, ImportError) as error:
         return [Row(name, "", Contestant(not_run=str(error)))]
+
+
+def squad_folder() -> Path:
+    """The folder `squad` in MULTIVIEW_DATA, else in `data`. Raises NotRun where it is not there."""
+    folder = Path(os.environ.get(environment.DATA, "data")) / "squad"
+    if not (folder / "passages.parquet").is_file():
+        raise NotRun(f"no SQuAD in {folder}: set {environment.DATA}")
+    return folder
 
 
 def markdown(rows: Iterable[Row]) -> Iterator[str]:

@@ -32,8 +32,7 @@ from torch.utils.data import SequentialSampler
 from transformers import AttentionInterface, TrainerCallback
 from transformers.utils.logging import disable_progress_bar
 
-from benchmarks.squad import squad_folder
-from benchmarks.table import Goal, Row, Size, markdown, of_times
+from benchmarks.table import Goal, Row, Size, markdown, of_times, squad_folder
 from multiview import environment
 from multiview.config import Model, Train
 from multiview.data.passages import Passage

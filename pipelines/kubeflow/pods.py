@@ -1,5 +1,6 @@
 """Requirements of a step's pod: resources, nodes, secrets, retries, from `kubeflow.*` alone."""
 
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from kfp import kubernetes
@@ -7,7 +8,7 @@ from kfp import kubernetes
 from components import CPU_IMAGE, GPU_IMAGE
 from multiview import environment
 from multiview.config import Config, Pod
-from multiview.config.kubeflow import pod_labels
+from multiview.config.kubeflow import MULTI_NODE_STEPS, pod_labels
 from multiview.errors import InputError, nearest
 from multiview.plans.pods import pod_of
 from multiview.steps.backends.trainjob import SCRATCH, Nodes
@@ -22,7 +23,8 @@ BUCKET_KEYS = {name: name for name in (environment.BUCKET_KEY_ID, environment.BU
 SHARED_MEMORY = "/dev/shm"
 WAIT_HOURS = 12.0
 """Hours that the pods of a training on several nodes may wait for nodes, or for a queue, before their timeout runs."""
-OWN_STEPS = ("open-run", "close-run", "import-artifact")
+CLOSE_RUN = "close-run"
+OWN_STEPS = ("open-run", CLOSE_RUN, "import-artifact")
 """Steps of every pipeline on Kubeflow, which no plan has."""
 
 
@@ -51,18 +53,15 @@ class Pods:
         """Sets a task's resources, image, nodes, secrets, environment, timeout and retries; returns the task."""
         pod, variables = self.pod(step), self._environment()
         queue = None if step in OWN_STEPS else self.settings.queue
-        if pod.nodes > 1:  # the task's pod only starts and follows the nodes' pods
-            image = GPU_IMAGE if pod.gpus else CPU_IMAGE
-            nodes = Nodes(
-                image=image,
-                pod=pod,
-                service_account=self.settings.service_account,
-                environment={**variables, environment.IMAGE: image, **_gpus(pod)},
-                secrets=self._secrets(),
-                queue=queue,
-            )
+        if step == CLOSE_RUN:  # it deletes what a cancelled start leaves of these
+            several = [other for other in map(self.pod, MULTI_NODE_STEPS) if other.nodes > 1]
+            nodes = self._nodes(several[0], variables, self.settings.queue) if several else None
+        else:  # the task's pod only starts and follows the nodes' pods
+            nodes = self._nodes(pod, variables, queue) if pod.nodes > 1 else None
+            if nodes:
+                pod, queue = self._follower(pod), None
+        if nodes:
             variables = {**variables, environment.NODES: nodes.model_dump_json()}
-            pod, queue = self._follower(pod), None
         if step in GPU_STEPS and not pod.gpus:
             task.set_container_image(CPU_IMAGE)
         variables |= _gpus(pod)
@@ -88,6 +87,17 @@ class Pods:
         for name, value in variables.items():
             task.set_env_variable(name, value)
         return task.set_caching_options(False)
+
+    def _nodes(self, pod: Pod, variables: Mapping[str, str], queue: str | None) -> Nodes:
+        image = GPU_IMAGE if pod.gpus else CPU_IMAGE
+        return Nodes(
+            image=image,
+            pod=pod,
+            service_account=self.settings.service_account,
+            environment={**variables, environment.IMAGE: image, **_gpus(pod)},
+            secrets=self._secrets(),
+            queue=queue,
+        )
 
     def _follower(self, pod: Pod) -> Pod:
         """A small pod that lives as long as the pods that it follows, which start when there is room for them."""

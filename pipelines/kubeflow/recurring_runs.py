@@ -77,7 +77,9 @@ def prepare(schedule: Schedule, owner: str, profile: Profile, store: str | None)
         overrides = merge(profile.settings, gather(schedule.preset, []), schedule.settings)
         request = Request.make(schedule.pipeline, overrides, schedule.preset)
         prepared = submission.prepare(
-            replace(request, schedule=schedule.name), schedule.store or store or profile.store
+            replace(request, schedule=schedule.name),
+            schedule.store or store or profile.store,
+            profile.pages,
         )
     except InputError as error:
         raise InputError(f"schedule {schedule.name}: {error}") from error
@@ -89,7 +91,7 @@ def prepare(schedule: Schedule, owner: str, profile: Profile, store: str | None)
 
 
 def _digest(schedule: Schedule, prepared: Submission, profile: Profile) -> str:
-    """A digest of everything that a recurring run is made from."""
+    """A digest of everything that a recurring run is made from, but for the pages that the profile happens to know."""
     asked = {
         "schedule": schedule.model_dump(mode="json"),
         "run": prepared.run.model_dump(mode="json", exclude={"git_sha", "created"}),

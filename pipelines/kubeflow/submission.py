@@ -58,24 +58,32 @@ class Submission:
     store: str
     """The URL of the store."""
     config: Config
+    pages: str | None = None
+    """The address of Kubeflow's pages that notices link to unless the settings name one. It is no part of `run`: where a
+    person submits from changes neither the run nor a schedule."""
 
     @property
     def parameters(self) -> dict[str, str]:
         """The parameters of the compiled pipeline."""
-        return {"store": self.store, "described": self.run.model_dump_json()}
+        run = self.run
+        if self.pages:
+            notify = {"kubeflow": self.pages, **run.config.get("notify", {})}
+            run = run.model_copy(update={"config": {**run.config, "notify": notify}})
+        return {"store": self.store, "described": run.model_dump_json()}
 
 
 def prepare(request: Request, store: str | None, pages: str | None = None) -> Submission:
     """Checks a request as far as this machine can, and compiles it. Sends nothing.
 
-    `pages` is the address of Kubeflow's pages that notices link to unless the settings name one. Raises InputError for settings that a cluster would refuse, and for sources that do not exist.
+    `pages` is that of the submission. Raises InputError for settings that a cluster would refuse, and for sources that
+    do not exist.
     """
     opened = open_store(check_store(store))
     check_sources(request.plan)
     check_devices(request.plan, request.config)
     warn_of_shards(request.plan)
-    named = request.over({"notify": {"kubeflow": pages}}) if pages else request
-    return Submission(describe(named, opened), package(request, opened.url), opened.url, request.config)
+    run = describe(request, opened)
+    return Submission(run, package(request, opened.url), opened.url, request.config, pages)
 
 
 def package(request: Request, store: str | None = None) -> Package:

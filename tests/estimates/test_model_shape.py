@@ -23,9 +23,10 @@ def model() -> tuple[ModelShape, BertModel]:
         num_attention_heads=4,
         intermediate_size=shape.inner,
         max_position_embeddings=shape.positions,
-        attn_implementation="eager",
     )
-    return shape, BertModel(config, add_pooling_layer=False)
+    model = BertModel(config, add_pooling_layer=False)
+    model.set_attn_implementation("eager")
+    return shape, model
 
 
 def test_parameters_are_those_of_the_model(model: tuple[ModelShape, BertModel]) -> None:

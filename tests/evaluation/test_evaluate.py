@@ -3,6 +3,7 @@
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import ir_measures
 import numpy as np
@@ -20,10 +21,18 @@ from multiview.evaluation.top_hits import HitViews
 from multiview.evaluation.trec import read_qrels, read_trec_run
 from multiview.index.ranking import TopPassages
 from multiview.steps.context import StepContext
+from multiview.steps.events import Events
 from tests.fixtures.artifacts import passage, question, questions_folder, write_passages
 from tests.fixtures.by_trec import by_trec
 from tests.fixtures.events import RecordedEvents
 from tests.fixtures.retrieval_run import SETTINGS, scores_by_plain_formula
+
+
+def measured(passages: Path, folder: Path, events: Events | None = None, **evaluation: Any) -> StepContext:
+    """The context of a step that writes an evaluation into `folder`."""
+    settings = Config(evaluation=Evaluation(**evaluation))
+    inputs, outputs = {"passages": Staged(passages, "")}, {"evaluation": folder}
+    return StepContext(settings, inputs, outputs, events or RecordedEvents())
 
 
 def test_other_tools_find_our_figures_in_the_files(tmp_path):
@@ -42,8 +51,8 @@ def test_other_tools_find_our_figures_in_the_files(tmp_path):
     folder = write_passages(tmp_path / "passages", passages)
     (tmp_path / "out").mkdir()
     ids = pa.array([p.id for p in passages])
-    asked = Evaluation(depth=20, at=(1, 5))
-    write_evaluation(tmp_path / "out", top, ids, folder, questions, asked, "string", RecordedEvents())
+    context = measured(folder, tmp_path / "out", depth=20, at=(1, 5))
+    write_evaluation(context, top, ids, questions)
     metrics = json.loads((tmp_path / "out" / "metrics.json").read_text())
     for name, measure in {
         "ndcg_at_10": ir_measures.nDCG @ 10,
@@ -85,17 +94,8 @@ def test_an_evaluation_by_hand(tmp_path):
     def write(name):
         (tmp_path / name).mkdir()
         events = RecordedEvents()
-        write_evaluation(
-            tmp_path / name,
-            top,
-            ids,
-            folder,
-            questions,
-            Evaluation(depth=3, at=(1, 2, 3, 100)),
-            "string",
-            events,
-            find_views=views_of,
-        )
+        context = measured(folder, tmp_path / name, events, depth=3, at=(1, 2, 3, 100))
+        write_evaluation(context, top, ids, questions, find_views=views_of)
         return tmp_path / name, events
 
     out, events = write("one")

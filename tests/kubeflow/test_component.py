@@ -3,6 +3,7 @@
 import contextlib
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kfp.dsl import Artifact, Dataset, Model
@@ -16,7 +17,7 @@ from multiview.errors import InputError
 from multiview.kubeflow import component
 from multiview.kubeflow.component import configured, execute, import_artifact, open_index
 from multiview.steps.runs import Context, read_run, read_state, write_settings
-from multiview.steps.table import STEPS
+from multiview.steps.table import STEPS, step
 from tests.fixtures.champions import champion
 
 GATHERED = "gathered.txt"
@@ -133,6 +134,22 @@ def test_a_start_with_other_settings_hands_each_step_its_own(store, done, seen_c
     assert seen_configs == ['{"changed": 1}', "{}"]
     with pytest.raises(InputError, match="run r of store .* has no settings of step mvr/round-1/encode"):
         execute("encode", run, "mvr/round-1/encode", "{}", shard="shard-01", **given_artifacts)
+
+
+def test_a_step_hears_of_its_run_s_page(store, done, tmp_path, monkeypatch):
+    pages: list[str | None] = []
+    run_step = component.run_step
+
+    def noting(step, reporter, config, inputs) -> None:
+        pages.append(reporter.page)
+        run_step(step, reporter, config, inputs)
+
+    monkeypatch.setattr(component, "run_step", noting)
+    for page in ("https://kubeflow/#/runs/details/aaaa", None):
+        run = Context(store=store.url, run="r", page=page).model_dump_json(exclude_defaults=True)
+        made: dict[str, Any] = {kind: Artifact(uri=str(tmp_path / kind)) for kind in step("split").outputs}
+        execute("split", run, "split", "{}", **made)
+    assert pages == ["https://kubeflow/#/runs/details/aaaa", None]
 
 
 def test_figures_are_metadata_and_a_file(store, run, done, tmp_path, monkeypatch):

@@ -10,6 +10,7 @@ from multiview import names, tracking
 from multiview.artifacts.store import LocalStore
 from multiview.errors import InputError
 from multiview.kubeflow.run import close_run, open_run
+from multiview.steps.backends.trainjob import Nodes
 from multiview.steps.runs import (
     Context,
     Run,
@@ -20,6 +21,7 @@ from multiview.steps.runs import (
 from pipelines.kubeflow.compile import cluster_pipeline
 from tests.fixtures.corpus import squad_corpus
 from tests.fixtures.servers import new_database
+from tests.fixtures.training_jobs import nodes
 from tests.kubeflow.split_alone import split_alone
 
 
@@ -65,6 +67,35 @@ def test_the_exit_handler_closes_the_run_and_tells_of_a_failure(tmp_path, monkey
     assert [parent.info.status for parent in parents] == ["FAILED"]
 
 
+@pytest.mark.parametrize("refused", [False, True])
+def test_the_exit_handler_clears_trainings_that_a_cancelled_start_left(
+    tmp_path, monkeypatch, receiver, capsys, refused
+):
+    cleared: list[str] = []
+
+    def delete_abandoned(run: str, nodes: Nodes) -> list[str]:
+        if refused:
+            raise InputError("TrainJob in namespace team: 403 Forbidden")
+        cleared.append(run)
+        return ["train-0"]
+
+    monkeypatch.setattr("multiview.kubeflow.run.delete_abandoned", delete_abandoned)
+    where, run = str(tmp_path / "store"), described(steps=["split"])
+    open_run(where, run, "aaaa")
+    close_run(where, run, "aaaa", "FAILED", "", receiver.url)
+    assert not cleared, "no step trains on several nodes"
+    monkeypatch.setenv("MULTIVIEW_NODES", nodes().model_dump_json())
+    close_run(where, run, "aaaa", "FAILED", "", receiver.url)
+    assert cleared == ([] if refused else ["training-1"]) and len(receiver.notices) == 2
+    printed = capsys.readouterr()
+    said = (
+        "TrainJobs of training-1 may be left: TrainJob in namespace team: 403"
+        if refused
+        else "train-0 deleted"
+    )
+    assert said in (printed.err if refused else printed.out)
+
+
 def test_a_notice_has_a_text_with_links_that_chats_take(tmp_path, monkeypatch, receiver):
     uri = new_database(tmp_path)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
@@ -90,6 +121,13 @@ def test_a_notice_has_a_text_with_links_that_chats_take(tmp_path, monkeypatch, r
         "Kubeflow: https://kubeflow.example.org/pipeline/#/runs/details/aaaa",
     ]
     assert lines[1].startswith("encode/shard-00: &lt;b&gt; &amp; co x") and lines[1].endswith("…")
+
+
+def test_steps_know_the_page_of_their_run_on_kubeflow(tmp_path):
+    pages = {"notify": {"kubeflow": "https://kubeflow.example.org/pipeline/"}}
+    for config, page in ((pages, "https://kubeflow.example.org/pipeline/#/runs/details/aaaa"), ({}, None)):
+        opened = open_run(str(tmp_path / "store"), described(config=config), "aaaa")
+        assert Context.model_validate_json(opened).page == page
 
 
 def test_a_notice_without_mlflow_s_pages_has_no_link_to_them(tmp_path, monkeypatch, receiver):

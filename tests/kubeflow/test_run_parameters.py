@@ -85,6 +85,16 @@ def test_other_parameters_are_another_run_with_settings_of_its_own(tmp_path, mon
     assert read_run(store, context.run).config["mining"]["number"] == 3
 
 
+def test_a_clone_with_other_parameters_keeps_the_pages_that_submit_knew(tmp_path, monkeypatch):
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    run = describe(demo_request(), LocalStore(tmp_path))
+    notify = {"notify": {"kubeflow": "https://kubeflow.example.org"}}
+    described = run.model_copy(update={"config": run.config | notify}).model_dump_json()
+    context = opened(tmp_path, demo_request(), described=described, learning_rate=0.5)
+    assert context.page == "https://kubeflow.example.org/#/runs/details/aaaa1111"
+    assert context.run == describe(demo_request("train.learning_rate=0.5"), LocalStore(tmp_path)).id
+
+
 def test_a_wrong_parameter_is_one_line_in_the_first_pod_and_in_the_notice(tmp_path, monkeypatch, receiver):
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     line = "train.learning_rate: input should be greater than 0, not -1"
@@ -181,7 +191,8 @@ def test_a_run_with_another_learning_rate_trains_with_it(tmp_path, monkeypatch):
     project, uri = Project.make(tmp_path), new_database(tmp_path)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     local.init(local.SubprocessRunner(use_venv=False), pipeline_root=str(tmp_path / "kfp"))
-    preset, settings = str(tmp_path / "tiny.yaml"), ["train.rounds=1", "train.epochs=1"]
+    preset = str(tmp_path / "tiny.yaml")
+    settings = ["train.rounds=1", "train.epochs=1", "kubeflow.gpu.gpus=0", "kubeflow.gpu.retries=0"]
     request = Request.from_settings("training", preset, settings)
     steps = list(request.plan.nodes)
     for path in steps[steps.index(StepPath.parse("camvr/round-1/train")) + 1 :]:

@@ -14,14 +14,15 @@ from tests.fixtures.servers import answering, inbox
 def test_both_outcomes_are_sent(promoted_corpus: ChangingCorpus) -> None:
     with inbox() as received:
         promoted_corpus.add("new-2")
-        promoted_corpus.refresh(notify={"url": received.url})
+        promoted_corpus.refresh(notify={"url": received.url}, page="https://kubeflow/#/runs/details/aaaa")
         promoted_corpus.rows = promoted_corpus.rows[: len(promoted_corpus.rows) // 2]
         promoted_corpus.refresh(notify={"url": received.url})
     champion = current(promoted_corpus.store)
     assert champion is not None and champion.number == 3
     promoted, refused = received.messages
     assert promoted["text"].startswith("refresh promoted: ") and "champion: 3, of " in promoted["text"]
-    assert refused["text"].startswith("refresh refused: ")
+    assert promoted["text"].endswith("\nKubeflow: https://kubeflow/#/runs/details/aaaa")
+    assert refused["text"].startswith("refresh refused: ") and "Kubeflow" not in refused["text"]
     assert (promoted["status"], refused["status"]) == ("refresh promoted", "refresh refused")
     assert [message["champion"]["number"] for message in received.messages] == [3, 3]
     assert refused["failed"][0]["check"] == "largest_shrinkage"

@@ -13,6 +13,6 @@ class Notify(Section):
     url: Annotated[Address | None, HOW] = None
     """Address that receives JSON by POST: the failed steps and their error lines when a run on Kubeflow fails, and the verdict of every refresh. Its `text` says it in a few lines, so the address of a chat's incoming webhook will do."""
     kubeflow: Annotated[Address | None, HOW] = None
-    """Address of Kubeflow's pages, as in https://kubeflow.example.org/pipeline, for the link in `text`; none: for a failed run those that `submit` spoke to, and no link otherwise."""
+    """Address of Kubeflow's pages, as in https://kubeflow.example.org/pipeline, for the link in `text`; none: those that `submit` or `schedule apply` spoke to, and no link where these are not known either."""
     mlflow: Annotated[Address | None, HOW] = None
     """Address of MLflow's pages, for the link in `text`, where people have another one than pods."""

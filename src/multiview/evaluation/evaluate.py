@@ -12,8 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from multiview import metric_names
-from multiview.config import Evaluation
-from multiview.data.answers import Mode, Span
+from multiview.data.answers import Span
 from multiview.data.passages import read_passages
 from multiview.data.questions import Question, read_questions
 from multiview.errors import InputError
@@ -24,7 +23,6 @@ from multiview.evaluation.trec import write_qrels, write_trec_run
 from multiview.index.ranking import TopPassages
 from multiview.negatives.filtering import answer_holding, positive_hits
 from multiview.steps.context import StepContext
-from multiview.steps.events import Events
 
 
 def evaluate(context: StepContext) -> None:
@@ -58,17 +56,8 @@ def evaluate(context: StepContext) -> None:
     context.events.fact("search_seconds_per_question", (time.perf_counter() - begun) / len(questions))
     if not top.exact:
         measure_questions(index, queries, top.passages, context.events)
-    write_evaluation(
-        context.output("evaluation"),
-        top,
-        index.ids,
-        context.input("passages").path,
-        questions,
-        context.settings.evaluation,
-        context.settings.questions.answer_matching,
-        context.events,
-        find_views=IndexViews(encoder.layout, index, queries, context.input("passages").path),
-    )
+    views = IndexViews(encoder.layout, index, queries, context.input("passages").path)
+    write_evaluation(context, top, index.ids, questions, find_views=views)
     training = context.optional_input("train_questions")
     subject = Subject(
         model=context.input("model").path,
@@ -104,36 +93,23 @@ def evaluate_bm25(context: StepContext) -> None:
         lambda done: context.events.progress(done, len(questions), "searches"),
     )
     context.events.fact("search_seconds_per_question", (time.perf_counter() - begun) / len(questions))
-    write_evaluation(
-        context.output("evaluation"),
-        top,
-        index.ids,
-        passages,
-        questions,
-        context.settings.evaluation,
-        context.settings.questions.answer_matching,
-        context.events,
-        tag="bm25",
-    )
+    write_evaluation(context, top, index.ids, questions, tag="bm25")
 
 
 def write_evaluation(
-    folder: Path,
+    context: StepContext,
     top: TopPassages,
     ids: pa.Array,
-    passages: Path,
     questions: Sequence[Question],
-    settings: Evaluation,
-    mode: Mode,
-    events: Events,
     tag: str = "multiview",
     find_views: FindViews | None = None,
 ) -> None:
-    """Measures the rankings of any retriever and writes them into `folder`.
+    """Measures the rankings of any retriever and writes them into the output `evaluation` of a step.
 
-    `top` [q, depth] holds rows of `ids`, `passages` is the folder of the texts, and `find_views` finds the views of
-    passages that have some. Accuracy is measured on the questions with answers, the gold metrics on the questions with
-    gold passages; where there are no such questions, the metric is left out.
+    `top` [q, depth] holds rows of `ids`, whose texts are in the step's input `passages`; `tag` names the retriever in
+    `run.trec`, and `find_views` finds the views of passages that have some. Accuracy is measured on the questions with
+    answers, the gold metrics on the questions with gold passages; where there are no such questions, the metric is
+    left out.
 
     Writes `metrics.json` (name to value), `run.trec`, `qrels.trec` (with grades), `best.parquet` (see
     `write_top_hits`) and `questions.parquet`, one row per question: qid; rank_of_first_answer and rank_of_first_gold,
@@ -141,7 +117,10 @@ def write_evaluation(
     where the view represents no part of the text; and one column per metric, null where the question has no answer or
     no gold passage. `metrics.json` has the means of these columns.
     """
-    holds = answer_holding(top.passages, ids, read_passages(passages), questions, mode)
+    folder, settings = context.output("evaluation"), context.settings.evaluation
+    passages = read_passages(context.input("passages").path)
+    matching = context.settings.questions.answer_matching
+    holds = answer_holding(top.passages, ids, passages, questions, matching)
     first_answer = first_rank(holds)
     gold_hits = positive_hits(top.passages, ids, questions)
     first_gold = first_rank(gold_hits)
@@ -159,9 +138,9 @@ def write_evaluation(
     table = _question_table(questions, top, ids, first_answer, first_gold, spans, values)
     pq.write_table(table, folder / QUESTIONS_FILE)
     for name, value in metrics.items():
-        events.metric(name, value)
-    events.fact("questions", len(questions))
-    events.fact("depth", settings.depth)
+        context.events.metric(name, value)
+    context.events.fact("questions", len(questions))
+    context.events.fact("depth", settings.depth)
 
 
 def ranks_of(folder: Path) -> np.ndarray:

@@ -50,17 +50,7 @@ def evaluate_fusion(context: StepContext) -> None:
         for question in questions
     }
     ids, top = _as_top_passages(fused, depth)
-    write_evaluation(
-        context.output("evaluation"),
-        top,
-        ids,
-        context.input("passages").path,
-        questions,
-        context.settings.evaluation,
-        context.settings.questions.answer_matching,
-        context.events,
-        tag="fusion",
-    )
+    write_evaluation(context, top, ids, questions, tag="fusion")
 
 
 def _as_top_passages(rankings: Mapping[str, Ranking], depth: int) -> tuple[pa.Array, TopPassages]:

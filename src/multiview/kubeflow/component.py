@@ -78,7 +78,7 @@ def execute(name: str, run: str, path: str, config: str, *, shard: str = "", **a
     store = open_store(context.store)
     if context.changed:
         config = read_settings(store, context.run, str(whole))
-    reporter = StepReporter(store, context.run, path, name)
+    reporter = StepReporter(store, context.run, path, name, context.page)
     watch_driver()
     with _shipping(reporter, alone), reporter.failures():
         run_step(declared, reporter, config, _references(declared, artifacts, shard))

@@ -12,10 +12,12 @@ from multiview import environment, names
 from multiview.artifacts.store import Store, open_store
 from multiview.config.notify import Notify
 from multiview.config.overrides import validate
-from multiview.errors import InputError
+from multiview.errors import InputError, one_line
 from multiview.plans.description import describe
 from multiview.plans.parameters import Compiled, as_set
 from multiview.plans.pods import check_gpus
+from multiview.steps.backends.trainjob import nodes_here
+from multiview.steps.backends.trainjob_client import delete_abandoned
 from multiview.steps.runs import (
     Context,
     Run,
@@ -75,7 +77,7 @@ def open_run(
         from multiview import tracking
 
         tracking.ship(opened, run.id, uri, only=())
-    context = Context(store=opened.url, run=run.id, changed=changed)
+    context = Context(store=opened.url, run=run.id, page=_kubeflow_page(run, job), changed=changed)
     return context.model_dump_json(exclude_defaults=True)
 
 
@@ -97,13 +99,16 @@ def _opened(
     request = asked.request(changes)
     check_gpus(request.plan, request.config)
     settings_of_steps = {str(path): node.config for path, node in request.plan.nodes.items()}
+    if run and (pages := _notify(run).kubeflow):  # which `submit` knew, and the compiled pipeline does not
+        request = request.over({"notify": {"kubeflow": pages}})
     return describe(request, store), settings_of_steps, [as_set(*change) for change in changes.items()]
 
 
 def close_run(
     store: str, described: str, job: str, status: str, message: str, url: str, pipeline: str = ""
 ) -> None:
-    """The exit handler: brings MLflow up to date, closes the run's parent, and notifies `url` if the run failed.
+    """The exit handler: deletes trainings that nothing follows, brings MLflow up to date, closes the run's parent, and
+    notifies `url` if the run failed.
 
     A run has succeeded if this start of it has done or found every step. Kubeflow's final `status` and its `message`
     are only passed on, because versions of Kubeflow report SUCCEEDED, COMPLETE or, for a run with a loop, RUNNING. An
@@ -120,6 +125,7 @@ def close_run(
         start = read_start(opened, job)
         if start.run:
             run = read_run(opened, start.run)
+            _delete_trainings(run)
         if run and not start.error:
             states = _states(opened, run, job)
             complete = set(run.steps) <= {state.path for state in states if state.finished}
@@ -132,6 +138,19 @@ def close_run(
         if url and not complete:
             named = run or Run(id=pipeline, pipeline=pipeline, config={})
             post(url, failure_message(store, named, job, status, message, states, start.error, mlflow))
+
+
+def _delete_trainings(run: Run) -> None:
+    """Deletes the trainings on several nodes that a cancelled start leaves behind. A failure is a line of the log alone."""
+    nodes = nodes_here()
+    if nodes is None:
+        return
+    try:
+        for name in delete_abandoned(run.id, nodes):
+            print(f"TrainJob {name} deleted: no step follows it any more")
+    except Exception as error:  # the run is closed and its failure reported nevertheless
+        line = str(error) if isinstance(error, InputError) else one_line(error)
+        print(f"warning: TrainJobs of {run.id} may be left: {line}", file=sys.stderr)
 
 
 @contextlib.contextmanager
@@ -197,13 +216,13 @@ def _text(
     lines = [f"{path}: {error}" for path, error in errors]
     lines += [f"{path}: ended without a word" for path in unfinished]
     more = f"and {len(lines) - SHOWN} more" if len(lines) > SHOWN else None
-    pages = _notify(run).kubeflow
+    page = _kubeflow_page(run, job)
     return chat_text(
         f"{run.id} failed on Kubeflow",
         *lines[:SHOWN],
         more,
         mlflow and f"MLflow: {mlflow}",
-        pages and f"Kubeflow: {pages.rstrip('/')}/#/runs/details/{job}",
+        page and f"Kubeflow: {page}",
     )
 
 
@@ -211,6 +230,12 @@ def _mlflow_page(run: Run, uri: str | None, mlflow: str) -> str | None:
     """The page of a run in MLflow; None where its address is unknown, as for a database."""
     address = _notify(run).mlflow or uri or ""
     return f"{address.rstrip('/')}/#/runs/{mlflow}" if address.startswith("http") else None
+
+
+def _kubeflow_page(run: Run, job: str) -> str | None:
+    """The page of a start of a run on Kubeflow; None where the address of its pages is unknown."""
+    pages = _notify(run).kubeflow
+    return f"{pages.rstrip('/')}/#/runs/details/{job}" if pages else None
 
 
 def _notify(run: Run) -> Notify:

@@ -59,12 +59,12 @@ def promote(context: StepContext) -> None:
     context.events.fact("champion", now.number if now else 0)
     notify = context.settings.notify
     if notify.url:
-        status = f"refresh {TITLES[verdict.decision]}"
+        status, page = f"refresh {TITLES[verdict.decision]}", context.page or notify.kubeflow
         text = webhook.chat_text(
             f"{status}: {verdict.says}",
             f"champion: {now.number if now else 'none'}, of {context.store.url}",
             notify.mlflow and f"MLflow: {notify.mlflow}",
-            notify.kubeflow and f"Kubeflow: {notify.kubeflow}",
+            page and f"Kubeflow: {page}",
         )
         try:
             webhook.post(notify.url, {"text": text, "status": status, "store": context.store.url, **outcome})

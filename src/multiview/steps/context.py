@@ -47,6 +47,8 @@ class StepContext:
     """Checkpoints from which an interrupted step continues; None for steps without checkpoints."""
     step_version: int = 0
     """The version of the step, for steps that reuse outputs of an earlier run of the same version."""
+    page: str | None = None
+    """The page of the run on Kubeflow, for steps that send notices; None where it is not known."""
     opened: Store | None = None
     """The store, for steps that declare it: see `store`."""
 

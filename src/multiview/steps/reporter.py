@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 class StepReporter:
-    """Keeps the state file of one step of one run up to date."""
+    """Keeps the state file of one step of one run up to date; `page` is the run's page on Kubeflow, if that is known."""
 
-    def __init__(self, store: Store, run: str, path: str, step: str):
-        self.store, self.run = store, run
+    def __init__(self, store: Store, run: str, path: str, step: str, page: str | None = None):
+        self.store, self.run, self.page = store, run, page
         state = StepState(path=path, step=step, status="running", started=time.time())
         self.state = state.model_copy(update=code_version())
 

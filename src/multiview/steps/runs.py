@@ -29,6 +29,8 @@ class Context(BaseModel, frozen=True):
 
     store: str
     run: str
+    page: str | None = None
+    """The page of this start on Kubeflow, for notices; None where its address is not known."""
     changed: list[str] = []
     """Settings that this start of the run was given besides those of its compiled pipeline, as in train.epochs=3. Each
     step then reads its settings from the run (`read_settings`)."""

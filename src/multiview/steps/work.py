@@ -67,6 +67,7 @@ class Work:
         outputs: Mapping[str, Path],
         events: Events,
         checkpoints: Checkpoints | None = None,
+        page: str | None = None,
     ) -> StepContext:
         """Returns the argument of the step's function, with all inputs staged on local disk."""
         return StepContext(
@@ -76,6 +77,7 @@ class Work:
             events=events,
             checkpoints=checkpoints if self.step.checkpoints else None,
             step_version=self.step.version,
+            page=page,
             opened=store if self.step.reads_store else None,
         )
 

@@ -1,4 +1,4 @@
-"""Ways to reach Kubeflow and to say who one is, besides a host with a token (test_submission.py)."""
+"""Ways to reach Kubeflow and to say who one is, besides a host with a token (test_start.py)."""
 
 import json
 from pathlib import Path

@@ -237,6 +237,18 @@ def test_a_training_on_several_nodes_is_queued_once(tmp_path):
     assert not {"podMetadata", "genericEphemeralVolume"} & set(platform["exec-train"])
 
 
+def test_the_exit_handler_knows_of_trainings_on_several_nodes(tmp_path):
+    """So that it deletes what a cancelled run leaves of them."""
+    for steps, told in (({"warm-up": {"nodes": 3}}, True), ({}, False)):
+        ir, platform = compiled(tmp_path, steps=steps, queue="gpus")
+        container = ir["deploymentSpec"]["executors"]["exec-close-run"]["container"]
+        variables = {variable["name"]: variable["value"] for variable in container["env"]}
+        assert (environment.NODES in variables) == told
+        if told:
+            assert Nodes.model_validate_json(variables[environment.NODES]).pod.nodes == 3
+        assert "podMetadata" not in platform["exec-close-run"]
+
+
 def driver_s_pod(container: dict, platform: dict) -> dict:
     """The pod spec that KFP 2.17 makes of an executor: what its compiler of workflows sets on the step's container, and
     what its driver adds from the platform's part of the IR. Init containers and Argo's are KFP's own."""

@@ -49,6 +49,29 @@ def test_applying_again_changes_nothing(kubeflow, apply):
     assert kubeflow.recurring == before and not kubeflow.changes()
 
 
+@pytest.mark.parametrize(
+    ("options", "settings", "pages"),
+    [
+        ("--ui-host https://pages.example.org/pipeline", {}, "https://pages.example.org/pipeline"),
+        (
+            "--ui-host https://pages.example.org",
+            {"notify": {"kubeflow": "https://ours.org"}},
+            "https://ours.org",
+        ),
+        ("--ui-host http://ml-pipeline-ui.kubeflow.svc:80", {}, None),
+    ],
+)
+def test_notices_of_scheduled_runs_link_to_the_pages_that_apply_knows(
+    kubeflow, apply, options, settings, pages
+):
+    schedule = {**NIGHTLY, "settings": settings}
+    assert apply(schedule, options=options) == ["nightly: created"]
+    (recurring,) = kubeflow.recurring.values()
+    run = Run.model_validate_json(recurring.runtime_config.parameters["described"])
+    assert run.config.get("notify", {}).get("kubeflow") == pages
+    assert apply(schedule, options="--ui-host https://elsewhere.example.org") == ["nightly: unchanged"]
+
+
 def test_an_empty_file_says_so(kubeflow, apply):
     assert apply() == ["no schedules"]
     apply(NIGHTLY)

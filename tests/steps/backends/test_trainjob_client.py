@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from multiview.errors import InputError, ProcessFailed
-from multiview.steps.backends import trainjob_client
+from multiview.steps.backends import trainjob_api
 from multiview.steps.backends.trainjob import job_name, owned_by, train_job
-from multiview.steps.backends.trainjob_client import run_train_job
+from multiview.steps.backends.trainjob_client import delete_abandoned, run_train_job
 from tests.fixtures.cluster import Cluster
 from tests.fixtures.training_jobs import TASK, nodes
 
@@ -197,7 +197,7 @@ OWNER = {"apiVersion": "v1", "kind": "Pod", "blockOwnerDeletion": False}
 def pod_here(monkeypatch: pytest.MonkeyPatch, folder: Path, namespace: str = "team") -> dict[str, Any]:
     """The owner that a pod of this name is, once this process is in it."""
     (folder / "namespace").write_text(namespace)
-    monkeypatch.setattr(trainjob_client, "NAMESPACE_FILE", folder / "namespace")
+    monkeypatch.setattr(trainjob_api, "NAMESPACE_FILE", folder / "namespace")
     monkeypatch.setenv("KFP_POD_NAME", "train-2")  # as KFP's compiler of workflows names them
     monkeypatch.setenv("KFP_POD_UID", "uid-2")
     return {**OWNER, "name": "train-2", "uid": "uid-2"}
@@ -235,3 +235,57 @@ def test_the_next_try_s_pod_owns_the_job_too(
     (tmp_path / "go").touch()
     follower.join(60)
     assert not follower.is_alive() and len(here.created) == 1
+
+
+def step_pod(name: str, workflow: str, phase: str) -> dict[str, Any]:
+    """A pod of a step, as Argo makes it."""
+    labels = {"workflows.argoproj.io/workflow": workflow}
+    return {"metadata": {"name": name, "labels": labels}, "status": {"phase": phase}}
+
+
+@pytest.mark.parametrize(
+    ("owners", "deleted"),
+    [
+        ([step_pod("train-1", "cancelled", "Failed")], True),
+        ([step_pod("train-1", "cancelled", "Running")], True),  # Argo is about to end it
+        ([], True),
+        ([step_pod("train-1", "cancelled", "Failed"), step_pod("train-2", "again", "Running")], False),
+        ([step_pod("train-1", "cancelled", "Failed"), step_pod("train-2", "again", "Failed")], True),
+    ],
+)
+def test_the_exit_handler_deletes_the_job_of_a_cancelled_start(
+    cluster: Callable[..., Cluster],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    owners: list[dict[str, Any]],
+    deleted: bool,
+) -> None:
+    """Its step's pod was killed before it could; a job that another start follows stays."""
+    here = cluster(waiting(tmp_path / "never"))
+    monkeypatch.setenv("KFP_POD_NAME", "close-run-1")
+    here.steps = {pod["metadata"]["name"]: pod for pod in owners}
+    here.steps["close-run-1"] = step_pod("close-run-1", "cancelled", "Running")
+    job = train_job(TASK, nodes())
+    for pod in owners or [step_pod("train-1", "cancelled", "Failed")]:
+        job = owned_by(job, pod["metadata"]["name"], f"uid of {pod['metadata']['name']}")
+    other = train_job(TASK.model_copy(update={"run": "another", "key": "1" * 32}), nodes())
+    for each in (job, owned_by(other, "train-1", "uid of train-1")):
+        here.create(each)
+        until(here, lambda name=each["metadata"]["name"]: name in here.processes)
+    pods = here.processes[job_name(TASK)]
+    assert delete_abandoned(TASK.run, nodes()) == ([job_name(TASK)] if deleted else [])
+    left = {other["metadata"]["name"]} | (set() if deleted else {job_name(TASK)})
+    until(here, lambda: here.jobs.keys() == left)
+    assert all((pod.poll() is not None) == deleted for pod in pods)
+
+
+def test_a_job_without_owners_is_nobody_s_to_delete(cluster: Callable[..., Cluster], tmp_path: Path) -> None:
+    here = cluster(waiting(tmp_path / "never"))
+    here.create(train_job(TASK, nodes()))
+    assert delete_abandoned(TASK.run, nodes()) == [] and here.jobs
+
+
+def test_what_the_exit_handler_may_not_do_is_said(cluster: Callable[..., Cluster]) -> None:
+    cluster().refuse = 403
+    with pytest.raises(InputError, match="403 Forbidden: let the step's service account get, list"):
+        delete_abandoned(TASK.run, nodes())

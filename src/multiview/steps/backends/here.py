@@ -39,7 +39,7 @@ class Here:
             _share_cores()
         try:
             folders = {kind: attempt.path for kind, attempt in attempts.items()}
-            step.function()(work.context(store, folders, log, checkpoints))
+            step.function()(work.context(store, folders, log, checkpoints, reporter.page))
             return {
                 kind: attempt.publish(
                     step=step.name,

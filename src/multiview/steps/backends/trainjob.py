@@ -24,6 +24,11 @@ SCRATCH = "/scratch"
 """Where the images have their scratch folder."""
 GROUP_ID = 10001
 """The group of the images' user, which owns a volume that is made for a pod."""
+NAME = "app.kubernetes.io/name"
+OURS = f"{NAME}=multiview"
+"""The selector of our TrainJobs."""
+RUN = "multiview.dev/run"
+"""The annotation with the run that started a TrainJob."""
 CONTAINER = "node"
 """Kubeflow Trainer's name for the container of a training, and for its job."""
 
@@ -92,13 +97,13 @@ def train_job(task: Task, nodes: Nodes) -> JsonObject:
             "name": job_name(task),
             "labels": {
                 **pod_labels(pod, nodes.queue),
-                "app.kubernetes.io/name": "multiview",
+                NAME: "multiview",
                 "app.kubernetes.io/component": task.step,
             },
             "annotations": {
                 **pod.annotations,
                 "multiview.dev/store": task.store,
-                "multiview.dev/run": task.run,
+                RUN: task.run,
                 "multiview.dev/path": task.path,
                 "multiview.dev/key": task.key,
             },

@@ -1,0 +1,122 @@
+"""What `multiview.load` says of an index that is gone, damaged or of another version: the artifact, and the way out."""
+
+import pytest
+
+import multiview
+from multiview.errors import InputError
+from multiview.steps.path import StepPath
+
+
+def test_what_is_no_index_is_refused_before_anything_is_loaded(indexes):
+    model = indexes.record("camvr/initial-model", "model")
+    with pytest.raises(
+        InputError, match=r"is the address of an artifact of kind model: search needs .* index$"
+    ):
+        multiview.load(f"{indexes.store.url}/{model.folder}")
+    with pytest.raises(InputError, match=r"there is no artifact at .*/index/none: run the step"):
+        multiview.load(f"{indexes.store.url}/index/none")
+    with pytest.raises(InputError, match="is no artifact address"):
+        multiview.load("index")
+    with pytest.raises(InputError, match="there is no device 'tpux'"):
+        multiview.load(indexes.index("dpr"), device="tpux")
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("camvr/initial-model", "model"),
+        ("split", "passages"),
+    ],
+)
+def test_an_index_whose_source_is_gone_names_it(indexes, tmp_path, path, kind):
+    broken = indexes.copy(tmp_path / "store")
+    record = indexes.record(path, kind)
+    broken.store.remove(record.folder)
+    with pytest.raises(InputError) as error:
+        multiview.load(broken.index("camvr"))
+    # Its records name the store where it was made.
+    assert str(error.value) == (
+        f"index {broken.index('camvr')}: there is no artifact at {indexes.store.root.parent}/first/{record.folder}: "
+        "run the step that makes it again"
+    )
+
+
+def test_an_index_of_an_earlier_version_is_to_be_built_again(indexes, tmp_path):
+    broken = indexes.copy(tmp_path / "store")
+    record = indexes.record("camvr/round-0/index", "index")
+    inputs = {"embeddings": record.inputs["embeddings"]}
+    earlier = record.model_copy(update={"step_version": 1, "inputs": inputs})
+    broken.store.replace(f"{record.folder}/artifact.json", earlier.to_json())
+    with pytest.raises(InputError) as error:
+        multiview.load(broken.index("camvr"))
+    assert str(error.value) == (
+        f"index {broken.index('camvr')}: it was written by an earlier version of multiview, and its record does not "
+        "name its model and passages: build the index again, from the same embeddings"
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "file"),
+    [
+        ("pooled/round-0/index", "index", "index.faiss"),
+        ("camvr/round-0/index", "index", "views.f16"),
+        ("camvr/round-0/index", "index", "index.json"),
+        ("camvr/round-0/index", "index", "passages.parquet"),
+        ("pooled/round-0/index", "index", "views.f16"),
+        ("camvr/initial-model", "model", "question/model.safetensors"),
+        ("camvr/initial-model", "model", "question/config.json"),
+        ("camvr/initial-model", "model", "question/tokenizer.json"),
+        ("camvr/initial-model", "model", "multiview.json"),
+        ("split", "passages", "shard-01.parquet"),
+    ],
+)
+def test_a_damaged_file_is_named_with_the_way_out(indexes, tmp_path, path, kind, file):
+    broken = indexes.copy(tmp_path / "store")
+    record = indexes.record(path, kind)
+    target = broken.files(record) / file
+    whole = target.read_bytes()
+    system = StepPath.parse(path).system if kind == "index" else "camvr"
+    way_out = f"remove the folder {broken.store.url}/{record.folder} and run again to rebuild it (step {record.step})"
+
+    def said(verify: bool = False) -> str:
+        with pytest.raises(InputError) as error:
+            multiview.load(broken.index(system), verify=verify)
+        return str(error.value)
+
+    target.write_bytes(whole[:-1])
+    assert said() == f"{target} has {len(whole) - 1} bytes instead of {len(whole)}: {way_out}"
+    target.write_bytes(b"\0" * len(whole))
+    # Views of zeros look like any others until every byte is read.
+    assert said(verify=file == "views.f16") == f"{target} was altered (its sha256 differs): {way_out}"
+    target.unlink()
+    assert said() == f"{target} is missing: {way_out}"
+
+
+def test_a_flipped_bit_is_found_when_every_byte_is_read(indexes, tmp_path):
+    broken = indexes.copy(tmp_path / "store")
+    target = broken.files(indexes.record("camvr/round-0/index", "index")) / "views.f16"
+    content = bytearray(target.read_bytes())
+    content[-1] ^= 1
+    target.write_bytes(content)
+    multiview.load(broken.index("camvr"))
+    with pytest.raises(InputError, match=r"views\.f16 was altered"):
+        multiview.load(broken.index("camvr"), verify=True)
+
+
+def test_texts_damaged_after_loading_are_named(indexes, tmp_path):
+    broken = indexes.copy(tmp_path / "store")
+    loaded = multiview.load(broken.index("camvr"))
+    for shard in broken.files(indexes.record("split", "passages")).iterdir():
+        shard.write_bytes(b"\0" * shard.stat().st_size)
+    with pytest.raises(InputError, match=r"shard-00\.parquet was altered"):
+        loaded.search(["Tesla?"])
+
+
+def test_a_source_that_was_rebuilt_with_other_bytes_is_refused(indexes, tmp_path):
+    broken = indexes.copy(tmp_path / "store")
+    record = indexes.record("camvr/initial-model", "model")
+    other = record.model_copy(update={"digest": "0" * 64})
+    broken.store.replace(f"{record.folder}/artifact.json", other.to_json())
+    # It is not what is meant here, and where it was made there is none.
+    with pytest.raises(InputError, match=f"first/{record.folder}: run the step"):
+        multiview.load(broken.index("camvr"))
