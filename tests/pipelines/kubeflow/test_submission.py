@@ -1,5 +1,6 @@
 """The checks of `submit` before anything is sent: bad input is one line."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
