@@ -11,10 +11,8 @@ from multiview.estimates.index_bytes import ROW_BYTES, faiss_bytes, index_bytes,
 from multiview.estimates.workload import QUESTION_TOKENS, Setting
 from multiview.index.approximate import EXACT
 from multiview.index.approximate.kinds import FEWEST_PROBES, SAMPLED_PER_LIST, SMALLEST_SAMPLE, default_lists
-from multiview.index.exact import QUESTIONS_AT_ONCE
+from multiview.index.exact import GPU_QUESTIONS_AT_ONCE, QUESTIONS_AT_ONCE
 
-GPU_QUESTIONS_AT_ONCE = 4096
-"""Questions that share a pass over the views on a GPU."""
 BLOCK_BYTES = 128 << 20
 """Of the products that a search holds at once."""
 KMEANS_ROUNDS = 10
