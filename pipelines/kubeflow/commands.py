@@ -11,7 +11,9 @@ import typer
 from rich.console import Console
 
 from multiview import environment
+from multiview.artifacts.store import open_store
 from multiview.cli.options import BucketUrl, Debug, DryRun, Preset, Settings, Wait
+from multiview.estimates.rates import default_rates
 from multiview.plans import PIPELINES
 from multiview.plans.request import Request
 from pipelines.kubeflow.connection import Profile, connected
@@ -34,6 +36,7 @@ def submit(
     pipeline: PipelineName,
     preset: Preset = None,
     settings: Settings = None,
+    dry_run: DryRun = False,
     store: BucketUrl = None,
     wait: Wait = False,
     debug: Debug = False,
@@ -42,7 +45,15 @@ def submit(
 ) -> None:
     """Run a pipeline on Kubeflow. The same command continues or finds its run."""
     request = Request.from_settings(pipeline, preset, settings, under=connection.settings)
-    launch(check(request, store, connection), connection, wait)
+    submission = check(request, store, connection)
+    if dry_run:
+        from pipelines.runs import dry_run as forecasts
+
+        hardware = forecasts.pods(submission.config.kubeflow, default_rates())
+        for line in forecasts.estimate_lines(request, open_store(submission.store), hardware):
+            console.print(line, markup=False)
+        return
+    launch(submission, connection, wait)
 
 
 def check(request: Request, store: str | None, connection: Profile) -> Submission:
