@@ -18,6 +18,7 @@ from multiview.artifacts.record import Reference, split_address
 from multiview.plans import PIPELINES
 from multiview.plans.parameters import FURTHER, Compiled, Parameter, parameters_of
 from multiview.plans.plan import Node, Output, Plan, Source
+from multiview.plans.pods import check_gpus
 from multiview.plans.request import Request
 from multiview.steps.path import StepPath
 from pipelines.kubeflow.pods import KfpObject, Pods
@@ -56,6 +57,7 @@ def cluster_pipeline(request: Request, store: str | None = None) -> KfpObject:
     """
     plan, config = request.plan, request.config
     pods, compiled = Pods(config), Compiled.of(request)
+    check_gpus(request.plan, config)
     parameters = parameters_of(request) if compiled else ()
 
     def graph(store: KfpObject, described: KfpObject, *given: KfpObject) -> None:

@@ -12,7 +12,7 @@ from multiview.config.kubeflow import MULTI_NODE_STEPS, pod_labels
 from multiview.errors import InputError, nearest
 from multiview.plans.pods import pod_of
 from multiview.steps.backends.trainjob import SCRATCH, Nodes
-from multiview.steps.table import GPU_STEPS, STEPS
+from multiview.steps.table import STEPS
 
 KfpObject: TypeAlias = Any
 """A task, an output or a pipeline of KFP's SDK, which declares too few of their types."""
@@ -62,10 +62,9 @@ class Pods:
                 pod, queue = self._follower(pod), None
         if nodes:
             variables = {**variables, environment.NODES: nodes.model_dump_json()}
-        if step in GPU_STEPS and not pod.gpus:
-            task.set_container_image(CPU_IMAGE)
-        variables |= _gpus(pod)
-        variables[environment.IMAGE] = GPU_IMAGE if step in GPU_STEPS and pod.gpus else CPU_IMAGE
+        image = _image(pod)
+        task.set_container_image(image)
+        variables = {**variables, **_gpus(pod), environment.IMAGE: image}
         task.set_cpu_request(pod.cpu)
         task.set_memory_request(pod.memory).set_memory_limit(pod.memory)
         if pod.gpus:
@@ -89,7 +88,7 @@ class Pods:
         return task.set_caching_options(False)
 
     def _nodes(self, pod: Pod, variables: Mapping[str, str], queue: str | None) -> Nodes:
-        image = GPU_IMAGE if pod.gpus else CPU_IMAGE
+        image = _image(pod)
         return Nodes(
             image=image,
             pod=pod,
@@ -125,6 +124,10 @@ class Pods:
         uri = self.settings.mlflow_uri
         mlflow = {environment.MLFLOW_TRACKING_URI: uri, environment.MLFLOW_URI: uri} if uri else {}
         return {**self.settings.environment, **mlflow}
+
+
+def _image(pod: Pod) -> str:
+    return GPU_IMAGE if pod.gpus else CPU_IMAGE
 
 
 def _gpus(pod: Pod) -> dict[str, str]:

@@ -142,13 +142,13 @@ def _is_local(address: str, always_file: bool) -> bool:
 
 
 def check_devices(plan: Plan, config: Config) -> None:
-    """Raises InputError for missing names of images, and for a step whose settings need a GPU that its pod lacks."""
+    """Raises InputError for missing names of images, and for pods with other GPUs than their steps' settings need."""
     from pipelines.kubeflow.pods import Pods
 
     pods = Pods(config)
     check_gpus(plan, config)
-    steps = {node.step for node in plan.nodes.values() if node.step.gpu}
-    needed = {False, *(pods.pod(step.name).gpus > 0 for step in steps)}
+    steps = {node.step.name for node in plan.nodes.values()}
+    needed = {False, *(pods.pod(step).gpus > 0 for step in steps)}
     check_images(needed)
 
 

@@ -277,6 +277,24 @@ def test_pods_are_of_the_pod_security_level_restricted(tmp_path):
             assert found == ([] if restricted else ["main: runAsNonRoot"]), name
 
 
+def test_an_index_that_is_built_on_a_gpu_is_so_in_the_gpu_image(tmp_path):
+    overrides: Overrides = {
+        "index": {"device": "cuda", "kind": "compact"},
+        "kubeflow": {"steps": {"index": {"gpus": 1}}},
+    }
+    ir, _ = documents(compile_request(Request.make("training", overrides), tmp_path / "training.yaml"))
+    container = ir["deploymentSpec"]["executors"]["exec-index"]["container"]
+    variables = {variable["name"]: variable["value"] for variable in container["env"]}
+    assert container["image"] == variables[environment.IMAGE] == GPU_IMAGE
+    assert variables[environment.GPUS] == container["resources"]["accelerator"]["resourceCount"] == "1"
+
+
+@pytest.mark.parametrize("step", ["index", "split", "bm25-negatives", "open-run", "close-run"])
+def test_no_gpu_is_paid_for_that_a_step_leaves_idle(tmp_path, step):
+    with pytest.raises(InputError, match="would be idle" if step == "index" else f": {step} uses no GPU"):
+        compiled(tmp_path, steps={step: {"gpus": 1}})
+
+
 @pytest.mark.parametrize(
     ("pod", "seen"),
     [
