@@ -16,6 +16,7 @@ from multiview.errors import InputError, one_line
 from multiview.plans.description import describe
 from multiview.plans.parameters import Compiled, as_set
 from multiview.plans.pods import check_gpus
+from multiview.steps.backends.trainer import check_trainer
 from multiview.steps.backends.trainjob import nodes_here
 from multiview.steps.backends.trainjob_client import delete_abandoned
 from multiview.steps.runs import (
@@ -59,11 +60,14 @@ def open_run(
       run than the described one.
 
     Returns the JSON of the `runs.Context` that all other steps receive. An existing run is continued. Raises InputError
-    for a store that cannot be written and for settings that the compiled pipeline cannot run with.
+    for a store that cannot be written, for settings that the compiled pipeline cannot run with, and where a step trains on
+    several nodes and the cluster has no Kubeflow Trainer that can.
     """
     opened = open_store(store)
     opened.check_writable()
     try:
+        if nodes_here():  # some step of the run trains on several nodes
+            check_trainer()
         run, settings_of_steps, changed = _opened(opened, described, job, compiled, given or {}, settings)
     except InputError as error:
         write_start(opened, job, Start(error=str(error)))

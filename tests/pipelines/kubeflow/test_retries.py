@@ -68,7 +68,9 @@ def test_the_guide_says_what_each_version_of_kfp_retries(name):
     rows = [[cell.strip() for cell in line.strip("| ").split("|")] for line in table.splitlines()[2:]]
     said = {row[0]: row[1:] for row in rows}
     asked = {f"{version}, as it comes": settings for version, settings in CONTROLLER.items()}
-    for task in tasks_of(ir).values():
+    first = tasks_of(ir).pop("open-run")
+    assert "retryPolicy" not in first
+    for task in (task for task in tasks_of(ir).values() if task != first):
         for version, settings in asked.items():
             found = strategy(task, settings)
             expected = ["yes" if retries(found, phase) == 2 else "no" for phase in ("Failed", "Error")]
