@@ -7,7 +7,7 @@ import json
 import sys
 import tempfile
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from multiview.artifacts.record import Reference
@@ -57,10 +57,22 @@ class Submission:
     package: Package
     store: str
     """The URL of the store."""
-    config: Config
+    request: Request
     pages: str | None = None
     """The address of Kubeflow's pages that notices link to unless the settings name one. It is no part of `run`: where a
     person submits from changes neither the run nor a schedule."""
+
+    @property
+    def config(self) -> Config:
+        return self.request.config
+
+    def as_non_root(self) -> Submission:
+        """Returns the submission to a server whose version takes `kubeflow.run_as_non_root`, compiled with it unless the
+        settings say otherwise. The run is the same."""
+        if self.config.kubeflow.run_as_non_root is not None:
+            return self
+        request = self.request.over({"kubeflow": {"run_as_non_root": True}})
+        return replace(self, package=package(request, self.store), request=request)
 
     @property
     def parameters(self) -> dict[str, str]:
@@ -83,7 +95,7 @@ def prepare(request: Request, store: str | None, pages: str | None = None) -> Su
     check_devices(request.plan, request.config)
     warn_of_shards(request.plan)
     run = describe(request, opened)
-    return Submission(run, package(request, opened.url), opened.url, request.config, pages)
+    return Submission(run, package(request, opened.url), opened.url, request, pages)
 
 
 def package(request: Request, store: str | None = None) -> Package:

@@ -17,7 +17,7 @@ from multiview.steps.backends.trainjob import Nodes
 from pipelines.kubeflow.compile import compile_request
 from pipelines.kubeflow.pods import Pods
 from tests.fixtures.compiled import GOLDEN, all_tasks, documents, tasks_of
-from tests.fixtures.pod_security import violations
+from tests.fixtures.pod_security import driver_s_pod, violations
 from tests.fixtures.project import ROOT
 
 ON_GPU = {"train", "encode", "mine", "evaluate"}
@@ -258,26 +258,6 @@ def test_the_first_pod_is_not_retried_unless_asked_for(tmp_path):
     for steps, retries in (({}, None), ({"open-run": {"retries": 1}}, 1)):
         ir, _ = compiled(tmp_path, steps=steps)
         assert tasks_of(ir)["open-run"].get("retryPolicy", {}).get("maxRetryCount") == retries
-
-
-def driver_s_pod(container: dict, platform: dict) -> dict:
-    """The pod spec that KFP 2.17 makes of an executor: what its compiler of workflows sets on the step's container, and
-    what its driver adds from the platform's part of the IR. Init containers and Argo's are KFP's own."""
-    context = {
-        "allowPrivilegeEscalation": False,
-        "capabilities": {"drop": ["ALL"]},
-        "seccompProfile": {"type": "RuntimeDefault"},
-        **platform.get("securityContext", {}),
-    }
-    volumes = [{"name": name, "emptyDir": {}} for name in ("kfp-launcher", "gcs-scratch", "s3-scratch")]
-    volumes += [{"name": v["volumeName"], "emptyDir": {}} for v in platform.get("emptyDirMounts", [])]
-    volumes += [
-        {"name": v["volumeName"], "ephemeral": {}} for v in platform.get("genericEphemeralVolume", [])
-    ]
-    return {
-        "containers": [{"name": "main", "image": container["image"], "securityContext": context}],
-        "volumes": volumes,
-    }
 
 
 def test_pods_are_of_the_pod_security_level_restricted(tmp_path):

@@ -38,7 +38,7 @@ class Here:
             _share_cores()
         try:
             folders = {kind: attempt.path for kind, attempt in attempts.items()}
-            step.function()(work.context(store, folders, log, checkpoints, reporter.page))
+            step.function()(work.context(store, folders, log, checkpoints, reporter.pages))
             return {
                 kind: attempt.publish(
                     step=step.name,
