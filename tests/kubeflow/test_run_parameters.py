@@ -191,7 +191,8 @@ def test_a_run_with_another_learning_rate_trains_with_it(tmp_path, monkeypatch):
     project, uri = Project.make(tmp_path), new_database(tmp_path)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     local.init(local.SubprocessRunner(use_venv=False), pipeline_root=str(tmp_path / "kfp"))
-    preset, settings = str(tmp_path / "tiny.yaml"), ["train.rounds=1", "train.epochs=1"]
+    preset = str(tmp_path / "tiny.yaml")
+    settings = ["train.rounds=1", "train.epochs=1", "kubeflow.gpu.gpus=0", "kubeflow.gpu.retries=0"]
     request = Request.from_settings("training", preset, settings)
     steps = list(request.plan.nodes)
     for path in steps[steps.index(StepPath.parse("camvr/round-1/train")) + 1 :]:

@@ -6,10 +6,13 @@ from pathlib import Path
 import fsspec
 import pytest
 import yaml
+from kfp.kubernetes import kubernetes_executor_config_pb2
 
 from multiview.config.overrides import validate
+from multiview.steps.backends.trainjob import GROUP_ID
 from pipelines.kubeflow.pods import Pods
 from pipelines.kubeflow.schedule_file import read_schedules
+from pipelines.kubeflow.versions import RELEASES
 from tests.fixtures.project import ROOT
 from tests.fixtures.split_run import passage_rows, question_rows, write
 
@@ -75,6 +78,41 @@ def test_the_first_runs_of_the_guide_start(documented, kubeflow, command, monkey
 
 def test_the_guide_has_a_first_run_for_each_way():
     assert len(FIRST_RUNS) == 2 and all("submit" in line for _, line in FIRST_RUNS)
+
+
+SETTINGS, POLICY = (
+    yaml.safe_load(block)
+    for block in re.findall(r"^```yaml\n(.*?)^```", GUIDE.partition("## Scratch volumes")[2], re.M | re.S)
+)
+
+
+@pytest.mark.parametrize("version", [release.version for release in RELEASES])
+def test_what_the_guide_tells_operators_to_set_gives_steps_their_volume(version):
+    """KFP gives the template of a step a security context of its own since 2.16; Argo takes that of the template, over
+    its defaults field by field, or else that of the workflow."""
+    spec = yaml.safe_load(SETTINGS["data"]["workflowDefaults"])["spec"]
+    if version in ("2.14", "2.15"):
+        del spec["templateDefaults"]  # as the guide says
+        template, workflow = {}, {"runAsUser": 1000}
+    else:
+        template, workflow = {"seccompProfile": {"type": "RuntimeDefault"}}, {"runAsNonRoot": True}
+    template = {**spec.get("templateDefaults", {}).get("securityContext", {}), **template}
+    effective = template or {**spec["securityContext"], **workflow}
+    assert effective["fsGroup"] == GROUP_ID
+    assert effective.keys() - {"fsGroup"} == ({"runAsUser"} if version < "2.16" else {"seccompProfile"})
+
+
+def test_the_policy_gives_steps_their_volume_and_leaves_other_pods_alone():
+    (rule,) = POLICY["spec"]["rules"]
+    assert rule["mutate"]["patchStrategicMerge"] == {"spec": {"securityContext": {"+(fsGroup)": GROUP_ID}}}
+    (match,) = rule["match"]["any"]
+    assert match["resources"]["selector"] == {"matchLabels": {"pipelines.kubeflow.org/v2_component": "true"}}
+
+
+def test_no_version_of_kfp_knows_the_group_of_a_volume():
+    """Or the guide's way round would be needless."""
+    fields = kubernetes_executor_config_pb2.DESCRIPTOR.message_types_by_name["SecurityContext"].fields_by_name
+    assert sorted(fields) == ["run_as_group", "run_as_non_root", "run_as_user"]
 
 
 def test_the_profiles_are_profiles(monkeypatch, tmp_path):

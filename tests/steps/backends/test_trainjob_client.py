@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from multiview.errors import InputError, ProcessFailed
-from multiview.steps.backends import trainjob_client
+from multiview.steps.backends import trainjob_api
 from multiview.steps.backends.trainjob import job_name, owned_by, train_job
 from multiview.steps.backends.trainjob_client import delete_abandoned, run_train_job
 from tests.fixtures.cluster import Cluster
@@ -178,7 +178,7 @@ OWNER = {"apiVersion": "v1", "kind": "Pod", "blockOwnerDeletion": False}
 def pod_here(monkeypatch: pytest.MonkeyPatch, folder: Path, namespace: str = "team") -> dict[str, Any]:
     """The owner that a pod of this name is, once this process is in it."""
     (folder / "namespace").write_text(namespace)
-    monkeypatch.setattr(trainjob_client, "NAMESPACE_FILE", folder / "namespace")
+    monkeypatch.setattr(trainjob_api, "NAMESPACE_FILE", folder / "namespace")
     monkeypatch.setenv("KFP_POD_NAME", "train-2")  # as KFP's compiler of workflows names them
     monkeypatch.setenv("KFP_POD_UID", "uid-2")
     return {**OWNER, "name": "train-2", "uid": "uid-2"}

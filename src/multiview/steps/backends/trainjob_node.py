@@ -19,7 +19,7 @@ from multiview.errors import InputError, one_line
 from multiview.steps.backends.gpus import check_gpus
 from multiview.steps.backends.here import Here
 from multiview.steps.backends.trainjob import Task
-from multiview.steps.backends.trainjob_client import BAD_INPUT
+from multiview.steps.backends.trainjob_api import BAD_INPUT
 from multiview.steps.checkpoints import StoredCheckpoints
 from multiview.steps.events import NoEvents
 from multiview.steps.reporter import StepReporter
