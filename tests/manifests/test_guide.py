@@ -128,6 +128,16 @@ def test_what_only_a_cluster_can_show_has_its_command():
     assert len(rows) > 10
     for what, how in rows:
         assert "`" in how or " run" in how or "address" in how, what
+    promised = " ".join(what for what, _ in rows)
+    for words in (
+        "scratch volume, as user 10001",
+        "Kueue admits",
+        "several nodes runs",
+        "Create run",
+        "cookie",
+        "MLflow plugin",
+    ):
+        assert words in promised
 
 
 def test_secrets_are_made_with_the_keys_that_pods_read():
