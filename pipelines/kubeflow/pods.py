@@ -32,7 +32,8 @@ class Pods:
     """The pods of one compiled pipeline, with these steps of the table. Raises InputError for invalid settings."""
 
     def __init__(self, config: Config, planned: Collection[str] = tuple(STEPS)):
-        self.settings, self.planned = config.kubeflow, planned
+        self.settings = config.kubeflow
+        self.planned = planned
         steps = [*STEPS, *OWN_STEPS]
         for step in self.settings.steps:
             if step not in steps:

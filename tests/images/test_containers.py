@@ -203,7 +203,7 @@ def test_an_image_holds_what_its_locks_name_and_no_pip(image, containers):
         line for line in containers.python(containers.image(image), INSTALLED).splitlines() if "{" in line
     ]
     found = {canonicalize_name(name): version for name, version in json.loads(line).items()}
-    assert found.pop(DISTRIBUTION) == __version__
+    assert found.pop(canonicalize_name(DISTRIBUTION)) == __version__
     locks = [f"images/{image}/requirements.lock", "images/build.lock"]
     locked: dict[str, str] = {}
     for lock in locks + (["images/steps.lock"] if image != "runner" else []):
