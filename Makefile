@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip install -qq --no-compile
 TORCH := $(shell grep '^torch==' constraints.txt)
 
-.PHONY: setup demo test acceptance containers bench-index bench-refresh bench-search bench-training lint format docs golden images wheels lock sbom clean
+.PHONY: setup demo test acceptance containers bench-index bench-refresh bench-search bench-training bench-mining bench-memory lint format docs golden images wheels lock sbom clean bench-bm25 bench-split
 
 setup: $(VENV)/tested
 
@@ -59,6 +59,10 @@ acceptance: setup
 containers: setup
 	$(BIN)/python -m pytest -m acceptance -s tests/images
 
+# BM25 beside bm25s alone (docs/mining.md), on SQuAD in MULTIVIEW_DATA.
+bench-bm25: $(VENV)/ready
+	$(BIN)/python -m benchmarks.bm25 $(BENCH)
+
 # Kinds of index side by side (docs/index.md). BENCH takes its options.
 bench-index: $(VENV)/ready
 	$(BIN)/python -m benchmarks.index_kinds $(BENCH)
@@ -70,6 +74,18 @@ bench-refresh: $(VENV)/ready
 # One question: its encoding, and exact search beside the machine's bound (docs/search.md).
 bench-search: $(VENV)/tested
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.search $(BENCH)
+
+# Hard negatives of SQuAD's questions beside sentence-transformers, which needs the package `datasets` (docs/mining.md).
+bench-mining: $(VENV)/ready
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.mining $(BENCH)
+
+# Peak memory of `index`, `mine` and `evaluate` by the size of the corpus, SQuAD's in MULTIVIEW_DATA (docs/search.md).
+bench-memory: $(VENV)/ready
+	$(BIN)/python -m benchmarks.memory $(BENCH)
+
+# The split step beside NLTK alone (docs/data.md), on SQuAD in MULTIVIEW_DATA.
+bench-split: $(VENV)/ready
+	$(BIN)/python -m benchmarks.split $(BENCH)
 
 # A training step beside sentence-transformers' trainer and the machine's bound (docs/training.md), on SQuAD in
 # MULTIVIEW_DATA. The peer needs the package `datasets`.

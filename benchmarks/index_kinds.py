@@ -28,14 +28,20 @@ from multiview.steps.events import NoEvents
 K = 100
 
 
-def views_of(passages: int, most: int, dim: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Random views [sum of counts, dim] float16 and counts [passages], from 1 to `most`, in clusters of 100 passages."""
+def views_of(
+    passages: int, most: int, dim: int, rng: np.random.Generator, spread: float = 0.7
+) -> tuple[np.ndarray, np.ndarray]:
+    """Random views [sum of counts, dim] float16 and counts [passages], from 1 to `most`, in clusters of 100 passages.
+
+    `spread` is the deviation of a view from the middle of its passage, in each dimension, where passages deviate by 0.7
+    from the centre of their cluster and centres by 1.
+    """
     centres = rng.normal(size=(max(1, passages // 100), dim)).astype(np.float32)
     middles = centres[rng.integers(len(centres), size=passages)]
     middles += 0.7 * rng.normal(size=middles.shape).astype(np.float32)
     counts = rng.integers(1, most + 1, passages)
     views = np.repeat(middles, counts, axis=0)
-    views += 0.7 * rng.standard_normal(views.shape, np.float32)
+    views += np.float32(spread) * rng.standard_normal(views.shape, np.float32)
     views /= np.linalg.norm(views, axis=1, keepdims=True)
     return views.astype(np.float16), counts
 

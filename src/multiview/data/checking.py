@@ -16,6 +16,7 @@ from multiview.data.reading import sources
 from multiview.data.reading.articles import ARTICLE_COLUMNS
 from multiview.data.reading.files import base_name, shown_names
 from multiview.data.reading.judged import Use
+from multiview.data.reading.kept import KeptPassages
 from multiview.data.reading.problems import ReportProblem, ignore_problem, raise_problem
 from multiview.data.reading.readers import PASSAGE_COLUMNS, questions_of
 from multiview.errors import InputError
@@ -29,10 +30,13 @@ def read_questions(
     use: Use,
     report_problem: ReportProblem = raise_problem,
     report_remark: ReportProblem = ignore_problem,
+    kept: KeptPassages | None = None,
 ) -> list[Question]:
     """Returns the questions of some sources, with unique ids. Sources without any question are a problem.
 
-    `report_problem` raises InputError by default. `report_remark` receives skipped rows (see `questions_of`).
+    Given negatives are kept for training questions alone, and only where `questions.hard_negatives` wants them.
+    `report_problem` raises InputError by default. `report_remark` receives skipped rows and `kept` passages
+    (see `questions_of`).
     """
     locations: dict[str, str] = {}
     questions: list[Question] = []
@@ -40,7 +44,9 @@ def read_questions(
     for location, question in (
         located
         for group in sources.question_groups(source, use)
-        for located in questions_of(group, section.format, section.columns, report_problem, report_remark)
+        for located in questions_of(
+            group, section.format, section.columns, report_problem, report_remark, kept
+        )
     ):
         if question.qid in locations:
             report_problem(
@@ -49,6 +55,8 @@ def read_questions(
             )
             continue
         locations[question.qid] = location
+        if question.negative_ids and (use != "train" or section.hard_negatives == "bm25"):
+            question = replace(question, negative_ids=())
         questions.append(question)
     if files and not questions:
         report_problem("sources without questions", f"{', '.join(files)}: no questions in it")
@@ -102,10 +110,11 @@ def check(
     progress: Callable[[int], None],
     report_problem: ReportProblem = raise_problem,
     visit: VisitPassages | None = None,
+    kept: KeptPassages | None = None,
 ) -> Seen:
     """Reads all passages once and checks ids, texts, columns, and the answers' offsets in their passages.
 
-    `visit` receives every passage once, in tables. Raises InputError where the columns of the files are incompatible,
+    `visit` receives every passage once, in tables. Passages in `kept` are not parsed again. Raises InputError where the columns of the files are incompatible,
     or when there are no passages.
     """
     seen, row = Seen(), 0
@@ -114,7 +123,7 @@ def check(
         if question.answer_starts is not None and question.positive_ids:
             offsets.setdefault(question.positive_ids[0], []).append(question)
     articles = _by_positive(questions)
-    for file, table in corpus.tables():
+    for file, table in corpus.tables(kept):
         if not seen.files or seen.files[-1] != file:
             seen.files.append(file)
             seen.firsts.append(row)

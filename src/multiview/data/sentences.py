@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import lru_cache
+from concurrent.futures import Executor
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,8 +21,11 @@ if TYPE_CHECKING:
 ENDS = pa.list_(pa.int32())
 """Type of the column `sentence_ends` in shards."""
 
-SentencesOf = Callable[[Sequence[str], Sequence[str]], pa.Array]
-"""Function from texts and their content hashes to their sentence ends, an array [texts] of type `ENDS`."""
+SentencesOf = Callable[[Sequence[str], Sequence[str]], Callable[[], pa.Array]]
+"""Function that begins to split texts, given with their content hashes.
+
+It returns a function that waits for their sentence ends, an array [texts] of type `ENDS`.
+"""
 
 
 @lru_cache
@@ -30,10 +34,10 @@ def tokenizer(language: str = "english") -> PunktTokenizer:
 
     Raises InputError when its data are not installed.
     """
-    from nltk.tokenize.punkt import PunktTokenizer  # late: NLTK takes seconds to import
+    from multiview.data.punkt import FastTokenizer  # late: NLTK takes seconds to import
 
     try:
-        return PunktTokenizer(language)
+        return FastTokenizer(language)
     except LookupError:
         raise InputError(
             f"corpus.language={language}: NLTK's sentence data for it are not installed; run: "
@@ -62,14 +66,26 @@ def iterate_sentence_ends(texts: Iterable[str], language: str = "english") -> It
         yield (*starts[1:], len(text)) if text else ()
 
 
+def sentence_arrays(texts: Sequence[str], language: str) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the sentence ends of texts as offsets [texts + 1] and ends [sentences], int32, as Arrow holds lists."""
+    ends = list(iterate_sentence_ends(texts, language))
+    offsets = np.zeros(len(ends) + 1, np.int32)
+    np.cumsum([len(each) for each in ends], out=offsets[1:])
+    return offsets, np.fromiter((end for each in ends for end in each), np.int32, offsets[-1])
+
+
 class SplitSentences:
-    """Sentence ends by NLTK's tokenizer for a language."""
+    """Sentence ends by NLTK's tokenizer for a language, in the processes of `pool` or, without one, in this process."""
 
-    def __init__(self, language: str) -> None:
-        self._language = language
+    def __init__(self, language: str, pool: Executor | None = None) -> None:
+        self._language, self._pool = language, pool
 
-    def __call__(self, texts: Sequence[str], hashes: Sequence[str]) -> pa.Array:
-        return pa.array(map(list, iterate_sentence_ends(texts, self._language)), ENDS)
+    def __call__(self, texts: Sequence[str], hashes: Sequence[str]) -> Callable[[], pa.Array]:
+        if self._pool is None or not texts:
+            split = partial(sentence_arrays, texts, self._language)
+        else:
+            split = self._pool.submit(sentence_arrays, texts, self._language).result
+        return lambda: pa.ListArray.from_arrays(*split(), type=ENDS)
 
 
 class KnownSentences:
@@ -87,7 +103,7 @@ class KnownSentences:
         self._hashes, self._otherwise = hashes[order], otherwise
         self._ends = known["sentence_ends"].cast(ENDS).take(pa.array(order)).combine_chunks()
 
-    def __call__(self, texts: Sequence[str], hashes: Sequence[str]) -> pa.Array:
+    def __call__(self, texts: Sequence[str], hashes: Sequence[str]) -> Callable[[], pa.Array]:
         if not len(self._hashes):
             return self._otherwise(texts, hashes)
         wanted = np.array(hashes, "S32")
@@ -95,5 +111,6 @@ class KnownSentences:
         known = self._hashes[positions] == wanted
         new = np.flatnonzero(~known).tolist()
         fresh = self._otherwise([texts[row] for row in new], [hashes[row] for row in new])
-        ends = pa.concat_arrays([self._ends.take(pa.array(positions[known])), fresh])
-        return ends.take(pa.array(np.argsort(np.concatenate([np.flatnonzero(known), new]))))
+        order = pa.array(np.argsort(np.concatenate([np.flatnonzero(known), new])))
+        found = self._ends.take(pa.array(positions[known]))
+        return lambda: pa.concat_arrays([found, fresh()]).take(order)

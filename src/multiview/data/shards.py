@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -17,6 +18,12 @@ from multiview.data.passages import ROW_GROUP, SCHEMA, content_hash
 from multiview.data.sentences import SentencesOf
 from multiview.errors import InputError
 from multiview.steps.path import shard_file, shard_name
+
+AHEAD = 16
+"""Row groups whose sentences are split ahead of the one that is written, by other processes."""
+
+Finish = Callable[[], tuple[pa.Table, int]]
+"""Function that waits for a finished table of passages and its number of sentences."""
 
 
 def shard_sizes(count: int, shards: int) -> list[int]:
@@ -38,21 +45,39 @@ def write_shards(
     `tables` have `id, title, text` and the user's further columns. The bytes of a Parquet file depend on its row
     groups. Groups therefore have a fixed number of rows, independent of the sizes of the tables.
     """
-    rows, written, sentences = Rows(tables), 0, 0
-    for shard, size in enumerate(shard_sizes(count, shards)):
+    written, sentences = 0, 0
+    sizes = shard_sizes(count, shards)
+    groups = _ahead(_groups(Rows(tables), sizes, sentences_of))
+    for shard, size in enumerate(sizes):
         with ExitStack() as stack:
             writer = None
-            for first in range(0, size, ROW_GROUP):
-                group = rows.take(min(ROW_GROUP, size - first))
-                table, group_sentences = with_computed_columns(group, sentences_of)
+            for _ in range(0, size, ROW_GROUP):
+                table, group_sentences = next(groups)()
                 if writer is None:
                     file = Path(folder) / shard_file(shard_name(shard))
                     writer = stack.enter_context(pq.ParquetWriter(file, table.schema, compression="zstd"))
                 writer.write_table(table)
                 sentences += group_sentences
-                written += group.num_rows
+                written += table.num_rows
                 progress(written, count, "passages")
     return sentences
+
+
+def _groups(rows: Rows, sizes: Iterable[int], sentences_of: SentencesOf) -> Iterator[Finish]:
+    """Yields the row groups of all shards, each with its sentences begun."""
+    for size in sizes:
+        for first in range(0, size, ROW_GROUP):
+            yield with_computed_columns(rows.take(min(ROW_GROUP, size - first)), sentences_of)
+
+
+def _ahead(groups: Iterator[Finish]) -> Iterator[Finish]:
+    """Yields the groups in order, with up to `AHEAD` further ones taken."""
+    taken: deque[Finish] = deque()
+    for group in groups:
+        taken.append(group)
+        if len(taken) > AHEAD:
+            yield taken.popleft()
+    yield from taken
 
 
 class Rows:
@@ -73,11 +98,16 @@ class Rows:
         return rows.slice(0, count).combine_chunks()
 
 
-def with_computed_columns(table: pa.Table, sentences_of: SentencesOf) -> tuple[pa.Table, int]:
-    """Returns the table with sentence ends and content hashes, and its number of sentences."""
+def with_computed_columns(table: pa.Table, sentences_of: SentencesOf) -> Finish:
+    """Begins to split a table's sentences; returns the table with sentence ends and content hashes, when they are there."""
     titles, texts = table.column("title").to_pylist(), table.column("text").to_pylist()
     hashes = list(map(content_hash, titles, texts))
-    ends = sentences_of(texts, hashes)
-    table = table.add_column(3, SCHEMA.field("sentence_ends"), ends)
-    table = table.add_column(4, SCHEMA.field("content_hash"), pa.array(hashes, pa.string()))
-    return table, pc.sum(pc.list_value_length(ends)).as_py()
+    begun = sentences_of(texts, hashes)
+
+    def finish() -> tuple[pa.Table, int]:
+        ends = begun()
+        finished = table.add_column(3, SCHEMA.field("sentence_ends"), ends)
+        finished = finished.add_column(4, SCHEMA.field("content_hash"), pa.array(hashes, pa.string()))
+        return finished, pc.sum(pc.list_value_length(ends)).as_py()
+
+    return finish

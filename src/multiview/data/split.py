@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Collection, Iterator
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from importlib.metadata import version
+from pathlib import Path
 
 import pyarrow as pa
 
 from multiview.artifacts.record import load_record
+from multiview.artifacts.scratch import scratch
 from multiview.config import Config, JsonObject, Questions
 from multiview.data import checking, passages, questions, shards
 from multiview.data.corpus import CorpusFiles
+from multiview.data.processes import further_processes, rare_collections
 from multiview.data.questions import Question
 from multiview.data.reading import sources
+from multiview.data.reading.kept import KeptPassages
 from multiview.data.reading.problems import Problems
 from multiview.data.reading.readers import PASSAGE_COLUMNS, UNKNOWN_JUDGED
 from multiview.data.sentences import KnownSentences, SentencesOf, SplitSentences, tokenizer
@@ -29,26 +35,38 @@ def split(context: StepContext) -> None:
 
     Writes the shards of passages into `output["passages"]`, and `questions.parquet` into
     `output["train_questions"]` and `output["dev_questions"]`. The files are read twice, first only to
-    check them, so that nothing is written when something is wrong. Ids and questions stay in memory,
-    texts do not (but a SQuAD file is parsed whole). Raises InputError that names the file, row or
-    setting.
+    check them, so that nothing is written when something is wrong; SQuAD's and DPR's JSON is parsed
+    once. Ids and questions stay in memory, texts do not (but a SQuAD article is parsed whole). Sentences are
+    split on all cores. Raises InputError that names the file, row or setting.
     """
     tokenizer(context.settings.corpus.language)  # fails first, where its data are missing
+    with (
+        rare_collections(),
+        further_processes() as pool,
+        tempfile.TemporaryDirectory(dir=scratch()) as folder,
+    ):
+        _split(context, pool, KeptPassages(Path(folder)))
+
+
+def _split(context: StepContext, pool: Executor | None, kept: KeptPassages) -> None:
     asked = context.settings.questions
     remarks = Problems()
-    train = checking.read_questions(asked, asked.source, "train", report_remark=remarks)
-    dev = checking.read_questions(asked, asked.dev_source, "dev", report_remark=remarks)
+    keeping = None if context.settings.corpus.source else kept  # then files of questions bring no passages
+    train = checking.read_questions(asked, asked.source, "train", report_remark=remarks, kept=keeping)
+    dev = checking.read_questions(asked, asked.dev_source, "dev", report_remark=remarks, kept=keeping)
     corpus = CorpusFiles.of(context.settings)
     seen = checking.check(
         corpus,
         [*train, *dev],
         asked.answer_matching,
         lambda done: context.events.progress(done, done, "passages checked"),
+        kept=kept,
     )
     train, dev = [[seen.in_passages(question) for question in found] for found in (train, dev)]
     chosen = _choose(asked, train, dev, seen)
     if context.settings.corpus.keep == "gold":
-        wanted = {id_ for q in [*chosen.train, *chosen.dev_gold] for id_ in q.positive_ids}
+        asked_of = [*chosen.train, *chosen.dev_gold]
+        wanted = {id_ for q in asked_of for id_ in (*q.positive_ids, *q.negative_ids)}
     else:
         wanted = seen.rows.keys()
     shard_count = context.settings.corpus.shards
@@ -58,8 +76,8 @@ def split(context: StepContext) -> None:
         )
 
     count = len(wanted)
-    tables = _wanted_tables(corpus, wanted, seen.extra)
-    sentences_of = _sentences_of(context)
+    tables = _wanted_tables(corpus, wanted, seen.extra, kept)
+    sentences_of = _sentences_of(context, pool)
     sentences = shards.write_shards(
         tables, count, shard_count, context.output("passages"), sentences_of, context.events.progress
     )
@@ -99,6 +117,7 @@ class _Chosen:
     shared: int
     unknown: int  # gold passages that kept questions lost
     nameless: int  # training questions that name no gold passage
+    unknown_negatives: int  # given negatives that are not in the corpus
 
 
 def _choose(section: Questions, train: list[Question], dev: list[Question], seen: checking.Seen) -> _Chosen:
@@ -123,18 +142,24 @@ def _choose(section: Questions, train: list[Question], dev: list[Question], seen
     if section.one_per_passage:
         train = questions.one_per_passage(train, section.seed)
     train = questions.limited(train, section.limit, section.seed)
+    train, unknown_negatives = questions.with_known_negatives(train, known)
+    if section.hard_negatives != "bm25" and not any(q.negative_ids for q in train):
+        raise InputError(
+            f"questions.hard_negatives={section.hard_negatives}: no training question names a negative that is in the corpus; "
+            "name their column, as in questions.columns={negative_ids: yours}, or set questions.hard_negatives=bm25"
+        )
     limited = questions.limited(dev, section.dev_limit, section.seed)
     shared = len({q.qid for q in train} & {q.qid for q in limited})
-    return _Chosen(train, limited, dev, dropped - nameless, shared, unknown, nameless)
+    return _Chosen(train, limited, dev, dropped - nameless, shared, unknown, nameless, unknown_negatives)
 
 
 # --- passages ----------------------------------------------------------------------------------
 
 
-def _sentences_of(context: StepContext) -> SentencesOf:
-    """Returns the sentence splitter, which reuses sentences of the input `known` that were split in the same way."""
+def _sentences_of(context: StepContext, pool: Executor | None) -> SentencesOf:
+    """Returns the sentence splitter, which works in the processes of `pool` and reuses sentences of the input `known` that were split in the same way."""
     section, known = context.settings.corpus, context.optional_input("known")
-    split = SplitSentences(section.language)
+    split = SplitSentences(section.language, pool)
     if known is None:
         return split
     _, record = load_record(known.address)
@@ -143,11 +168,13 @@ def _sentences_of(context: StepContext) -> SentencesOf:
     return KnownSentences(known.path, split) if before == now else split
 
 
-def _wanted_tables(corpus: CorpusFiles, wanted: Collection[str], extra: pa.Schema) -> Iterator[pa.Table]:
+def _wanted_tables(
+    corpus: CorpusFiles, wanted: Collection[str], extra: pa.Schema, kept: KeptPassages
+) -> Iterator[pa.Table]:
     """Yields the wanted passages, each once, in the order of the files, with the columns of all files."""
     schema = pa.schema([*(passages.SCHEMA.field(name) for name in PASSAGE_COLUMNS), *extra])
     left = set(wanted)
-    for _, table in corpus.tables():
+    for _, table in corpus.tables(kept):
         mask = []
         for id_, text in zip(table.column("id").to_pylist(), table.column("text").to_pylist(), strict=True):
             mask.append(id_ in left and bool(text.strip()))
@@ -188,6 +215,8 @@ def _report(
         events.warning(
             f"{chosen.unknown} gold passages of questions that have others are not in the corpus: left out"
         )
+    if chosen.unknown_negatives:
+        events.warning(f"{chosen.unknown_negatives} given negatives are not in the corpus: left out")
     for kind, times in remarks.counts.items():
         events.warning(f"{times} {kind}, the first: {remarks.first[kind]}")
     if unanswered := sum(not q.answers for q in chosen.train):

@@ -37,8 +37,10 @@ def evaluate(context: StepContext) -> None:
     from multiview.evaluation.analyses.subject import Subject
     from multiview.index.approximate.measuring import measure_questions
     from multiview.index.view_index import ViewIndex
+    from multiview.model.devices import device
 
-    index = ViewIndex.load(context.input("index").path)
+    searching = device(context.settings.encode.device, "encode.device")
+    index = ViewIndex.load(context.input("index").path, str(searching))
     index.check_model(context.input("model").digest)
     questions = _questions(context)
     texts = [question.question for question in questions]

@@ -46,9 +46,11 @@ class ViewIndex:
         header: JsonObject,
         faiss_index: FaissIndex | None = None,
         queries: PassageRows | None = None,
+        device: str = "cpu",
     ) -> None:
         """`ids`, `offsets` and `view_counts` [p] are each passage's id, the row of its first view, and the number of its
-        views. `stored` are the views; an approximate index has a `faiss_index` over them besides."""
+        views. `stored` are the views; an approximate index has a `faiss_index` over them besides. Exact searches multiply
+        on `device`."""
         self.stored = stored
         self.ids = ids
         self.offsets = offsets
@@ -56,6 +58,7 @@ class ViewIndex:
         self.header = header
         self._faiss_index = faiss_index
         self._queries = queries
+        self._device = device
         self.tie_order = tie_order(ids)
         """Position of each passage's id in string order [p] int64; decides between passages that tie."""
         self.exact = faiss_index is None
@@ -65,8 +68,8 @@ class ViewIndex:
         """The effort of searches of an approximate index; it may be replaced."""
 
     @classmethod
-    def load(cls, folder: Path) -> ViewIndex:
-        """Reads an index that a step wrote. Raises InputError where its files do not fit together, or where an approximate
+    def load(cls, folder: Path, device: str = "cpu") -> ViewIndex:
+        """Reads an index that a step wrote; exact searches multiply on `device`, as torch names it. Raises InputError where its files do not fit together, or where an approximate
         index needs faiss and it is not installed."""
         for name in (HEADER_FILE, PASSAGES_FILE):
             _check_file(folder / name)
@@ -83,11 +86,16 @@ class ViewIndex:
         # `pq.read_table` would import pyarrow.dataset and pandas, for half a second.
         with pq.ParquetFile(folder / PASSAGES_FILE) as file:
             passages = file.read(["id", "offset", "views"])
-        return cls.from_parts(folder, faiss_index, passages, header)
+        return cls.from_parts(folder, faiss_index, passages, header, device)
 
     @classmethod
     def from_parts(
-        cls, folder: Path, faiss_index: FaissIndex | None, passages: pa.Table, header: JsonObject
+        cls,
+        folder: Path,
+        faiss_index: FaissIndex | None,
+        passages: pa.Table,
+        header: JsonObject,
+        device: str = "cpu",
     ) -> ViewIndex:
         """Returns the index in `folder`, from its table of passages and, if it is approximate, its faiss index, which are
         in memory already.
@@ -110,7 +118,9 @@ class ViewIndex:
         ids = table["id"].combine_chunks()
         queries = folder / QUERIES_FILE
         query_rows = PassageRows([queries]) if queries.is_file() else None
-        return cls(stored, ids, table["offset"].to_numpy(), view_counts, header, faiss_index, query_rows)
+        return cls(
+            stored, ids, table["offset"].to_numpy(), view_counts, header, faiss_index, query_rows, device
+        )
 
     def __len__(self) -> int:
         """Number of passages."""
@@ -173,6 +183,7 @@ class ViewIndex:
             k,
             ranges,
             longest=self.header[LONGEST],
+            device=self._device,
             report_done=report_done,
         )
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,8 +21,13 @@ from multiview.data.passages import Passage, read_passages
 from multiview.data.questions import Question, read_questions
 from multiview.index.ranking import TopPassages, best_first, tie_order
 from multiview.negatives.filtering import answer_holding, filter_hits, positive_hits
+from multiview.negatives.given import given_table
 from multiview.negatives.pool import BM25, negatives_table, write_negatives
 from multiview.steps.context import StepContext
+from multiview.steps.cores import cores
+
+TOGETHER = 100
+"""Questions that a thread searches for before it takes others."""
 
 
 class Bm25Index:
@@ -64,14 +71,23 @@ class Bm25Index:
         """
         top = TopPassages.empty(len(questions), k)
         streamed = self._tokenizer.streaming_tokenize(list(questions), update_vocab=False, allow_empty=False)
-        for question, tokens in enumerate(streamed):
-            if tokens and not self._empty:
-                scores = self._bm25.get_scores_from_ids(tokens)
-                rows = best_rows(scores, self._tie_order, k)
-                top.passages[question, : len(rows)] = rows
-                top.scores[question, : len(rows)] = scores[rows]
-                top.winning_views[question, : len(rows)] = 0
-            report_done(question + 1)
+
+        def fill(first: int, batch: Sequence[list[int]]) -> int:
+            for question, tokens in enumerate(batch, first):
+                if tokens and not self._empty:
+                    scores = self._bm25.get_scores_from_ids(tokens)
+                    rows = best_rows(scores, self._tie_order, k)
+                    top.passages[question, : len(rows)] = rows
+                    top.scores[question, : len(rows)] = scores[rows]
+                    top.winning_views[question, : len(rows)] = 0
+            return first + len(batch)
+
+        # NumPy lets other threads work while it sums up and selects.
+        with ThreadPoolExecutor(cores()) as threads:
+            firsts = range(0, len(questions), TOGETHER)
+            batches = (list(islice(streamed, TOGETHER)) for _ in firsts)
+            for done in threads.map(fill, firsts, batches):
+                report_done(done)
         return top
 
 
@@ -108,14 +124,15 @@ def tokenizer(language: str) -> Tokenizer:
 def best_rows(scores: np.ndarray, tie_order: np.ndarray, k: int) -> np.ndarray:
     """Returns the rows of the k highest positive scores, best first, ties by `tie_order`; fewer when fewer are positive."""
     least = np.partition(scores, -k)[-k] if k < len(scores) else 0
-    candidates = np.flatnonzero((scores >= least) & (scores > 0))
+    candidates = np.flatnonzero(scores >= least if least > 0 else scores > 0)
     return candidates[best_first(scores[candidates], tie_order[candidates])][:k]
 
 
 def bm25_negatives(context: StepContext) -> None:
     """Step: makes negatives from each question's top `bm25.depth` hits, without answer-holding passages and positives.
 
-    Inputs `passages`, `questions`; output `negatives`, one row per question, in the order of the questions.
+    Inputs `passages`, `questions`; output `negatives`, one row per question, in the order of the questions. With
+    `questions.hard_negatives=both` the rows of given negatives follow.
     """
     passages: Path = context.input("passages").path
     questions: list[Question] = read_questions(context.input("questions").path)
@@ -135,10 +152,10 @@ def bm25_negatives(context: StepContext) -> None:
     )
     filtered = filter_hits(top.passages, {"positive": positive, "answer": answer})
     qids = [question.qid for question in questions]
-    write_negatives(
-        context.output("negatives"),
-        negatives_table(BM25, qids, top.passages, top.scores, filtered.kept, index.ids),
-    )
+    table = negatives_table(BM25, qids, top.passages, top.scores, filtered.kept, index.ids)
+    if context.settings.questions.hard_negatives == "both":
+        table = pa.concat_tables([table, given_table(questions, context.events)])
+    write_negatives(context.output("negatives"), table)
     counts = filtered.kept.sum(axis=1)
     context.events.fact("questions", len(questions))
     context.events.fact("hits", int((top.passages >= 0).sum()))

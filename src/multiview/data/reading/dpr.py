@@ -19,31 +19,31 @@ CONTEXTS = ("positive_ctxs", "negative_ctxs", "hard_negative_ctxs")
 ID_NAMES = ("passage_id", "psg_id")  # in Natural Questions, and in the other datasets
 
 
-def dpr_questions(file: str) -> Iterator[Row]:
-    """Yields the questions of a training file with the passages that they name; ids are row numbers.
+def dpr_question(file: str, numbered: tuple[int, JsonObject]) -> Iterator[Row]:
+    """Yields the question of an entry of a training file with the passages that it names; its id is its row number.
 
-    Negatives are ignored, because the pipeline makes its own. `positive_ids` may be empty.
+    `negative_ids` are the hard negatives, on which DPR trains; its `negative_ctxs` are not. `positive_ids` may be empty.
     """
-    stem = plain_name(file).removesuffix(".json")
-    for number, entry in _entries(file):
-        yield {
-            "qid": f"{stem}-{number}",
-            "question": entry["question"],
-            "answers": entry["answers"],
-            "positive_ids": [_id(context, file, number) for context in entry.get("positive_ctxs") or ()],
-        }
+    number, entry = numbered
+    yield {
+        "qid": f"{plain_name(file).removesuffix('.json')}-{number}",
+        "question": entry["question"],
+        "answers": entry["answers"],
+        "positive_ids": [_id(context, file, number) for context in entry.get("positive_ctxs") or ()],
+        "negative_ids": [_id(context, file, number) for context in entry.get("hard_negative_ctxs") or ()],
+    }
 
 
-def dpr_contexts(file: str) -> Iterator[Row]:
-    """Yields every passage that the questions of a training file name, negatives included; repeated ones are yielded again."""
-    for number, entry in _entries(file):
-        for kind in CONTEXTS:
-            for context in entry.get(kind) or ():
-                yield {
-                    "id": _id(context, file, number),
-                    "title": context.get("title"),
-                    "text": context.get("text"),
-                }
+def dpr_contexts(file: str, numbered: tuple[int, JsonObject]) -> Iterator[Row]:
+    """Yields every passage that an entry names, negatives included; repeated ones are yielded again."""
+    number, entry = numbered
+    for kind in CONTEXTS:
+        for context in entry.get(kind) or ():
+            yield {
+                "id": _id(context, file, number),
+                "title": context.get("title"),
+                "text": context.get("text"),
+            }
 
 
 def qa_questions(file: str) -> Iterator[Row]:
@@ -58,7 +58,7 @@ def qa_questions(file: str) -> Iterator[Row]:
         yield {"qid": f"{stem}-{number}", "question": row[0], "answers": answers}
 
 
-def _entries(file: str) -> Iterator[tuple[int, JsonObject]]:
+def dpr_entries(file: str) -> Iterator[tuple[int, JsonObject]]:
     """Yields the objects of the list, numbered from 1, one at a time: the file of Natural Questions has 8 GB."""
     with open_stream(file) as stream:
         for number, entry in enumerate(ijson.items(stream, "item", use_float=True), 1):

@@ -7,19 +7,33 @@ import json
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 
 from multiview.data.reading import tables
 from multiview.data.reading.articles import text_articles
-from multiview.data.reading.dpr import dpr_contexts, dpr_questions, qa_questions
+from multiview.data.reading.dpr import dpr_contexts, dpr_entries, dpr_question, qa_questions
 from multiview.data.reading.files import base_name, head, is_web, plain_name
 from multiview.data.reading.judged import is_qrels, marco_rows
-from multiview.data.reading.squad import squad_passages, squad_questions
+from multiview.data.reading.squad import squad_paragraphs, squad_passage, squad_questions
+from multiview.data.reading.tevatron import is_tevatron, tevatron_passages, tevatron_questions
 from multiview.errors import InputError
 
 Rows = Callable[[str], Iterator[tables.Row]]
 Tables = Callable[[str], Iterator[pa.Table]]
+
+
+@dataclass(frozen=True)
+class Joint:
+    """Readers of a format whose entries bring passages and questions."""
+
+    entries: Callable[[str], Iterator[Any]]
+    """The file's entries; what an entry is, the format's own readers know."""
+    passages: Callable[[str, Any], Iterator[tables.Row]]
+    """An entry's passages; the first argument is the file, for messages."""
+    questions: Callable[[str, Any], Iterator[tables.Row]]
+    """An entry's questions, likewise."""
 
 
 @dataclass(frozen=True)
@@ -34,18 +48,33 @@ class Format:
     """Whether a passage may occur repeatedly, because its id is derived from its content."""
     names_columns: bool = False
     """Whether the file names its columns, so that `columns` can map them to ours."""
+    joint: Joint | None = None
+    """Readers of a format whose entries bring passages and questions; `passages` and `questions` are made of them."""
 
 
 def _tables(rows: Rows) -> Tables:
     return lambda file: tables.tables_of_rows(rows(file), file)
 
 
+def _joint(about: str, joint: Joint) -> Format:
+    def passages(file: str) -> Iterator[tables.Row]:
+        return (row for entry in joint.entries(file) for row in joint.passages(file, entry))
+
+    def questions(file: str) -> Iterator[tables.Row]:
+        return (row for entry in joint.entries(file) for row in joint.questions(file, entry))
+
+    return Format(about, _tables(passages), questions, repeats=True, joint=joint)
+
+
 _csv = partial(tables.delimited_rows, delimiter=",")
 _tsv = partial(tables.delimited_rows, delimiter="\t")
 
 FORMATS = {
-    "squad": Format("SQuAD's JSON", _tables(squad_passages), squad_questions, repeats=True),
-    "dpr": Format("DPR's JSON of training questions", _tables(dpr_contexts), dpr_questions, repeats=True),
+    "squad": _joint("SQuAD's JSON", Joint(squad_paragraphs, squad_passage, squad_questions)),
+    "dpr": _joint("DPR's JSON of training questions", Joint(dpr_entries, dpr_contexts, dpr_question)),
+    "tevatron": Format(
+        "tevatron's JSONL of training questions", _tables(tevatron_passages), tevatron_questions, repeats=True
+    ),
     "qa": Format("DPR's questions with lists of answers (*.qa.csv)", None, qa_questions),
     "marco": Format(
         "MS MARCO's TSV of id and text, without header",
@@ -101,10 +130,14 @@ def detect(file: str, form: str, setting: str, known_columns: Collection[str] = 
     `known_columns` are names of columns that the file may have. Raises InputError when the format stays unknown.
     """
     by_suffix = format_by_suffix(file)
-    if by_suffix in ("jsonl", "parquet"):
+    if by_suffix == "parquet" or (by_suffix == "jsonl" and form != "auto"):
         return form if form != "auto" else by_suffix
     beginning = head(file)
     first = next(iter(beginning.splitlines()), "")
+    if form == "auto" and by_suffix in ("json", "jsonl") and is_tevatron(first):
+        return "tevatron"
+    if by_suffix == "jsonl":
+        return by_suffix
     # An article may begin with four words of which two are numbers.
     maybe_qrels = by_suffix != "json" and (by_suffix != "text" or "qrels" in base_name(file).lower())
     if maybe_qrels and is_qrels(first):

@@ -15,6 +15,7 @@ from multiview.data.questions import Question, relevance
 from multiview.data.reading.files import base_name, shown_names
 from multiview.data.reading.formats import FORMATS, QRELS, detect
 from multiview.data.reading.judged import judgements
+from multiview.data.reading.kept import KeptPassages
 from multiview.data.reading.problems import ReportProblem, ignore_problem, raise_problem
 from multiview.data.reading.tables import Row, parse_list
 from multiview.errors import InputError
@@ -29,6 +30,7 @@ QUESTION_COLUMNS = {
     "answer_starts": (),
     "positive_ids": (),
     "relevance": (),
+    "negative_ids": (),
 }
 DERIVED_COLUMNS = ("sentence_ends", "content_hash")
 
@@ -37,20 +39,23 @@ UNKNOWN_JUDGED = "judged questions that are in no file of questions"
 
 
 def passage_tables(
-    file: str, form: str = "auto", columns: Mapping[str, str] | None = None
+    file: str,
+    form: str = "auto",
+    columns: Mapping[str, str] | None = None,
+    kept: KeptPassages | None = None,
 ) -> Iterator[pa.Table]:
     """Yields the passages of one file in order, up to 1000 rows at a time.
 
     Tables have `id, title, text` (strings; null becomes an empty string), then the file's further columns, except
-    those with one of our names. `columns` maps our column names to the file's. Raises InputError for a file that
-    cannot be read as passages.
+    those with one of our names. `columns` maps our column names to the file's. Passages in `kept` are not parsed again.
+    Raises InputError for a file that cannot be read as passages.
     """
     columns = checked_columns("corpus.columns", columns, PASSAGE_COLUMNS)
     name = detect(file, form, "corpus.format", columns.values())
     read = FORMATS[name].passages if name != QRELS else None
     if read is None:
         raise InputError(f"{base_name(file)}: no passages in it, but {_describe(name)}; see corpus.source")
-    for table in read(file):
+    for table in kept.tables(file, name) if kept else read(file):
         yield _as_passages(table, columns, file)
 
 
@@ -60,13 +65,14 @@ def questions_of(
     columns: Mapping[str, str] | None = None,
     report_problem: ReportProblem = raise_problem,
     report_remark: ReportProblem = ignore_problem,
+    kept: KeptPassages | None = None,
 ) -> Iterator[tuple[str, Question]]:
     """Yields the questions of some files in order, each with its location, as in `train.jsonl row 7`.
 
-    `positive_ids` and `answers` may be lists or single strings. `answers`, `answer_starts`, `positive_ids` and
+    `positive_ids`, `negative_ids` and `answers` may be lists or single strings. These columns, `answer_starts` and
     `relevance` may be missing: they are empty then, or None for `answer_starts` and `relevance`. Files of judgements
     among `files` give positives, with their grades, to questions without positives. Questions without judgements
-    and without answers are then skipped.
+    and without answers are then skipped. `kept` receives the passages of files that hold them too.
 
     Raises InputError for a file that cannot be read. `report_problem` receives each row that cannot be used (no
     answer in a file with answers, offsets that do not match the answers), and judgements that match no question.
@@ -81,7 +87,7 @@ def questions_of(
     for file in files:
         if formats[file] == QRELS:
             continue
-        for number, row in enumerate(_question_rows(file, formats[file], columns), 1):
+        for number, row in enumerate(_question_rows(file, formats[file], columns, kept), 1):
             try:
                 question = _question(row, judged, f"{shown[file]} row {number}", formats[file])
             except InputError as error:
@@ -201,7 +207,9 @@ def _as_passages(table: pa.Table, columns: Mapping[str, str], file: str) -> pa.T
 # --- questions ---------------------------------------------------------------------------------
 
 
-def _question_rows(file: str, name: str, columns: Mapping[str, str]) -> Iterator[Row]:
+def _question_rows(
+    file: str, name: str, columns: Mapping[str, str], kept: KeptPassages | None
+) -> Iterator[Row]:
     """Yields a file's rows under our column names. A column of the first row is null in rows that lack it."""
     read = FORMATS[name].questions
     if read is None:
@@ -210,12 +218,19 @@ def _question_rows(file: str, name: str, columns: Mapping[str, str]) -> Iterator
         )
     mapped = columns if FORMATS[name].names_columns else {}
     first: dict[str, str] = {}
-    for number, row in enumerate(read(file), 1):
-        matched = match_columns(mapped, QUESTION_COLUMNS, row)
-        location = f"{base_name(file)} row {number}" if name == "jsonl" else base_name(file)
-        _require(("qid", "question"), matched, mapped, row, location, "questions.columns")
-        first = first or matched
-        yield {name: row.get(column) for name, column in {**first, **matched}.items()}
+    present: tuple[str, ...] | None = None
+    taken: list[tuple[str, str]] = []
+    joint = FORMATS[name].joint
+    rows = kept.questions(file, joint) if kept and joint else read(file)
+    for number, row in enumerate(rows, 1):
+        if tuple(row) != present:  # rows of most files have the same columns
+            present = tuple(row)
+            matched = match_columns(mapped, QUESTION_COLUMNS, row)
+            location = f"{base_name(file)} row {number}" if name == "jsonl" else base_name(file)
+            _require(("qid", "question"), matched, mapped, row, location, "questions.columns")
+            first = first or matched
+            taken = list({**first, **matched}.items())
+        yield {name: row.get(column) for name, column in taken}
 
 
 def _question(row: Row, judged: Mapping[str, dict[str, int]], location: str, form: str) -> Question | None:
@@ -235,7 +250,7 @@ def _question(row: Row, judged: Mapping[str, dict[str, int]], location: str, for
     if "positive_ids" in row:
         positives = _strings(parse_list(row["positive_ids"]), "positive_ids", location)
         grades = _grades(parse_list(row.get("relevance")), positives, location)
-        if not positives and form != "dpr":  # DPR's training files have such questions
+        if not positives and form not in ("dpr", "tevatron"):  # their training files have such questions
             raise InputError(
                 f"{location}: no positive passage; leave the row out or name one in positive_ids"
             )
@@ -250,7 +265,8 @@ def _question(row: Row, judged: Mapping[str, dict[str, int]], location: str, for
         )
     starts = _starts(parse_list(row.get("answer_starts")), answers, location)
     text = str(row["question"]).strip()
-    return Question(qid, text, answers, starts, tuple(grades), relevance(grades))
+    negatives = dict.fromkeys(_strings(parse_list(row.get("negative_ids")), "negative_ids", location))
+    return Question(qid, text, answers, starts, tuple(grades), relevance(grades), tuple(negatives))
 
 
 def _grades(value: object, positives: Sequence[str], location: str) -> dict[str, int]:
@@ -281,8 +297,9 @@ def _starts(value: object, answers: Sequence[str], location: str) -> tuple[int, 
     if value is None:
         return None
     values = [int(value)] if _is_digits(value) else _as_list(value)
-    # Tools that have no integer column with nulls write 30.0.
-    values = [int(v) if isinstance(v, float) and v.is_integer() else v for v in values]
+    if set(map(type, values)) != {int}:
+        # Tools that have no integer column with nulls write 30.0.
+        values = [int(v) if isinstance(v, float) and v.is_integer() else v for v in values]
     starts = tuple(value for value in values if isinstance(value, int))
     if len(starts) != len(values):
         raise InputError(f"{location}: answer_starts are whole numbers, not {list(values)!r}")
@@ -305,6 +322,8 @@ def _as_list(value: object) -> list[object]:
 def _strings(value: object, name: str, location: str) -> tuple[str, ...]:
     """Returns the strings of a list or of a single value; null gives no string."""
     values = value if isinstance(value, list) else [] if value is None else [value]
+    if set(map(type, values)) == {str}:
+        return tuple(map(str, values))
     if not all(isinstance(item, str | int | float | None) for item in values):
         raise InputError(f"{location}: {name} are texts, not {value!r:.80}")
     return tuple(str(item) for item in values if item is not None)

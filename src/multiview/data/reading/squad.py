@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterator
+
+import ijson
 
 from multiview.config import JsonObject
 from multiview.data.reading.files import open_stream
+from multiview.data.reading.surrogates import WholeCharacters
 from multiview.data.reading.tables import Row
 from multiview.errors import InputError
 
@@ -17,27 +19,39 @@ def squad_id(context: str) -> str:
     return "sq-" + hashlib.sha1(context.encode("utf-8", "surrogatepass")).hexdigest()[:14]
 
 
-def squad_passages(file: str) -> Iterator[Row]:
-    """Yields the paragraphs in order; a repeated paragraph is yielded again."""
-    for title, paragraph in _paragraphs(file):
-        yield {"id": squad_id(paragraph["context"]), "title": title, "text": paragraph["context"]}
+def squad_paragraphs(file: str) -> Iterator[tuple[str, JsonObject]]:
+    """Yields (title, paragraph), with one article in memory. Underscores in titles become spaces."""
+    found = False
+    with open_stream(file) as stream:
+        for article in ijson.items(WholeCharacters(stream, file), "data.item", use_float=True):
+            found = True
+            yield from _paragraphs(article, file)
+    if not found and not _has_articles(file):
+        raise _not_squad(file)
 
 
-def squad_questions(file: str) -> Iterator[Row]:
-    """Yields the questions, each with its paragraph as its positive passage."""
-    for _, paragraph in _paragraphs(file):
-        for entry in paragraph["qas"]:
-            yield _question(file, entry, paragraph)
+def squad_passage(file: str, titled: tuple[str, JsonObject]) -> Iterator[Row]:
+    """Yields a paragraph's passage; a repeated paragraph gives it again."""
+    title, paragraph = titled
+    yield {"id": squad_id(paragraph["context"]), "title": title, "text": paragraph["context"]}
 
 
-def _question(file: str, entry: JsonObject, paragraph: JsonObject) -> Row:
+def squad_questions(file: str, titled: tuple[str, JsonObject]) -> Iterator[Row]:
+    """Yields a paragraph's questions, with the paragraph as their positive passage."""
+    _, paragraph = titled
+    positive = squad_id(paragraph["context"])
+    for entry in paragraph["qas"]:
+        yield _question(file, entry, positive)
+
+
+def _question(file: str, entry: JsonObject, positive: str) -> Row:
     try:
         return {
             "qid": entry["id"],
             "question": entry["question"],
             "answers": [answer["text"] for answer in entry["answers"]],
             "answer_starts": [answer["answer_start"] for answer in entry["answers"]],
-            "positive_ids": squad_id(paragraph["context"]),
+            "positive_ids": positive,
         }
     except (KeyError, TypeError):
         raise InputError(
@@ -45,20 +59,23 @@ def _question(file: str, entry: JsonObject, paragraph: JsonObject) -> Row:
         ) from None
 
 
-def _paragraphs(file: str) -> Iterator[tuple[str, JsonObject]]:
-    """Yields (title, paragraph); the file is parsed whole. Underscores in titles become spaces."""
-    with open_stream(file) as stream:
-        content = json.load(stream)
+def _paragraphs(article: JsonObject, file: str) -> list[tuple[str, JsonObject]]:
+    title, paragraphs = "", []
     try:
-        articles = content["data"]
-        paragraphs = [
-            (str(article.get("title", "")).replace("_", " "), paragraph)
-            for article in articles
-            for paragraph in article["paragraphs"]
-        ]
-        valid = all(isinstance(p["context"], str) and isinstance(p["qas"], list) for _, p in paragraphs)
+        title, paragraphs = str(article.get("title", "")).replace("_", " "), article["paragraphs"]
+        valid = all(isinstance(p["context"], str) and isinstance(p["qas"], list) for p in paragraphs)
     except (KeyError, TypeError, AttributeError):
-        valid, paragraphs = False, []
+        valid = False
     if not valid:
-        raise InputError(f"{file}: not SQuAD's JSON (data, paragraphs, context, qas)")
-    yield from paragraphs
+        raise _not_squad(file)
+    return [(title, paragraph) for paragraph in paragraphs]
+
+
+def _has_articles(file: str) -> bool:
+    """Whether the file has the list of articles, maybe an empty one."""
+    with open_stream(file) as stream:
+        return ("data", "start_array", None) in ijson.parse(stream)
+
+
+def _not_squad(file: str) -> InputError:
+    return InputError(f"{file}: not SQuAD's JSON (data, paragraphs, context, qas)")

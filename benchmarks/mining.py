@@ -1,0 +1,185 @@
+"""Mining of hard negatives beside sentence-transformers and beside the machine's bound (docs/mining.md).
+
+    MULTIVIEW_DATA=data python -m benchmarks.mining --questions 1000
+
+Training questions of SQuAD, all of its passages, 200 hits per question, of which 30 are sampled: with one vector per
+passage and with CAMVR's number of views, with the check for answers and without. Vectors are random, near each other where
+titles are equal, and all contestants are given the same. The peer is `mine_hard_negatives`, which searches with torch or
+faiss and checks no answers; it needs the package `datasets`, without which its columns say "not run". The bound is a
+product of all vectors, and torch's top-k. Contestants take turns; with one thread times are the process's own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from importlib.util import find_spec
+from io import StringIO
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import torch
+import typer
+
+from benchmarks.squad import near, random_views, squad_passages, squad_questions, write_index, write_passages
+from benchmarks.timing import header, in_turns, row
+from multiview import environment
+from multiview.config import Config, Encode, Mining, Questions
+from multiview.data.passages import Passage
+from multiview.data.questions import Question
+from multiview.index.faiss_library import threads
+from multiview.index.view_index import ViewIndex
+from multiview.negatives.mined import mine_hits, report
+from multiview.negatives.pool import MINED, negatives_table, write_negatives
+from multiview.steps.events import NoEvents
+
+DIM = 384
+MOST_VIEWS = 10
+"""Views per passage: 1 to this many, 5.5 on average, as CAMVR makes of SQuAD's passages."""
+
+
+class Encoded:
+    """What `mine_hard_negatives` asks of a model whose vectors are known."""
+
+    device = torch.device("cpu")
+
+    def __init__(self, passages: np.ndarray, questions: np.ndarray) -> None:
+        self._passages, self._questions = passages, questions
+
+    def encode_document(self, *_: object, **__: object) -> np.ndarray:
+        return self._passages
+
+    def encode_query(self, *_: object, **__: object) -> np.ndarray:
+        return self._questions
+
+    def get_embedding_dimension(self) -> int:
+        return self._passages.shape[1]
+
+    @staticmethod
+    def similarity(first: np.ndarray, second: torch.Tensor) -> torch.Tensor:
+        return torch.as_tensor(first) @ second.T
+
+    @staticmethod
+    def similarity_pairwise(first: np.ndarray, second: np.ndarray) -> torch.Tensor:
+        return (torch.as_tensor(first) * torch.as_tensor(second)).sum(dim=1)
+
+
+def peer(
+    passages: Sequence[Passage],
+    questions: Sequence[Question],
+    model: Encoded,
+    settings: Mining,
+    use_faiss: bool,
+) -> Any:
+    """The negatives that sentence-transformers mines."""
+    from datasets import Dataset  # pyright: ignore[reportMissingImports]
+    from sentence_transformers.util import mine_hard_negatives
+
+    texts = {passage.id: passage.text for passage in passages}
+    pairs = {
+        "question": [question.question for question in questions],
+        "passage": [texts[question.positive_ids[0]] for question in questions],
+    }
+    with contextlib.redirect_stdout(StringIO()), contextlib.redirect_stderr(StringIO()):
+        return mine_hard_negatives(
+            Dataset.from_dict(pairs),
+            model,  # pyright: ignore[reportArgumentType]
+            corpus=list(texts.values()),
+            range_max=settings.depth,
+            num_negatives=settings.number,
+            sampling_strategy="random",
+            output_format="n-tuple",
+            use_faiss=use_faiss,
+            verbose=False,
+        )
+
+
+def ours(
+    index: Path,
+    corpus: Path,
+    questions: Sequence[Question],
+    queries: np.ndarray,
+    mining: Mining,
+    output: Path,
+) -> None:
+    """All that the step `mine` does after the questions are encoded."""
+    settings = Config.partial({"mining": mining, "encode": Encode(), "questions": Questions()})
+    loaded = ViewIndex.load(index)
+    mined = mine_hits(loaded, queries, questions, corpus, settings, NoEvents())
+    qids = [question.qid for question in questions]
+    top = mined.top
+    write_negatives(output, negatives_table(MINED, qids, top.passages, top.scores, mined.sampled, loaded.ids))
+    report(mined, qids)
+
+
+def mining(data: Path, count: int, repeats: int, clock: Callable[[], float], seed: int = 0) -> None:
+    """Prints the times of mining negatives of `count` questions."""
+    rng = np.random.default_rng(seed)
+    passages = squad_passages(data)
+    # The peer tells passages apart by their texts, and questions too.
+    passages = list({passage.text: passage for passage in passages}.values())
+    row_of = {passage.id: number for number, passage in enumerate(passages)}
+    drawn = squad_questions(data, "train", count, seed)
+    drawn = [question for question in drawn if question.positive_ids[0] in row_of]
+    questions = list({question.question: question for question in drawn}.values())
+    positives = np.array([row_of[question.positive_ids[0]] for question in questions])
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        write_passages(folder / "passages", passages)
+        contestants: dict[str, Callable[[], object]] = {}
+        for name, most in (("one vector", 1), ("CAMVR's views", MOST_VIEWS)):
+            counts = rng.integers(1, most + 1, len(passages))
+            views = random_views(passages, counts, DIM, rng)
+            queries = near(views, (np.cumsum(counts) - counts)[positives], rng)
+            write_index(folder / str(most), passages, counts, views, "random")
+            for check, hits in (("", "keep"), (", answers checked", "exclude")):
+                contestants[name + check] = partial(
+                    ours,
+                    folder / str(most),
+                    folder / "passages",
+                    questions,
+                    queries,
+                    Mining(answer_hits=hits, with_bm25=False),
+                    folder,
+                )
+            if most == 1:
+                vectors, asked = views.astype(np.float32), queries
+        k = Mining().depth
+        contestants["bound"] = lambda: (torch.from_numpy(asked) @ torch.from_numpy(vectors).T).topk(k)
+        if find_spec("datasets") and find_spec("sentence_transformers"):
+            model = Encoded(vectors, asked)
+            for name, use_faiss in (("peer, torch", False), ("peer, faiss", True)):
+                contestants[name] = partial(peer, passages, questions, model, Mining(), use_faiss)
+        times = in_turns(contestants, repeats, clock)
+    print(f"{len(questions):,} questions, {len(passages):,} passages of width {DIM}: milliseconds in all\n")
+    mined, others = list(times)[:4], list(times)[4:]
+    print(header("mined", ["ours", *others]))
+    for name in mined:
+        print(row(name, {"ours": times[name], **{other: times[other] for other in others}}))
+    if len(others) == 1:
+        print("\nPeer: not run; it needs the packages sentence-transformers and datasets.")
+
+
+def main(
+    questions: Annotated[int, typer.Option(help="Training questions.")] = 1000,
+    repeats: Annotated[int, typer.Option(min=1, help="Repeats of each contestant.")] = 5,
+    cores: Annotated[
+        int, typer.Option("--threads", min=1, help="Threads; with one, times are processor time.")
+    ] = 1,
+    data: Annotated[Path, typer.Option(envvar=environment.DATA, help="Folder with SQuAD's files.")] = Path(
+        "data"
+    ),
+) -> None:
+    """Prints milliseconds in all, min / median / max, and ratios of medians."""
+    clock = time.process_time if cores == 1 else time.perf_counter
+    torch.set_num_threads(cores)
+    with threads(cores):
+        mining(data / "squad", questions, repeats, clock)
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,69 @@
+"""Further processes of a step, for work that Python does on one core."""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import contextmanager
+
+from multiview.steps.cores import cores
+
+MOST = 8
+"""Processes at most: the one that reads and writes keeps no more of them busy with sentences."""
+
+NEW_CONTAINERS = 1_000_000
+"""New lists, tuples and dicts after which Python looks for cycles among them; its default is some hundreds."""
+
+
+@contextmanager
+def further_processes() -> Iterator[Executor | None]:
+    """Starts a process for each core that this one may use, `MOST` at most, which end with it.
+
+    None where there is only one core, and outside Linux, where a process with threads does not survive a fork. To be
+    entered before large data are read: forks share them, and copy what changes.
+    """
+    count = min(cores(), MOST)
+    if count < 2 or sys.platform != "linux":
+        yield None
+        return
+    context = multiprocessing.get_context("fork")
+    with ProcessPoolExecutor(count, context, initializer=_end_with_starter) as pool:
+        pool.submit(os.getpid).result()  # the first task starts them all
+        try:
+            yield pool
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _end_with_starter() -> None:
+    """Ends this process when the one that started it is gone, even killed. Ctrl-C is for that one alone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    starter = multiprocessing.parent_process()
+
+    def wait() -> None:
+        if starter is not None:
+            starter.join()
+        os._exit(70)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+@contextmanager
+def rare_collections() -> Iterator[None]:
+    """Lets Python look for cycles rarely.
+
+    Rows of a file become many small objects that hold no cycles. To look through all of them again for every few
+    hundred new ones took a quarter to a third of the `split` step's time.
+    """
+    thresholds = gc.get_threshold()
+    gc.set_threshold(NEW_CONTAINERS, *thresholds[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*thresholds)
