@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import builtins
 import contextlib
-import getpass
 import os
 import tempfile
 import time
@@ -25,6 +24,7 @@ from multiview.plans.found import find_steps
 from multiview.plans.plan import Plan
 from multiview.steps.backends import fork_server
 from multiview.steps.runs import Context, Run, StepState, write_run
+from multiview.tracking.tags import user
 from pipelines.runs.progress import Progress
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def _log_file(store: Store, run: Run) -> Path:
     folder = (
         store.root / "runs" / run.id
         if isinstance(store, LocalStore)
-        else Path(tempfile.gettempdir()) / f"multiview-{getpass.getuser()}"
+        else Path(tempfile.gettempdir()) / f"multiview-{user()}"
     )
     folder.mkdir(parents=True, exist_ok=True)
     return folder / f"{run.id}.log"

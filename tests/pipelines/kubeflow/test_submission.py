@@ -81,6 +81,19 @@ def test_an_exact_index_needs_no_gpu_and_another_may_have_one(kubeflow, command,
             "index: index.device=cuda needs a GPU, and its pod has none: set kubeflow.steps.index.gpus=1",
         ),
         (
+            "--host HOST --set kubeflow.steps.split.gpus=1",
+            "kubeflow.steps.split.gpus=1: split uses no GPU: leave the setting out",
+        ),
+        ("--host HOST --set kubeflow.cpu.gpus=2", "kubeflow.cpu.gpus=2: split uses no GPU"),
+        (
+            "--host HOST --set kubeflow.steps.index.gpus=1",
+            "index: kubeflow.steps.index.gpus=1 would be idle: only index.device=cuda with a kind other",
+        ),
+        (
+            "--host HOST --set kubeflow.steps.index.gpus=1 --set index.device=cuda",
+            "index: kubeflow.steps.index.gpus=1 would be idle",
+        ),
+        (
             "--host HOST --set questions.source={tmp}/q.json",
             "q.json is on this machine, which no pod reaches",
         ),
