@@ -92,7 +92,7 @@ def task(data: Path, base: str, settings: Train, clock: Callable[[], float]) -> 
     ).to_pylist()
     questions = [Question(r["qid"], r["question"], (), None, (r["positive_passage_id"],)) for r in rows]
     ids, draws = list(passages), random.Random(0)
-    pool = {q.qid: [draws.choice(ids)] for q in questions}
+    pool = {q.qid: {"drawn": [draws.choice(ids)]} for q in questions}
     stream = QuestionStream(questions, [q.positive_ids for q in questions], pool, settings)
     return Task(base, stream, passages, clock)
 

@@ -36,6 +36,20 @@ def bm25_negatives(
 
 
 @component
+def given_negatives(
+    run: str,
+    path: str,
+    config: str,
+    questions: Input[Dataset],
+    negatives: Output[Dataset],
+) -> str:
+    """Hard negatives that come with the training questions."""
+    from multiview.kubeflow.component import execute
+
+    return execute("given-negatives", run, path, config, questions=questions, negatives=negatives)
+
+
+@component
 def mine(
     run: str,
     path: str,

@@ -237,7 +237,8 @@ def study(
         states = _run(request, opened, tracking_uri, debug, show=False)
         evaluations |= study_comparison.evaluations(paths[row], states)
     plan = comparison_of_evaluations("study", evaluations, comparison)
-    compared: Overrides = {"comparison": {"rows": list(evaluations), "seeds_of": comparison.seeds_of}}
+    compared: Overrides = {"comparison": comparison.model_dump(include={"seeds_of", "paper"}, mode="json")}
+    compared["comparison"]["rows"] = list(evaluations)
     console.print()
     request = Request(plan, merge(base, compared), preset, study=document.name)
     states = _run(request, opened, tracking_uri, debug)

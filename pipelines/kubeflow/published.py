@@ -28,7 +28,7 @@ DESCRIPTIONS = {
     "address": "Address of an index in a store, as in gs://BUCKET/PREFIX/index/KEY; or of the store alone: then it is the "
     "index of its current champion.",
     "base": "The generator that fine-tuning starts from.",
-    "bm25_negatives": "BM25 negatives of the training questions.",
+    "bm25_negatives": "Hard negatives of round one: BM25's, given ones, or both.",
     "champion": "What the step champion found: the index that answers now.",
     "champion_evaluation": "Evaluation of the champion.",
     "champion_model": "The model that the champion's questions are encoded with.",

@@ -20,19 +20,23 @@ from multiview import metric_names, names
 from multiview.artifacts.record import load_record
 from multiview.artifacts.staging import stage
 from multiview.artifacts.store import Store
-from multiview.config import JsonObject
+from multiview.config import JsonObject, PaperFigures
 from multiview.data.passages import PassageLookup
 from multiview.data.questions import iterate_questions
 from multiview.data.reading.tables import Row
 from multiview.evaluation.files import METRICS_FILE, QUESTIONS_FILE, SIGNIFICANCE_FILE
 from multiview.evaluation.tables import (
     MARK,
+    SOURCE,
     Significance,
     best_values,
     legend,
     markdown_table,
     marked_of,
     metric_columns,
+    paper_columns,
+    paper_legend,
+    read_paper,
 )
 from multiview.plans.refresh import CHAMPION
 from multiview.refresh.gate import TITLES
@@ -47,7 +51,7 @@ def show_results(console: Console, states: list[StepState], tracking_uri: str | 
     MLflow's address is left out where it is not known.
     """
     if metrics := _metrics(states):
-        show_table(console, metrics, _significance(states))
+        show_table(console, metrics, _significance(states), _paper(states))
     promotion = _promotion(states)
     if promotion:
         _show_promotion(console, promotion)
@@ -88,34 +92,46 @@ def _show_promotion(console: Console, promotion: JsonObject) -> None:
 
 
 def show_table(
-    console: Console, metrics: Mapping[str, Mapping[str, float]], significance: Significance | None
+    console: Console,
+    metrics: Mapping[str, Mapping[str, float]],
+    significance: Significance | None,
+    paper: Mapping[str, PaperFigures] | None = None,
 ) -> None:
-    """Prints the table and the meaning of its marks; on a terminal with lines, elsewhere as Markdown."""
+    """Prints the table and the meaning of its marks and columns; on a terminal with lines, elsewhere as Markdown."""
     marked = marked_of(significance) if significance else ()
     if console.is_terminal:
-        console.print(as_table(metrics, marked))
+        console.print(as_table(metrics, marked, paper))
         console.print(
             "per cent; acc: an answer among the top k passages, gold: the gold passage", style="dim"
         )
     else:
-        console.print(markdown_table(metrics, marked), markup=False)
+        console.print(markdown_table(metrics, marked, paper), markup=False)
     if significance and (marks := legend(significance)):
         console.print(marks, style="dim", markup=False)
+    if paper:
+        console.print(paper_legend(paper), style="dim", markup=False)
     if console.is_terminal or significance:
         console.print()
 
 
-def as_table(metrics: Mapping[str, Mapping[str, float]], marked: Collection[tuple[str, str]] = ()) -> Table:
+def as_table(
+    metrics: Mapping[str, Mapping[str, float]],
+    marked: Collection[tuple[str, str]] = (),
+    paper: Mapping[str, PaperFigures] | None = None,
+) -> Table:
     """Returns a row per system and a column per metric, in per cent: the best value of a column is bold, and the
-    `marked` pairs of system and metric have a mark."""
+    `marked` pairs of system and metric have a mark. The figures of papers are in columns behind them."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("")
     columns, best = metric_columns(metrics), best_values(metrics)
     wider = {name for _, name in marked}
     for name in columns:
         table.add_column(metric_names.short(name), justify="right")
+    heads, papers = paper_columns(metrics, paper or {})
+    for head in heads:
+        table.add_column(head, justify="left" if head == SOURCE else "right", style="dim")
     for system, values in metrics.items():
-        cells = []
+        cells: list[Text | str] = []
         for name in columns:
             value = values.get(name)
             text = "" if value is None else f"{100 * value:.1f}"
@@ -124,7 +140,7 @@ def as_table(metrics: Mapping[str, Mapping[str, float]], marked: Collection[tupl
             pad = " " * (max(len(metric_names.short(name)), len("100.0") + len(end)) - len(text) - len(end))
             style = "bold green" if value == best[name] else ""
             cells.append(Text.assemble(pad, (text, style), end, justify="left"))
-        table.add_row(Text(system), *cells)
+        table.add_row(Text(system), *cells, *papers[system])
     return table
 
 
@@ -155,6 +171,12 @@ def _significance(states: list[StepState]) -> Significance | None:
     if not comparisons:
         return None
     return cast(Significance, _read(comparisons[-1], names.COMPARISON, SIGNIFICANCE_FILE))
+
+
+def _paper(states: list[StepState]) -> dict[str, PaperFigures]:
+    """What papers report for the rows of the last comparison."""
+    comparisons = [state for state in states if names.COMPARISON in state.outputs]
+    return read_paper(_folder(comparisons[-1], names.COMPARISON)) if comparisons else {}
 
 
 def _promotion(states: list[StepState]) -> JsonObject | None:

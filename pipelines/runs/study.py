@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
-from multiview.config import Section
+from multiview.config import JsonObject, PaperFigures, Section
 from multiview.config.documents import document_names, find_document
 from multiview.config.overrides import Overrides, merge
 
@@ -23,10 +23,24 @@ class Study(Section):
     """The study's subject, in a line."""
     pipeline: str = "training"
     """The pipeline that all rows run."""
+    settings: Overrides = {}
+    """Settings of all rows, over those of the preset."""
     runs: dict[RowName, Overrides]
     """The settings that each row changes, by the row's name."""
+    paper: dict[RowName, PaperFigures] = {}
+    """What a paper reports for a row; in a file it stands in the row, beside the settings."""
     seeds: tuple[int, ...] = ()
     """Seeds, with each of which every row runs; empty: every row runs once, with the configured seed."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _figures_stand_in_rows(cls, content: JsonObject) -> JsonObject:
+        rows = content.get("runs")
+        if not isinstance(rows, dict):
+            return content
+        cited = {row: dict(changes) for row, changes in rows.items() if isinstance(changes, dict)}
+        figures = {row: changes.pop("paper") for row, changes in cited.items() if "paper" in changes}
+        return content | {"runs": rows | cited, "paper": content.get("paper", {}) | figures}
 
     @field_validator("runs")
     @classmethod
@@ -47,7 +61,8 @@ class Study(Section):
         return {_seeded(row, seed): row for row in self.runs for seed in self.seeds}
 
     def overrides(self, base: Overrides) -> dict[str, Overrides]:
-        """Returns all overrides of each row: the study's over `base`."""
+        """Returns all overrides of each row: the row's over the study's over `base`."""
+        base = merge(base, self.settings)
         if not self.seeds:
             return {row: merge(base, changes) for row, changes in self.runs.items()}
         return {

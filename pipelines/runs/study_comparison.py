@@ -38,16 +38,26 @@ def evaluations(paths: Mapping[str, StepPath], states: Iterable[StepState]) -> d
 
 def comparison_settings(study: Study, rows: Sequence[str], base: Overrides) -> Comparison:
     """Returns the settings of a study's comparison. Raises InputError for a baseline that is none of its rows, or, with
-    several seeds, none of its systems."""
+    several seeds, none of its systems, and for a paper's figures of a row that stands for several systems."""
     without_seed = {
         row: plain + row.removeprefix(seeded)
         for row in rows
         for seeded, plain in study.rows_without_seed().items()
         if row == seeded or row.startswith(f"{seeded}/")
     }
-    settings = {**base.get("comparison", {}), "rows": tuple(rows), "seeds_of": without_seed}
+    systems = list(dict.fromkeys(without_seed.get(row, row) for row in rows))
+    if several := next((row for row in study.paper if row not in systems), None):
+        raise InputError(
+            f"runs.{several}.paper: its pipeline evaluates several systems, and a figure is of one"
+        )
+    settings = {
+        **base.get("comparison", {}),
+        "rows": tuple(rows),
+        "seeds_of": without_seed,
+        "paper": study.paper,
+    }
     comparison = validate({"comparison": settings}).comparison
-    baseline_of(comparison.baseline, list(dict.fromkeys(without_seed.get(row, row) for row in rows)))
+    baseline_of(comparison.baseline, systems)
     return comparison
 
 

@@ -53,7 +53,18 @@ PAPERS: dict[str, dict[str, Any]] = {
         **ROUNDS,
         **ANNEALED,
         "model.architecture": "mvr",
+        "model.base": "Luyu/co-condenser-wiki",
         "model.views": 8,
+        "train.positive": "max",
+        "train.local_weight": 0.01,
+        "encode.index_padding_views": True,
+    },
+    "paper-mvr-bert": {
+        **DPR,
+        **ANNEALED,
+        "model.architecture": "mvr",
+        "model.views": 8,
+        "train.rounds": 1,
         "train.positive": "max",
         "train.local_weight": 0.01,
         "encode.index_padding_views": True,
@@ -82,7 +93,7 @@ PAPERS: dict[str, dict[str, Any]] = {
         "model.base": "Luyu/co-condenser-wiki",
         "train.batch_size": 32 * 4,
         "train.learning_rate": 5e-6,
-        "round_two train.epochs": 20,
+        "round_two train.epochs": 40,  # 20 with each kind of negative
     },
     "paper-dual-cross": {
         **DPR,

@@ -277,3 +277,40 @@ def test_squads_json_and_parquet_forms_are_one_and_the_same(tmp_path, data):
     assert len(from_json.train) + len(from_json.dev) == 10_570
     assert from_json.train == from_parquet.train and from_json.dev == from_parquet.dev
     assert set(from_json.passages) == set(from_parquet.passages)
+
+
+def with_negatives(file: str, negatives: dict[str, list[str]]) -> str:
+    """A copy of a file of questions in which some name their negatives."""
+    rows = [json.loads(line) for line in Path(file).read_text().splitlines()]
+    rows = [{**row, "negative_ids": negatives.get(row["qid"], [])} for row in rows]
+    return write(Path(file).with_name("with-negatives.jsonl"), rows)
+
+
+def test_given_negatives_are_kept_where_they_are_wanted(tmp_path, files):
+    corpus, asked = settings(files)
+    (source,) = asked.source
+    source = with_negatives(source, {"t0": ["p7", "p24", "gone", "p7"], "t1": ["gone"]})
+    done = {}
+    for wanted in ("bm25", "given", "both"):
+        section = asked.model_copy(update={"source": (source,), "hard_negatives": wanted})
+        done[wanted] = Done(tmp_path / wanted, corpus, section)
+    for wanted in ("given", "both"):
+        assert [q.negative_ids for q in done[wanted].train][:2] == [("p7", "p24"), ()]
+        assert "2 given negatives are not in the corpus: left out" in done[wanted].events.warnings
+    assert not any(q.negative_ids for q in done["bm25"].train) and not done["bm25"].events.warnings
+    without = Done(tmp_path / "without", corpus, asked)
+    assert done["bm25"].bytes() == without.bytes(), "a file without them is as it was"
+
+    gold = corpus.model_copy(update={"keep": "gold"})
+    section = asked.model_copy(update={"source": (source,), "hard_negatives": "given"})
+    assert set(Done(tmp_path / "gold", gold, section).ids) - set(Done(tmp_path / "g", gold, asked).ids) == {
+        "p24"
+    }
+
+
+def test_given_negatives_that_nobody_names_are_an_error(tmp_path, files):
+    corpus, asked = settings(files)
+    with pytest.raises(
+        InputError, match=r"questions\.hard_negatives=given: no training question names a negative"
+    ):
+        Done(tmp_path / "out", corpus, asked.model_copy(update={"hard_negatives": "given"}))

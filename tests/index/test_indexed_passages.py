@@ -51,7 +51,7 @@ BY_SNIPPETS: dict[str, list[View]] = {
         (3, None, "", None),
     ],
 }
-"""CAMVR 3.1 with four views: the title, the sentences, and empty snippets."""
+"""CAMVR 3.2 with four views: the title, the sentences, and empty snippets."""
 
 
 def camvr(passage: Passage) -> list[View]:

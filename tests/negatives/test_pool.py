@@ -22,14 +22,17 @@ def test_table_keeps_rank_order_and_empty_rows():
     ]
 
 
-def test_pool_joins_sources_and_drops_duplicates(tmp_path):
+def test_pool_keeps_sources_apart_and_drops_duplicates(tmp_path):
     ids = pa.array(["a", "b", "c"])
     ones = np.ones((2, 2))
     kept = np.ones((2, 2), bool)
     bm25 = negatives_table("bm25", ["x", "y"], np.array([[1, 0], [2, 1]]), ones, kept, ids)
     mined = negatives_table("mined", ["y", "x"], np.array([[1, 0], [0, 2]]), ones, kept, ids)
-    write_negatives(tmp_path, pa.concat_tables([bm25, mined]))
-    assert read_negatives(tmp_path) == {"x": ["b", "a", "c"], "y": ["c", "b", "a"]}
+    write_negatives(tmp_path, pa.concat_tables([bm25, mined, bm25]))
+    assert read_negatives(tmp_path) == {
+        "x": {"bm25": ["b", "a"], "mined": ["a", "c"]},
+        "y": {"bm25": ["c", "b"], "mined": ["b", "a"]},
+    }
 
 
 def test_pool_names_a_file_that_is_not_negatives(tmp_path):

@@ -32,7 +32,8 @@ def plain_questions(count: int) -> list[Question]:
 
 def stream(count: int, pool: dict[str, list[str]] | None = None, **options: Any) -> QuestionStream:
     questions = plain_questions(count)
-    return QuestionStream(questions, [q.positive_ids for q in questions], pool or {}, Train(**options))
+    sources = {qid: {"bm25": ids} for qid, ids in (pool or {}).items()}
+    return QuestionStream(questions, [q.positive_ids for q in questions], sources, Train(**options))
 
 
 @given(st.integers(1, 40), st.integers(1, 12), st.integers(0, 3))
@@ -275,7 +276,7 @@ def test_a_question_without_its_positive_is_dropped_and_a_positive_is_never_a_ha
     events = RecordedEvents()
     items, texts = training_data(Train(batch_size=8), StepContext(Config(), inputs, {}, events))
     assert items.positives == [["p001"], ["p002"]]
-    assert items.pool == {"q0": ["p003"], "q2": ["p004"]}
+    assert items.pool == {"q0": {"bm25": ["p003"]}, "q2": {"bm25": ["p004"]}}
     assert set(texts) == {"p001", "p002", "p003", "p004"}
     assert events.facts["dropped_questions"] == 1 and items.batch_size == 2
     with pytest.raises(InputError, match="no question"):

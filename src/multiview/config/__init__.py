@@ -15,7 +15,7 @@ from multiview.config.generation import Generation, GeneratorTraining
 from multiview.config.kubeflow import Kubeflow, Pod, Toleration
 from multiview.config.notify import Notify
 from multiview.config.refresh import Refresh
-from multiview.config.search import Analysis, Comparison, Encode, Evaluation, Index
+from multiview.config.search import Analysis, Comparison, Encode, Evaluation, Index, PaperFigures
 from multiview.config.section import HOW, JsonObject, Section, canonical_json
 from multiview.config.training import Mining, Model, Pooling, Temperature, Train
 
@@ -38,6 +38,7 @@ __all__ = [
     "Mining",
     "Model",
     "Notify",
+    "PaperFigures",
     "Pod",
     "Pooling",
     "Questions",

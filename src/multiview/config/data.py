@@ -23,7 +23,9 @@ Sources = Annotated[
 ]
 """One or several files, folders or fsspec URLs; a single string is a list of one."""
 
-DataFormat = Literal["auto", "squad", "dpr", "qa", "marco", "parquet", "jsonl", "csv", "tsv", "text"]
+DataFormat = Literal[
+    "auto", "squad", "dpr", "tevatron", "qa", "marco", "parquet", "jsonl", "csv", "tsv", "text"
+]
 
 
 class Corpus(Section):
@@ -42,7 +44,7 @@ class Corpus(Section):
     empty_text: Literal["refuse", "title", "drop"] = "refuse"
     """Handling of a passage without text: stop the run, use its title as its text (some BEIR passages have only a title), or leave it out and count it. *Ours.*"""
     keep: Literal["all", "gold"] = "all"
-    """`gold` keeps only the passages of the chosen training questions and of all dev questions. *Ours.*"""
+    """`gold` keeps only the passages of the chosen training questions, given negatives too, and of all dev questions. *Ours.*"""
     shards: Annotated[int, Field(ge=1, le=100)] = 2
     """Number of shards, the units of work of encoding: tens, never thousands. *Ours.*"""
     language: str = "english"
@@ -62,6 +64,8 @@ class Questions(Section):
     """Format of `source` and `dev_source`; `auto` detects it from the file's name and first lines."""
     columns: dict[str, str] = {}
     """Names of the columns in a Parquet, JSONL, CSV or TSV file: our name to yours, as in {qid: query_id}."""
+    hard_negatives: Literal["bm25", "given", "both"] = "bm25"
+    """Hard negatives of round one: from BM25's hits, those that come with the training questions (docs/data.md), or both in turn. Shapes the DAG."""
     limit: Annotated[int, Field(ge=1)] | None = None
     """Number of training questions, sampled by `seed`; none: all."""
     dev_limit: Annotated[int, Field(ge=1)] | None = None

@@ -93,6 +93,15 @@ class Evaluation(Section):
     """Seed of the three random choices above. *Ours.*"""
 
 
+class PaperFigures(Section):
+    """What a paper reports for a row of a study."""
+
+    source: str
+    """Paper, table and questions, as in `MVR Table 2, SQuAD dev`."""
+    figures: dict[str, float]
+    """Metric to its value as printed, in per cent."""
+
+
 class Comparison(Section):
     """Comparison of several systems on the same split, BM25 negatives and questions."""
 
@@ -111,6 +120,8 @@ class Comparison(Section):
     """The table's rows in order; empty: the systems in the order of `systems`, BM25, then the fused rankings."""
     seeds_of: dict[str, str] = {}
     """System per row that is the run of one seed, as in {mvr/seed-1: mvr}. Systems are then tested by their means over seeds instead of row by row. Studies set it."""
+    paper: dict[str, PaperFigures] = {}
+    """Figures of the papers per row, or per system of `seeds_of`, which the tables show in columns of their own. Studies set it."""
     baseline: str | None = None
     """Row that the other rows are tested against; none: the first. *Ours.*"""
     resamples: Annotated[int, Field(ge=100)] = 10_000

@@ -19,7 +19,7 @@ class Model(Section):
     architecture: str = "camvr"
     """Layout of passages and questions: dpr, me-bert, mvr, camvr, dual-cross, sentence or equal-splits."""
     views: Annotated[int, Field(ge=1)] = 8
-    """n, the views per passage: its viewer tokens (CAMVR 4.2, MVR 4.2), me-bert's tokens, or the runs of equal-splits."""
+    """n, the views per passage: its viewer tokens (CAMVR 4.6, MVR 4.2), me-bert's tokens, or the runs of equal-splits."""
     pooling: Pooling = "viewer"
     """A view's vector: its viewer token (the papers), the mean of its snippet's tokens, or the sum of both. *Ours.*"""
     normalise: bool = False
@@ -59,7 +59,7 @@ class Train(Section):
     """Training and its rounds."""
 
     rounds: Annotated[int, Field(ge=0, le=2, json_schema_extra={"how": True})] = 2
-    """Number of rounds. 0: the untrained model; 1: training on BM25 negatives; 2: a second training with mined negatives (CAMVR Appendix C). Shapes the DAG."""
+    """Number of rounds. 0: the untrained model; 1: training on BM25 or given negatives; 2: a second training with mined negatives (CAMVR Appendix C). Shapes the DAG."""
     model: Annotated[str | None, HOW] = None
     """Address of a model to start from instead of `model.base`. Shapes the DAG."""
     start_from: Annotated[Literal["pretrained", "round_one"], HOW] = "pretrained"
@@ -67,9 +67,9 @@ class Train(Section):
     round_two: Annotated[JsonObject, HOW] = {}
     """Settings of this section that differ in round two, as in {epochs: 20}."""
     warm_up: Annotated[JsonObject, HOW] = {}
-    """Settings of this section for a stage on generated queries before round one, as in {epochs: 10}; empty: no such stage (Dual Cross Encoder 3.6). Shapes the DAG."""
-    warmup_passage: Literal["with_query", "plain"] = "with_query"
-    """Input of a passage in the warm-up stage: with its query, or alone as in the authors' code. *Ours.*"""
+    """Settings of this section for a stage on generated queries before round one, as in {epochs: 10}; empty: no such stage (Dual Cross Encoder 3.5). Shapes the DAG."""
+    warmup_passage: Literal["plain", "with_query"] = "plain"
+    """Input of a passage in the warm-up stage: alone, as in the authors' code, or with its query, which invites a shortcut (docs/queries.md)."""
     positive: Literal["max", "answer", "each"] = "max"
     """The positive score s+: the max over views (MVR Eq. 6), the view of the answer's snippet (CAMVR Eq. 13), or each view that holds an answer, against every view of the negatives (MVR 5.1)."""
     answer_view: Literal["first", "best"] = "first"
@@ -86,7 +86,7 @@ class Train(Section):
     workers: Workers = None
     """Processes per training process that tokenise ahead of the model; none: as for `encode.workers`. *Ours.*"""
     negatives: Annotated[int, Field(ge=0)] = 1
-    """Hard negatives per question and step."""
+    """Hard negatives per question and step. Their sources (BM25, mined, given) take turns, whatever the number of passages in each."""
     negative_group: Annotated[int, Field(ge=1)] | None = None
     """Questions per group of the batch: only passages of the same group are negatives of a question, as on GPUs that do not share negatives (Dual Cross Encoder); none: the whole batch is one group (DPR)."""
     epochs: Annotated[float, Field(gt=0)] = 40.0
@@ -147,7 +147,7 @@ class Mining(Section):
     cross_encoder_above: Annotated[float, Field(ge=0, le=1)] = 0.1
     """Leave out hits whose logit after a sigmoid is above this value: only hits that the classifier confidently rejects are negatives (RocketQA's 0.1)."""
     with_bm25: bool = True
-    """Train round two on BM25 and mined negatives (CAMVR Appendix C); false: on mined negatives only."""
+    """Train round two on round one's negatives and mined ones in turn (CAMVR Appendix C); false: on mined negatives only."""
     seed: int = 0
     """Seed of the draw, per question: order and sharding do not matter."""
 

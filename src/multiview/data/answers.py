@@ -206,7 +206,7 @@ def answer_views(
     answer_starts: Sequence[int] | None = None,
     mode: Mode = "string",
 ) -> tuple[tuple[int, ...], Kind]:
-    """Returns the views with the answer in their snippet (CAMVR 3.3, the i of Eq. 13), and how they were found.
+    """Returns the views with the answer in their snippet (CAMVR 3.2, the i of Eq. 13), and how they were found.
 
     `spans` are the parts of the text that the views cover. A view without a span (title only, padding) holds no answer.
     A span holds an answer only if it contains the whole match.

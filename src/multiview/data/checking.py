@@ -34,6 +34,7 @@ def read_questions(
 ) -> list[Question]:
     """Returns the questions of some sources, with unique ids. Sources without any question are a problem.
 
+    Given negatives are kept for training questions alone, and only where `questions.hard_negatives` wants them.
     `report_problem` raises InputError by default. `report_remark` receives skipped rows and `kept` passages
     (see `questions_of`).
     """
@@ -54,6 +55,8 @@ def read_questions(
             )
             continue
         locations[question.qid] = location
+        if question.negative_ids and (use != "train" or section.hard_negatives == "bm25"):
+            question = replace(question, negative_ids=())
         questions.append(question)
     if files and not questions:
         report_problem("sources without questions", f"{', '.join(files)}: no questions in it")

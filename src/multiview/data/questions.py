@@ -23,6 +23,9 @@ SCHEMA = pa.schema(
     ]
 )
 
+NEGATIVES = pa.field("negative_ids", pa.list_(pa.string()))
+"""Column of the negatives that come with the questions; a file has it where some question has any."""
+
 FILE = "questions.parquet"
 ROW_GROUP = 10_000
 
@@ -33,7 +36,7 @@ class Question:
 
     `answer_starts` are offsets in code points into the text of the first positive passage, one per answer; None where
     the data have no offsets. `relevance` are the grades of the positives, whole numbers above 0, one per positive;
-    None means that all are 1.
+    None means that all are 1. `negative_ids` are the hard negatives that come with the data.
     """
 
     qid: str
@@ -42,6 +45,7 @@ class Question:
     answer_starts: tuple[int, ...] | None
     positive_ids: tuple[str, ...]
     relevance: tuple[int, ...] | None = None
+    negative_ids: tuple[str, ...] = ()
 
     @property
     def grades(self) -> dict[str, int]:
@@ -74,6 +78,8 @@ def write_questions(questions: Iterable[Question], folder: Path) -> None:
         [q.relevance for q in questions],
     ]
     table = pa.table(columns, schema=SCHEMA)
+    if any(q.negative_ids for q in questions):
+        table = table.append_column(NEGATIVES, pa.array([q.negative_ids for q in questions], NEGATIVES.type))
     pq.write_table(table, Path(folder) / FILE, compression="zstd", row_group_size=ROW_GROUP)
 
 
@@ -83,7 +89,8 @@ def iterate_questions(folder: Path) -> Iterator[Question]:
     if not file.is_file():
         raise InputError(f"{file}: no such file; run the split step")
     with pq.ParquetFile(file, pre_buffer=False) as parquet:  # otherwise the whole file is read ahead
-        for batch in parquet.iter_batches(columns=SCHEMA.names):
+        columns = [name for name in (*SCHEMA.names, NEGATIVES.name) if name in parquet.schema_arrow.names]
+        for batch in parquet.iter_batches(columns=columns):
             for row in batch.to_pylist():
                 starts, grades = row["answer_starts"], row["relevance"]
                 yield Question(
@@ -93,6 +100,7 @@ def iterate_questions(folder: Path) -> Iterator[Question]:
                     None if starts is None else tuple(starts),
                     tuple(row["positive_ids"]),
                     None if grades is None else tuple(grades),
+                    tuple(row.get(NEGATIVES.name) or ()),
                 )
 
 
@@ -168,6 +176,17 @@ def with_known_positives(questions: Iterable[Question], known: Collection[str]) 
         else:
             kept.append(q if len(grades) == len(q.positive_ids) else q.with_grades(grades))
     return kept, dropped
+
+
+def with_known_negatives(questions: Iterable[Question], known: Collection[str]) -> tuple[list[Question], int]:
+    """Returns the questions with those of their given negatives that are in `known`, and the number of the others."""
+    kept: list[Question] = []
+    unknown = 0
+    for q in questions:
+        negatives = tuple(id_ for id_ in q.negative_ids if id_ in known)
+        unknown += len(q.negative_ids) - len(negatives)
+        kept.append(replace(q, negative_ids=negatives) if len(negatives) < len(q.negative_ids) else q)
+    return kept, unknown
 
 
 def unknown_positives(question: Question, known: Collection[str]) -> int:

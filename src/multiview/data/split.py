@@ -65,7 +65,8 @@ def _split(context: StepContext, pool: Executor | None, kept: KeptPassages) -> N
     train, dev = [[seen.in_passages(question) for question in found] for found in (train, dev)]
     chosen = _choose(asked, train, dev, seen)
     if context.settings.corpus.keep == "gold":
-        wanted = {id_ for q in [*chosen.train, *chosen.dev_gold] for id_ in q.positive_ids}
+        asked_of = [*chosen.train, *chosen.dev_gold]
+        wanted = {id_ for q in asked_of for id_ in (*q.positive_ids, *q.negative_ids)}
     else:
         wanted = seen.rows.keys()
     shard_count = context.settings.corpus.shards
@@ -116,6 +117,7 @@ class _Chosen:
     shared: int
     unknown: int  # gold passages that kept questions lost
     nameless: int  # training questions that name no gold passage
+    unknown_negatives: int  # given negatives that are not in the corpus
 
 
 def _choose(section: Questions, train: list[Question], dev: list[Question], seen: checking.Seen) -> _Chosen:
@@ -140,9 +142,15 @@ def _choose(section: Questions, train: list[Question], dev: list[Question], seen
     if section.one_per_passage:
         train = questions.one_per_passage(train, section.seed)
     train = questions.limited(train, section.limit, section.seed)
+    train, unknown_negatives = questions.with_known_negatives(train, known)
+    if section.hard_negatives != "bm25" and not any(q.negative_ids for q in train):
+        raise InputError(
+            f"questions.hard_negatives={section.hard_negatives}: no training question names a negative that is in the corpus; "
+            "name their column, as in questions.columns={negative_ids: yours}, or set questions.hard_negatives=bm25"
+        )
     limited = questions.limited(dev, section.dev_limit, section.seed)
     shared = len({q.qid for q in train} & {q.qid for q in limited})
-    return _Chosen(train, limited, dev, dropped - nameless, shared, unknown, nameless)
+    return _Chosen(train, limited, dev, dropped - nameless, shared, unknown, nameless, unknown_negatives)
 
 
 # --- passages ----------------------------------------------------------------------------------
@@ -207,6 +215,8 @@ def _report(
         events.warning(
             f"{chosen.unknown} gold passages of questions that have others are not in the corpus: left out"
         )
+    if chosen.unknown_negatives:
+        events.warning(f"{chosen.unknown_negatives} given negatives are not in the corpus: left out")
     for kind, times in remarks.counts.items():
         events.warning(f"{times} {kind}, the first: {remarks.first[kind]}")
     if unanswered := sum(not q.answers for q in chosen.train):

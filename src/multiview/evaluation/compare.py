@@ -22,6 +22,7 @@ from multiview.evaluation.files import (
     ANALYSES_FILE,
     ANALYSES_TABLE_FILE,
     METRICS_FILE,
+    PAPER_FILE,
     QRELS_FILE,
     QUESTIONS_FILE,
     SEEDS_FILE,
@@ -39,6 +40,7 @@ from multiview.evaluation.tables import (
     legend,
     markdown_table,
     marked_of,
+    paper_legend,
     seeds_table,
 )
 from multiview.steps.context import StepContext
@@ -54,6 +56,7 @@ def compare(context: StepContext) -> None:
     - `significance.json`: system to metric to a `PairedFigure`, and how the differences were tested.
     - `table.md`: the table of metrics.
     - `seeds.json` (system to metric to a `SeedsFigure`) and `seeds.md`, with `comparison.seeds_of`.
+    - `paper.json`: row to its `PaperFigures`, with `comparison.paper`; the tables have them in columns of their own.
     - `analyses.json` and `analyses.md`: the metrics of the systems' analyses side by side.
     - `settings.json`: system to setting to value, for the settings that differ.
     - `won.json`: the questions won and lost (see `_won`).
@@ -83,11 +86,14 @@ def compare(context: StepContext) -> None:
         for system, folder in zip(systems, folders_of_evaluations, strict=True)
     }
     folder = context.output("comparison")
-    if system_of_row := context.settings.comparison.seeds_of:
-        significance, seeds = _seeds(metrics, system_of_row, context.settings.comparison.baseline, folder)
+    paper = context.settings.comparison.paper
+    if paper:
+        _write(folder / PAPER_FILE, {row: figures.model_dump() for row, figures in paper.items()})
+    if context.settings.comparison.seeds_of:
+        significance, seeds = _seeds(metrics, context.settings.comparison, folder)
     else:
         significance, seeds = _significance(values, context.settings.comparison, context.events), ""
-    table = markdown_table(metrics, marked_of(significance))
+    table = markdown_table(metrics, marked_of(significance), paper)
     folders = dict(zip(systems, folders_of_evaluations, strict=True))
     _analyses(folders, folder)
     if significance["baseline"] in folders:
@@ -96,7 +102,7 @@ def compare(context: StepContext) -> None:
     (folder / METRICS_FILE).write_text(json.dumps(metrics, indent=1) + "\n")
     (folder / SIGNIFICANCE_FILE).write_text(json.dumps(significance, indent=1) + "\n")
     (folder / TABLE_FILE).write_text(
-        "\n".join(filter(None, (seeds, table, legend(significance)))).rstrip() + "\n"
+        "\n".join(filter(None, (seeds, table, legend(significance), paper_legend(paper)))).rstrip() + "\n"
     )
     for system, figures in metrics.items():
         for name, value in figures.items():
@@ -129,22 +135,20 @@ def _write(file: Path, value: object) -> None:
     file.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n")
 
 
-def _seeds(
-    metrics: Metrics, system_of_row: Mapping[str, str], baseline: str | None, folder: Path
-) -> tuple[Significance, str]:
+def _seeds(metrics: Metrics, comparison: Comparison, folder: Path) -> tuple[Significance, str]:
     """Writes the systems' means over seeds, tested against the baseline's.
 
-    `system_of_row` gives the system of a row that is one of its seeds. Returns the content of `significance.json`,
-    and the table of means.
+    `comparison.seeds_of` gives the system of a row that is one of its seeds. Returns the content of
+    `significance.json`, and the table of means.
     """
     values: dict[str, dict[str, list[float]]] = {}
     for row, figures in metrics.items():
         for name, value in figures.items():
-            values.setdefault(system_of_row.get(row, row), {}).setdefault(name, []).append(value)
-    chosen = baseline_of(baseline, list(values))
+            values.setdefault(comparison.seeds_of.get(row, row), {}).setdefault(name, []).append(value)
+    chosen = baseline_of(comparison.baseline, list(values))
     figures = seeds_figures(values, chosen)
     (folder / SEEDS_FILE).write_text(json.dumps(_json_ready(figures), indent=1) + "\n")
-    table = seeds_table(figures, chosen)
+    table = seeds_table(figures, chosen, comparison.paper)
     (folder / SEEDS_TABLE_FILE).write_text(table)
     return {"baseline": chosen, "test": "Welch's t-test over seeds: see seeds.json", "systems": {}}, table
 

@@ -17,6 +17,8 @@ SEEDS_FILE = "seeds.json"
 SEEDS_TABLE_FILE = "seeds.md"
 ANALYSES_FILE = "analyses.json"
 ANALYSES_TABLE_FILE = "analyses.md"
+PAPER_FILE = "paper.json"
+"""Row to a `PaperFigures`, of a study whose rows a paper has; in per cent, as printed."""
 SETTINGS_FILE = "settings.json"
 WON_FILE = "won.json"
 

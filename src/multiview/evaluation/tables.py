@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 from multiview import metric_names
-from multiview.config import JsonObject
+from multiview.config import JsonObject, PaperFigures
 from multiview.errors import InputError, nearest
+from multiview.evaluation.files import PAPER_FILE
 
 if TYPE_CHECKING:  # scipy takes a second to import, and showing a table does not need it
     from multiview.evaluation.significance import SeedsFigure
@@ -37,10 +40,19 @@ SEEDS_MARK = "*"
 """The mark of CAMVR Table 6."""
 
 
-def markdown_table(metrics: Metrics, marked: Collection[tuple[str, str]] = ()) -> str:
+SOURCE = "paper"
+"""Head of the column that names the table of a paper."""
+
+
+def markdown_table(
+    metrics: Metrics,
+    marked: Collection[tuple[str, str]] = (),
+    paper: Mapping[str, PaperFigures] | None = None,
+) -> str:
     """A Markdown table in per cent, its columns ordered by name and k.
 
-    The best value of each metric is bold; the (system, metric) pairs in `marked` have a mark.
+    The best value of each metric is bold; the (system, metric) pairs in `marked` have a mark. The figures of papers
+    are in columns of their own behind ours, with their source.
     """
     names, best = metric_columns(metrics), best_values(metrics)
     cells = {
@@ -52,7 +64,41 @@ def markdown_table(metrics: Metrics, marked: Collection[tuple[str, str]] = ()) -
         ]
         for system, values in metrics.items()
     }
-    return _markdown(names, cells)
+    return _markdown(*_with_paper(names, cells, paper or {}))
+
+
+def _with_paper(
+    names: Sequence[str], rows: Mapping[str, list[str]], paper: Mapping[str, PaperFigures]
+) -> tuple[list[str], dict[str, list[str]]]:
+    """The heads of the columns and the cells of the rows, with the columns of the papers' figures, if a row has any."""
+    columns, others = paper_columns(rows, paper)
+    heads = [metric_names.short(name) for name in names]
+    return heads + columns, {row: cells + others[row] for row, cells in rows.items()}
+
+
+def paper_columns(
+    rows: Iterable[str], paper: Mapping[str, PaperFigures]
+) -> tuple[list[str], dict[str, list[str]]]:
+    """The heads of the columns with the papers' figures and their source, and the cells of these columns per row.
+
+    >>> mvr = PaperFigures(source="MVR Table 2, SQuAD dev", figures={"accuracy_at_5": 75.5})
+    >>> paper_columns(["mvr-8", "bm25"], {"mvr-8": mvr})
+    (["paper's acc@5", 'paper'], {'mvr-8': ['75.5', 'MVR Table 2, SQuAD dev'], 'bm25': ['', '']})
+    """
+    rows = list(rows)
+    cited = {row: paper[row] for row in rows if row in paper}
+    if not cited:
+        return [], {row: [] for row in rows}
+    names = metric_columns({row: found.figures for row, found in cited.items()})
+    cells = {
+        row: [
+            *(f"{found.figures[name]:.1f}" if name in found.figures else "" for name in names),
+            found.source,
+        ]
+        for row, found in cited.items()
+    }
+    heads = [*(f"paper's {metric_names.short(name)}" for name in names), SOURCE]
+    return heads, {row: cells.get(row, [""] * len(heads)) for row in rows}
 
 
 def _cell(value: float, best: bool, marked: bool) -> str:
@@ -61,7 +107,6 @@ def _cell(value: float, best: bool, marked: bool) -> str:
 
 
 def _markdown(columns: list[str], rows: Mapping[str, list[str]]) -> str:
-    columns = [metric_names.short(name) for name in columns]
     width = max(len("system"), *(len(system) for system in rows))
     widths = [max(len(name), *(len(cells[i]) for cells in rows.values())) for i, name in enumerate(columns)]
     head = " | ".join(f"{name:>{width}}" for name, width in zip(columns, widths, strict=True))
@@ -114,6 +159,23 @@ def marked_of(significance: Significance) -> set[tuple[str, str]]:
     }
 
 
+def read_paper(comparison: Path) -> dict[str, PaperFigures]:
+    """Returns the papers' figures in the folder of a comparison, by row; empty where its rows have none."""
+    file = comparison / PAPER_FILE
+    content = json.loads(file.read_text()) if file.exists() else {}
+    return {row: PaperFigures.model_validate(figures) for row, figures in content.items()}
+
+
+def paper_legend(paper: Mapping[str, PaperFigures]) -> str:
+    """One sentence about the columns of the papers; empty without them."""
+    return (
+        "paper's: what the paper reports for the row, on its own corpus and base model; figures of different papers or "
+        "tables need not be comparable"
+        if paper
+        else ""
+    )
+
+
 def legend(significance: Significance) -> str:
     """One sentence that says what the mark means and how it was tested; empty where nothing was tested."""
     figures = [figure for by_metric in significance["systems"].values() for figure in by_metric.values()]
@@ -126,15 +188,22 @@ def legend(significance: Significance) -> str:
     )
 
 
-def seeds_table(figures: Mapping[str, Mapping[str, SeedsFigure]], baseline: str) -> str:
-    """Means over seeds ± standard deviations in per cent, as Markdown, with the asterisks of CAMVR Table 6."""
+def seeds_table(
+    figures: Mapping[str, Mapping[str, SeedsFigure]],
+    baseline: str,
+    paper: Mapping[str, PaperFigures] | None = None,
+) -> str:
+    """Means over seeds ± standard deviations in per cent, as Markdown, with the asterisks of CAMVR Table 6.
+
+    The figures of papers are in columns of their own behind ours.
+    """
     names = metric_columns(figures)
     rows = {
         system: [_seeds_cell(by_metric[name]) if name in by_metric else "" for name in names]
         for system, by_metric in figures.items()
     }
     return (
-        f"{_markdown(names, rows)}\nmean ± standard deviation over seeds, per cent; {SEEDS_MARK} differs from "
+        f"{_markdown(*_with_paper(names, rows, paper or {}))}\nmean ± standard deviation over seeds, per cent; {SEEDS_MARK} differs from "
         f"{baseline}, p < {LEVEL}: Welch's t-test over seeds, Holm's correction over the rows\n"
     )
 

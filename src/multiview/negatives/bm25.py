@@ -21,6 +21,7 @@ from multiview.data.passages import Passage, read_passages
 from multiview.data.questions import Question, read_questions
 from multiview.index.ranking import TopPassages, best_first, tie_order
 from multiview.negatives.filtering import answer_holding, filter_hits, positive_hits
+from multiview.negatives.given import given_table
 from multiview.negatives.pool import BM25, negatives_table, write_negatives
 from multiview.steps.context import StepContext
 from multiview.steps.cores import cores
@@ -130,7 +131,8 @@ def best_rows(scores: np.ndarray, tie_order: np.ndarray, k: int) -> np.ndarray:
 def bm25_negatives(context: StepContext) -> None:
     """Step: makes negatives from each question's top `bm25.depth` hits, without answer-holding passages and positives.
 
-    Inputs `passages`, `questions`; output `negatives`, one row per question, in the order of the questions.
+    Inputs `passages`, `questions`; output `negatives`, one row per question, in the order of the questions. With
+    `questions.hard_negatives=both` the rows of given negatives follow.
     """
     passages: Path = context.input("passages").path
     questions: list[Question] = read_questions(context.input("questions").path)
@@ -150,10 +152,10 @@ def bm25_negatives(context: StepContext) -> None:
     )
     filtered = filter_hits(top.passages, {"positive": positive, "answer": answer})
     qids = [question.qid for question in questions]
-    write_negatives(
-        context.output("negatives"),
-        negatives_table(BM25, qids, top.passages, top.scores, filtered.kept, index.ids),
-    )
+    table = negatives_table(BM25, qids, top.passages, top.scores, filtered.kept, index.ids)
+    if context.settings.questions.hard_negatives == "both":
+        table = pa.concat_tables([table, given_table(questions, context.events)])
+    write_negatives(context.output("negatives"), table)
     counts = filtered.kept.sum(axis=1)
     context.events.fact("questions", len(questions))
     context.events.fact("hits", int((top.passages >= 0).sum()))

@@ -27,7 +27,7 @@ from multiview.negatives.filtering import (
     positive_hits,
     positive_rows,
 )
-from multiview.negatives.pool import BM25, MINED, negatives_table, read_table, with_positives, write_negatives
+from multiview.negatives.pool import MINED, negatives_table, read_table, with_positives, write_negatives
 from multiview.steps.context import StepContext
 from multiview.steps.events import Events
 
@@ -62,9 +62,9 @@ def cross_encoder_fingerprint(settings: Config) -> JsonObject:
 def mine(context: StepContext) -> None:
     """Step: mines negatives of each training question from the top `mining.depth` passages of the index.
 
-    Inputs `model`, `index`, `passages`, `questions`. With `mining.with_bm25` the rows of input `bm25_negatives` come
-    first. Output `negatives`, with a report: one row per question with the number of hits left out per reason. Raises
-    InputError when the index holds views of another model.
+    Inputs `model`, `index`, `passages`, `questions`. With `mining.with_bm25` the rows of input `bm25_negatives`, round
+    one's negatives of any source, come first. Output `negatives`, with a report: one row per question with the number
+    of hits left out per reason. Raises InputError when the index holds views of another model.
     """
     from multiview.encoding.encode import encode_questions
     from multiview.index.view_index import ViewIndex
@@ -85,7 +85,7 @@ def mine(context: StepContext) -> None:
     table = with_positives(table, mined.top.passages, mined.found, index.ids)
     if mining.with_bm25:
         bm25 = read_table(context.input("bm25_negatives").path)
-        bm25 = bm25.filter(pc.field("source") == BM25)
+        bm25 = bm25.filter(pc.field("source") != MINED)
         no_rows = np.zeros((len(bm25), 0), np.int64)
         table = pa.concat_tables([with_positives(bm25, no_rows, no_rows.astype(bool), index.ids), table])
     write_negatives(context.output("negatives"), table)

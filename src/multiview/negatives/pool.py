@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -14,8 +15,13 @@ from multiview.errors import InputError
 NEGATIVES_FILE = "negatives.parquet"
 BM25 = "bm25"
 MINED = "mined"
+GIVEN = "given"
+"""The source of negatives that come with the questions."""
 POSITIVES = "positive_ids"
 """Column of mined passages that hold an answer, which are positives with `mining.answer_hits=positives`."""
+Pool: TypeAlias = Mapping[str, Mapping[str, list[str]]]
+"""Question to source to the ids of the source's hard negatives, in rank order."""
+
 SCHEMA = pa.schema(
     [
         ("qid", pa.string()),
@@ -74,19 +80,23 @@ def read_table(folder: Path) -> pa.Table:
     return table
 
 
-def read_negatives(folder: Path) -> dict[str, list[str]]:
-    """Returns the hard negatives of each question: its sources in file order, each passage once.
+def read_negatives(folder: Path) -> dict[str, dict[str, list[str]]]:
+    """Returns the hard negatives of each question by source, the sources in file order.
+
+    A passage may be a negative of several sources.
 
     >>> rows = {"qid": ["q0", "q0"], "source": ["bm25", "mined"], "negative_ids": [["p1", "p2"], ["p2", "p3"]]}
     >>> write_negatives(folder, pa.table(rows | {"scores": [[9.0, 8.0], [7.0, 6.0]]}, schema=SCHEMA))
     >>> read_negatives(folder)
-    {'q0': ['p1', 'p2', 'p3']}
+    {'q0': {'bm25': ['p1', 'p2'], 'mined': ['p2', 'p3']}}
     """
-    table = read_table(folder)
-    pool: dict[str, list[str]] = {}
-    for batch in table.to_batches():
-        for qid, negatives in zip(batch["qid"].to_pylist(), batch["negative_ids"].to_pylist(), strict=True):
-            pool[qid] = list(dict.fromkeys([*pool.get(qid, ()), *negatives]))
+    pool: dict[str, dict[str, list[str]]] = {}
+    for batch in read_table(folder).to_batches():
+        for qid, source, negatives in zip(
+            *(batch[name].to_pylist() for name in SCHEMA.names[:3]), strict=True
+        ):
+            sources = pool.setdefault(qid, {})
+            sources[source] = list(dict.fromkeys([*sources.get(source, ()), *negatives]))
     return pool
 
 

@@ -1,4 +1,4 @@
-"""The steps that all systems of a plan share: the split, BM25 negatives, and generated queries."""
+"""The steps that all systems of a plan share: the split, the negatives of round one, and generated queries."""
 
 from __future__ import annotations
 
@@ -27,16 +27,14 @@ class Data:
 
 
 def add_data(plan: Plan, config: Config, systems: Iterable[Config]) -> Data:
-    """Adds the split, BM25 negatives, and generated queries if one of the systems needs them."""
+    """Adds the split, BM25's or given negatives, and generated queries if one of the systems needs them."""
     split = plan.add(StepPath("split"), "split", config)
     passages, train_questions = split.output(names.PASSAGES), split.output(names.TRAIN_QUESTIONS)
-    negatives = plan.add(
-        StepPath("bm25-negatives"),
-        "bm25-negatives",
-        config,
-        passages=passages,
-        questions=train_questions,
-    )
+    inputs: dict[str, Source] = {"questions": train_questions}
+    step = "given-negatives"
+    if config.questions.hard_negatives != "given":
+        step, inputs["passages"] = "bm25-negatives", passages
+    negatives = plan.add(StepPath(step), step, config, (), **inputs)
     data = Data(
         passages, train_questions, split.output(names.DEV_QUESTIONS), negatives.output(), shard_names(config)
     )

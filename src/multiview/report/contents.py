@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from multiview.config import JsonObject
+from multiview.config import JsonObject, PaperFigures
 from multiview.evaluation.tables import Significance
 
 
@@ -112,6 +112,8 @@ class Contents:
     won: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     seeds: Mapping[str, Mapping[str, JsonObject]] = field(default_factory=dict)
     """System to metric to a `SeedsFigure`, of a study with several seeds."""
+    paper: Mapping[str, PaperFigures] = field(default_factory=dict)
+    """What papers report for the rows of a study, by row or by system of several seeds."""
 
     @property
     def base(self) -> int:

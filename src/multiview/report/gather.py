@@ -27,7 +27,7 @@ from multiview.evaluation.files import (
     WON_FILE,
     analysis_table_file,
 )
-from multiview.evaluation.tables import Significance, metric_columns
+from multiview.evaluation.tables import Significance, metric_columns, read_paper
 from multiview.index.view_index import PASSAGES_FILE
 from multiview.lineage.ancestry import Ancestor
 from multiview.model import bases
@@ -99,6 +99,7 @@ def gather(
         cost=_costs(rows, Ancestor.of(comparison)),
         won=_read(comparison.path, WON_FILE),
         seeds=_read(comparison.path, SEEDS_FILE),
+        paper=read_paper(comparison.path),
     )
 
 

@@ -21,6 +21,8 @@ from multiview.evaluation.tables import (
     legend,
     marked_of,
     metric_columns,
+    paper_columns,
+    paper_legend,
 )
 from multiview.report import charts, curves
 from multiview.report.choosing import all_wrong, outcome
@@ -89,6 +91,9 @@ def render(contents: Contents) -> str:
         },
         "marked": marked_of(contents.significance),
         "legend": legend(contents.significance),
+        "paper": paper_columns(values, contents.paper),
+        "paper_of_seeds": paper_columns(contents.seeds, contents.paper),
+        "paper_legend": paper_legend(contents.paper),
         "settings": settings[:listed],
         "more_settings": len(settings[listed:]),
         "curves": metric_charts(contents),

@@ -47,8 +47,16 @@ STEPS: dict[str, Step] = {
             name="bm25-negatives",
             version=1,
             run="multiview.negatives.bm25:bm25_negatives",
-            settings=("bm25", *_MATCHING),
+            settings=("bm25", "questions.hard_negatives", *_MATCHING),
             inputs=("passages", "questions"),
+            outputs=(names.NEGATIVES,),
+        ),
+        Step(
+            name="given-negatives",
+            version=1,
+            run="multiview.negatives.given:given_negatives",
+            settings=(),
+            inputs=("questions",),
             outputs=(names.NEGATIVES,),
         ),
         Step(
@@ -63,7 +71,7 @@ STEPS: dict[str, Step] = {
         ),
         Step(
             name="train",
-            version=3,
+            version=4,
             run="multiview.training.train:train",
             settings=("train", "questions.answer_matching"),
             inputs=("start", "passages", "questions", "negatives"),
@@ -125,7 +133,7 @@ STEPS: dict[str, Step] = {
         ),
         Step(
             name="warm-up",
-            version=2,
+            version=3,
             run="multiview.training.warm_up:warm_up",
             settings=("train",),
             inputs=("start", "passages", "queries"),
@@ -240,7 +248,7 @@ STEPS: dict[str, Step] = {
         ),
         Step(
             name="refresh-report",
-            version=1,
+            version=2,
             run="multiview.report.refreshed:refresh_report",
             settings=(),
             inputs=("promotion", "verdict", "changes", "index"),
@@ -277,6 +285,7 @@ STEPS: dict[str, Step] = {
             settings=(
                 "comparison.rows",
                 "comparison.seeds_of",
+                "comparison.paper",
                 "comparison.baseline",
                 "comparison.resamples",
                 "comparison.seed",
@@ -288,7 +297,7 @@ STEPS: dict[str, Step] = {
         ),
         Step(
             name="report",
-            version=1,
+            version=2,
             run="multiview.report.page:report",
             settings=("comparison.rows",),
             inputs=("comparison", "evaluations"),

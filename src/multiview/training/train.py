@@ -1,6 +1,7 @@
 """The step `train`: a trained model from an initial model, passages, questions and negatives."""
 
 import tempfile
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -110,7 +111,8 @@ def training_data(settings: Train, context: StepContext) -> tuple[QuestionStream
         context.events.warning(
             f"train.batch_size {settings.batch_size}: there are only {len(questions)} questions, so batches have {len(questions)}"
         )
-    short_of_negatives = sum(len(pool.get(question.qid, ())) < settings.negatives for question in questions)
+    hard = [{id_ for ids in pool.get(question.qid, {}).values() for id_ in ids} for question in questions]
+    short_of_negatives = sum(len(ids) < settings.negatives for ids in hard)
     if settings.negatives and short_of_negatives:
         context.events.warning(
             f"{short_of_negatives} of {len(questions)} questions have fewer than {settings.negatives} hard negatives"
@@ -123,8 +125,9 @@ def training_data(settings: Train, context: StepContext) -> tuple[QuestionStream
         ("questions_short_of_negatives", short_of_negatives),
     ):
         context.events.fact(name, value)
-    needed = {name for names in positives for name in names}
-    needed.update(name for question in questions for name in pool.get(question.qid, ()))
+    for source, count in Counter(s for sources in pool.values() for s, ids in sources.items() if ids).items():
+        context.events.fact(f"questions_with_{source}_negatives", count)
+    needed = {name for names in positives for name in names}.union(*hard)
     return stream, PassageLookup(corpus).passages(needed)
 
 
@@ -153,12 +156,17 @@ def _ids_in_corpus(folder: Path, ids: set[str]) -> set[str]:
     }
 
 
-def _pool(settings: Train, negatives: Staged | None, questions: list[Question]) -> dict[str, list[str]]:
-    """Hard negatives by question id, without the question's positives, which a file of the user's may contain."""
+def _pool(
+    settings: Train, negatives: Staged | None, questions: list[Question]
+) -> dict[str, dict[str, list[str]]]:
+    """Hard negatives by question id and source, without the question's positives, which a file of the user's may contain."""
     if negatives is None or not settings.negatives:
         return {}
     pool = read_negatives(negatives.path)
     return {
-        question.qid: [name for name in pool.get(question.qid, ()) if name not in question.positive_ids]
+        question.qid: {
+            source: [id_ for id_ in ids if id_ not in question.positive_ids]
+            for source, ids in pool.get(question.qid, {}).items()
+        }
         for question in questions
     }

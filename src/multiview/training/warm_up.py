@@ -15,8 +15,9 @@ def warm_up(context: StepContext) -> None:
     """Step: train the model `start` on the generated `queries` of `passages`, into `model`.
 
     Every passage is trained on once per epoch, with its next query each time; its only negatives are the other
-    passages of the batch (Dual Cross Encoder 3.6). `train.warmup_passage` says whether a passage is read together
-    with the query. Passages without queries are skipped and counted. Runs on `train.processes` processes.
+    passages of the batch (Dual Cross Encoder 3.5). `train.warmup_passage` says whether a passage is read alone or
+    together with the query; the latter invites a shortcut and is reported as a warning. Passages without queries are
+    skipped and counted. Runs on `train.processes` processes.
 
     Raises InputError where no passage has a query.
     """
@@ -32,6 +33,11 @@ def _warm_up(context: StepContext) -> None:
                 "generation.model wrote no query for any passage: choose another model, or skip the warm-up with train.warm_up={}"
             )
         stream = QueryStream(passages.ids_with_queries, passages.queries, settings)
+        if settings.warmup_passage == "with_query":
+            context.events.warning(
+                "train.warmup_passage=with_query: each positive is the one passage that holds its question, and a warm-up has "
+                "no hard negatives, so the model can learn to match texts instead of answers; `plain` avoids it"
+            )
         for name, value in (
             ("questions", len(passages.ids_with_queries)),
             ("steps", stream.steps),

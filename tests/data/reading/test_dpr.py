@@ -6,6 +6,7 @@ import json
 import pytest
 
 from multiview.data.questions import Question
+from multiview.data.reading.dpr import CONTEXTS
 from multiview.errors import InputError
 from tests.fixtures.format_files import biencoder, passages, put, questions
 
@@ -36,6 +37,13 @@ def test_dprs_training_questions_name_their_passages(tmp_path):
         Question("biencoder-nq-train-2", "none?", ("x",), None, ()),
         Question("biencoder-nq-train-3", "number?", ("y",), None, ("7",)),
     ]
+
+
+def test_dprs_hard_negatives_are_read_and_its_other_negatives_are_not(tmp_path):
+    contexts = {kind: [{"psg_id": f"{kind[0]}{i}"} for i in range(2)] for kind in CONTEXTS}
+    rows = [{"question": "?", "answers": ["a"], **contexts}]
+    (question,) = questions(put(tmp_path / "train.json", json.dumps(rows)))
+    assert (question.positive_ids, question.negative_ids) == (("p0", "p1"), ("h0", "h1"))
 
 
 def test_dprs_training_files_bring_the_passages_that_they_name(tmp_path):

@@ -188,11 +188,10 @@ def test_the_warm_up_reads_passages_with_their_queries_or_alone(
     chosen = Train.model_validate(
         {"batch_size": 8, "max_steps": 1, "warmup_steps": None, "warmup_passage": passage}
     )
-    warm_up(
-        StepContext(
-            Config.partial({"train": chosen}), inputs, {"model": tmp_path / "model"}, RecordedEvents()
-        )
-    )
+    events = RecordedEvents()
+    warm_up(StepContext(Config.partial({"train": chosen}), inputs, {"model": tmp_path / "model"}, events))
+    warned = [text for text in events.warnings if text.startswith("train.warmup_passage=with_query")]
+    assert bool(warned) == read and Train().warmup_passage == "plain"
     layout = BiEncoder.load(start.path).layout
     first = {id_: asked[0] for id_, asked in QUERIES.items() if asked}
     expected = {

@@ -127,7 +127,13 @@ NUMBERS = {
     "mined-negatives": ("train.rounds", [2, 1, 2, 1]),
     "one-question": ("questions.one_per_passage", [False, False, True, True]),
     "tied": ("model.tied", [False, True, False, True]),
-    "views": ("model.views", [1, 4, 8, 12, 1, 4, 8, 12]),
+    "dual-cross-tied": ("model.tied", [True, False, True, False]),
+    "dual-cross-warm-up": ("train.rounds", [0, 1, 1, 0, 1, 1]),
+    "sentences": (
+        "model.architecture",
+        ["dpr", "mvr", "sentence", "equal-splits", "equal-splits"],
+    ),
+    "views": ("model.views", [8, 4, 8, 1, 4, 6, 8, 12, 1, 4, 8, 12]),
     "seeds": ("train.seed", [0, 1, 2, 3, 4, 0, 1, 2, 3, 4]),
 }
 
@@ -141,12 +147,121 @@ def test_a_study_varies_what_the_paper_varies(name):
 
 
 def test_the_study_of_temperatures_has_the_paper_s():
-    found = [
-        resolve(overrides).train.temperature for overrides in read_study("temperature").overrides({}).values()
-    ]
+    trained = [resolve(overrides).train for overrides in read_study("temperature").overrides({}).values()]
+    found = [train.temperature for train in trained]
     annealed = [t.alpha for t in found if t.schedule == "annealed"]
     fixed = [t.value for t in found if t.schedule == "fixed"]
-    assert (annealed, fixed) == ([0.1, 0.3, 0.03], [10, 1, 0.3, 0.1]) and {t.floor for t in found} == {0.3}
+    assert (annealed, fixed) == ([0.1, 0.3, 0.03], [10, 1, 1, 0.3, 0.1]) and {t.floor for t in found} == {0.3}
+    assert [train.local_weight for train in trained].index(0) == 5, "MVR Table 3 (3): neither of the two"
+
+
+@pytest.mark.parametrize("name", study_names())
+def test_only_the_study_of_mined_negatives_mines_them(name):
+    """MVR 4.2: ablations are "built only with the raw DPR model"; CAMVR mines in its section 4.3 alone."""
+    overrides = read_study(name).overrides(gather("paper-camvr", []))
+    mining = [row for row, changes in overrides.items() if resolve(changes).train.rounds == 2]
+    assert mining == (["camvr", "mvr"] if name == "mined-negatives" else [])
+
+
+PRINTED = {
+    "CAMVR Table 1, SQuAD dev": ["76.4 84.2 89.8"],
+    "CAMVR Table 2, NQ test": ["55.51 73.16 84.35", "63.80 78.70 86.70"],
+    "CAMVR Table 5, SQuAD dev": ["61.3 74.5 83.4", "65.2 76.7 84.8", "69.0 79.2 86.0", "69.0 79.2 86.0"],
+    "CAMVR Table 6, NQ test": ["70.0 82.5 89.3", "71.1 82.5 89.1"],
+    "CAMVR Table 6, SQuAD dev": ["59.1 73.0 82.8", "59.1 73.0 82.8", "69.0 79.2 86.0"],
+    "CAMVR Table 8, SQuAD dev": ["77.1 84.5 88.6", "69.0 79.2 86.0"],
+    "MVR Table 2, SQuAD dev": [
+        *("66.2 76.8 85.2", "66.8 77.6 85.5", "67.3 77.9 86.1", "68.5 78.5 85.8"),
+        *("72.3 80.3 86.4", "75.5 83.2 87.9", "74.8 82.9 87.4"),
+    ],
+    "MVR Table 3 (0), SQuAD dev": ["75.5 83.2 87.9"],
+    "MVR Table 3 (1), SQuAD dev": ["73.7 82.1 86.5"],
+    "MVR Table 3 (2), SQuAD dev": ["74.3 81.9 86.8"],
+    "MVR Table 3 (3), SQuAD dev": ["72.8 81.0 85.8"],
+    "MVR Table 3 (4), SQuAD dev": ["66.7 77.1 85.7"],
+    "MVR Table 3 (5), SQuAD dev": ["70.2 79.3 85.4"],
+    "MVR Table 3 (6), SQuAD dev": ["74.6 82.4 87.3"],
+    "MVR Table 3 (7), SQuAD dev": ["72.3 81.2 85.9"],
+    "MVR Table 3 (8), SQuAD dev": ["74.7 82.0 87.4"],
+    "MVR Table 3 (9), SQuAD dev": ["73.9 81.8 86.5"],
+    "MVR Table 5, SQuAD dev": [
+        *("66.2 76.8 85.2", "75.5 83.2 87.9", "62.1 73.2 81.9", "57.2 69.3 78.5", "44.2 57.9 69.4"),
+    ],
+    "MVR Table 8, SQuAD dev": ["75.5 83.2 87.9", "72.4 80.4 85.9", "74.7 82.5 87.3", "72.9 82.2 85.7"],
+    "Dual Cross Encoder Table 2, MS MARCO dev": ["25.6", "31.4", "34.2", "26.1", "33.2", "36.0"],
+    "Dual Cross Encoder Table 4, MS MARCO dev": ["31.4", "31.7", "33.2", "33.8"],
+}
+"""Rows of the papers' tables, as printed, in the order of the studies: R@5, R@20 and R@100, or MRR@10."""
+
+
+def test_the_studies_have_the_papers_figures():
+    cited: dict[str, list[list[float]]] = {}
+    for study in map(read_study, study_names()):
+        assert set(study.paper) == set(study.runs) or study.name == "tied", "which no paper has"
+        for figures in study.paper.values():
+            metrics = (
+                ["mrr_at_10"] if "MS MARCO" in figures.source else [f"accuracy_at_{k}" for k in (5, 20, 100)]
+            )
+            assert list(figures.figures) == metrics
+            cited.setdefault(figures.source, []).append(list(figures.figures.values()))
+    printed = {source: [[*map(float, row.split())] for row in rows] for source, rows in PRINTED.items()}
+    assert {source: sorted(rows) for source, rows in cited.items()} == {
+        source: sorted(rows) for source, rows in printed.items()
+    }
+
+
+def test_a_study_s_tables_have_the_paper_s_figures_beside_its_own(project, monkeypatch, capsys):
+    paper = {"source": "MVR Table 2", "figures": {"accuracy_at_5": 75.5, "mrr_at_10": 33.25}}
+    rows = {"short": {**ROWS["short"], "paper": paper}, "long": {}}
+    output = study(project, monkeypatch, capsys, write(project, runs=rows))
+    cells = [
+        [cell.strip() for cell in line.split("|")[1:-1]]
+        for line in output.splitlines()
+        if line.startswith("|")
+    ]
+    assert cells[0][-3:] == ["paper's acc@5", "paper's MRR@10", "paper"]
+    assert [row[-3:] for row in cells[2:]] == [["75.5", "33.2", "MVR Table 2"], ["", "", ""]]
+    assert "paper's: what the paper reports" in output
+    (file,) = Path(project.store).glob("comparison/*/attempts/*/paper.json")
+    assert json.loads(file.read_text()) == {"short": paper}
+    table = (file.parent / "table.md").read_text()
+    assert "paper's acc@5" in table and "paper's: what the paper reports" in table
+    (page,) = [
+        text
+        for found in Path(project.store).glob("report/*/attempts/*/report.html")
+        if "paper&#39;s acc@5" in (text := found.read_text())
+    ]
+    assert '<td class="paper">75.5</td>' in page and '<td class="paper">MVR Table 2</td>' in page
+
+
+def test_means_over_seeds_have_the_paper_s_figures_too(project, monkeypatch, capsys):
+    paper = {"source": "CAMVR Table 6", "figures": {"accuracy_at_5": 69.0}}
+    rows = {"camvr": {"paper": paper}, "dpr": {"model": {"architecture": "dpr", "tied": True}}}
+    output = study(project, monkeypatch, capsys, write(project, runs=rows, seeds=[0, 1]))
+    cited = [line for line in output.splitlines() if "CAMVR Table 6" in line]
+    assert [line.split("|")[1].strip() for line in cited] == ["camvr"] and "±" in cited[0]
+
+
+def test_a_paper_s_figure_of_several_systems_is_refused(project, monkeypatch, capsys):
+    paper = {"source": "MVR Table 2", "figures": {"accuracy_at_5": 75.5}}
+    rows = {"short": {**ROWS["short"], "paper": paper}, "long": {}}
+    file = write(project, pipeline="comparison", runs=rows)
+    preset = ["--preset", str(project.folder / "tiny.yaml"), "--dry-run"]
+    monkeypatch.setattr(sys, "argv", ["pipelines", "study", file, *preset])
+    with pytest.raises(SystemExit) as ended:
+        run_app(commands.app)
+    assert ended.value.code == 2
+    assert "runs.short.paper: its pipeline evaluates several systems" in capsys.readouterr().err
+
+
+def test_settings_of_a_study_are_those_of_all_rows_and_below_a_row_s(tmp_path):
+    file = tmp_path / "s.yaml"
+    file.write_text("settings: {train: {rounds: 1, epochs: 2}}\nruns: {a: {train: {epochs: 3}}, b: {}}")
+    found = read_study(str(file)).overrides({"train": {"rounds": 2, "negatives": 4}})
+    assert found == {
+        "a": {"train": {"rounds": 1, "epochs": 3, "negatives": 4}},
+        "b": {"train": {"rounds": 1, "epochs": 2, "negatives": 4}},
+    }
 
 
 def test_a_step_is_shared_only_where_all_that_decides_its_output_is_equal(project, tmp_path):
@@ -182,6 +297,11 @@ def test_every_study_compiles_and_its_rows_differ(name):
         ("about: x", "runs is missing"),
         ("runs: {a: {}, b: 1}", r"runs\.b: input should be a valid dictionary, not 1"),
         ("runs: {a: {}, b: {}}\nrow: 1", "there is no setting row"),
+        ("runs: {a: {paper: {figures: {}}}, b: {}}", r"paper\.a\.source is missing"),
+        (
+            "runs: {a: {paper: {source: x, figures: {mrr: much}}}, b: {}}",
+            r"paper\.a\.figures\.mrr: input should",
+        ),
         ("runs: {a: {}, b: {}}\nseeds: few", "seeds: input should be a valid tuple, not 'few'"),
         ("runs: {a: {}, b: {}}\nseeds: [0, 1, 0]", "seeds: has one twice"),
         ("runs: {a: [", "is not YAML"),

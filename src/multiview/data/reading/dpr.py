@@ -22,7 +22,7 @@ ID_NAMES = ("passage_id", "psg_id")  # in Natural Questions, and in the other da
 def dpr_question(file: str, numbered: tuple[int, JsonObject]) -> Iterator[Row]:
     """Yields the question of an entry of a training file with the passages that it names; its id is its row number.
 
-    Negatives are ignored, because the pipeline makes its own. `positive_ids` may be empty.
+    `negative_ids` are the hard negatives, on which DPR trains; its `negative_ctxs` are not. `positive_ids` may be empty.
     """
     number, entry = numbered
     yield {
@@ -30,6 +30,7 @@ def dpr_question(file: str, numbered: tuple[int, JsonObject]) -> Iterator[Row]:
         "question": entry["question"],
         "answers": entry["answers"],
         "positive_ids": [_id(context, file, number) for context in entry.get("positive_ctxs") or ()],
+        "negative_ids": [_id(context, file, number) for context in entry.get("hard_negative_ctxs") or ()],
     }
 
 

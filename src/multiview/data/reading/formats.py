@@ -17,6 +17,7 @@ from multiview.data.reading.dpr import dpr_contexts, dpr_entries, dpr_question, 
 from multiview.data.reading.files import base_name, head, is_web, plain_name
 from multiview.data.reading.judged import is_qrels, marco_rows
 from multiview.data.reading.squad import squad_paragraphs, squad_passage, squad_questions
+from multiview.data.reading.tevatron import is_tevatron, tevatron_passages, tevatron_questions
 from multiview.errors import InputError
 
 Rows = Callable[[str], Iterator[tables.Row]]
@@ -71,6 +72,9 @@ _tsv = partial(tables.delimited_rows, delimiter="\t")
 FORMATS = {
     "squad": _joint("SQuAD's JSON", Joint(squad_paragraphs, squad_passage, squad_questions)),
     "dpr": _joint("DPR's JSON of training questions", Joint(dpr_entries, dpr_contexts, dpr_question)),
+    "tevatron": Format(
+        "tevatron's JSONL of training questions", _tables(tevatron_passages), tevatron_questions, repeats=True
+    ),
     "qa": Format("DPR's questions with lists of answers (*.qa.csv)", None, qa_questions),
     "marco": Format(
         "MS MARCO's TSV of id and text, without header",
@@ -126,10 +130,14 @@ def detect(file: str, form: str, setting: str, known_columns: Collection[str] = 
     `known_columns` are names of columns that the file may have. Raises InputError when the format stays unknown.
     """
     by_suffix = format_by_suffix(file)
-    if by_suffix in ("jsonl", "parquet"):
+    if by_suffix == "parquet" or (by_suffix == "jsonl" and form != "auto"):
         return form if form != "auto" else by_suffix
     beginning = head(file)
     first = next(iter(beginning.splitlines()), "")
+    if form == "auto" and by_suffix in ("json", "jsonl") and is_tevatron(first):
+        return "tevatron"
+    if by_suffix == "jsonl":
+        return by_suffix
     # An article may begin with four words of which two are numbers.
     maybe_qrels = by_suffix != "json" and (by_suffix != "text" or "qrels" in base_name(file).lower())
     if maybe_qrels and is_qrels(first):

@@ -30,6 +30,7 @@ QUESTION_COLUMNS = {
     "answer_starts": (),
     "positive_ids": (),
     "relevance": (),
+    "negative_ids": (),
 }
 DERIVED_COLUMNS = ("sentence_ends", "content_hash")
 
@@ -68,7 +69,7 @@ def questions_of(
 ) -> Iterator[tuple[str, Question]]:
     """Yields the questions of some files in order, each with its location, as in `train.jsonl row 7`.
 
-    `positive_ids` and `answers` may be lists or single strings. `answers`, `answer_starts`, `positive_ids` and
+    `positive_ids`, `negative_ids` and `answers` may be lists or single strings. These columns, `answer_starts` and
     `relevance` may be missing: they are empty then, or None for `answer_starts` and `relevance`. Files of judgements
     among `files` give positives, with their grades, to questions without positives. Questions without judgements
     and without answers are then skipped. `kept` receives the passages of files that hold them too.
@@ -249,7 +250,7 @@ def _question(row: Row, judged: Mapping[str, dict[str, int]], location: str, for
     if "positive_ids" in row:
         positives = _strings(parse_list(row["positive_ids"]), "positive_ids", location)
         grades = _grades(parse_list(row.get("relevance")), positives, location)
-        if not positives and form != "dpr":  # DPR's training files have such questions
+        if not positives and form not in ("dpr", "tevatron"):  # their training files have such questions
             raise InputError(
                 f"{location}: no positive passage; leave the row out or name one in positive_ids"
             )
@@ -264,7 +265,8 @@ def _question(row: Row, judged: Mapping[str, dict[str, int]], location: str, for
         )
     starts = _starts(parse_list(row.get("answer_starts")), answers, location)
     text = str(row["question"]).strip()
-    return Question(qid, text, answers, starts, tuple(grades), relevance(grades))
+    negatives = dict.fromkeys(_strings(parse_list(row.get("negative_ids")), "negative_ids", location))
+    return Question(qid, text, answers, starts, tuple(grades), relevance(grades), tuple(negatives))
 
 
 def _grades(value: object, positives: Sequence[str], location: str) -> dict[str, int]:

@@ -1,0 +1,48 @@
+"""tevatron's training files: questions with whole passages, positive and negative."""
+
+import json
+
+import pytest
+
+from multiview.data.questions import Question
+from multiview.data.reading.formats import detect
+from multiview.errors import InputError
+from tests.fixtures.format_files import passages, put, questions, tevatron
+
+
+@pytest.mark.parametrize("name", ["train.jsonl", "train.json"])
+def test_questions_name_their_positives_and_negatives(tmp_path, name):
+    file = tevatron(tmp_path, name)
+    assert detect(file, "auto", "questions.format") == "tevatron"
+    assert questions(file) == [
+        Question("1185869", "what was the immediate impact", (), None, ("0",), None, ("2", "1")),
+        Question("7", "who?", (), None, ("1",)),
+        Question("nq-0", "how many episodes", ("seven", "7"), None, ("1", "3"), None, ("0",)),
+    ]
+
+
+def test_a_file_brings_the_passages_that_it_names(tmp_path):
+    rows = passages(tevatron(tmp_path))
+    assert [row["id"] for row in rows] == ["0", "2", "1", "2", "1", "1", "3", "0"]
+    assert rows[0] == {"id": "0", "title": "T0", "text": "text 0"}
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"query_id": "1", "positive_passages": []}, r"train\.jsonl row 2: not tevatron's \(query_id"),
+        (
+            {"query_id": "1", "query": "?", "positive_passages": [{"text": "x"}]},
+            r"train\.jsonl row 2: a passage without docid in positive_passages",
+        ),
+        (
+            {"query_id": "1", "query": "?", "positive_passages": [], "negative_passages": ["p7"]},
+            r"train\.jsonl row 2: a passage without docid in negative_passages",
+        ),
+    ],
+)
+def test_a_row_of_another_form_is_named(tmp_path, row, message):
+    first = {"query_id": "0", "query": "?", "positive_passages": [{"docid": "p", "text": "x"}]}
+    file = put(tmp_path / "train.jsonl", f"{json.dumps(first)}\n{json.dumps(row)}\n")
+    with pytest.raises(InputError, match=message):
+        questions(file)
