@@ -13,6 +13,7 @@ from multiview.cli.lookup import Lookup, run_index
 from multiview.config import Config
 from multiview.errors import InputError
 from multiview.steps.events import EventLog
+from multiview.steps.path import StepPath
 from multiview.steps.runs import Run, read_state, read_states, write_run, write_state
 from multiview.tracking import shipping, systems
 from multiview.tracking.client import PARENT_RUN
@@ -50,7 +51,9 @@ class Compared(ReportedRun):
     def report_systems(self) -> None:
         self.events("split", "s")
         for path in self.run.steps[1:-1]:
-            self.events(path, "a", **({"step": "evaluate-bm25"} if path.startswith("bm25") else {}))
+            self.events(
+                path, "a", step="evaluate-bm25" if path == "bm25/evaluate" else StepPath.parse(path).step
+            )
 
     def compare(self) -> None:
         log = EventLog(self.store, "evaluation/compare/attempts/c")
