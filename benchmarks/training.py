@@ -175,7 +175,7 @@ def packed(work: Task, attention: float | None = None) -> list[float]:
             for name in (example.positive, *example.negatives):
                 sequences += model.layout.passage(work.passages[name])
         with torch.autocast("cpu", torch.bfloat16, enabled=settings.precision == "bfloat16"):
-            hidden = _end_to_end(encoder, [sequence.input_ids for sequence in sequences])
+            hidden = end_to_end(encoder, [sequence.input_ids for sequence in sequences])
         hidden.float().square().mean().backward()
         nn.utils.clip_grad_norm_(encoder.parameters(), settings.max_grad_norm)
         optimizer.step()
@@ -184,7 +184,7 @@ def packed(work: Task, attention: float | None = None) -> list[float]:
     return clock.seconds
 
 
-def _end_to_end(encoder: Any, sequences: Sequence[list[int]]) -> Tensor:
+def end_to_end(encoder: Any, sequences: Sequence[list[int]]) -> Tensor:
     """The last hidden states [1, T, D] of all sequences in one row; each attends to itself alone."""
     lengths = [len(sequence) for sequence in sequences]
 
