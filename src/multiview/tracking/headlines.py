@@ -18,20 +18,29 @@ HEADLINES = (*metric_names.SHORT, metric_names.ROUGE_L, metric_names.SELF_BLEU)
 BY_ROUND = ("loss", "in_batch_accuracy", "fallback_share", "temperature")
 """Metrics of a training of which the last value of each round is a headline."""
 
+CURVES = tuple(map(metric_names.of_validation, (metric_names.MRR, metric_names.VIEW_COSINE)))
+"""Metrics of a training of which all values so far are headlines, by training step."""
+
 
 def headlines_of(run: Run, state: StepState, metrics: Sequence[Metric]) -> list[Metric]:
-    """Returns the metrics of a step for its parent run, by round; none before the step has ended.
+    """Returns the metrics of a step for its parent run, by round; none before the step has ended, but for `CURVES`.
 
     An evaluation gives all of its metrics except those of its analyses, and a training its last values. A comparison
     gives its costs, or all of its metrics where it compares evaluations of other runs. Names end with the system's
-    name where the run has several systems. `metrics` are MLflow's, in order.
+    name where the run has several systems, those of `CURVES` with the round too where there are several. `metrics` are MLflow's, in order.
     """
     from mlflow.entities import Metric
 
-    if state.status not in ("done", "found"):
-        return []
     path, steps = StepPath.parse(state.path), [StepPath.parse(step) for step in run.steps]
-    system = path.row if len(run.architectures) != 1 else ""
+    system, number = path.row if len(run.architectures) != 1 else "", round_of(path, steps)
+    curves = []
+    if state.step == "train":
+        group = "-".join([system] * bool(system) + [f"round-{number}"] * bool(number))
+        curves = [
+            Metric(_named(m.key, group), m.value, m.timestamp, m.step) for m in metrics if m.key in CURVES
+        ]
+    if state.status not in ("done", "found"):
+        return curves
     if state.step.startswith("evaluate"):
         found = [metric for metric in metrics if metric.key.startswith(HEADLINES) and "/" not in metric.key]
     elif state.step == "train":
@@ -41,11 +50,11 @@ def headlines_of(run: Run, state: StepState, metrics: Sequence[Metric]) -> list[
         found, system = [m for m in metrics if alone or not m.key.startswith(HEADLINES)], ""
     else:
         return []
-    step = round_of(path, steps)
-    keys = [metric_names.of_group(system, metric.key) if system else metric.key for metric in found]
-    return [
-        Metric(name, metric.value, metric.timestamp, step) for name, metric in zip(keys, found, strict=True)
-    ]
+    return curves + [Metric(_named(m.key, system), m.value, m.timestamp, number) for m in found]
+
+
+def _named(metric: str, group: str) -> str:
+    return metric_names.of_group(group, metric) if group else metric
 
 
 def round_of(path: StepPath, steps: Iterable[StepPath]) -> int:
