@@ -40,8 +40,7 @@ MRR = "validation/mrr_at_10"
 def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Staged]:
     folder = tmp_path_factory.mktemp("data")
     passages = [training_material.passage(i, sentences=2 + i % 6) for i in range(24)]
-    # Two questions for each of the first six passages.
-    questions = [training_material.question(i, passages[i % 12]) for i in range(18)]
+    questions = [training_material.question(i, passages[i % 12]) for i in range(30)]
     pool = {q.qid: [passages[(i * 5 + j) % 24].id for j in range(1, 5)] for i, q in enumerate(questions)}
     return {
         "passages": training_material.write_shard(folder / "passages", passages),
@@ -90,7 +89,7 @@ def test_what_is_validated_is_not_trained_on(data: dict[str, Staged]) -> None:
     assert gold.isdisjoint(example.positive for example in trained)
     about_gold = [q for q in read_questions(data["questions"].path) if q.positive_ids[0] in gold]
     assert events.facts["questions_about_validation_passages"] == len(about_gold) - 6
-    assert events.facts["questions"] == 18 - len(about_gold)
+    assert events.facts["questions"] == 30 - len(about_gold)
     assert events.facts["validation_questions"] == 6
     assert events.facts["validation_passages"] == len(found.held_out.pool) == 16
 
@@ -241,7 +240,22 @@ def test_two_processes_validate_once_and_stop_together(
     assert BiEncoder.load(two.output).settings == BiEncoder.load(one.output).settings
 
 
-def test_too_many_questions_held_out_are_refused(data: dict[str, Staged]) -> None:
-    settings = Train(**SETTINGS | {"validation_questions": 18})
-    with pytest.raises(InputError, match=r"train\.validation_questions: 18 of 18"):
-        training_data(settings, StepContext(Config(), data, {}))
+def test_most_questions_are_left_to_train_on(data: dict[str, Staged]) -> None:
+    settings, events = Train(**SETTINGS | {"validation_questions": 30}), RecordedEvents()
+    found = training_data(settings, StepContext(Config(), data, {}, events))
+    assert found.held_out is not None and len(found.held_out.questions) == 6
+    assert "train.validation_questions 30: only 6 of 30 questions are held out" in events.warnings[0]
+
+
+def test_too_few_questions_are_refused(tmp_path: Path) -> None:
+    (passage,) = passages = [training_material.passage(0)]
+    for count in (2, 10):
+        questions = [training_material.question(i, passage) for i in range(count)]
+        inputs = {
+            "passages": training_material.write_shard(tmp_path / f"{count}" / "passages", passages),
+            **training_material.write_training_data(tmp_path / f"{count}", questions, {}),
+        }
+        with pytest.raises(
+            InputError, match=rf"train\.validate_steps: too few .*questions: {count}, gold passages: 1"
+        ):
+            training_data(Train(**SETTINGS), StepContext(Config(), inputs, {}))

@@ -118,7 +118,7 @@ class Train(Section):
     validate_steps: Annotated[int, Field(ge=1)] | None = None
     """Steps between validations; none: no validation. Questions that training leaves out are ranked against a pool of passages, and the round hands on the checkpoint with the best MRR@10 (docs/training.md). *Ours.*"""
     validation_questions: Annotated[int, Field(ge=1)] = 200
-    """Training questions that a validation holds out, drawn by `seed` with all that share a gold passage. *Ours.*"""
+    """Questions that a validation holds out, at most a fifth; drawn by `seed`, passage by passage. Other questions about their gold passages are not trained on either. *Ours.*"""
     validation_passages: Annotated[int, Field(ge=1)] = 2000
     """Passages in the pool of a validation: the gold passages, hard negatives, and a sample of the corpus. *Ours.*"""
     patience: Annotated[int, Field(ge=1)] | None = None

@@ -10,8 +10,8 @@ from multiview.steps.events import read_metrics
 CURVES = {"loss": "Training loss", "temperature": "Temperature", "fallback_share": "Share of fallbacks"}
 """Metrics of a training that get a chart, and its title."""
 VALIDATION = {
-    metric_names.of_validation(metric_names.MRR): "MRR@10 of the validation questions",
-    metric_names.of_validation(metric_names.VIEW_COSINE): "Cosine between views in the validation",
+    metric_names.of_validation(metric_names.MRR): "Validation: MRR@10",
+    metric_names.of_validation(metric_names.VIEW_COSINE): "Validation: cosine between views",
 }
 """Metrics of a training that get one chart of all systems, and its title."""
 WINS = ("view_", "_wins")

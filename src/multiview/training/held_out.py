@@ -13,6 +13,9 @@ from multiview.data.questions import Question, seeded_hash
 from multiview.errors import InputError
 from multiview.negatives.pool import Pool
 
+MOST = 0.2
+"""The largest share of the questions that is held out."""
+
 
 @dataclass(frozen=True)
 class HeldOut:
@@ -28,25 +31,27 @@ class HeldOut:
 def hold_out(
     questions: Sequence[Question], gold: Mapping[str, Sequence[str]], number: int, seed: int
 ) -> tuple[list[Question], list[Question]]:
-    """Returns the questions to train on and `number` questions to validate on, which have no gold passage in common.
+    """Returns the questions to train on and up to `number` questions to validate on, with no gold passage in common.
 
     `gold` are each question's positives in the corpus, at least one. Passages are drawn by `seed`, and all questions
-    whose first positive is drawn are held out, up to `number`. Other questions with a gold passage of a held-out
-    question are in neither list: training would show the passage. The order of `questions` does not matter.
+    whose first positive is drawn are held out, until they are `number` or a fifth of all questions. Other questions
+    with a gold passage of a held-out question are in neither list: training would show the passage. The order of
+    `questions` does not matter.
 
-    Raises InputError where nothing is left to train on.
+    Raises InputError where nothing is left to train on or to validate on.
     """
     of_passage: defaultdict[str, list[Question]] = defaultdict(list)
     for question in sorted(questions, key=lambda question: question.qid):
         of_passage[gold[question.qid][0]].append(question)
     drawn = sorted(of_passage, key=lambda id_: _rank(seed, id_))
+    number = min(number, int(MOST * len(questions)))
     held = list(islice((question for id_ in drawn for question in of_passage[id_]), number))
     shown = {id_ for question in held for id_ in gold[question.qid]}
     training = [question for question in questions if shown.isdisjoint(gold[question.qid])]
-    if not training:
+    if not training or not held:
         raise InputError(
-            f"train.validation_questions: {number} of {len(questions)} questions with their gold passages leave none "
-            "to train on; set fewer, or train.validate_steps=null"
+            "train.validate_steps: too few training questions to hold some out for a validation "
+            f"(questions: {len(questions)}, gold passages: {len(of_passage)}); set it to null"
         )
     return training, held
 

@@ -167,6 +167,11 @@ def _held_out(
     without = [question for question in questions if not gold[question.qid]]
     known = [question for question in questions if gold[question.qid]]
     training, held = hold_out(known, gold, settings.validation_questions, settings.seed)
+    if len(held) < settings.validation_questions:
+        context.events.warning(
+            f"train.validation_questions {settings.validation_questions}: only {len(held)} of {len(known)} questions "
+            "are held out, so that most are left to train on"
+        )
     ids = (name for batch in read_tables(corpus, ["id"]) for name in batch.column("id").to_pylist())
     pool = pool_of(held, gold, _pool(negatives, held), ids, settings)
     for name, value in (

@@ -64,4 +64,6 @@ def check(model: Model, train: Train | None = None) -> None:
             "set it to null"
         )
     if train is not None and train.validate_steps is None and train.patience is not None:
-        raise InputError("train.patience counts validations, and there are none: set train.validate_steps too")
+        raise InputError(
+            "train.patience counts validations, and there are none: set train.validate_steps too"
+        )
