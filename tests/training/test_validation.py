@@ -241,7 +241,7 @@ def test_two_processes_validate_once_and_stop_together(
 
 
 def test_most_questions_are_left_to_train_on(data: dict[str, Staged]) -> None:
-    settings, events = Train(**SETTINGS | {"validation_questions": 30}), RecordedEvents()
+    settings, events = Train.model_validate({**SETTINGS, "validation_questions": 30}), RecordedEvents()
     found = training_data(settings, StepContext(Config(), data, {}, events))
     assert found.held_out is not None and len(found.held_out.questions) == 6
     assert "train.validation_questions 30: only 6 of 30 questions are held out" in events.warnings[0]

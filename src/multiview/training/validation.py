@@ -224,7 +224,7 @@ class Validating(TrainerCallback):
         if best < start:
             self._events.warning(
                 f"no validation is as good as that before training: MRR@10 {best:.3f} after step {self._best_step}, "
-                f"{start:.3f} before; a lower train.learning_rate may help"
+                f"{start:.3f} before: train longer, or with a lower train.learning_rate"
             )
 
     def _measure(self, validation: Validation, step: int) -> dict[str, float]:
