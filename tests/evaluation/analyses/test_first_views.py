@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from multiview.evaluation.analyses.first_views import correlation, first_views
-from multiview.generation.metrics import rouge_l_by_number
+from multiview.evaluation.generated_queries import rouge_l_by_number
 from tests.fixtures.searched_views import retrieved_gold, stored_views
 
 

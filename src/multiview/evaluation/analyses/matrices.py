@@ -10,6 +10,7 @@ class PairMeans:
     """A running mean [views, views] in float64 over the passages that have both views."""
 
     def __init__(self, view_count: int) -> None:
+        self.view_count = view_count
         self._sums = np.zeros((view_count, view_count))
         self._counts = np.zeros((view_count, view_count), np.int64)
 
@@ -24,6 +25,17 @@ class PairMeans:
         return np.divide(
             self._sums, self._counts, out=np.full(self._sums.shape, np.nan), where=self._counts > 0
         )
+
+
+def add_cosines(means: PairMeans, vectors: np.ndarray, counts: np.ndarray) -> None:
+    """Adds the cosines between the views of passages: `vectors` [views, dim] of all of them, `counts` [p] of each."""
+    vectors = vectors.astype(np.float64)
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    vectors = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
+    present = np.arange(means.view_count) < counts[:, None]
+    padded = np.zeros((*present.shape, vectors.shape[1]))
+    padded[present] = vectors
+    means.add(padded @ padded.transpose(0, 2, 1), present)
 
 
 def off_diagonal(name: str, means: np.ndarray) -> dict[str, float]:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from multiview import metric_names
-from multiview.evaluation.analyses.matrices import PairMeans, off_diagonal, table_of
+from multiview.evaluation.analyses.matrices import PairMeans, add_cosines, off_diagonal, table_of
 from multiview.evaluation.analyses.subject import Findings, Subject
 from multiview.evaluation.analyses.tables import CaptionedTable
 
@@ -82,11 +82,5 @@ def mean_cosines(index: ViewIndex, view_count: int) -> np.ndarray:
         counts = index.view_counts[start : start + PASSAGES_AT_ONCE]
         if not (rows := int(counts.sum())):
             continue
-        vectors = index.stored.read_range(int(index.offsets[start]), rows).astype(np.float64)
-        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-        vectors = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
-        present = np.arange(view_count) < counts[:, None]
-        padded = np.zeros((len(counts), view_count, vectors.shape[1]))
-        padded[present] = vectors
-        means.add(padded @ padded.transpose(0, 2, 1), present)
+        add_cosines(means, index.stored.read_range(int(index.offsets[start]), rows), counts)
     return means.means()
