@@ -72,8 +72,11 @@ class TokenizedText:
     @cached_property
     def _offsets_and_spans(self) -> tuple[list[int], list[Span]]:
         """Per token, the offset of its separator in `joined` and its span in `text`."""
-        decomposed, origin = decompose(self.text)
-        spans = [_original(origin, *match.span()) for match in TOKEN.finditer(decomposed)]
+        if self.text.isascii():
+            spans = [match.span() for match in ASCII_TOKEN.finditer(self.text)]
+        else:
+            decomposed, origin = decompose(self.text)
+            spans = [_original(origin, *match.span()) for match in TOKEN.finditer(decomposed)]
         tokens = self.joined.split(SEPARATOR)[1:-1]
         return list(accumulate((len(token) + 1 for token in tokens[:-1]), initial=0)), spans
 
