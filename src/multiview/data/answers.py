@@ -103,7 +103,8 @@ def decompose(text: str) -> tuple[str, Sequence[int]]:
     pieces: list[tuple[int, str, int]] = []  # combining class, code point, origin
     run = 0  # start of the current run of marks
     for index, character in enumerate(text):
-        for point in unicodedata.normalize("NFD", character):
+        # Most characters are ASCII, which is neither decomposed nor a mark.
+        for point in character if character.isascii() else unicodedata.normalize("NFD", character):
             rank = unicodedata.combining(point)
             if rank == 0:
                 pieces[run:] = sorted(pieces[run:], key=_rank)
