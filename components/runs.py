@@ -23,7 +23,8 @@ def open_run(
     full_refresh: bool = False,
 ) -> str:
     """Write the run into the store and open it in MLflow."""
-    from multiview.kubeflow.run import exit_with_one_line, open_run
+    from multiview.kubeflow.one_line import exit_with_one_line
+    from multiview.kubeflow.run import open_run
 
     given = {
         "corpus_source": corpus_source,
@@ -44,7 +45,7 @@ def open_run(
 def import_artifact(address: str, digest: str, artifact: Output[Artifact]):
     """Hand an artifact of a store to the steps that read it."""
     from multiview.kubeflow.component import import_artifact
-    from multiview.kubeflow.run import exit_with_one_line
+    from multiview.kubeflow.one_line import exit_with_one_line
 
     with exit_with_one_line():
         import_artifact(address, digest, artifact)
@@ -53,6 +54,8 @@ def import_artifact(address: str, digest: str, artifact: Output[Artifact]):
 @component
 def close_run(store: str, described: str, job: str, pipeline: str, url: str, status: PipelineTaskFinalStatus):
     """Close the run in MLflow and report a failure."""
+    from multiview.kubeflow.one_line import exit_with_one_line
     from multiview.kubeflow.run import close_run
 
-    close_run(store, described, job, status.state, status.error_message or "", url, pipeline)
+    with exit_with_one_line():
+        close_run(store, described, job, status.state, status.error_message or "", url, pipeline)

@@ -25,6 +25,7 @@ from multiview.cli.options import (
     Wait,
 )
 from multiview.config.overrides import Overrides, gather, merge, parse_setting, validate
+from multiview.estimates.rates import default_rates
 from multiview.evaluation.tables import baseline_of
 from multiview.plans import PIPELINES
 from multiview.plans.description import describe
@@ -52,12 +53,20 @@ def run(
     pipeline: PipelineName,
     preset: Preset = None,
     settings: Settings = None,
+    dry_run: DryRun = False,
     store: StoreUrl = "store",
     tracking_uri: TrackingUri = None,
     debug: Debug = False,
 ) -> None:
     """Run a pipeline here, through KFP's local runner. The same command continues or finds its run."""
-    _run(Request.from_settings(pipeline, preset, settings), open_store(store), tracking_uri, debug)
+    request, opened = Request.from_settings(pipeline, preset, settings), open_store(store)
+    if dry_run:
+        from pipelines.runs import dry_run as forecasts
+
+        for line in forecasts.estimate_lines(request, opened, forecasts.this_machine(default_rates())):
+            console.print(line, markup=False)
+        return
+    _run(request, opened, tracking_uri, debug)
 
 
 @app.command("compile")
@@ -79,7 +88,8 @@ def compile_(
     ] = None,
     debug: Debug = False,
 ) -> None:
-    """Write the IR of a pipeline, or of all, as YAML."""
+    """Write the IR of a pipeline, or of all, as YAML. No server is asked: pods promise not to run as root only with
+    kubeflow.run_as_non_root=true, which Kubeflow Pipelines takes from 2.16."""
     from pipelines.kubeflow.compile import compile_request
     from pipelines.kubeflow.manifests import write_manifests
     from pipelines.kubeflow.submission import check_store

@@ -11,7 +11,9 @@ import typer
 from rich.console import Console
 
 from multiview import environment
+from multiview.artifacts.store import open_store
 from multiview.cli.options import BucketUrl, Debug, DryRun, Preset, Settings, Wait
+from multiview.estimates.rates import default_rates
 from multiview.plans import PIPELINES
 from multiview.plans.request import Request
 from pipelines.kubeflow.connection import Profile, connected
@@ -34,6 +36,7 @@ def submit(
     pipeline: PipelineName,
     preset: Preset = None,
     settings: Settings = None,
+    dry_run: DryRun = False,
     store: BucketUrl = None,
     wait: Wait = False,
     debug: Debug = False,
@@ -42,7 +45,15 @@ def submit(
 ) -> None:
     """Run a pipeline on Kubeflow. The same command continues or finds its run."""
     request = Request.from_settings(pipeline, preset, settings, under=connection.settings)
-    launch(check(request, store, connection), connection, wait)
+    submission = check(request, store, connection)
+    if dry_run:
+        from pipelines.runs import dry_run as forecasts
+
+        hardware = forecasts.pods(submission.config.kubeflow, default_rates())
+        for line in forecasts.estimate_lines(request, open_store(submission.store), hardware):
+            console.print(line, markup=False)
+        return
+    launch(submission, connection, wait)
 
 
 def check(request: Request, store: str | None, connection: Profile) -> Submission:
@@ -63,17 +74,21 @@ def launch(submission: Submission, connection: Profile, wait: bool, tracking_uri
     from pipelines.kubeflow.start import start
 
     client = connect(connection)
-    _check_server(client, connection, submission)
+    if _check_server(client, connection, submission):
+        submission = submission.as_non_root()
     kfp_run, words = start(client, connection, submission)
     console.print(f"{submission.run.id} {words}: {run_address(client, kfp_run.run_id)}", markup=False)
     if wait:
         _follow(submission, connection, kfp_run, tracking_uri)
 
 
-def _check_server(client: Client, connection: Profile, *submissions: Submission) -> None:
-    """Prints a warning for a server of unknown version. Raises InputError for an unsupported one."""
+def _check_server(client: Client, connection: Profile, *submissions: Submission) -> bool:
+    """Returns whether the server takes `kubeflow.run_as_non_root`; prints a warning for one of unknown version.
+
+    Raises InputError for an unsupported one.
+    """
     from pipelines.kubeflow.client import explained
-    from pipelines.kubeflow.versions import check_version, server_tag
+    from pipelines.kubeflow.versions import check_version, server_tag, takes_non_root
 
     with explained(connection):
         tag, pipeline_store = server_tag(client)
@@ -82,6 +97,7 @@ def _check_server(client: Client, connection: Profile, *submissions: Submission)
         Console(stderr=True, highlight=False, soft_wrap=True).print(
             f"warning: {warning}", style="yellow", markup=False
         )
+    return takes_non_root(tag)
 
 
 def _follow(
@@ -125,7 +141,9 @@ def apply(
         for schedule in document.schedules
     }
     client = kfp_client.connect(connection)
-    _check_server(client, connection, *(each.submission for each in wanted.values()))
+    if _check_server(client, connection, *(each.submission for each in wanted.values())):
+        owner = document.owner
+        wanted = {name: recurring_runs.as_non_root(each, owner, connection) for name, each in wanted.items()}
     lines = 0
     for line in recurring_runs.apply(client, connection, document.owner, wanted, dry_run):
         console.print(line, markup=False)

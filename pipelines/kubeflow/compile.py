@@ -18,9 +18,10 @@ from multiview.artifacts.record import Reference, split_address
 from multiview.plans import PIPELINES
 from multiview.plans.parameters import FURTHER, Compiled, Parameter, parameters_of
 from multiview.plans.plan import Node, Output, Plan, Source
+from multiview.plans.pods import check_gpus
 from multiview.plans.request import Request
 from multiview.steps.path import StepPath
-from pipelines.kubeflow.pods import KfpObject, Pods
+from pipelines.kubeflow.pods import CLOSE_RUN, OPEN_RUN, KfpObject, Pods
 
 COMPONENTS: dict[str, PythonComponent] = {
     value.name: value
@@ -55,7 +56,9 @@ def cluster_pipeline(request: Request, store: str | None = None) -> KfpObject:
     (`multiview.plans.parameters`); `store` is the default of the first. Raises InputError for invalid settings of pods.
     """
     plan, config = request.plan, request.config
-    pods, compiled = Pods(config), Compiled.of(request)
+    pods = Pods(config, {node.step.name for node in plan.nodes.values()})
+    compiled = Compiled.of(request)
+    check_gpus(request.plan, config)
     parameters = parameters_of(request) if compiled else ()
 
     def graph(store: KfpObject, described: KfpObject, *given: KfpObject) -> None:
@@ -69,9 +72,9 @@ def cluster_pipeline(request: Request, store: str | None = None) -> KfpObject:
             names = [*(parameter.name for parameter in parameters), "settings"]
             changes = {"compiled": compiled.model_dump_json(), **dict(zip(names, given, strict=True))}
         closing = close_run(**started, pipeline=plan.name, url=config.notify.url or "")
-        closed = pods.configure(closing, "close-run")
+        closed = pods.configure(closing, CLOSE_RUN)
         with dsl.ExitHandler(closed, name=plan.name):
-            opened = pods.configure(open_run(**started, **changes), "open-run")
+            opened = pods.configure(open_run(**started, **changes), OPEN_RUN)
             _Builder(plan, opened.output, pods).add_all()
 
     _declare(graph, plan.name, parameters, store, whole=compiled is not None)

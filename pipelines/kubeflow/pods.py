@@ -1,6 +1,6 @@
 """Requirements of a step's pod: resources, nodes, secrets, retries, from `kubeflow.*` alone."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, TypeAlias
 
 from kfp import kubernetes
@@ -12,7 +12,7 @@ from multiview.config.kubeflow import MULTI_NODE_STEPS, pod_labels
 from multiview.errors import InputError, nearest
 from multiview.plans.pods import pod_of
 from multiview.steps.backends.trainjob import SCRATCH, Nodes
-from multiview.steps.table import GPU_STEPS, STEPS
+from multiview.steps.table import STEPS
 
 KfpObject: TypeAlias = Any
 """A task, an output or a pipeline of KFP's SDK, which declares too few of their types."""
@@ -23,16 +23,17 @@ BUCKET_KEYS = {name: name for name in (environment.BUCKET_KEY_ID, environment.BU
 SHARED_MEMORY = "/dev/shm"
 WAIT_HOURS = 12.0
 """Hours that the pods of a training on several nodes may wait for nodes, or for a queue, before their timeout runs."""
-CLOSE_RUN = "close-run"
-OWN_STEPS = ("open-run", CLOSE_RUN, "import-artifact")
+OPEN_RUN, CLOSE_RUN = "open-run", "close-run"
+OWN_STEPS = (OPEN_RUN, CLOSE_RUN, "import-artifact")
 """Steps of every pipeline on Kubeflow, which no plan has."""
 
 
 class Pods:
-    """The pods of one compiled pipeline. Raises InputError for invalid settings."""
+    """The pods of one compiled pipeline, with these steps of the table. Raises InputError for invalid settings."""
 
-    def __init__(self, config: Config):
+    def __init__(self, config: Config, planned: Collection[str] = tuple(STEPS)):
         self.settings = config.kubeflow
+        self.planned = planned
         steps = [*STEPS, *OWN_STEPS]
         for step in self.settings.steps:
             if step not in steps:
@@ -53,8 +54,12 @@ class Pods:
         """Sets a task's resources, image, nodes, secrets, environment, timeout and retries; returns the task."""
         pod, variables = self.pod(step), self._environment()
         queue = None if step in OWN_STEPS else self.settings.queue
-        if step == CLOSE_RUN:  # it deletes what a cancelled start leaves of these
-            several = [other for other in map(self.pod, MULTI_NODE_STEPS) if other.nodes > 1]
+        if step in (
+            OPEN_RUN,
+            CLOSE_RUN,
+        ):  # these look for Kubeflow Trainer, and delete what a cancelled start leaves
+            several = [self.pod(name) for name in MULTI_NODE_STEPS if name in self.planned]
+            several = [other for other in several if other.nodes > 1]
             nodes = self._nodes(several[0], variables, self.settings.queue) if several else None
         else:  # the task's pod only starts and follows the nodes' pods
             nodes = self._nodes(pod, variables, queue) if pod.nodes > 1 else None
@@ -62,20 +67,22 @@ class Pods:
                 pod, queue = self._follower(pod), None
         if nodes:
             variables = {**variables, environment.NODES: nodes.model_dump_json()}
-        if step in GPU_STEPS and not pod.gpus:
-            task.set_container_image(CPU_IMAGE)
-        variables |= _gpus(pod)
-        variables[environment.IMAGE] = GPU_IMAGE if step in GPU_STEPS and pod.gpus else CPU_IMAGE
+        image = _image(pod)
+        task.set_container_image(image)
+        variables = {**variables, **_gpus(pod), environment.IMAGE: image}
         task.set_cpu_request(pod.cpu)
         task.set_memory_request(pod.memory).set_memory_limit(pod.memory)
         if pod.gpus:
             task.set_accelerator_type(pod.gpu_type).set_accelerator_limit(pod.gpus)
-        task.set_retry(
-            pod.retries,
-            backoff_duration=f"{pod.backoff_seconds}s",
-            backoff_factor=2,
-            backoff_max_duration=f"{_retry_seconds(pod)}s",
-        )
+        if step != OPEN_RUN or "retries" in self.settings.steps.get(
+            OPEN_RUN, {}
+        ):  # else each typo took three pods
+            task.set_retry(
+                pod.retries,
+                backoff_duration=f"{pod.backoff_seconds}s",
+                backoff_factor=2,
+                backoff_max_duration=f"{_retry_seconds(pod)}s",
+            )
         kubernetes.set_timeout(task, round(pod.timeout_hours * 3600))
         _configure_pod(task, pod, queue)
         if self.settings.run_as_non_root:
@@ -89,7 +96,7 @@ class Pods:
         return task.set_caching_options(False)
 
     def _nodes(self, pod: Pod, variables: Mapping[str, str], queue: str | None) -> Nodes:
-        image = GPU_IMAGE if pod.gpus else CPU_IMAGE
+        image = _image(pod)
         return Nodes(
             image=image,
             pod=pod,
@@ -125,6 +132,10 @@ class Pods:
         uri = self.settings.mlflow_uri
         mlflow = {environment.MLFLOW_TRACKING_URI: uri, environment.MLFLOW_URI: uri} if uri else {}
         return {**self.settings.environment, **mlflow}
+
+
+def _image(pod: Pod) -> str:
+    return GPU_IMAGE if pod.gpus else CPU_IMAGE
 
 
 def _gpus(pod: Pod) -> dict[str, str]:

@@ -83,6 +83,15 @@ def prepare(schedule: Schedule, owner: str, profile: Profile, store: str | None)
         )
     except InputError as error:
         raise InputError(f"schedule {schedule.name}: {error}") from error
+    return _marked(schedule, owner, profile, prepared)
+
+
+def as_non_root(wanted: Wanted, owner: str, profile: Profile) -> Wanted:
+    """Returns a schedule on a server whose version takes `kubeflow.run_as_non_root`."""
+    return _marked(wanted.schedule, owner, profile, wanted.submission.as_non_root())
+
+
+def _marked(schedule: Schedule, owner: str, profile: Profile, prepared: Submission) -> Wanted:
     digest = _digest(schedule, prepared, profile)
     with_preset = f", preset {schedule.preset}" if schedule.preset else ""
     mark = f"[multiview schedule of {owner}: {digest}]"

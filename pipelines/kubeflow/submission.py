@@ -7,7 +7,7 @@ import json
 import sys
 import tempfile
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from multiview.artifacts.record import Reference
@@ -57,10 +57,22 @@ class Submission:
     package: Package
     store: str
     """The URL of the store."""
-    config: Config
+    request: Request
     pages: str | None = None
     """The address of Kubeflow's pages that notices link to unless the settings name one. It is no part of `run`: where a
     person submits from changes neither the run nor a schedule."""
+
+    @property
+    def config(self) -> Config:
+        return self.request.config
+
+    def as_non_root(self) -> Submission:
+        """Returns the submission to a server whose version takes `kubeflow.run_as_non_root`, compiled with it unless the
+        settings say otherwise. The run is the same."""
+        if self.config.kubeflow.run_as_non_root is not None:
+            return self
+        request = self.request.over({"kubeflow": {"run_as_non_root": True}})
+        return replace(self, package=package(request, self.store), request=request)
 
     @property
     def parameters(self) -> dict[str, str]:
@@ -83,7 +95,7 @@ def prepare(request: Request, store: str | None, pages: str | None = None) -> Su
     check_devices(request.plan, request.config)
     warn_of_shards(request.plan)
     run = describe(request, opened)
-    return Submission(run, package(request, opened.url), opened.url, request.config, pages)
+    return Submission(run, package(request, opened.url), opened.url, request, pages)
 
 
 def package(request: Request, store: str | None = None) -> Package:
@@ -142,13 +154,13 @@ def _is_local(address: str, always_file: bool) -> bool:
 
 
 def check_devices(plan: Plan, config: Config) -> None:
-    """Raises InputError for missing names of images, and for a step whose settings need a GPU that its pod lacks."""
+    """Raises InputError for missing names of images, and for pods with other GPUs than their steps' settings need."""
     from pipelines.kubeflow.pods import Pods
 
     pods = Pods(config)
     check_gpus(plan, config)
-    steps = {node.step for node in plan.nodes.values() if node.step.gpu}
-    needed = {False, *(pods.pod(step.name).gpus > 0 for step in steps)}
+    steps = {node.step.name for node in plan.nodes.values()}
+    needed = {False, *(pods.pod(step).gpus > 0 for step in steps)}
     check_images(needed)
 
 

@@ -84,12 +84,18 @@ def check_version(tag: str, non_root: bool = False, *, pipeline_store: bool = Tr
         )
     if non_root and version < _numbers(NON_ROOT):
         raise InputError(
-            f"Kubeflow Pipelines {tag} refuses kubeflow.run_as_non_root, which {NON_ROOT} and later take: set it to "
-            "false, or upgrade Kubeflow Pipelines"
+            f"Kubeflow Pipelines {tag} refuses kubeflow.run_as_non_root, which {NON_ROOT} and later take: leave it "
+            "out, or upgrade Kubeflow Pipelines"
         )
     if version > _numbers(newest):
         return f"Kubeflow Pipelines {tag} is newer than what is known here; {known}"
     return None
+
+
+def takes_non_root(tag: str) -> bool:
+    """Whether a version is known to take pipelines with `kubeflow.run_as_non_root`, by its tag."""
+    match = TAG.fullmatch(tag)
+    return bool(match) and (int(match[1]), int(match[2])) >= _numbers(NON_ROOT)
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import builtins
 import contextlib
-import getpass
 import os
 import tempfile
 import time
@@ -21,10 +20,11 @@ from filelock import FileLock
 from multiview import environment, tracking
 from multiview.artifacts.store import LocalStore, Store
 from multiview.errors import InputError, StepFailed, one_line
-from multiview.plans.found import find_all
+from multiview.plans.found import find_steps
 from multiview.plans.plan import Plan
 from multiview.steps.backends import fork_server
 from multiview.steps.runs import Context, Run, StepState, write_run
+from multiview.tracking.tags import user
 from pipelines.runs.progress import Progress
 
 if TYPE_CHECKING:
@@ -47,9 +47,9 @@ def run_here(plan: Plan, run: Run, store: Store, tracking_uri: str, debug: bool 
         # What cannot be shipped now is shipped below, where errors are reported.
         tracking.ship_live(store, run.id, tracking_uri),
     ):
-        # Where every step is found, nothing has to run: neither KFP nor a process for each step is started.
-        found = find_all(plan, store, run.id)
-        error = None if found else _execute(plan, Context(store=store.url, run=run.id), log, debug)
+        # Found steps are left out: each would start a process to find itself. Without others not even KFP is started.
+        rest = find_steps(plan, store, run.id)
+        error = _execute(rest, Context(store=store.url, run=run.id), log, debug) if rest.nodes else None
         states = {state.path: state for state in progress.finish()}
     if unshipped := _ship(store, run, tracking_uri):
         progress.console.print(unshipped, style="yellow", markup=False)
@@ -113,7 +113,7 @@ def _log_file(store: Store, run: Run) -> Path:
     folder = (
         store.root / "runs" / run.id
         if isinstance(store, LocalStore)
-        else Path(tempfile.gettempdir()) / f"multiview-{getpass.getuser()}"
+        else Path(tempfile.gettempdir()) / f"multiview-{user()}"
     )
     folder.mkdir(parents=True, exist_ok=True)
     return folder / f"{run.id}.log"

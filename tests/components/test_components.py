@@ -2,6 +2,8 @@
 
 import inspect
 import pkgutil
+import subprocess
+import sys
 from importlib import import_module
 
 import pytest
@@ -17,6 +19,7 @@ from multiview.plans.plan import Output, Plan
 from multiview.steps.table import STEPS
 from pipelines.kubeflow.compile import COMPONENTS
 from pipelines.kubeflow.pods import OWN_STEPS
+from tests.fixtures.project import ROOT
 
 UNTYPED = {("refresh-report", "changes")}
 """Inputs that take any artifact, whatever its kind."""
@@ -97,3 +100,31 @@ def test_what_the_store_lacks_ends_a_pod_with_one_line(tmp_path, made):
     given = dict.fromkeys(inspect.signature(made.python_func).parameters)
     with pytest.raises(SystemExit, match="^error: .*there is no artifact at"):
         made.execute(**{**given, "address": f"{tmp_path}/store/index/none"})
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_bad_input_of_a_step_ends_its_pod_with_one_line(tmp_path, name):
+    given = dict.fromkeys(inspect.signature(COMPONENTS[name].python_func).parameters, "")
+    given |= {"run": f"{tmp_path}/store", "config": "nothing.such=1"}
+    with pytest.raises(SystemExit, match=f"^error: nothing.such is not read by {name}, which reads"):
+        COMPONENTS[name].execute(**given)
+
+
+POD = """
+import sys
+from kfp.dsl import Artifact
+from components.data import split
+store, config = sys.argv[1:]
+made = {name: Artifact(uri=f"{store}/{name}") for name in ("passages", "train_questions", "dev_questions")}
+split.python_func(run=store, path="", config=config, **made)
+"""
+
+
+def test_the_log_of_a_pod_without_its_gpu_is_one_line(tmp_path, monkeypatch):
+    monkeypatch.setenv("MULTIVIEW_GPUS", "99")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    config = "questions.source=demo://train.json; questions.dev_source=demo://dev.json"
+    command = [sys.executable, "-c", POD, str(tmp_path), config]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 1 and done.stdout == ""
+    assert done.stderr.startswith("error: this pod asked for 99 GPUs") and done.stderr.count("\n") == 1

@@ -2,7 +2,9 @@
 
 import re
 import shlex
+import shutil
 import subprocess
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
@@ -12,8 +14,10 @@ import yaml
 from multiview.config.overrides import gather, validate
 from multiview.plans import PIPELINES
 from pipelines import __main__ as pipelines
+from tests.fixtures.bucket import free_port
 from tests.fixtures.overlays import BUILT
 from tests.fixtures.project import ROOT
+from tests.fixtures.servers import answering
 
 TEXT = (ROOT / "docs" / "examples" / "kubeflow-on-kind.yaml").read_text()
 GUIDE = (ROOT / "docs" / "cluster.md").read_text()
@@ -101,6 +105,37 @@ def test_it_does_what_the_guide_says():
         assert WORKFLOW["env"][name] == value
     for applied in re.findall(r"kubectl apply -k manifests/(\S+)", scripts):
         assert applied in BUILT
+
+
+BLOCKS = re.findall(r"^```\n(.*?)^```", ON_ONE_MACHINE, re.M | re.S)
+FORWARDING = [text for text in (*SCRIPTS.values(), *BLOCKS) if re.search(r" port-forward .*&$", text, re.M)]
+
+
+@pytest.mark.parametrize("script", FORWARDING)
+def test_a_port_is_forwarded_before_it_is_used(script):
+    assert "sleep" not in script
+    lines = script.splitlines()
+    for number, line in enumerate(lines):
+        if found := re.search(r" port-forward service/\S+ (\d+) &$", line):
+            waits = [n for n, other in enumerate(lines) if other.endswith(f"http://localhost:{found[1]}")]
+            (used,) = [n for n, other in enumerate(lines) if other.lstrip().startswith("python -m pipelines")]
+            assert waits and number < waits[0] < used
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl on the PATH")
+def test_the_wait_for_a_port_ends_when_it_answers_and_not_before():
+    """Whatever is answered: a bucket refuses who brings no key."""
+    waits = {line.strip() for text in FORWARDING for line in text.splitlines() if "localhost:8333" in line}
+    (wait,) = [line for line in waits if line.startswith("curl ")]
+    port = free_port()
+    command = wait.replace("8333", str(port))
+    assert subprocess.run(shlex.split(command.replace("--retry 60", "--retry 1"))).returncode != 0
+    waiting = subprocess.Popen(shlex.split(command))
+    with pytest.raises(subprocess.TimeoutExpired):
+        waiting.wait(timeout=1.5)
+    refusing = type("Refusing", (BaseHTTPRequestHandler,), {"do_GET": lambda self: self.send_error(403)})
+    with answering(ThreadingHTTPServer(("127.0.0.1", port), refusing)):
+        assert waiting.wait(timeout=30) == 0
 
 
 def test_it_says_that_nobody_has_run_it():

@@ -14,11 +14,11 @@ import torch
 from multiview.artifacts.staged import Staged
 from multiview.config import Config, Encode
 from multiview.data.passages import Passage, content_hash
-from multiview.encoding.encode import Buckets, encode, encode_questions
+from multiview.encoding.encode import encode, encode_questions
 from multiview.errors import InputError
 from multiview.model.batch import make_batch
 from multiview.model.encoder import BiEncoder
-from multiview.model.layouts import TokenSequence
+from multiview.model.packed import Packed
 from multiview.steps.context import StepContext
 from tests.fixtures import training_material
 from tests.fixtures.events import RecordedEvents
@@ -71,9 +71,28 @@ def test_an_embedding_is_the_same_to_the_bit_whatever_shard_or_neighbours_it_had
     assert np.array_equal(alone["p005"], whole["p005"])
 
 
-def test_every_batch_of_a_length_has_the_same_shape(
+def test_every_packed_batch_has_the_same_number_of_tokens(
     model: Staged, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    batches: list[Packed] = []
+    run = BiEncoder.encode_packed_passages
+
+    def watched(self: BiEncoder, packed: Packed) -> list[torch.Tensor]:
+        batches.append(packed)
+        return run(self, packed)
+
+    monkeypatch.setattr(BiEncoder, "encode_packed_passages", watched)
+    embed(model, PASSAGES, tmp_path / "whole")
+    assert len(batches) > 3 and {batch.input_ids.shape for batch in batches} == {(1, 512)}
+    assert sum(len(batch.lengths) for batch in batches) == len(PASSAGES)
+
+
+@pytest.mark.parametrize("compute", ["float32", "autocast", "bfloat16"])
+def test_bases_that_cannot_pack_have_one_shape_per_length_and_the_same_vectors(
+    model: Staged, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, compute: str
+) -> None:
+    packed = read(embed(model, PASSAGES, tmp_path / "packed", compute=compute))
+    monkeypatch.setattr("multiview.model.packed.PACKING", set())
     shapes: set[tuple[int, ...]] = set()
     run = BiEncoder.encode_passages
 
@@ -82,7 +101,7 @@ def test_every_batch_of_a_length_has_the_same_shape(
         return run(self, batch)
 
     monkeypatch.setattr(BiEncoder, "encode_passages", watched)
-    embed(model, PASSAGES, tmp_path / "whole")
+    whole = read(embed(model, PASSAGES, tmp_path / "whole", compute=compute))
     # 512 tokens a batch, multiples of 16 tokens up to the limit of 96, multiples of 8 rows; 4 views.
     rows = {16: 32, 32: 16, 48: 8, 64: 8, 80: 8, 96: 8}
     lengths = {shape[1] for shape in shapes if len(shape) == 2}
@@ -90,6 +109,20 @@ def test_every_batch_of_a_length_has_the_same_shape(
     assert shapes == {
         shape for length in lengths for shape in ((rows[length], length), (rows[length], 4, length))
     }
+    part = read(embed(model, PASSAGES[7:29], tmp_path / "part", compute=compute))
+    assert all(np.array_equal(part[name], whole[name]) for name in part)
+    for name, vectors in whole.items():
+        near = 1e-3 if compute == "float32" else 0.05
+        np.testing.assert_allclose(packed[name], vectors, rtol=2 * near, atol=near)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_files_are_the_same_whatever_works_ahead(model: Staged, tmp_path: Path, workers: int) -> None:
+    many = [*PASSAGES, *(training_material.passage(i, sentences=3) for i in range(60, 150))]
+    here = embed(model, many, tmp_path / "here", workers=0)
+    ahead = embed(model, many, tmp_path / "ahead", workers=workers)
+    for file in here.iterdir():
+        assert file.read_bytes() == (ahead / file.name).read_bytes()
 
 
 @pytest.mark.parametrize("name", ["dpr", "mvr", "camvr"])
@@ -147,27 +180,6 @@ def test_the_files_are_as_described(model: Staged, tmp_path: Path, monkeypatch: 
     assert events.steps[-1] == (60, 60, "passages")
 
 
-def test_batches_have_one_shape_a_length_and_memory_is_theirs_alone() -> None:
-    buckets: Buckets[int] = Buckets(Encode(batch_tokens=256, bucket=16), limit=40)
-    assert [buckets.length(tokens) for tokens in (1, 16, 17, 32, 33, 40)] == [16, 16, 32, 32, 40, 40]
-    assert [buckets.rows(length) for length in (16, 32, 40)] == [16, 8, 8]
-    taken = 0
-
-    def sequences() -> Any:
-        nonlocal taken
-        for i in range(100):
-            taken += 1
-            yield TokenSequence([0] * (5 + 12 * (i % 3)), ()), i
-
-    seen: list[int] = []
-    for length, members in buckets.batches(sequences()):
-        seen += [tag for _, tag in members]
-        assert len(members) <= buckets.rows(length)
-        assert taken - len(seen) < 16 + 8 + 8
-        assert all(buckets.length(len(sequence.input_ids)) == length for sequence, _ in members)
-    assert sorted(seen) == list(range(100))
-
-
 def test_questions_come_back_in_order_and_depend_on_themselves_alone(base: Path, tmp_path: Path) -> None:
     staged = training_material.saved_model(tmp_path / "model", base, normalise=True)
     questions = [("king " * (i % 11 + 1)) + f"{i}?" for i in range(30)]
@@ -197,3 +209,8 @@ def test_a_vector_beyond_float16_names_its_passage(model: Staged, tmp_path: Path
 def test_an_unknown_device_is_refused(model: Staged, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"encode\.device"):
         embed(model, PASSAGES[:2], tmp_path, device="gpu")
+
+
+def test_float16_is_refused_on_a_cpu(model: Staged, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"^encode\.compute: float16 needs a GPU"):
+        embed(model, PASSAGES[:2], tmp_path, compute="float16")

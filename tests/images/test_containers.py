@@ -10,12 +10,15 @@ from typing import Any
 
 import pytest
 from mlflow import MlflowClient
+from packaging.utils import canonicalize_name
 
 from multiview import __version__
 from multiview.artifacts.record import load_record
+from multiview.names import DISTRIBUTION
 from tests.fixtures.project import PATHS, ROOT, Project
 from tests.fixtures.servers import mlflow_server, new_database
 from tests.images.engine import Engine, engine, why_not
+from tests.images.test_locks import entries, version
 
 USER = 10001
 NAMELESS = 12345
@@ -185,3 +188,24 @@ def test_the_runner_compiles_pipelines_without_what_only_steps_import(containers
     )
     assert "/scratch/compiled/training.yaml" in containers.python(image, program)
     assert containers.inspect(image)["Config"]["User"] == f"{USER}:{USER}"
+
+
+INSTALLED = """
+import importlib.metadata, json
+found = {each.metadata["Name"]: each.version for each in importlib.metadata.distributions(path=["PATH"])}
+print(json.dumps(found))
+""".replace("PATH", "/opt/venv/lib/python3.11/site-packages")
+
+
+@pytest.mark.parametrize("image", ["cpu", "runner"])
+def test_an_image_holds_what_its_locks_name_and_no_pip(image, containers):
+    (line,) = [
+        line for line in containers.python(containers.image(image), INSTALLED).splitlines() if "{" in line
+    ]
+    found = {canonicalize_name(name): version for name, version in json.loads(line).items()}
+    assert found.pop(canonicalize_name(DISTRIBUTION)) == __version__
+    locks = [f"images/{image}/requirements.lock", "images/build.lock"]
+    locked: dict[str, str] = {}
+    for lock in locks + (["images/steps.lock"] if image != "runner" else []):
+        locked |= {name: version(entry) for name, (entry, _) in entries(lock).items()}
+    assert found == locked

@@ -158,6 +158,15 @@ def test_pip_installs_nothing_without_a_hash():
         assert "--require-hashes" in line or line.endswith(" .")
 
 
+def test_pip_itself_is_in_no_image():
+    """It is in no lock. What an image holds is compared with its locks where it is built (test_containers.py)."""
+    text = (ROOT / "images" / "install.sh").read_text()
+    made = re.findall(r"^ *python3 -m venv (.+)$", text, re.M)
+    assert set(made) == {'"$tool"', "--without-pip /opt/venv"}
+    assert "trap 'rm -rf \"$tool\"' EXIT" in text
+    assert '"$tool/bin/python" -m pip --python /opt/venv/bin/python "$@"' in text
+
+
 @pytest.mark.parametrize("image", IMAGES)
 def test_an_image_names_its_user_and_asks_for_no_gpus(image):
     """A user that is a number alone has no name in /etc/passwd: libraries then ask USER and LOGNAME."""

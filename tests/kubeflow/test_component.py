@@ -16,7 +16,7 @@ from multiview.artifacts.store import LocalStore
 from multiview.errors import InputError
 from multiview.kubeflow import component
 from multiview.kubeflow.component import configured, execute, import_artifact, open_index
-from multiview.steps.runs import Context, read_run, read_state, write_settings
+from multiview.steps.runs import NO_PAGES, Context, Pages, read_run, read_state, write_settings
 from multiview.steps.table import STEPS, step
 from tests.fixtures.champions import champion
 
@@ -104,7 +104,7 @@ def test_a_list_is_one_of_addresses_and_without_a_shard_all_is_read(store, run, 
 def test_an_input_that_no_step_published_is_named_and_reported_as_a_failure(store, run, done, tmp_path):
     kinds = ("passages", "questions", "negatives")
     passages, questions, negatives = (Dataset(kind, str(tmp_path / kind)) for kind in kinds)
-    with pytest.raises(InputError, match="input artifact passages carries no address"):
+    with pytest.raises(SystemExit, match="input artifact passages carries no address"):
         execute(
             "bm25-negatives",
             run,
@@ -132,24 +132,25 @@ def test_a_start_with_other_settings_hands_each_step_its_own(store, done, seen_c
     plain = Context(store=store.url, run="r").model_dump_json()
     execute("encode", plain, "camvr/round-1/encode", "{}", shard="shard-01", **given_artifacts)
     assert seen_configs == ['{"changed": 1}', "{}"]
-    with pytest.raises(InputError, match="run r of store .* has no settings of step mvr/round-1/encode"):
+    with pytest.raises(SystemExit, match="run r of store .* has no settings of step mvr/round-1/encode"):
         execute("encode", run, "mvr/round-1/encode", "{}", shard="shard-01", **given_artifacts)
 
 
-def test_a_step_hears_of_its_run_s_page(store, done, tmp_path, monkeypatch):
-    pages: list[str | None] = []
+def test_a_step_hears_of_its_run_s_pages(store, done, tmp_path, monkeypatch):
+    pages: list[Pages] = []
     run_step = component.run_step
 
     def noting(step, reporter, config, inputs) -> None:
-        pages.append(reporter.page)
+        pages.append(reporter.pages)
         run_step(step, reporter, config, inputs)
 
     monkeypatch.setattr(component, "run_step", noting)
-    for page in ("https://kubeflow/#/runs/details/aaaa", None):
-        run = Context(store=store.url, run="r", page=page).model_dump_json(exclude_defaults=True)
+    known = Pages(kubeflow="https://kubeflow/#/runs/details/aaaa", mlflow="https://mlflow/#/runs/bbbb")
+    for given_pages in (known, NO_PAGES):
+        run = Context(store=store.url, run="r", pages=given_pages).model_dump_json(exclude_defaults=True)
         made: dict[str, Any] = {kind: Artifact(uri=str(tmp_path / kind)) for kind in step("split").outputs}
         execute("split", run, "split", "{}", **made)
-    assert pages == ["https://kubeflow/#/runs/details/aaaa", None]
+    assert pages == [known, NO_PAGES]
 
 
 def test_figures_are_metadata_and_a_file(store, run, done, tmp_path, monkeypatch):

@@ -127,7 +127,18 @@ def test_steps_know_the_page_of_their_run_on_kubeflow(tmp_path):
     pages = {"notify": {"kubeflow": "https://kubeflow.example.org/pipeline/"}}
     for config, page in ((pages, "https://kubeflow.example.org/pipeline/#/runs/details/aaaa"), ({}, None)):
         opened = open_run(str(tmp_path / "store"), described(config=config), "aaaa")
-        assert Context.model_validate_json(opened).page == page
+        assert Context.model_validate_json(opened).pages.kubeflow == page
+
+
+@pytest.mark.parametrize("address", [None, "https://mlflow.example.org/"])
+def test_steps_know_the_page_of_their_run_in_mlflow(tmp_path, monkeypatch, address):
+    """Where people reach MLflow; the database that this test ships to has no pages."""
+    uri = new_database(tmp_path)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    config = {"notify": {"mlflow": address}} if address else {}
+    context = Context.model_validate_json(open_run(str(tmp_path / "store"), described(config=config), "aaaa"))
+    found = tracking.find_run(uri, "training-1").mlflow_id
+    assert context.pages.mlflow == (f"https://mlflow.example.org/#/runs/{found}" if address else None)
 
 
 def test_a_notice_without_mlflow_s_pages_has_no_link_to_them(tmp_path, monkeypatch, receiver):

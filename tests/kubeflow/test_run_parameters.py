@@ -91,7 +91,7 @@ def test_a_clone_with_other_parameters_keeps_the_pages_that_submit_knew(tmp_path
     notify = {"notify": {"kubeflow": "https://kubeflow.example.org"}}
     described = run.model_copy(update={"config": run.config | notify}).model_dump_json()
     context = opened(tmp_path, demo_request(), described=described, learning_rate=0.5)
-    assert context.page == "https://kubeflow.example.org/#/runs/details/aaaa1111"
+    assert context.pages.kubeflow == "https://kubeflow.example.org/#/runs/details/aaaa1111"
     assert context.run == describe(demo_request("train.learning_rate=0.5"), LocalStore(tmp_path)).id
 
 

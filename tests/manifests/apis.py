@@ -1,8 +1,8 @@
 """Whether Kubeflow Trainer and Argo Workflows understand every field of the objects that we give them: `python -m
 tests.manifests.apis FOLDER/PACKAGE@VERSION…`, each folder with a package of classes made from their API (`make lint`).
 
-`schemas/` and `tests/fixtures/trainjob.schema.json` say the same by hand, for the part of the API that we use. Each version is
-asked in a process of its own, because a process has one module of a name.
+`schemas/` and `tests/fixtures/trainjob.schema.json` say the same by hand, for the part of the API that we use (schemas/README.md).
+Each version is asked in a process of its own, because a process has one module of a name.
 """
 
 import copy
@@ -34,6 +34,11 @@ POD: dict[str, Any] = {
     "scratch": "1Ti",
     "scratch_class": "fast",
     "node_selector": {"pool": "gpu"},
+    "node_affinity": [
+        {"key": "zone", "values": ["a", "b"]},
+        {"key": "nvidia.com/gpu.memory", "operator": "Gt", "values": ["40000"]},
+        {"key": "spot", "operator": "Exists", "weight": 50},
+    ],
     "tolerations": [{"key": "nvidia.com/gpu"}, {"key": "spot", "operator": "Equal", "value": "true"}],
 }
 

@@ -9,7 +9,7 @@ import yaml
 
 from multiview.config.overrides import gather, validate
 from multiview.plans import PIPELINES
-from pipelines.kubeflow.versions import check_version
+from pipelines.kubeflow.versions import check_version, takes_non_root
 from tests.fixtures import overlays as built
 from tests.fixtures.overlays import (
     BUILT,
@@ -63,8 +63,8 @@ def test_the_version_that_it_installs_takes_the_profile():
     (version,) = {line.rpartition("=")[2] for line in lines("export PIPELINE_VERSION=")}
     (profile,) = profiles("overlays/kind").values()
     config = validate(profile["settings"])
-    assert check_version(version, config.kubeflow.run_as_non_root) is None
-    assert config.kubeflow.run_as_non_root, "it fulfils the pod-security level restricted"
+    assert config.kubeflow.run_as_non_root is None and check_version(version) is None
+    assert takes_non_root(version), "its pods fulfil the pod-security level restricted"
 
 
 @pytest.mark.parametrize("line", lines("python -m pipelines submit"))
@@ -128,6 +128,16 @@ def test_what_only_a_cluster_can_show_has_its_command():
     assert len(rows) > 10
     for what, how in rows:
         assert "`" in how or " run" in how or "address" in how, what
+    promised = " ".join(what for what, _ in rows)
+    for words in (
+        "scratch volume, as user 10001",
+        "Kueue admits",
+        "several nodes runs",
+        "Create run",
+        "cookie",
+        "MLflow plugin",
+    ):
+        assert words in promised
 
 
 def test_secrets_are_made_with_the_keys_that_pods_read():
@@ -184,9 +194,9 @@ def test_the_patch_for_tokens_alters_the_rule_of_machines():
 
 
 def test_what_restricted_needs_is_named_with_its_version():
-    """Without the setting steps' pods lack `runAsNonRoot` (test_pods.py)."""
+    """Without the setting, and with an older server, steps' pods lack `runAsNonRoot` (test_pod_security.py)."""
     told = [
         line for line in GUIDE.splitlines() if "hold to `restricted` with" in line or "violates Pod" in line
     ]
     assert len(told) == 2
-    assert all("kubeflow.run_as_non_root: true" in line and "2.16" in line for line in told)
+    assert all("Kubeflow Pipelines 2.16 or later" in line for line in told)

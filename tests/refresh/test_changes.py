@@ -1,6 +1,7 @@
 """The step `changes`: what must be encoded, by ids and contents alone."""
 
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -80,18 +81,21 @@ def data_rows(vectors: ChangingVectors, passages) -> list[dict]:
         ("nothing to build on", {}),
         ("refresh.full", {"refresh": {"full": True}}),
         ("another model", {}),
+        ("an index of another version of multiview", {}),
         ("other settings of encode", {"encode": {"compute": "autocast"}}),
         ("another corpus.language", {}),
         ("", {}),
     ],
 )
-def test_everything_is_encoded_by_the_very_files_of_the_passages(vectors, why, settings):
+def test_everything_is_encoded_by_the_very_files_of_the_passages(vectors, monkeypatch, why, settings):
     """So that embeddings which another run made of them are found: the key of `encode` has the files' digests."""
     model, corpus = vectors.model(), numbered(*range(20))
     passages = vectors.passages(corpus, language="german" if "language" in why else "")
     before = vectors.passages(corpus if why else numbered(*range(5), version="other"))
     index = vectors.empty_index(model) if why == "nothing to build on" else vectors.index(model, before)
     model = vectors.model("another") if why == "another model" else model
+    if "version" in why:
+        monkeypatch.setitem(STEPS, "index", replace(STEPS["index"], version=STEPS["index"].version + 1))
     record = vectors.changes(index, model, passages, **settings)
     assert record.facts["full"] == why and record.facts["kept"] == 0
     assert record.facts["to_encode"] == 20 and vectors.metrics["share_encoded"] == 1

@@ -7,6 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from multiview import names
 from multiview.artifacts.champions import champion_file, current
 from multiview.artifacts.record import read_record
+from multiview.steps.runs import Pages
 from tests.fixtures.changing_corpus import ChangingCorpus
 from tests.fixtures.servers import answering, inbox
 
@@ -14,15 +15,26 @@ from tests.fixtures.servers import answering, inbox
 def test_both_outcomes_are_sent(promoted_corpus: ChangingCorpus) -> None:
     with inbox() as received:
         promoted_corpus.add("new-2")
-        promoted_corpus.refresh(notify={"url": received.url}, page="https://kubeflow/#/runs/details/aaaa")
+        promoted_corpus.refresh(
+            notify={"url": received.url},
+            pages=Pages(kubeflow="https://kubeflow/#/runs/details/aaaa", mlflow="https://mlflow/#/runs/bbbb"),
+        )
         promoted_corpus.rows = promoted_corpus.rows[: len(promoted_corpus.rows) // 2]
-        promoted_corpus.refresh(notify={"url": received.url})
+        roots = {"kubeflow": "https://kubeflow", "mlflow": "https://mlflow"}
+        promoted_corpus.refresh(notify={"url": received.url, **roots})
+        promoted_corpus.refresh(
+            notify={"url": received.url}, pages=Pages(mlflow="https://mlflow/#/runs/cccc")
+        )
     champion = current(promoted_corpus.store)
     assert champion is not None and champion.number == 3
     promoted, refused = received.messages
     assert promoted["text"].startswith("refresh promoted: ") and "champion: 3, of " in promoted["text"]
-    assert promoted["text"].endswith("\nKubeflow: https://kubeflow/#/runs/details/aaaa")
-    assert refused["text"].startswith("refresh refused: ") and "Kubeflow" not in refused["text"]
+    pages = "\nMLflow: https://mlflow/#/runs/bbbb\nKubeflow: https://kubeflow/#/runs/details/aaaa"
+    assert promoted["text"].endswith(pages)
+    assert refused["text"].startswith("refresh refused: ")
+    assert refused["text"].endswith("\nMLflow: https://mlflow\nKubeflow: https://kubeflow"), (
+        "nothing better is known"
+    )
     assert (promoted["status"], refused["status"]) == ("refresh promoted", "refresh refused")
     assert [message["champion"]["number"] for message in received.messages] == [3, 3]
     assert refused["failed"][0]["check"] == "largest_shrinkage"

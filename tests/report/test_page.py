@@ -11,7 +11,6 @@ from kfp.dsl import HTML, Artifact
 from markupsafe import Markup
 
 from multiview import names
-from multiview.errors import InputError
 from multiview.evaluation.trec import read_qrels, read_trec_run
 from multiview.kubeflow.component import execute
 from multiview.report.contents import System
@@ -196,7 +195,7 @@ def test_kubeflow_shows_the_page_itself(compared, text, tmp_path):
     assert output.metadata["address"] == address and len(output.metadata["digest"]) == 64
 
     stored.unlink()
-    with pytest.raises(InputError, match=r"report\.html is missing: remove the folder"):
+    with pytest.raises(SystemExit, match=r"report\.html is missing: remove the folder"):
         execute("report", context, "report", config, **artifacts)
 
 

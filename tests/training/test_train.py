@@ -180,6 +180,22 @@ def test_a_killed_run_ends_with_the_very_weights_of_an_uninterrupted_one(
     assert any(not torch.equal(expected[name], start[name]) for name in expected)
 
 
+def test_weights_are_the_same_whatever_works_ahead(
+    data: dict[str, Staged], base: Path, tmp_path: Path
+) -> None:
+    model = training_material.saved_model(tmp_path / "start", base)
+    here = weights(run(data, model, tmp_path / "here", RecordedEvents(), workers=0))
+    ahead = weights(run(data, model, tmp_path / "ahead", RecordedEvents(), workers=2))
+    assert all(torch.equal(here[name], ahead[name]) for name in here)
+    kept = KeptCheckpoints(tmp_path, stop_after=8)
+    kept.folder = tmp_path / "checkpoints"
+    with pytest.raises(KeyboardInterrupt):
+        run(data, model, tmp_path / "killed", RecordedEvents(), kept, workers=2)
+    kept.stop_after = None
+    resumed = weights(run(data, model, tmp_path / "resumed", RecordedEvents(), kept, workers=2))
+    assert all(torch.equal(here[name], resumed[name]) for name in here)
+
+
 def test_training_lowers_the_loss_and_says_what_it_was_made_of(
     data: dict[str, Staged], base: Path, tmp_path: Path
 ) -> None:

@@ -185,4 +185,67 @@ def config(
         text.show_settings(name, preset, settings or [])
 
 
-COMMANDS = (search, lineage, register, sync, gc, inspect, config)
+def plan(
+    passages: Annotated[float, typer.Option(help="Passages of the corpus, as in 21e6.")],
+    views: Annotated[
+        float | None, typer.Option(help="Indexed views per passage; default: those of the settings.")
+    ] = None,
+    words: Annotated[float | None, typer.Option(help="Words per passage; default: DPR's 100.")] = None,
+    questions: Annotated[
+        float | None, typer.Option(help="Training questions; default: DPR's of Natural Questions.")
+    ] = None,
+    dev_questions: Annotated[
+        float | None, typer.Option(help="Dev questions; default: DPR's of Natural Questions.")
+    ] = None,
+    changed: Annotated[
+        float, typer.Option(help="Share of the passages that a refresh finds changed.")
+    ] = 0.01,
+    model: Annotated[
+        str | None,
+        typer.Option(help="minilm-l6, bert-base, bert-large, or as model.base; default: the settings'."),
+    ] = None,
+    gpus: Annotated[int, typer.Option(min=0, help="GPUs in all; 0: processors do everything.")] = 0,
+    gpu: Annotated[str, typer.Option(help="Name of the GPU in the table of rates: h100, a100, l4.")] = "h100",
+    cores: Annotated[int, typer.Option(min=1, help="Cores of a step's pod.")] = 8,
+    memory: Annotated[float, typer.Option(help="Main memory of a step's pod in GB.")] = 64,
+    pipeline: Annotated[str, typer.Option(help="training, comparison or refresh.")] = "training",
+    calibrated: Annotated[
+        str | None, typer.Option("--from", metavar="RUN", help="Read rates from a run of the store.")
+    ] = None,
+    rates: Annotated[
+        Path | None, typer.Option(help="YAML file of rates that replace those of the package.")
+    ] = None,
+    preset: Preset = None,
+    settings: Settings = None,
+    store: StoreUrl = "store",
+    debug: Debug = False,
+) -> None:
+    """Estimate time, GPUs, memory and disk of each step, and the bytes of each kind of index."""
+    from multiview.cli.plan import plan_lines
+    from multiview.config.overrides import gather
+    from multiview.estimates.estimate import base_config
+    from multiview.estimates.workload import (
+        DPR_DEV_QUESTIONS,
+        DPR_QUESTIONS,
+        DPR_WORDS,
+        Hardware,
+        Workload,
+        views_of,
+    )
+
+    overrides = gather(preset, settings or [])
+    workload = Workload(
+        passages,
+        views or views_of(base_config(overrides)),
+        words or DPR_WORDS,
+        questions or DPR_QUESTIONS,
+        dev_questions or DPR_DEV_QUESTIONS,
+        changed,
+    )
+    hardware = Hardware(gpus, gpu, cores, memory * 1e9)
+    run = (store, calibrated) if calibrated else None
+    for line in plan_lines(pipeline, workload, hardware, model, overrides, rates, run):
+        print(line)
+
+
+COMMANDS = (search, lineage, register, sync, gc, inspect, config, plan)

@@ -71,7 +71,7 @@ class Pod(Section):
     memory: Quantity = "8Gi"
     """Memory requested, which is also the limit."""
     gpus: Annotated[int, Field(ge=0)] = 0
-    """Number of accelerators; with 0 the step runs in the CPU image."""
+    """Number of accelerators; with 0 the step runs in the CPU image. Refused for a step that would leave them idle."""
     gpu_type: str = "nvidia.com/gpu"
     """The accelerators' resource name."""
     nodes: Annotated[int, Field(ge=1)] = 1
@@ -160,8 +160,8 @@ class Kubeflow(Section):
     """Changed settings per step name, as in {split: {memory: 64Gi}, train: {gpus: 4}}."""
     queue: LabelValue | None = None
     """Kueue's LocalQueue that the pods of steps and TrainJobs wait in; none: no queue. A run's first and last step do not wait."""
-    run_as_non_root: bool = False
-    """Whether the pods promise Kubernetes not to run as root, which namespaces of the pod-security level `restricted` ask for; needs KFP 2.16 or later, and `submit` refuses an older one. The images run as user 10001 in any case."""
+    run_as_non_root: bool | None = None
+    """Whether the pods promise Kubernetes not to run as root, which namespaces of the pod-security level `restricted` ask for; needs KFP 2.16 or later, and `submit` refuses an older one. None: they do where `submit` or `schedule apply` finds such a version, and not where a pipeline is compiled without asking a server. The images run as user 10001 in any case."""
     service_account: str | None = None
     """Kubernetes service account of the pods; none: the pipeline's default account."""
     mlflow_uri: Address | None = None

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import Field
 
-from multiview.config.section import HOW, JsonObject, Section
+from multiview.config.section import HOW, JsonObject, Section, Workers
 
 Analysis = Literal[
     "each_view",
@@ -27,18 +27,20 @@ Analysis = Literal[
 class Encode(Section):
     """Encoding of passages and questions. *Ours.*"""
 
-    compute: Literal["float32", "autocast", "bfloat16"] = "float32"
-    """Arithmetic: float32 weights, bfloat16 autocast, or bfloat16 weights."""
+    compute: Literal["float32", "autocast", "bfloat16", "float16"] = "float32"
+    """Arithmetic: float32 weights, bfloat16 autocast, bfloat16 weights, or float16 weights (on a GPU). Quality: docs/encoding.md."""
     batch_tokens: Annotated[int, Field(ge=64)] = 4096
-    """Tokens per batch. It decides the fixed number of rows (8 or more) per length bucket, so it is part of the key."""
+    """Tokens per padded batch: on a GPU, and of bases that cannot read sequences laid end to end (docs/encoding.md). It decides the fixed number of rows (8 or more) per length bucket, so it is part of the key."""
     bucket: Annotated[int, Field(ge=8)] = 32
-    """Sequences are padded to multiples of this many tokens."""
+    """In padded batches sequences are padded to multiples of this many tokens."""
     question_length: Annotated[int, Field(ge=8)] | None = None
     """Longest question in tokens; none: the length of the model's training (Dual Cross Encoder: 16, and 32 for evaluation)."""
     index_padding_views: bool = False
     """Also index the views of empty snippets, as the papers do."""
     device: Annotated[str, HOW] = "auto"
     """cpu, cuda, or auto; also where `mine` and `evaluate` search an exact index."""
+    workers: Workers = None
+    """Processes that tokenise passages ahead of the model; none: up to four per GPU, as far as there are cores, and 0 on a CPU, where the model has the cores."""
 
 
 class Index(Section):

@@ -20,6 +20,10 @@ HOW: FieldInfo = Field(json_schema_extra={"how": True})
 """Marks a setting that is no part of the key: it never changes the output, or the key holds it by content."""
 
 
+Workers = Annotated[Annotated[int, Field(ge=0)] | None, HOW]
+"""Number of processes that tokenise ahead of the model; none: up to four per GPU, as far as there are cores, and 0 on a CPU."""
+
+
 def _check_address(value: str) -> str:
     if not re.fullmatch(r"https?://[^\s/?#]+\S*", value):
         raise PydanticCustomError("address", "expected an address as in http://HOST:PORT or https://HOST")

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from multiview.config.section import HOW, JsonObject, Section
+from multiview.config.section import HOW, JsonObject, Section, Workers
 
 Pooling = Literal["viewer", "snippet", "both"]
 
@@ -83,6 +83,8 @@ class Train(Section):
     """Questions per step, over all processes."""
     processes: Annotated[Annotated[int, Field(ge=1)] | None, HOW] = None
     """Processes that train together on each node, with in-batch negatives from all of them; none: one per GPU, or one without a GPU. With dropout the last digits depend on the number of processes, because each process draws its own. *Ours.*"""
+    workers: Workers = None
+    """Processes per training process that tokenise ahead of the model; none: as for `encode.workers`. *Ours.*"""
     negatives: Annotated[int, Field(ge=0)] = 1
     """Hard negatives per question and step. Their sources (BM25, mined, given) take turns, whatever the number of passages in each."""
     negative_group: Annotated[int, Field(ge=1)] | None = None

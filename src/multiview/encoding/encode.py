@@ -1,17 +1,11 @@
-"""Encoding of passages and questions into vectors that depend on their text alone.
-
-The shape of a batch changes the last bits of its vectors; the other rows of the batch do not. Sequences are therefore
-sorted into buckets, each with one padded length and one number of rows, and the last batch of a bucket is filled with
-copies.
-Memory is bounded by the open batches, not by the corpus.
-"""
+"""Encoding of passages and questions into vectors that depend on their text alone (`multiview.encoding.batches`)."""
 
 import contextlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import repeat
 from pathlib import Path
-from typing import Generic, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -19,50 +13,23 @@ import torch
 from multiview.config import Encode
 from multiview.data.passages import Passage, content_hash, count_passages, read_passages
 from multiview.data.queries import with_queries
+from multiview.encoding.ahead import laid_out_ahead
+from multiview.encoding.batches import Buckets, Member, Packs, Tag
 from multiview.encoding.embeddings import EmbeddingsWriter
+from multiview.errors import InputError
 from multiview.model.batch import Batch, make_batch, to_device
-from multiview.model.devices import device
+from multiview.model.devices import device, read_behind, workers
 from multiview.model.encoder import BiEncoder, width
 from multiview.model.layouts import TokenSequence, kept_views
+from multiview.model.packed import Packed, make_packed
 from multiview.steps.context import StepContext
 from multiview.steps.events import Events
 
-Tag = TypeVar("Tag")
+Given = TypeVar("Given")
+Result = TypeVar("Result")
 
 TOKENS_ALONE = 8
 """The length of a question that is encoded alone is a multiple of this."""
-
-
-class Buckets(Generic[Tag]):
-    """Sequences that wait for their batch, by padded length; the tag of a sequence identifies its vectors."""
-
-    def __init__(self, settings: Encode, limit: int) -> None:
-        self._settings = settings
-        self._limit = limit
-        self._open: dict[int, list[tuple[TokenSequence, Tag]]] = {}
-
-    def length(self, tokens: int) -> int:
-        """Padded length of a sequence: the next multiple of the bucket, and no more than the model's limit."""
-        bucket = self._settings.bucket
-        return min(-(-tokens // bucket) * bucket, self._limit)
-
-    def rows(self, length: int) -> int:
-        """Number of rows of every batch of this padded length: the multiple of 8 that the token budget allows, at least 8."""
-        return max(8, self._settings.batch_tokens // length // 8 * 8)
-
-    def batches(
-        self, sequences: Iterable[tuple[TokenSequence, Tag]]
-    ) -> Iterator[tuple[int, list[tuple[TokenSequence, Tag]]]]:
-        """Yields length and members of each batch as soon as it is full; incomplete batches come last."""
-        for sequence, tag in sequences:
-            length = self.length(len(sequence.input_ids))
-            waiting = self._open.setdefault(length, [])
-            waiting.append((sequence, tag))
-            if len(waiting) == self.rows(length):
-                yield length, self._open.pop(length)
-        while self._open:
-            length = min(self._open)
-            yield length, self._open.pop(length)
 
 
 class Encoder:
@@ -77,8 +44,13 @@ class Encoder:
         """
         self.settings = settings
         self.device = device(settings.device, "encode.device")
+        if settings.compute == "float16" and self.device.type == "cpu":
+            raise InputError("encode.compute: float16 needs a GPU; use bfloat16 or float32")
         self.model = BiEncoder.load(model, weights_type(settings), questions_only, plain).to(self.device)
         self.layout = self.model.layout
+        self._pad_id: int = self.model.tokenizer.pad_token_id
+        self.packs = self.device.type == "cpu" and self.model.prepare_packing()
+        """Whether sequences are laid end to end instead of padded; on a GPU attention would run sequence by sequence."""
         if settings.question_length is not None:
             self.layout.lengthen_questions(settings.question_length, self.model.positions)
 
@@ -87,24 +59,28 @@ class Encoder:
         """Length of a vector."""
         return self.model.dim
 
-    def passages(
-        self, sequences: Iterable[tuple[TokenSequence, Tag]]
-    ) -> Iterator[tuple[TokenSequence, Tag, np.ndarray]]:
+    def passages(self, sequences: Iterable[Member[Tag]]) -> Iterator[tuple[TokenSequence, Tag, np.ndarray]]:
         """Yields each sequence with its tag and its views' vectors [views, D] float32, batch by batch: in another order."""
-        buckets: Buckets[Tag] = Buckets(self.settings, self.layout.settings.passage_length)
-        for length, members in buckets.batches(sequences):
-            batch = self._batch(buckets, length, members, self.layout.max_views)
-            vectors = self._run(self.model.encode_passages, batch)
-            for (sequence, tag), padded in zip(members, vectors[: len(members)], strict=True):
-                yield sequence, tag, padded[: len(sequence.views)]
+        model, limit = self.model, self.layout.settings.passage_length
+        if self.packs:
+            results = self._packed(model.encode_packed_passages, limit, sequences)
+        else:
+            results = self._padded(model.encode_passages, limit, self.layout.max_views, sequences)
+        for members, vectors in results:
+            for (sequence, tag), each in zip(members, vectors, strict=False):
+                yield sequence, tag, each[: len(sequence.views)]
 
-    def questions(self, questions: Sequence[str]) -> Iterator[tuple[int, np.ndarray]]:
+    def questions(self, questions: Iterable[str]) -> Iterator[tuple[int, np.ndarray]]:
         """Yields position and vector [D] float32 of each question, times the model's scale, in another order."""
-        buckets: Buckets[int] = Buckets(self.settings, self.layout.settings.question_length)
+        model, limit = self.model, self.layout.settings.question_length
         sequences = ((self.layout.question(question), i) for i, question in enumerate(questions))
-        for length, members in buckets.batches(sequences):
-            vectors = self._run(self.model.encode_questions, self._batch(buckets, length, members, 1))
-            yield from zip((i for _, i in members), vectors[: len(members)], strict=True)
+        if self.packs:
+            results = self._packed(model.encode_packed_questions, limit, sequences)
+        else:
+            results = self._padded(model.encode_questions, limit, 1, sequences)
+        for members, vectors in results:
+            for (_, i), vector in zip(members, vectors, strict=False):
+                yield i, vector.reshape(-1)
 
     def question_vectors(
         self, questions: Sequence[str], report_done: Callable[[int], None] = lambda done: None
@@ -128,20 +104,41 @@ class Encoder:
         sequence = self.layout.question(question)
         tokens = -(-len(sequence.input_ids) // TOKENS_ALONE) * TOKENS_ALONE
         length = min(tokens, self.layout.settings.question_length)
-        batch = make_batch([sequence], self.model.tokenizer.pad_token_id, 1, length)
-        return self._run(self.model.encode_questions, batch)[0]
+        batch = make_batch([sequence], self._pad_id, 1, length)
+        vectors = self._run(self.model.encode_questions, to_device(batch, self.device))
+        return vectors[0].float().cpu().numpy()
 
-    def _batch(
-        self, buckets: Buckets[Tag], length: int, members: list[tuple[TokenSequence, Tag]], max_views: int
-    ) -> Batch:
-        sequences = [sequence for sequence, _ in members]
-        pad_id = self.model.tokenizer.pad_token_id
-        return make_batch(sequences, pad_id, max_views, length, buckets.rows(length))
+    def _packed(
+        self, encode: Callable[[Packed], list[torch.Tensor]], limit: int, sequences: Iterable[Member[Tag]]
+    ) -> Iterator[tuple[list[Member[Tag]], Sequence[np.ndarray]]]:
+        """Yields the members of each packed batch with their vectors."""
+        packs: Packs[Tag] = Packs(limit)
+        for members in packs.batches(sequences):
+            packed = make_packed([sequence for sequence, _ in members], self._pad_id, packs.tokens)
+            yield members, [vectors.numpy() for vectors in self._run(encode, packed)]
+
+    def _padded(
+        self,
+        encode: Callable[[Batch], torch.Tensor],
+        limit: int,
+        max_views: int,
+        sequences: Iterable[Member[Tag]],
+    ) -> Iterator[tuple[list[Member[Tag]], np.ndarray]]:
+        """Yields the members of each padded batch with the vectors of its rows, of which there may be more."""
+        buckets: Buckets[Tag] = Buckets(self.settings, limit)
+
+        def runs() -> Iterator[tuple[list[Member[Tag]], torch.Tensor]]:
+            for length, members in buckets.batches(sequences):
+                rows = [sequence for sequence, _ in members]
+                batch = make_batch(rows, self._pad_id, max_views, length, buckets.rows(length))
+                yield members, self._run(encode, to_device(batch, self.device)).float()
+
+        return read_behind(runs())
 
     @torch.inference_mode()
-    def _run(self, encode: Callable[[Batch], torch.Tensor], batch: Batch) -> np.ndarray:
+    def _run(self, encode: Callable[[Given], Result], batch: Given) -> Result:
         with arithmetic(self.settings, self.device):
-            return encode(to_device(batch, self.device)).float().cpu().numpy()
+            return encode(batch)
 
 
 class Placement(NamedTuple):
@@ -205,10 +202,11 @@ def _encode_shard(
     """Writes the views of the passages of `shard`, read with the queries of the folder `queries` where there is one."""
     passages = read_passages(shard)
     read_with = with_queries(passages, queries) if queries else zip(passages, repeat(()))
+    ahead = workers(encoder.settings.workers, encoder.device)
     sequences = (
         placed
-        for passage, asked in read_with
-        for placed in placer.place(passage, encoder.layout.passage(passage, asked), asked)
+        for passage, asked, laid_out in laid_out_ahead(encoder.layout, read_with, ahead)
+        for placed in placer.place(passage, laid_out, asked)
     )
     total = count_passages(shard)
     for _, placement, vectors in encoder.passages(sequences):
@@ -224,9 +222,13 @@ def encode_questions(model: Path, questions: Sequence[str], settings: Encode, ev
     )
 
 
+HALF = {"bfloat16": torch.bfloat16, "float16": torch.float16}
+"""Values of `encode.compute` with weights in half precision."""
+
+
 def weights_type(settings: Encode) -> torch.dtype:
     """Returns the data type of a model's weights under `encode.compute`."""
-    return torch.bfloat16 if settings.compute == "bfloat16" else torch.float32
+    return HALF.get(settings.compute, torch.float32)
 
 
 def arithmetic(settings: Encode, device: torch.device) -> contextlib.AbstractContextManager[object]:

@@ -17,6 +17,7 @@ from multiview.artifacts.staging import stage
 from multiview.artifacts.store import Store, open_store
 from multiview.config.overrides import leaves, parse_settings
 from multiview.errors import InputError
+from multiview.kubeflow.one_line import exit_with_one_line
 from multiview.model.systems import resolve
 from multiview.steps.execution import run_step, watch_driver
 from multiview.steps.path import StepPath, shard_file
@@ -44,6 +45,7 @@ Given = KfpArtifact | str | list[str]
 """A KFP artifact, an address, or a list of addresses: KFP compiles no list of artifacts."""
 
 
+@exit_with_one_line()
 def execute(name: str, run: str, path: str, config: str, *, shard: str = "", **artifacts: Given) -> str:
     """Runs a step, or finds its outputs, and passes on the addresses of its outputs.
 
@@ -60,8 +62,9 @@ def execute(name: str, run: str, path: str, config: str, *, shard: str = "", **a
     shows the file of an HTML artifact. A step with figures has a further output `metrics`, whose metadata are the
     figures: Kubeflow shows them beside the run, and beside each other where runs are compared.
 
-    Returns the address of the first output. Raises TypeError for artifacts other than the declared ones, InputError
-    for an input without an address and for settings that the step does not read, and every exception of the step.
+    Returns the address of the first output. Raises TypeError for artifacts other than the declared ones, and every
+    exception of the step. An InputError ends the process with its line: the step's own, or one for an input without an
+    address and for settings that the step does not read.
     """
     declared = step(name)
     outputs = (*declared.outputs, *declared.forwards)
@@ -78,7 +81,7 @@ def execute(name: str, run: str, path: str, config: str, *, shard: str = "", **a
     store = open_store(context.store)
     if context.changed:
         config = read_settings(store, context.run, str(whole))
-    reporter = StepReporter(store, context.run, path, name, context.page)
+    reporter = StepReporter(store, context.run, path, name, context.pages)
     watch_driver()
     with _shipping(reporter, alone), reporter.failures():
         run_step(declared, reporter, config, _references(declared, artifacts, shard))

@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from multiview import environment, names
 from multiview.artifacts.store import Store, open_store
@@ -16,10 +16,12 @@ from multiview.errors import InputError, one_line
 from multiview.plans.description import describe
 from multiview.plans.parameters import Compiled, as_set
 from multiview.plans.pods import check_gpus
+from multiview.steps.backends.trainer import check_trainer
 from multiview.steps.backends.trainjob import nodes_here
 from multiview.steps.backends.trainjob_client import delete_abandoned
 from multiview.steps.runs import (
     Context,
+    Pages,
     Run,
     Start,
     StepState,
@@ -59,11 +61,14 @@ def open_run(
       run than the described one.
 
     Returns the JSON of the `runs.Context` that all other steps receive. An existing run is continued. Raises InputError
-    for a store that cannot be written and for settings that the compiled pipeline cannot run with.
+    for a store that cannot be written, for settings that the compiled pipeline cannot run with, and where a step trains on
+    several nodes and the cluster has no Kubeflow Trainer that can.
     """
     opened = open_store(store)
     opened.check_writable()
     try:
+        if nodes_here():  # some step of the run trains on several nodes
+            check_trainer()
         run, settings_of_steps, changed = _opened(opened, described, job, compiled, given or {}, settings)
     except InputError as error:
         write_start(opened, job, Start(error=str(error)))
@@ -73,11 +78,14 @@ def open_run(
         write_settings(opened, run.id, settings_of_steps)
     opened.create(_start_file(run, job), repr(time.time()).encode())
     write_start(opened, job, Start(run=run.id))
+    mlflow = None
     if uri := os.environ.get(environment.MLFLOW_TRACKING_URI):
         from multiview import tracking
 
         tracking.ship(opened, run.id, uri, only=())
-    context = Context(store=opened.url, run=run.id, page=_kubeflow_page(run, job), changed=changed)
+        mlflow = _mlflow_page(run, uri, tracking.find_run(uri, run.id, opened.url).mlflow_id)
+    pages = Pages(kubeflow=_kubeflow_page(run, job), mlflow=mlflow)
+    context = Context(store=opened.url, run=run.id, pages=pages, changed=changed)
     return context.model_dump_json(exclude_defaults=True)
 
 
@@ -151,15 +159,6 @@ def _delete_trainings(run: Run) -> None:
     except Exception as error:  # the run is closed and its failure reported nevertheless
         line = str(error) if isinstance(error, InputError) else one_line(error)
         print(f"warning: TrainJobs of {run.id} may be left: {line}", file=sys.stderr)
-
-
-@contextlib.contextmanager
-def exit_with_one_line() -> Iterator[None]:
-    """Ends the process with an InputError's line alone, as a command does, instead of a traceback."""
-    try:
-        yield
-    except InputError as error:
-        sys.exit(f"error: {error}")
 
 
 def _states(store: Store, run: Run, job: str) -> list[StepState]:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from multiview.model.layouts import TokenSequence
+from multiview.model.layouts import TokenSequence, View
 
 
 class Batch(TypedDict):
@@ -59,13 +59,18 @@ def make_batch(
         attention_mask[row, :tokens] = 1
         if positioned:
             position_ids[row, :tokens] = torch.tensor(sequence.position_ids or range(tokens))
-        for column, view in enumerate(sequence.views):
-            for start, stop in view.runs:
-                weights[row, column, start:stop] += 1 / (stop - start)
+        add_view_weights(weights[row], sequence.views)
     batch = Batch(input_ids=input_ids, attention_mask=attention_mask, weights=weights)
     if positioned:
         batch["position_ids"] = position_ids
     return batch
+
+
+def add_view_weights(weights: Tensor, views: Sequence[View]) -> None:
+    """Adds the weights of `views` over a sequence's tokens to the rows of `weights` [V, L]."""
+    for row, view in enumerate(views):
+        for start, stop in view.runs:
+            weights[row, start:stop] += 1 / (stop - start)
 
 
 def make_groups(
@@ -120,9 +125,10 @@ def encode_groups(encode: Callable[[Batch], Tensor], groups: Groups, again: bool
 
 
 def to_device(batch: Batch, device: torch.device) -> Batch:
-    """The batch on `device`."""
+    """The batch on `device`; on its way to a GPU it is pinned, so that nothing waits for it."""
+    pinned = device.type == "cuda"
     return {  # pyright: ignore[reportReturnType]
-        name: tensor.to(device)  # pyright: ignore[reportAttributeAccessIssue]
+        name: (tensor.pin_memory() if pinned else tensor).to(device, non_blocking=pinned)  # pyright: ignore[reportAttributeAccessIssue]
         for name, tensor in batch.items()
     }
 

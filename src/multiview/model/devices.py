@@ -1,6 +1,12 @@
-"""The device that a model runs on."""
+"""The device that a model runs on, and what else works while it does."""
 
+import os
+from collections.abc import Iterator
+from typing import TypeVar
+
+import numpy as np
 import torch
+from torch import Tensor
 
 from multiview.errors import InputError
 
@@ -18,3 +24,48 @@ def device(name: str, setting: str) -> torch.device:
         return torch.device(name)
     except RuntimeError:
         raise InputError(f"{setting}: there is no device {name!r}; use auto, cpu or cuda") from None
+
+
+MOST_WORKERS = 4
+
+
+def workers(setting: int | None, device: torch.device) -> int:
+    """Returns the number of processes that tokenise ahead: the `setting`, else what this machine's cores allow per GPU.
+
+    On a CPU that is 0, because the model needs all cores, and tokenising is a hundredth of its work.
+    """
+    if setting is not None:
+        return setting
+    if device.type == "cpu":
+        return 0
+    cores = len(os.sched_getaffinity(0)) // max(1, torch.cuda.device_count())
+    return max(0, min(MOST_WORKERS, cores - 1))
+
+
+Name = TypeVar("Name")
+
+
+def read_behind(results: Iterator[tuple[Name, Tensor]]) -> Iterator[tuple[Name, np.ndarray]]:
+    """Yields each named result as an array, when the next one is under way: a GPU works while arrays are read and written."""
+    waiting: tuple[Name, _Copy] | None = None
+    for name, result in results:
+        copy = _Copy(result)
+        if waiting:
+            yield waiting[0], waiting[1].array()
+        waiting = name, copy
+    if waiting:
+        yield waiting[0], waiting[1].array()
+
+
+class _Copy:
+    """A tensor on its way to the memory of the CPU."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        # From a GPU into pinned memory, behind the work that computes it and before any later work.
+        self._tensor = tensor.to("cpu", non_blocking=True)
+        self._done = torch.cuda.current_stream(tensor.device).record_event() if tensor.is_cuda else None
+
+    def array(self) -> np.ndarray:
+        if self._done is not None:
+            self._done.synchronize()
+        return self._tensor.numpy()

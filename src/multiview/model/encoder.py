@@ -16,6 +16,7 @@ from multiview.errors import InputError
 from multiview.model.bases import SETTINGS_FILE, staged_base
 from multiview.model.batch import Batch, Groups, encode_groups, pool
 from multiview.model.layouts import Layout, PreTrainedTokenizer, architecture, layout
+from multiview.model.packed import Packed, prepare_packing
 from multiview.model.plain import PlainBert, PlainTokenizer, is_plain
 from multiview.steps.context import StepContext
 
@@ -80,6 +81,18 @@ class BiEncoder(nn.Module):
         """Returns view vectors [S, V, D] float32; zeros for views that a sequence does not have."""
         return self._encode(PASSAGE, batch)
 
+    def prepare_packing(self) -> bool:
+        """Lets the encoders read packed sequences; says whether they can."""
+        return all(map(prepare_packing, self.encoders.values()))
+
+    def encode_packed_questions(self, packed: Packed) -> list[Tensor]:
+        """Returns the vector [1, D] float32 of each question, multiplied by the scale."""
+        return [vectors * self.scale for vectors in self._encode_packed(QUESTION, packed)]
+
+    def encode_packed_passages(self, packed: Packed) -> list[Tensor]:
+        """Returns the view vectors [V, D] float32 of each sequence."""
+        return self._encode_packed(PASSAGE, packed)
+
     def passage_attention(self, batch: Batch) -> Tensor:
         """Returns the last layer's attention [S, heads, L, L] over passages: from each token to each token.
 
@@ -101,7 +114,20 @@ class BiEncoder(nn.Module):
 
     def _encode(self, part: str, batch: Batch) -> Tensor:
         encoder = self._encoder(part)
-        vectors = pool(encoder(**_tokens(encoder, batch)).last_hidden_state, batch["weights"])
+        return self._vectors(encoder(**_tokens(encoder, batch)).last_hidden_state, batch["weights"])
+
+    def _encode_packed(self, part: str, packed: Packed) -> list[Tensor]:
+        encoder = self._encoder(part)
+        positions = packed.position_ids + _first_position(encoder)
+        (hidden,) = encoder(
+            input_ids=packed.input_ids, position_ids=positions, lengths=packed.lengths
+        ).last_hidden_state
+        # Sequence by sequence, because the number of tokens that a product sums over changes its last bits.
+        each = hidden[: sum(packed.lengths)].split(packed.lengths)
+        return [self._vectors(h[None], w[None])[0] for h, w in zip(each, packed.weights, strict=True)]
+
+    def _vectors(self, hidden: Tensor, weights: Tensor) -> Tensor:
+        vectors = pool(hidden, weights)
         return nn.functional.normalize(vectors, dim=-1) if self.settings.normalise else vectors
 
     def checkpoint_activations(self) -> None:

@@ -6,6 +6,7 @@ The same operations in the same order as transformers' BERT, so the same vectors
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -69,18 +70,27 @@ class PlainBert(nn.Module):
         self._layers = list(layers)
 
     def forward(
-        self, input_ids: Tensor, attention_mask: Tensor, position_ids: Tensor | None = None
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        lengths: Sequence[int] | None = None,
     ) -> Output:
-        """Returns the last hidden states of `input_ids` [S, L] where `attention_mask` [S, L] is 1."""
+        """Returns the last hidden states of `input_ids` [S, L] where `attention_mask` [S, L] is 1.
+
+        With `lengths` the tokens are one row of packed sequences (`multiview.model.packed`).
+        """
         if position_ids is None:
             position_ids = torch.arange(input_ids.shape[1], device=input_ids.device)[None]
         of = self.embeddings
         words = of["word_embeddings"](input_ids) + of["token_type_embeddings"](torch.zeros_like(input_ids))
         hidden = of["LayerNorm"](words + of["position_embeddings"](position_ids))
         # Without padding there is no mask, as in transformers: the attention's kernel depends on it.
-        mask = None if attention_mask.all() else attention_mask.bool()[:, None, None, :]
+        mask = None
+        if attention_mask is not None and not attention_mask.all():
+            mask = attention_mask.bool()[:, None, None, :]
         for layer in self._layers:
-            hidden = layer(hidden, mask)
+            hidden = layer(hidden, mask, lengths)
         return Output(hidden)
 
     @classmethod
@@ -102,15 +112,31 @@ class _Layer(nn.Module):
         self.intermediate = nn.ModuleDict({"dense": nn.Linear(size, inner)})
         self.output = _dense_and_norm(inner, size, epsilon)
 
-    def forward(self, hidden: Tensor, mask: Tensor | None) -> Tensor:
+    def forward(self, hidden: Tensor, mask: Tensor | None, lengths: Sequence[int] | None) -> Tensor:
         query, key, value = (
             part(hidden).unflatten(-1, (self._heads, -1)).transpose(1, 2)
             for part in self.attention["self"].children()
         )
-        attended = nn.functional.scaled_dot_product_attention(query, key, value, mask)
+        if lengths is None:
+            attended = nn.functional.scaled_dot_product_attention(query, key, value, mask)
+        else:
+            attended = attend_within(query, key, value, lengths)
         output = self.attention["output"]
         hidden = _joined(output, attended.transpose(1, 2).flatten(-2), hidden)
         return _joined(self.output, nn.functional.gelu(self.intermediate["dense"](hidden)), hidden)
+
+
+def attend_within(query: Tensor, key: Tensor, value: Tensor, lengths: Sequence[int]) -> Tensor:
+    """Returns the attention [1, H, T, d] of each sequence's tokens to that sequence; 0 for the filler after the last one."""
+    attended = torch.zeros_like(query)
+    start = 0
+    for length in lengths:
+        within = (slice(None), slice(None), slice(start, start + length))
+        attended[within] = nn.functional.scaled_dot_product_attention(
+            query[within], key[within], value[within]
+        )
+        start += length
+    return attended
 
 
 def _embedding(count: int, size: int) -> nn.Embedding:

@@ -14,7 +14,8 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 from multiview.config import Config, Encode, JsonObject
 from multiview.data.passages import Passage, read_passages
 from multiview.data.questions import Question
-from multiview.encoding.encode import Buckets, arithmetic, weights_type
+from multiview.encoding.batches import Buckets
+from multiview.encoding.encode import arithmetic, weights_type
 from multiview.errors import InputError
 from multiview.model.bases import staged_base
 from multiview.model.devices import device

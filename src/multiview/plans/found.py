@@ -1,8 +1,9 @@
-"""A plan whose steps have all been done before: their outputs are found, and nothing has to run."""
+"""The steps of a plan that have been done before: their outputs are found, and nothing has to run for them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from multiview.artifacts.record import Record, Reference
 from multiview.artifacts.store import Store
@@ -17,31 +18,65 @@ Outputs = dict[StepPath, dict[str, Reference]]
 """The outputs of steps by kind, by the step's path, a shard's by the shard's."""
 
 
-def find_all(plan: Plan, store: Store, run: str) -> bool:
-    """Writes that every step of a plan is found, as the steps of `run`; writes nothing and returns False if one is not.
+def find_steps(plan: Plan, store: Store, run: str) -> Plan:
+    """Writes which steps of a plan are found, as steps of `run`; returns the plan of the other steps, which have to run.
 
-    A step is found as it would be in a process of its own, by its settings, inputs and sources. A step whose inputs
-    cannot be read counts as not found: when it runs it says why.
+    What these read from a found step is an address. A step is found as it would be in a process of its own, by its
+    settings, inputs and sources, and after all steps that it reads from. A step whose inputs cannot be read counts as
+    not found: when it runs it says why; and a step by shard runs whole if one shard is not found.
     """
     outputs: Outputs = {}
-    found: list[tuple[StepReporter, Work, dict[str, Record]]] = []
+    rest = Plan(plan.name, architectures=plan.architectures)
     for node in plan.nodes.values():
-        for path in node.paths():
-            reporter = StepReporter(store, run, str(path), node.step.name)
-            try:
-                work = Work.resolve(node.step, node.config, inputs_of(plan, node, path, outputs), store)
-                records = find_outputs(work, store)
-                if not records:
-                    return False
+        if found := _find(plan, node, outputs, store):
+            for path, (work, records) in found.items():
+                reporter = StepReporter(store, run, str(path), node.step.name)
+                reporter.describe(work)
                 outputs[path] = references_of(node.step, store, records)
-            except InputError:
-                return False
-            found.append((reporter, work, records))
-    for reporter, work, records in found:
-        reporter.describe(work)
-        path = StepPath.parse(reporter.state.path)
-        reporter.finish("found", records[work.step.outputs[0]].data, outputs[path])
-    return True
+                reporter.finish("found", records[work.step.outputs[0]].data, outputs[path])
+        else:
+            rest.nodes[node.path] = node
+    for path, node in rest.nodes.items():
+        rest.nodes[path] = _reading_addresses(node, plan, rest, outputs)
+    return rest
+
+
+def _find(
+    plan: Plan, node: Node, outputs: Outputs, store: Store
+) -> dict[StepPath, tuple[Work, dict[str, Record]]]:
+    """The work and the records of a step's outputs, by shard if it runs by shard; empty if one is not found."""
+    read = (source for _, source in node.sources() if isinstance(source, Output))
+    if not all(path in outputs for source in read for path in plan.nodes[source.path].paths()):
+        return {}
+    found = {}
+    for path in node.paths():
+        try:
+            work = Work.resolve(node.step, node.config, inputs_of(plan, node, path, outputs), store)
+            records = find_outputs(work, store)
+            if not records:
+                return {}
+            references_of(node.step, store, records)
+        except InputError:
+            return {}
+        found[path] = work, records
+    return found
+
+
+def _reading_addresses(node: Node, plan: Plan, rest: Plan, outputs: Outputs) -> Node:
+    """A step of the plan `rest`, which reads the outputs of found steps as artifacts that exist."""
+
+    def sources(source: Source) -> list[Source]:
+        if isinstance(source, Output) and source.path not in rest.nodes:
+            return [outputs[path][source.kind] for path in plan.nodes[source.path].paths()]
+        return [source]
+
+    inputs: dict[str, Source | list[Source]] = {}
+    for name, value in node.inputs.items():
+        if isinstance(value, list):
+            inputs[name] = [each for source in value for each in sources(source)]
+        else:
+            (inputs[name],) = sources(value)
+    return replace(node, inputs=inputs)
 
 
 def inputs_of(

@@ -10,7 +10,7 @@ from multiview.config.overrides import validate
 from multiview.errors import InputError
 from multiview.plans.plan import Plan
 from multiview.steps.step import Step
-from multiview.steps.table import GPU_STEPS
+from multiview.steps.table import GPU_STEPS, STEPS
 
 
 def pod_of(settings: Kubeflow, step: str) -> Pod:
@@ -25,6 +25,9 @@ def pod_of(settings: Kubeflow, step: str) -> Pod:
     except InputError as error:
         raise InputError(f"kubeflow.steps.{step}: {error}") from error
     pod = getattr(changed.kubeflow, kind)
+    if pod.gpus and step not in GPU_STEPS and not _builds_index(step):
+        where = f"steps.{step}" if "gpus" in settings.steps.get(step, {}) else kind
+        raise InputError(f"kubeflow.{where}.gpus={pod.gpus}: {step} uses no GPU: leave the setting out")
     try:
         check_nodes(step, pod.nodes)
     except ValueError as error:
@@ -39,7 +42,7 @@ def pod_of(settings: Kubeflow, step: str) -> Pod:
 
 
 def check_gpus(plan: Plan, config: Config) -> None:
-    """Raises InputError for a step whose settings need a GPU that its pod lacks."""
+    """Raises InputError for a step whose settings need a GPU that its pod lacks, or leave idle the GPU that it has."""
     for node in plan.nodes.values():
         name, settings = node.step.name, json.loads(node.config)
         gpus = pod_of(config.kubeflow, name).gpus
@@ -57,6 +60,16 @@ def check_gpus(plan: Plan, config: Config) -> None:
                     f"{node.path}: train.processes={processes} needs a GPU for each, and its pod has {gpus}: set "
                     f"kubeflow.steps.{name}.gpus={processes}, or fewer processes"
                 )
+        elif not _gpu_wish(node.step, settings):
+            raise InputError(
+                f"{node.path}: kubeflow.steps.{name}.gpus={gpus} would be idle: only index.device=cuda with a kind other "
+                "than exact, and an image with faiss-gpu (docs/images.md), uses a GPU; leave kubeflow's setting out"
+            )
+
+
+def _builds_index(step: str) -> bool:
+    """Whether faiss may build an index in a step, which an image with faiss-gpu does on a GPU."""
+    return step in STEPS and "index" in STEPS[step].settings
 
 
 def _gpu_wish(step: Step, settings: JsonObject) -> str | None:

@@ -25,6 +25,7 @@ from multiview.lineage.ancestry import Ancestor
 from multiview.steps.context import StepContext
 from multiview.steps.events import Events
 from multiview.steps.path import shard_file, shard_name
+from multiview.steps.table import STEPS
 
 CHANGES_FILE = "changes.parquet"
 SCHEMA = pa.schema([("old", pa.int64())])
@@ -34,8 +35,8 @@ KNOWN_BY = ["id", "content_hash"]
 def find_changes(context: StepContext) -> None:
     """Step: find the passages of a new corpus (`passages`) that an `index` holds already, as `model` encodes them.
 
-    A passage is kept if the index has its id with the same content, of the same model, and encoded with the same
-    settings. Its sentences must have been split for the same language, and its queries made by the same `generator`
+    A passage is kept if the index has its id with the same content, of the same model, encoded with the same settings
+    and built by the same version of its step. Its sentences must have been split for the same language, and its queries made by the same `generator`
     (where that is an input) with the same settings of generation. With `settings.refresh.full` none is kept.
 
     Writes the other passages into `corpus.shards` files `shard-00.parquet` …, in corpus order, in shards of equal
@@ -116,6 +117,9 @@ def _why_full(known: pa.Table, index: Ancestor, context: StepContext) -> str:
         return "nothing to build on"
     if settings.refresh.full:
         return "refresh.full"
+    made_by = STEPS.get(index.record.step)
+    if made_by is not None and made_by.version != index.record.step_version:
+        return "an index of another version of multiview"
     if index.record.inputs["model"][0].digest != context.recorded_input("model").digest:
         return "another model"
     if index.record.config.get("encode", {}) != settings.encode.key_settings():

@@ -59,12 +59,13 @@ def promote(context: StepContext) -> None:
     context.events.fact("champion", now.number if now else 0)
     notify = context.settings.notify
     if notify.url:
-        status, page = f"refresh {TITLES[verdict.decision]}", context.page or notify.kubeflow
+        status, pages = f"refresh {TITLES[verdict.decision]}", context.pages
+        mlflow, kubeflow = pages.mlflow or notify.mlflow, pages.kubeflow or notify.kubeflow
         text = webhook.chat_text(
             f"{status}: {verdict.says}",
             f"champion: {now.number if now else 'none'}, of {context.store.url}",
-            notify.mlflow and f"MLflow: {notify.mlflow}",
-            page and f"Kubeflow: {page}",
+            mlflow and f"MLflow: {mlflow}",
+            kubeflow and f"Kubeflow: {kubeflow}",
         )
         try:
             webhook.post(notify.url, {"text": text, "status": status, "store": context.store.url, **outcome})

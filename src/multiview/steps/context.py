@@ -12,6 +12,7 @@ from multiview.config import Config
 from multiview.errors import Undeclared
 from multiview.steps.checkpoints import Checkpoints
 from multiview.steps.events import Events, NoEvents
+from multiview.steps.runs import NO_PAGES, Pages
 
 Input = Staged | Recorded | list[Staged]
 """An input of a step: on local disk, only recorded, or a list of artifacts on local disk."""
@@ -47,8 +48,8 @@ class StepContext:
     """Checkpoints from which an interrupted step continues; None for steps without checkpoints."""
     step_version: int = 0
     """The version of the step, for steps that reuse outputs of an earlier run of the same version."""
-    page: str | None = None
-    """The page of the run on Kubeflow, for steps that send notices; None where it is not known."""
+    pages: Pages = NO_PAGES
+    """The pages of the run, for steps that send notices."""
     opened: Store | None = None
     """The store, for steps that declare it: see `store`."""
 

@@ -12,17 +12,17 @@ from multiview.artifacts.record import Reference
 from multiview.artifacts.store import Store
 from multiview.errors import InputError, one_line
 from multiview.steps.provenance import code_version
-from multiview.steps.runs import Status, StepState, write_state
+from multiview.steps.runs import NO_PAGES, Pages, Status, StepState, write_state
 
 if TYPE_CHECKING:
     from multiview.steps.work import Work
 
 
 class StepReporter:
-    """Keeps the state file of one step of one run up to date; `page` is the run's page on Kubeflow, if that is known."""
+    """Keeps the state file of one step of one run up to date."""
 
-    def __init__(self, store: Store, run: str, path: str, step: str, page: str | None = None):
-        self.store, self.run, self.page = store, run, page
+    def __init__(self, store: Store, run: str, path: str, step: str, pages: Pages = NO_PAGES):
+        self.store, self.run, self.pages = store, run, pages
         state = StepState(path=path, step=step, status="running", started=time.time())
         self.state = state.model_copy(update=code_version())
 

@@ -24,13 +24,24 @@ from multiview.errors import InputError
 Status = Literal["running", "done", "found", "failed"]
 
 
+class Pages(BaseModel, frozen=True):
+    """The pages of a run, for notices; None where an address is not known."""
+
+    kubeflow: str | None = None
+    """Of this start of the run on Kubeflow."""
+    mlflow: str | None = None
+    """Of the run in MLflow."""
+
+
+NO_PAGES = Pages()
+
+
 class Context(BaseModel, frozen=True):
     """The argument of every step that identifies its run, passed as one small JSON string."""
 
     store: str
     run: str
-    page: str | None = None
-    """The page of this start on Kubeflow, for notices; None where its address is not known."""
+    pages: Pages = NO_PAGES
     changed: list[str] = []
     """Settings that this start of the run was given besides those of its compiled pipeline, as in train.epochs=3. Each
     step then reads its settings from the run (`read_settings`)."""

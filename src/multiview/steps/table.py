@@ -29,7 +29,7 @@ _SPLIT = Step(
 
 _CHANGES = Step(
     name="changes",
-    version=1,
+    version=2,
     run="multiview.refresh.changes:find_changes",
     settings=("corpus.shards", "encode", "refresh.full"),
     inputs=("index", "model", "passages"),
@@ -144,7 +144,7 @@ STEPS: dict[str, Step] = {
         ),
         Step(
             name="encode-with-queries",
-            version=1,
+            version=2,
             run="multiview.encoding.encode:encode",
             settings=("encode",),
             inputs=("model", "passages", "queries"),
@@ -155,7 +155,7 @@ STEPS: dict[str, Step] = {
         ),
         Step(
             name="encode",
-            version=1,
+            version=2,
             run="multiview.encoding.encode:encode",
             settings=("encode",),
             inputs=("model", "passages"),
@@ -166,7 +166,7 @@ STEPS: dict[str, Step] = {
         ),
         Step(
             name="index",
-            version=3,
+            version=4,
             run="multiview.index.build:build_index",
             settings=("index", "encode"),
             # The record names the model and passages itself, because embeddings are not kept for ever.
@@ -185,7 +185,7 @@ STEPS: dict[str, Step] = {
         ),
         Step(
             name="refresh-index",
-            version=2,
+            version=3,
             run="multiview.refresh.index:refresh_index",
             settings=("index", "encode", "refresh.retrain_added", "refresh.retrain_error"),
             inputs=("old", "changes", "model", "passages", "embeddings"),
@@ -196,7 +196,7 @@ STEPS: dict[str, Step] = {
         ),
         Step(
             name="mine",
-            version=3,
+            version=4,
             run="multiview.negatives.mined:mine",
             settings=("mining", "encode", "questions.answer_matching"),
             inputs=("model", "index", "passages", "questions", "bm25_negatives"),
@@ -207,7 +207,7 @@ STEPS: dict[str, Step] = {
         ),
         Step(
             name="evaluate",
-            version=7,
+            version=8,
             run="multiview.evaluation.evaluate:evaluate",
             settings=("evaluation", "encode", "questions.answer_matching"),
             inputs=("model", "index", "passages", "questions", "train_questions"),

@@ -14,7 +14,7 @@ from multiview.config import Config, JsonObject, canonical_json
 from multiview.steps.checkpoints import Checkpoints
 from multiview.steps.context import Input, StepContext
 from multiview.steps.events import Events
-from multiview.steps.runs import StepState
+from multiview.steps.runs import NO_PAGES, Pages, StepState
 from multiview.steps.step import Step
 from multiview.steps.table import step as step_named
 
@@ -67,7 +67,7 @@ class Work:
         outputs: Mapping[str, Path],
         events: Events,
         checkpoints: Checkpoints | None = None,
-        page: str | None = None,
+        pages: Pages = NO_PAGES,
     ) -> StepContext:
         """Returns the argument of the step's function, with all inputs staged on local disk."""
         return StepContext(
@@ -77,7 +77,7 @@ class Work:
             events=events,
             checkpoints=checkpoints if self.step.checkpoints else None,
             step_version=self.step.version,
-            page=page,
+            pages=pages,
             opened=store if self.step.reads_store else None,
         )
 

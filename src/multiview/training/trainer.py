@@ -12,6 +12,7 @@ from transformers.trainer_callback import PrinterCallback, ProgressCallback
 from multiview.config import Train
 from multiview.data.questions import seeded_hash
 from multiview.errors import InputError
+from multiview.model.devices import workers
 from multiview.model.encoder import BiEncoder
 from multiview.model.loss import contrastive_loss
 from multiview.model.temperature import temperature
@@ -101,6 +102,8 @@ class BiEncoderTrainer(Trainer):
             batch_size=1,
             collate_fn=lambda steps: self.collator.share(steps[0], rank, processes),
             pin_memory=self.args.dataloader_pin_memory,
+            num_workers=self.args.dataloader_num_workers,
+            persistent_workers=self.args.dataloader_persistent_workers,
         )
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
@@ -175,6 +178,8 @@ def training_arguments(settings: Train, stream: Stream, folder: Path, events: Ev
     """The Trainer's arguments for our settings. Raises InputError for a precision that this machine lacks."""
     if settings.precision == "float16" and not torch.cuda.is_available():
         raise InputError("train.precision: float16 needs a GPU; use bfloat16 or float32")
+    ahead = workers(settings.workers, torch.device("cuda" if torch.cuda.is_available() else "cpu"))
+    loading = {"dataloader_num_workers": ahead, "dataloader_persistent_workers": ahead > 0}
     arguments = shared_arguments(
         TrainingArguments,
         settings,
@@ -186,6 +191,7 @@ def training_arguments(settings: Train, stream: Stream, folder: Path, events: Ev
         adam_epsilon=settings.adam_epsilon,
         fp16=settings.precision == "float16",
         train_sampling_strategy="sequential",
+        **loading,
         ddp_find_unused_parameters=False,
     )
     check_processes(arguments.world_size, stream.batch_size)

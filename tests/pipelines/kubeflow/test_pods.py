@@ -17,7 +17,7 @@ from multiview.steps.backends.trainjob import Nodes
 from pipelines.kubeflow.compile import compile_request
 from pipelines.kubeflow.pods import Pods
 from tests.fixtures.compiled import GOLDEN, all_tasks, documents, tasks_of
-from tests.fixtures.pod_security import violations
+from tests.fixtures.pod_security import driver_s_pod, violations
 from tests.fixtures.project import ROOT
 
 ON_GPU = {"train", "encode", "mine", "evaluate"}
@@ -44,7 +44,9 @@ def check_tasks(ir: dict, platform: dict) -> set[str]:
     assert {"split", "split-again"} & set(tasks)
     for task_name, task in tasks.items():
         assert not task.get("cachingOptions", {}).get("enableCache", False), task_name
-        assert task["retryPolicy"]["maxRetryCount"] == 2, task_name
+        assert task.get("retryPolicy", {}).get("maxRetryCount") == (None if task_name == "open-run" else 2), (
+            task_name
+        )
         executor = ir["components"][task["componentRef"]["name"]]["executorLabel"]
         container = ir["deploymentSpec"]["executors"][executor]["container"]
         assert "pip install" not in json.dumps(container)
@@ -237,36 +239,25 @@ def test_a_training_on_several_nodes_is_queued_once(tmp_path):
     assert not {"podMetadata", "genericEphemeralVolume"} & set(platform["exec-train"])
 
 
-def test_the_exit_handler_knows_of_trainings_on_several_nodes(tmp_path):
-    """So that it deletes what a cancelled run leaves of them."""
-    for steps, told in (({"warm-up": {"nodes": 3}}, True), ({}, False)):
+@pytest.mark.parametrize("executor", ["exec-open-run", "exec-close-run"])
+def test_the_first_and_the_last_pod_know_of_trainings_on_several_nodes(tmp_path, executor):
+    """So that the first looks for Kubeflow Trainer, and the last deletes what a cancelled run leaves of them. A run
+    without such a step, as this one without a warm-up, needs neither."""
+    for steps, told in (({"train": {"nodes": 3}}, True), ({"warm-up": {"nodes": 3}}, False), ({}, False)):
         ir, platform = compiled(tmp_path, steps=steps, queue="gpus")
-        container = ir["deploymentSpec"]["executors"]["exec-close-run"]["container"]
+        container = ir["deploymentSpec"]["executors"][executor]["container"]
         variables = {variable["name"]: variable["value"] for variable in container["env"]}
         assert (environment.NODES in variables) == told
         if told:
             assert Nodes.model_validate_json(variables[environment.NODES]).pod.nodes == 3
-        assert "podMetadata" not in platform["exec-close-run"]
+        assert "podMetadata" not in platform[executor]
 
 
-def driver_s_pod(container: dict, platform: dict) -> dict:
-    """The pod spec that KFP 2.17 makes of an executor: what its compiler of workflows sets on the step's container, and
-    what its driver adds from the platform's part of the IR. Init containers and Argo's are KFP's own."""
-    context = {
-        "allowPrivilegeEscalation": False,
-        "capabilities": {"drop": ["ALL"]},
-        "seccompProfile": {"type": "RuntimeDefault"},
-        **platform.get("securityContext", {}),
-    }
-    volumes = [{"name": name, "emptyDir": {}} for name in ("kfp-launcher", "gcs-scratch", "s3-scratch")]
-    volumes += [{"name": v["volumeName"], "emptyDir": {}} for v in platform.get("emptyDirMounts", [])]
-    volumes += [
-        {"name": v["volumeName"], "ephemeral": {}} for v in platform.get("genericEphemeralVolume", [])
-    ]
-    return {
-        "containers": [{"name": "main", "image": container["image"], "securityContext": context}],
-        "volumes": volumes,
-    }
+def test_the_first_pod_is_not_retried_unless_asked_for(tmp_path):
+    """A typo in the UI would take three pods and minutes; what it does takes seconds, and the same command does it again."""
+    for steps, retries in (({}, None), ({"open-run": {"retries": 1}}, 1)):
+        ir, _ = compiled(tmp_path, steps=steps)
+        assert tasks_of(ir)["open-run"].get("retryPolicy", {}).get("maxRetryCount") == retries
 
 
 def test_pods_are_of_the_pod_security_level_restricted(tmp_path):
@@ -275,6 +266,24 @@ def test_pods_are_of_the_pod_security_level_restricted(tmp_path):
         for name, executor in ir["deploymentSpec"]["executors"].items():
             found = violations(driver_s_pod(executor["container"], platform[name]))
             assert found == ([] if restricted else ["main: runAsNonRoot"]), name
+
+
+def test_an_index_that_is_built_on_a_gpu_is_so_in_the_gpu_image(tmp_path):
+    overrides: Overrides = {
+        "index": {"device": "cuda", "kind": "compact"},
+        "kubeflow": {"steps": {"index": {"gpus": 1}}},
+    }
+    ir, _ = documents(compile_request(Request.make("training", overrides), tmp_path / "training.yaml"))
+    container = ir["deploymentSpec"]["executors"]["exec-index"]["container"]
+    variables = {variable["name"]: variable["value"] for variable in container["env"]}
+    assert container["image"] == variables[environment.IMAGE] == GPU_IMAGE
+    assert variables[environment.GPUS] == container["resources"]["accelerator"]["resourceCount"] == "1"
+
+
+@pytest.mark.parametrize("step", ["index", "split", "bm25-negatives", "open-run", "close-run"])
+def test_no_gpu_is_paid_for_that_a_step_leaves_idle(tmp_path, step):
+    with pytest.raises(InputError, match="would be idle" if step == "index" else f": {step} uses no GPU"):
+        compiled(tmp_path, steps={step: {"gpus": 1}})
 
 
 @pytest.mark.parametrize(

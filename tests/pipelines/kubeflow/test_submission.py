@@ -1,5 +1,6 @@
 """The checks of `submit` before anything is sent: bad input is one line."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,15 @@ from tests.fixtures.hub_listings import LISTINGS, RENAMED
 from tests.fixtures.hub_server import Hub, hub_serving
 
 SUBMIT = "submit training --preset small.yaml --store gs://bucket/store"
+
+
+def test_a_dry_run_prints_the_estimate_and_sends_nothing(kubeflow, command, bucket, tmp_path):
+    names = ("num_hidden_layers", "hidden_size", "intermediate_size", "vocab_size", "max_position_embeddings")
+    (tmp_path / "small_base" / "config.json").write_text(json.dumps(dict.fromkeys(names, 8)))
+    words = SUBMIT.replace("gs://bucket/store", f"{bucket}/dry")
+    printed = command(f"{words} --host {kubeflow.url} --set corpus.shards=3 --dry-run")
+    assert "| camvr/round-1/encode | 3, 3 at once |" in printed and "in all" in printed
+    assert not kubeflow.runs and not kubeflow.versions
 
 
 @pytest.fixture
@@ -69,6 +79,19 @@ def test_an_exact_index_needs_no_gpu_and_another_may_have_one(kubeflow, command,
         (
             "--host HOST --set index.device=cuda --set index.kind=compact",
             "index: index.device=cuda needs a GPU, and its pod has none: set kubeflow.steps.index.gpus=1",
+        ),
+        (
+            "--host HOST --set kubeflow.steps.split.gpus=1",
+            "kubeflow.steps.split.gpus=1: split uses no GPU: leave the setting out",
+        ),
+        ("--host HOST --set kubeflow.cpu.gpus=2", "kubeflow.cpu.gpus=2: split uses no GPU"),
+        (
+            "--host HOST --set kubeflow.steps.index.gpus=1",
+            "index: kubeflow.steps.index.gpus=1 would be idle: only index.device=cuda with a kind other",
+        ),
+        (
+            "--host HOST --set kubeflow.steps.index.gpus=1 --set index.device=cuda",
+            "index: kubeflow.steps.index.gpus=1 would be idle",
         ),
         (
             "--host HOST --set questions.source={tmp}/q.json",

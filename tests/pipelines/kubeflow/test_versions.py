@@ -5,7 +5,7 @@ import re
 import pytest
 
 from multiview.errors import InputError
-from pipelines.kubeflow.versions import RELEASES, check_version
+from pipelines.kubeflow.versions import RELEASES, check_version, takes_non_root
 from tests.fixtures.project import ROOT
 from tests.fixtures.schedules import NIGHTLY, WEEKLY, write
 
@@ -40,6 +40,12 @@ def test_a_version_before_2_16_is_refused_with_run_as_non_root(tag):
 @pytest.mark.parametrize("tag", ["2.16.0", "2.17.0", "2.18.0"])
 def test_run_as_non_root_changes_nothing_elsewhere(tag):
     assert check_version(tag, non_root=True) == check_version(tag)
+
+
+@pytest.mark.parametrize("tag", ["", "unknown", "master", "odh-v2.10", "2.15.3", "v2.14.0", "1.8.22"])
+def test_a_version_that_is_not_known_to_take_run_as_non_root_is_given_none(tag):
+    assert not takes_non_root(tag)
+    assert takes_non_root("2.16.0") and takes_non_root("v2.17.1") and takes_non_root("2.18.0-rc.1")
 
 
 @pytest.mark.parametrize("tag", ["", "unknown"])

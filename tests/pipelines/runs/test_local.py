@@ -2,6 +2,7 @@
 again, rerun, shipped to MLflow."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -11,13 +12,15 @@ from pathlib import Path
 import pytest
 
 from multiview import names, tracking
+from multiview.artifacts.bucket_store import BucketStore
 from multiview.artifacts.record import load_record
 from multiview.artifacts.store import LocalStore, open_store
 from multiview.cli.lookup import Lookup
 from multiview.config import canonical_json
 from multiview.lineage.trace import flaws, trace
-from multiview.steps.runs import Context, read_state
+from multiview.steps.runs import Context, Run, read_state
 from multiview.steps.table import step
+from pipelines.runs import local
 from pipelines.runs.rerun import cut
 from tests.fixtures.documented import words
 from tests.fixtures.inprocess import command
@@ -233,3 +236,16 @@ def _folder(project: Project, run: str, path: str, kind: str) -> Path:
     store, record = load_record(project.states(run)[path].outputs[kind].address)
     assert isinstance(store, LocalStore)
     return store.root / record.data
+
+
+def test_a_user_without_a_name_has_logs_beside_a_store_in_a_bucket(monkeypatch, tmp_path):
+    def no_name(number: int) -> None:
+        raise KeyError(f"getpwuid(): uid not found: {number}")
+
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("pwd.getpwuid", no_name)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    store = BucketStore("gs://bucket/store")
+    log = local._log_file(store, Run(id="r", pipeline="training", config={}))
+    assert log == tmp_path / f"multiview-uid-{os.getuid()}" / "r.log"

@@ -61,11 +61,12 @@ def begin(context: StepContext) -> None:
     raise RuntimeError("begun")
 
 
-@pytest.mark.parametrize("uses_gpu", [True, False])
-def test_a_step_that_uses_a_gpu_does_no_work_without_it(monkeypatch, tmp_path, uses_gpu):
-    monkeypatch.setenv("MULTIVIEW_GPUS", str(SEEN + 1))
-    declared = replace(step("split"), gpu=uses_gpu, run="tests.steps.backends.test_gpus:begin")
+@pytest.mark.parametrize("promised", [True, False])
+def test_a_pod_that_was_promised_a_gpu_does_no_work_without_it(monkeypatch, tmp_path, promised):
+    if promised:
+        monkeypatch.setenv("MULTIVIEW_GPUS", str(SEEN + 1))
+    declared = replace(step("index"), run="tests.steps.backends.test_gpus:begin")
     work = Work(declared, "{}", Config(), {}, {}, {}, "k")
-    error, words = (InputError, "this pod asked for") if uses_gpu else (RuntimeError, "begun")
+    error, words = (InputError, "this pod asked for") if promised else (RuntimeError, "begun")
     with pytest.raises(error, match=words):
         Here().make(work, StepReporter(LocalStore(tmp_path / "store"), "r", "split", "split"))

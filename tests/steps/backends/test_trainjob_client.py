@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,25 +17,6 @@ from multiview.steps.backends.trainjob import job_name, owned_by, train_job
 from multiview.steps.backends.trainjob_client import delete_abandoned, run_train_job
 from tests.fixtures.cluster import Cluster
 from tests.fixtures.training_jobs import TASK, nodes
-
-
-@pytest.fixture
-def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Cluster]]:
-    """Makes a cluster whose pods run a piece of Python."""
-    made: list[Cluster] = []
-
-    def make(code: str = "pass") -> Cluster:
-        cluster = Cluster(tmp_path, [sys.executable, "-c", code])
-        path = str(cluster.kubeconfig())
-        monkeypatch.setenv("KUBECONFIG", path)
-        monkeypatch.setattr("kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", path)
-        monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
-        made.append(cluster)
-        return cluster
-
-    yield make
-    for started in made:
-        started.close()
 
 
 def until(cluster: Cluster, true: Callable[[], Any]) -> None:

@@ -12,14 +12,14 @@ from multiview.model.layouts import TokenSequence
 PASSAGES = 48
 QUESTIONS = 100
 SMALLEST_BATCH = 64
-"""A token budget that makes batches of eight rows; larger batches would mostly be filled with copies."""
+"""A token budget that makes padded batches of eight rows; larger ones would mostly be filled with copies."""
 
 
 def speed(subject: Subject) -> Findings:
     """Times of encoding and search, as facts, because files must be reproducible. Both are taken in this process, on its device.
 
     `encode_milliseconds_per_passage`: up to 48 random passages, with the queries that they are read with, encoded in
-    the arithmetic of the index, eight at a time. (The `encode` step reports `passages_per_second` for its larger
+    the arithmetic of the index, in small batches. (The `encode` step reports `passages_per_second` for its larger
     batches.) `search_milliseconds_per_question`: the search for the first 100 questions, without their encoding.
     """
     sample = subject.random_rows(len(subject.index), PASSAGES)

@@ -28,8 +28,7 @@ class Here:
         Raises InputError for a pod without the GPUs that it asked for, and every exception of the step.
         """
         step, store = work.step, reporter.store
-        if step.gpu:
-            check_gpus()
+        check_gpus()
         attempts = {kind: Attempt(store, kind, work.key) for kind in step.outputs}
         first = attempts[step.outputs[0]]
         log = EventLog(store, first.data)
@@ -39,7 +38,7 @@ class Here:
             _share_cores()
         try:
             folders = {kind: attempt.path for kind, attempt in attempts.items()}
-            step.function()(work.context(store, folders, log, checkpoints, reporter.page))
+            step.function()(work.context(store, folders, log, checkpoints, reporter.pages))
             return {
                 kind: attempt.publish(
                     step=step.name,

@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeAlias
 
-from urllib3.util import Retry
-
-from multiview import environment, names
 from multiview.config import JsonObject
 from multiview.errors import InputError, ProcessFailed
+from multiview.steps.backends.trainer import NOT_INSTALLED, TOO_OLD, KubernetesObject, api_client
 from multiview.steps.backends.trainjob import CONTAINER, GROUP, OURS, PLURAL, RUN, VERSION, owned_by
 
 NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 WATCH_SECONDS = 300
 """Duration of one watch; then the job is read again, so that no event is missed for longer."""
-KubernetesObject: TypeAlias = Any
-"""An object, a result or an error of Kubernetes's generated client, which is not typed."""
-
-RETRY = Retry(total=6, backoff_factor=1, status_forcelist=(429, 500, 502, 503, 504))
 WORKFLOW = "workflows.argoproj.io/workflow"
 """Argo's label of the pods of a workflow."""
 
@@ -33,25 +25,9 @@ class TrainJobs:
     """The TrainJobs of a namespace."""
 
     def __init__(self, namespace: str) -> None:
-        try:
-            from kubernetes import client, config, watch
-        except ImportError as error:
-            raise InputError(
-                "training on several nodes needs the Kubernetes client: "
-                f"pip install '{names.DISTRIBUTION}[kubeflow]'"
-            ) from error
-        configuration = client.Configuration()
-        try:
-            if environment.KUBERNETES_HOST in os.environ:
-                config.load_incluster_config(client_configuration=configuration)
-            else:
-                config.load_kube_config(client_configuration=configuration)
-        except config.ConfigException as error:
-            raise InputError(
-                f"training on several nodes needs a cluster, and none is configured here: {error}"
-            ) from error
-        configuration.retries = RETRY  # pyright: ignore[reportAttributeAccessIssue]
-        api = client.ApiClient(configuration)
+        api = api_client()
+        from kubernetes import client, watch
+
         self._objects, self._core, self._watch = client.CustomObjectsApi(api), client.CoreV1Api(api), watch
         self._refused = client.ApiException
         self._where = (GROUP, VERSION, namespace, PLURAL)
@@ -79,10 +55,7 @@ class TrainJobs:
             return
         if not made["spec"].get("runtimePatches"):  # an API server drops fields that a kind does not have
             self.delete(name)
-            raise InputError(
-                f"TrainJob in namespace {self.namespace}: the cluster's Kubeflow Trainer knows no runtimePatches, so "
-                "its pods would be on any node, without their account: install 2.2 or later, or set nodes to 1"
-            )
+            raise InputError(f"TrainJob in namespace {self.namespace}: {TOO_OLD}")
 
     def _adopt(self, existing: JsonObject, job: JsonObject) -> None:
         """Adds the owner of `job` to the owners of a job that another try has started."""
@@ -244,7 +217,7 @@ def _refusal(error: KubernetesObject, namespace: str) -> InputError:
     remedies = {
         401: "the pod's service account is not known to the cluster",
         403: f"let the step's service account get, list, watch, create, patch and delete {PLURAL}.{GROUP} in it",
-        404: "install Kubeflow Trainer, or set nodes to 1",
+        404: NOT_INSTALLED,
     }
     remedy = remedies.get(error.status, str(error.body or error.reason).strip())
     return InputError(f"TrainJob in namespace {namespace}: {error.status} {error.reason}: {remedy}")

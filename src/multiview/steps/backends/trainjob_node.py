@@ -55,8 +55,7 @@ def main(text: str) -> int:
     try:
         task = Task.model_validate_json(text)
         declared = step(task.step)
-        if declared.gpu:
-            check_gpus()
+        check_gpus()
         store = open_store(task.store)
         reporter = StepReporter(store, task.run, task.path, task.step)
         first = os.environ.get(environment.PET_NODE_RANK, "0") == "0"

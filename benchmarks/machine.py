@@ -1,0 +1,50 @@
+"""The machine that benchmarks run on: what it is, and whether others leave it alone."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from pathlib import Path
+
+QUIET = 0.1
+"""Share of all processors that others may use."""
+LOOKS = 3.0
+"""Seconds over which that share is taken."""
+
+
+def busy_share(seconds: float) -> float:
+    """Share of all processors' time, from 0 to 1, that is used while this process sleeps for some seconds."""
+    before = _processor_times()
+    time.sleep(seconds)
+    busy, total = (after - earlier for after, earlier in zip(_processor_times(), before, strict=True))
+    return busy / total if total else 0.0
+
+
+def _processor_times() -> tuple[int, int]:
+    """Ticks of all processors since the machine's start: in use, and in all (proc_stat(5))."""
+    line = Path("/proc/stat").read_text().splitlines()[0]
+    ticks = [int(word) for word in line.split()[1:9]]
+    return sum(ticks) - ticks[3] - ticks[4], sum(ticks)
+
+
+def wait_until_quiet(limit: float) -> float:
+    """Waits until others use no more than `QUIET` of the processors, for `limit` seconds at most; returns their share."""
+    until = time.monotonic() + limit
+    while (share := busy_share(LOOKS)) > QUIET and time.monotonic() < until:
+        pass
+    return share
+
+
+def machine() -> str:
+    """The machine and its software, in a line."""
+    import torch
+
+    described = Path("/proc/cpuinfo").read_text().splitlines()
+    processor = next((line.partition(": ")[2] for line in described if line.startswith("model name")), "")
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return (
+        f"{processor or platform.machine()}, {os.cpu_count()} processors "
+        f"({torch.backends.cpu.get_cpu_capability()}), {memory:.0f} GiB, Linux {platform.release()}, "
+        f"Python {platform.python_version()}, torch {torch.__version__}"
+    )

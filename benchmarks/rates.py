@@ -1,0 +1,147 @@
+"""Rates of this machine, in the form of the table that `multiview plan` reads (src/multiview/estimates/rates.yaml).
+
+    MULTIVIEW_DATA=data python -m benchmarks.rates
+
+Real steps on SQuAD's passages, one thread, processor time: other programs disturb it little.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import torch
+import typer
+
+from benchmarks.index_kinds import views_of, write_embeddings
+from benchmarks.table import squad_folder
+from benchmarks.training import BASE, task
+from benchmarks.training import ours as train
+from multiview.artifacts.staged import Recorded, Staged
+from multiview.config import Bm25, Config, Encode, Index, Model, Train
+from multiview.config.overrides import validate
+from multiview.data.passages import read_passages
+from multiview.data.questions import read_questions
+from multiview.data.split import split
+from multiview.encoding.encode import Encoder
+from multiview.estimates.model_shape import ModelShape
+from multiview.index.build import build_index
+from multiview.index.faiss_library import threads
+from multiview.index.view_index import ViewIndex
+from multiview.model.encoder import BiEncoder
+from multiview.negatives.bm25 import Bm25Index
+from multiview.negatives.filtering import answer_holding
+from multiview.steps.context import StepContext
+from multiview.steps.events import NoEvents
+
+PASSAGES, QUESTIONS, ENCODED = 20_000, 1_000, 800
+SHAPE = ModelShape(layers=6, width=384, inner=1536, vocabulary=30522, positions=512)
+"""MiniLM's, which is `BASE`."""
+
+
+def seconds_of(work: Callable[[], object]) -> float:
+    begun = time.process_time()
+    work()
+    return time.process_time() - begun
+
+
+def of_data(folder: Path) -> Iterator[tuple[str, float]]:
+    """Split, BM25 and the search for answers in hits; `folder` holds the split's outputs afterwards."""
+    data = squad_folder()
+    source = folder / "passages.parquet"
+    pq.write_table(pq.read_table(data / "passages.parquet").slice(0, PASSAGES), source)
+    questions = {
+        "source": str(data / "train.parquet"),
+        "columns": {"positive_ids": "positive_passage_id"},
+        "limit": QUESTIONS,
+        "dev_limit": 100,
+        "max_missing_gold": 1.0,
+    }
+    settings = validate({"corpus": {"source": str(source)}, "questions": questions})
+    outputs = {name: folder / name for name in ("passages", "train_questions", "dev_questions")}
+    for output in outputs.values():
+        output.mkdir()
+    yield (
+        "split_passages",
+        PASSAGES / seconds_of(lambda: split(StepContext(settings, {}, outputs, NoEvents()))),
+    )
+    asked = read_questions(outputs["train_questions"])
+    passages, texts = outputs["passages"], [question.question for question in asked]
+    built: list[Bm25Index] = []
+    begin = seconds_of(lambda: built.append(Bm25Index(read_passages(passages), Bm25(), "english")))
+    yield "bm25_passages", PASSAGES / begin
+    searched = seconds_of(lambda: built[0].search(texts, 50))
+    yield "bm25_scores", len(asked) * PASSAGES / searched
+    top = built[0].search(texts, 200)
+    tested = seconds_of(
+        lambda: answer_holding(top.passages, built[0].ids, read_passages(passages), asked, "string")
+    )
+    yield "answer_hits", top.passages.size / tested
+
+
+def of_model(folder: Path) -> Iterator[tuple[str, float]]:
+    """Tokenising and encoding with MiniLM, in float32, and a training step."""
+    model = folder / "model"
+    BiEncoder.create(Model(base=BASE, architecture="camvr", pooling="snippet", normalise=True)).save(model)
+    encoder = Encoder(model, Encode(device="cpu"))
+    passages = list(read_passages(folder / "passages"))[:ENCODED]
+    sequences = []
+    laid = seconds_of(lambda: sequences.extend((s, 0) for p in passages for s in encoder.layout.passage(p)))
+    yield "tokenised_sequences", len(sequences) / laid
+    tokens = np.array([len(sequence.input_ids) for sequence, _ in sequences])
+    yield "tokens_per_word", tokens.mean() / np.mean([len(p.text.split()) for p in passages])
+    work = SHAPE.forward_flops(int(tokens.sum()), float(tokens.mean()))
+    yield "encode_flops", work / seconds_of(lambda: list(encoder.passages(sequences)))
+    settings = Train.model_validate(
+        {"batch_size": 16, "max_steps": 4, "warmup_steps": 0, "checkpoint_steps": 9}
+    )
+    steps = task(squad_folder(), BASE, settings, time.process_time)
+    layout, lengths = encoder.layout, []
+    for step in range(1, 4):
+        for example in steps.stream.step(step):
+            lengths.append(len(layout.question(example.question.question).input_ids))
+            for name in (example.positive, *example.negatives):
+                lengths += [len(each.input_ids) for each in layout.passage(steps.passages[name])]
+    yield "train_flops", 3 * SHAPE.forward_flops(sum(lengths), float(np.mean(lengths))) / sum(train(steps))
+
+
+def of_index(folder: Path) -> Iterator[tuple[str, float]]:
+    """Exact search, and the building of each kind of index."""
+    rng = np.random.default_rng(0)
+    matrix, counts = views_of(12_000, 9, 384, rng)
+    staged: Staged = write_embeddings(folder / "embeddings", matrix, counts)
+    inputs = {"model": Recorded("random"), "passages": Recorded("random"), "embeddings": [staged]}
+    taken = {}
+    for kind in ("exact", "compact", "hnsw"):
+        (target := folder / kind).mkdir()
+        settings = Config.partial({"index": Index(kind=kind, measured=0), "encode": Encode()})
+        context = StepContext(settings, inputs, {"index": target}, NoEvents())
+        taken[kind] = seconds_of(lambda context=context: build_index(context))
+    yield "copied_bytes", matrix.nbytes / taken["exact"]
+    lists = ViewIndex.load(folder / "compact").header["lists"]
+    products = 2 * len(matrix) * lists * matrix.shape[1]
+    sample = min(len(matrix), max(65_536, 64 * lists))
+    products += 10 * 2 * sample * lists * matrix.shape[1]
+    yield "lists_flops", products / (taken["compact"] - taken["exact"])
+    yield "hnsw_views", len(matrix) / (taken["hnsw"] - taken["exact"])
+    index = ViewIndex.load(folder / "exact")
+    queries = matrix[rng.integers(len(matrix), size=256)].astype(np.float32)
+    searched = min(seconds_of(lambda: index.search(queries, 100)) for _ in range(3))
+    yield "search_flops", 2 * len(matrix) * matrix.shape[1] * len(queries) / searched
+
+
+def main() -> None:
+    """Prints each rate per second of one thread."""
+    torch.set_num_threads(1)
+    with threads(1), tempfile.TemporaryDirectory() as temporary:
+        for measure in (of_data, of_model, of_index):
+            for name, rate in measure(Path(temporary)):
+                print(f"{name}: {rate:.3g}", flush=True)
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,55 @@
+"""`multiview plan`: the estimate of a pipeline for a corpus that need not exist."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from multiview.artifacts.store import open_store
+from multiview.config.overrides import Overrides, merge
+from multiview.estimates.calibration import calibrate
+from multiview.estimates.estimate import base_config, estimate, shards_for
+from multiview.estimates.model_shape import shape_of
+from multiview.estimates.rates import read_rates
+from multiview.estimates.text import tables
+from multiview.estimates.workload import Hardware, Setting, Workload
+from multiview.plans.request import Request
+
+
+def plan_lines(
+    pipeline: str,
+    workload: Workload,
+    hardware: Hardware,
+    model: str | None,
+    overrides: Overrides,
+    rates: Path | None,
+    calibrated: tuple[str, str] | None,
+) -> Iterator[str]:
+    """Yields the lines that `multiview plan` prints; `calibrated` are a store and its run that rates are read from.
+
+    The number of shards is chosen unless the settings name it. Raises InputError for settings that make no plan.
+    """
+    table = read_rates(rates)
+    if hardware.gpus:
+        table.device(hardware.gpu)
+    shape = shape_of(model or base_config(overrides).model.base)
+    setting = Setting(workload, shape, hardware, table)
+    factors, measured = {}, ""
+    if calibrated:
+        store, run = calibrated
+        calibration = calibrate(open_store(store), run, setting)
+        factors = calibration.factors
+        words = (
+            ", ".join(f"{step} × {factor:.2g}" for step, factor in sorted(factors.items()))
+            or "none is long enough"
+        )
+        measured = f"Measured by run {run} on {calibration.hardware}, beside the table's rates: {words}."
+    if "shards" not in overrides.get("corpus", {}):
+        overrides = merge(overrides, {"corpus": {"shards": shards_for(overrides, setting)}})
+    request = Request.make(pipeline, overrides)
+    yield from tables(estimate(request, setting, factors), setting, base_config(overrides))
+    yield ""
+    shards = base_config(overrides).corpus.shards
+    yield f"{shards} shards: corpus.shards={shards}"
+    if measured:
+        yield measured

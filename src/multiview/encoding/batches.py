@@ -1,0 +1,79 @@
+"""Plans of batches in which a sequence's vectors depend on the sequence alone.
+
+The shape of a batch changes the last bits of its vectors; the other sequences in it do not. So every batch that a
+sequence may lie in has one shape, and the last ones are filled up. Memory is bounded by the open batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Generic, TypeVar
+
+from multiview.config import Encode
+from multiview.model.layouts import TokenSequence
+
+Tag = TypeVar("Tag")
+Member = tuple[TokenSequence, Tag]
+
+PACKED_TOKENS = 512
+"""The least number of tokens per packed batch: enough for a CPU's kernels to run at full speed."""
+OPEN_PACKS = 8
+"""Packed batches that wait for sequences that fit."""
+
+
+class Buckets(Generic[Tag]):
+    """Sequences that wait for their batch, by padded length; the tag of a sequence identifies its vectors."""
+
+    def __init__(self, settings: Encode, limit: int) -> None:
+        self._settings = settings
+        self._limit = limit
+        self._open: dict[int, list[Member[Tag]]] = {}
+
+    def length(self, tokens: int) -> int:
+        """Padded length of a sequence: the next multiple of the bucket, and no more than the model's limit."""
+        bucket = self._settings.bucket
+        return min(-(-tokens // bucket) * bucket, self._limit)
+
+    def rows(self, length: int) -> int:
+        """Number of rows of every batch of this padded length: the multiple of 8 that the token budget allows, at least 8."""
+        return max(8, self._settings.batch_tokens // length // 8 * 8)
+
+    def batches(self, sequences: Iterable[Member[Tag]]) -> Iterator[tuple[int, list[Member[Tag]]]]:
+        """Yields length and members of each batch as soon as it is full; incomplete batches come last."""
+        for sequence, tag in sequences:
+            length = self.length(len(sequence.input_ids))
+            waiting = self._open.setdefault(length, [])
+            waiting.append((sequence, tag))
+            if len(waiting) == self.rows(length):
+                yield length, self._open.pop(length)
+        while self._open:
+            length = min(self._open)
+            yield length, self._open.pop(length)
+
+
+class Packs(Generic[Tag]):
+    """Sequences that wait until they fill a packed batch of `tokens` tokens."""
+
+    def __init__(self, limit: int) -> None:
+        """`limit` is the model's longest sequence in tokens; a batch holds four of them, so that little of it is filler."""
+        self.tokens = max(PACKED_TOKENS, -(-4 * limit // 64) * 64)
+
+    def batches(self, sequences: Iterable[Member[Tag]]) -> Iterator[list[Member[Tag]]]:
+        """Yields the members of each batch; a sequence joins the fullest open one that has room for it."""
+        packs: list[list[Member[Tag]]] = []
+        room: list[int] = []
+        for sequence, tag in sequences:
+            tokens = len(sequence.input_ids)
+            fitting = [pack for pack, left in enumerate(room) if left >= tokens]
+            if not fitting:
+                if len(packs) == OPEN_PACKS:
+                    fullest = room.index(min(room))
+                    room.pop(fullest)
+                    yield packs.pop(fullest)
+                packs.append([])
+                room.append(self.tokens)
+                fitting = [len(packs) - 1]
+            chosen = min(fitting, key=room.__getitem__)
+            packs[chosen].append((sequence, tag))
+            room[chosen] -= tokens
+        yield from packs

@@ -1,0 +1,99 @@
+"""Rates from a run: how long its steps took, beside their estimate for the run's own counts."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from multiview import names
+from multiview.artifacts.record import Record, read_record, split_address
+from multiview.artifacts.store import Store
+from multiview.config import JsonObject
+from multiview.errors import InputError
+from multiview.estimates.estimate import estimate
+from multiview.estimates.workload import Setting, Workload
+from multiview.plans.request import Request
+from multiview.steps.runs import StepState, read_run, read_states
+
+SLOW = 2.0
+"""A step counts from so many times its start's seconds on: below, the start decides."""
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What a run says about rates."""
+
+    factors: dict[str, float]
+    """Measured over estimated seconds, by the step's name, of the same device and cores."""
+    workload: Workload
+    """The run's own."""
+    hardware: str
+    """The device and its software, as the run's records have them."""
+
+
+def calibrate(store: Store, run: str, setting: Setting) -> Calibration:
+    """Compares the records of a run with the estimate of its plan.
+
+    Seconds are those of the record of each step's output, whether the run made it or found it. Raises InputError for a
+    run that is unknown, or did not get as far as its first embeddings.
+    """
+    description = read_run(store, run)
+    states = [state for state in read_states(store, run) if state.finished]
+    records = {state.path: _record(store, state) for state in states}
+    workload = workload_of(
+        description.id, [record for record in records.values() if record], setting.workload
+    )
+    request = Request.make(description.pipeline, description.config, description.preset)
+    estimated = estimate(request, replace(setting, workload=workload))
+    start = setting.rates["start_seconds"]
+    measured: dict[str, float] = defaultdict(float)
+    expected: dict[str, float] = defaultdict(float)
+    for path, cost in estimated.costs.items():
+        node = request.plan.nodes[path]
+        shards = [records.get(str(shard)) for shard in node.paths()]
+        if all(shards):
+            measured[node.step.name] += sum(record.seconds for record in shards if record)
+            expected[node.step.name] += sum(cost.parts.values()) * cost.tasks
+    factors = {step: seconds / expected[step] for step, seconds in measured.items() if seconds > SLOW * start}
+    return Calibration(factors, workload, _hardware(record for record in records.values() if record))
+
+
+def workload_of(run: str, records: Iterable[Record], default: Workload) -> Workload:
+    """The counts in a run's records; what they lack is that of `default`. Raises InputError without embeddings."""
+    facts: dict[str, JsonObject] = {}
+    views = passages = 0
+    for record in records:
+        facts[record.kind] = record.facts
+        if record.kind == names.EMBEDDINGS:
+            views, passages = views + record.facts["views"], passages + record.facts["passages"]
+    split = facts.get(names.PASSAGES)
+    if not passages or split is None:
+        raise InputError(
+            f"--from {run}: the run has no split and embeddings yet, from which rates could be read"
+        )
+    return replace(
+        default,
+        passages=split["passages"],
+        views=views / passages,
+        questions=split["train_questions"],
+        dev_questions=split["dev_questions"],
+    )
+
+
+def _record(store: Store, state: StepState) -> Record | None:
+    """The record of a step's first output; None where it was collected."""
+    if not state.outputs:
+        return None
+    _, kind, key = split_address(next(iter(state.outputs.values())).address)
+    return read_record(store, kind, key)
+
+
+def _hardware(records: Iterable[Record]) -> str:
+    """Devices, instruction sets and threads of the steps that ran torch."""
+    found = {
+        f"{environment['device']} ({environment.get('instruction_set')}, {environment.get('threads')} threads)": None
+        for environment in (record.environment for record in records)
+        if "device" in environment
+    }
+    return ", ".join(found) or "unknown"

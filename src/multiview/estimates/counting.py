@@ -1,0 +1,53 @@
+"""The amounts of a pipeline's own data: from its split where the store has it, else by reading its sources."""
+
+from __future__ import annotations
+
+from multiview import names
+from multiview.artifacts.record import Record
+from multiview.artifacts.store import Store
+from multiview.config import Config
+from multiview.data.inspection import inspect
+from multiview.errors import InputError
+from multiview.estimates.estimate import base_config
+from multiview.estimates.rates import Rates
+from multiview.estimates.workload import Workload, views_of
+from multiview.plans.request import Request
+from multiview.steps.work import Work
+
+
+def count(request: Request, store: Store, rates: Rates) -> Workload:
+    """The amounts of a request. Raises InputError for sources that cannot be read."""
+    config = base_config(request.overrides)
+    found = _split(request, store)
+    return of_split(found, config, rates) if found else of_sources(config)
+
+
+def of_split(record: Record, config: Config, rates: Rates) -> Workload:
+    """The amounts in the record of a split's passages; their words by the size of its files."""
+    passages = record.facts["passages"]
+    words = sum(file.bytes for file in record.files) / passages / rates["stored_bytes_per_word"]
+    questions, dev = record.facts["train_questions"], record.facts["dev_questions"]
+    return Workload(passages, views_of(config), words, questions, dev)
+
+
+def of_sources(config: Config) -> Workload:
+    """The amounts in the sources that the settings name, which are read once."""
+    seen = inspect(config, lambda done: None)
+    if not seen.passages:
+        problem = next(iter(seen.problems.counts), "corpus.source and questions.source name no passages")
+        raise InputError(f"the sources cannot be counted: {problem}; `multiview inspect` says more")
+    settings = config.questions
+    train, dev = len(seen.questions["train"]), len(seen.questions["dev"])
+    if not settings.dev_source:
+        dev = round(settings.dev_share * train)
+        train -= dev
+    train, dev = min(train, settings.limit or train), min(dev, settings.dev_limit or dev)
+    return Workload(seen.passages, views_of(config), seen.words.mean, train, dev)
+
+
+def _split(request: Request, store: Store) -> Record | None:
+    """The record of the passages that the plan's split has made before."""
+    for node in request.plan.nodes.values():
+        if node.step.name == "split":
+            return Work.resolve(node.step, node.config, {}, store).find(store).get(names.PASSAGES)
+    return None

@@ -1,0 +1,88 @@
+"""Rates from which times are estimated, each with where it comes from (rates.yaml), and the devices that do the work."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+import yaml
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from multiview.errors import InputError, nearest
+
+
+class Rate(BaseModel, frozen=True):
+    """Work per second, or another constant, and where the figure comes from."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    value: float
+    unit: str
+    source: str
+    """Measured on which machine, or computed from what."""
+
+
+class Device(BaseModel, frozen=True):
+    """An accelerator, by what its maker publishes."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str
+    half_flops: float
+    """Operations per second in bfloat16 on dense matrices."""
+    float32_flops: float
+    """Operations per second in float32, outside the tensor cores, as `encode.compute: float32` computes."""
+    memory: float
+    """Bytes."""
+    source: str
+
+
+class Rates(BaseModel, frozen=True):
+    """The table of rates."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    rates: dict[str, Rate]
+    devices: dict[str, Device]
+
+    def __getitem__(self, name: str) -> float:
+        return self.rates[name].value
+
+    def device(self, name: str) -> Device:
+        """Returns a device. Raises InputError with the nearest names for an unknown one."""
+        if name not in self.devices:
+            raise InputError(f"there is no GPU {name!r} in the table of rates{nearest(name, self.devices)}")
+        return self.devices[name]
+
+
+@cache
+def default_rates() -> Rates:
+    """The table that comes with the package."""
+    return _parse(files("multiview.estimates").joinpath("rates.yaml").read_text(), "rates.yaml")
+
+
+def read_rates(file: Path | None) -> Rates:
+    """The rates of a file over those of the package, of which it may leave out any; without a file, the package's.
+
+    Raises InputError for a file that is no such table.
+    """
+    default = default_rates()
+    if file is None:
+        return default
+    try:
+        given = _parse(file.read_text(), str(file))
+    except OSError as error:
+        raise InputError(f"--rates {file}: {error.strerror}") from error
+    if unknown := [name for name in given.rates if name not in default.rates]:
+        raise InputError(f"{file}: there is no rate {unknown[0]!r}{nearest(unknown[0], default.rates)}")
+    return Rates(rates=default.rates | given.rates, devices=default.devices | given.devices)
+
+
+def _parse(text: str, name: str) -> Rates:
+    try:
+        content = yaml.safe_load(text) or {}
+        return Rates.model_validate({"rates": {}, "devices": {}, **content})
+    except (yaml.YAMLError, ValidationError, TypeError) as error:
+        line = str(error).replace("\n", " ")
+        raise InputError(f"{name} is no table of rates: {line}") from error

@@ -1,0 +1,134 @@
+"""The estimate of a plan as Markdown tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from multiview.config import Config
+from multiview.config.overrides import merge, validate
+from multiview.estimates.estimate import Estimate
+from multiview.estimates.index_bytes import KINDS, index_bytes
+from multiview.estimates.step_costs import Cost, cost_of
+from multiview.estimates.workload import Setting
+
+HEADER = ("step", "tasks", "time", "GPU hours", "memory", "GPU memory", "disk", "longest part")
+KINDS_HEADER = (
+    "kind of index",
+    "disk",
+    "bytes per passage",
+    "building",
+    "memory of building",
+    "memory of a search",
+)
+
+UNITS = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1, "B"))
+
+
+def tables(estimated: Estimate, setting: Setting, config: Config) -> Iterator[str]:
+    """Yields the lines of all tables: the amounts, the steps, and the kinds of index."""
+    yield from about(setting)
+    yield ""
+    yield from step_table(estimated, setting)
+    yield ""
+    yield from kind_table(setting, config)
+
+
+def about(setting: Setting) -> Iterator[str]:
+    """Yields two lines: the data and the model, and the machines."""
+    load, shape, hardware = setting.workload, setting.shape, setting.hardware
+    yield (
+        f"{load.passages:,.0f} passages, {load.views:g} views each: {load.all_views:,.0f} views of {shape.width}; "
+        f"{load.questions:,.0f} training questions, {load.dev_questions:,.0f} dev questions; an encoder of "
+        f"{shape.parameters / 1e6:,.0f} million parameters."
+    )
+    pods = f"pods of {hardware.cores} cores and {size(hardware.memory)}"
+    if hardware.gpus:
+        device = setting.rates.device(hardware.gpu)
+        yield f"{hardware.gpus} × {device.name}, {pods}; times of GPUs are computed from published figures, not measured."
+    else:
+        yield f"No GPU, {pods}."
+
+
+def step_table(estimated: Estimate, setting: Setting) -> Iterator[str]:
+    """Yields a row per step, and their sum."""
+    yield from _table(HEADER)
+    for path, cost in estimated.costs.items():
+        found = ["", "found", *[""] * (len(HEADER) - 3)]
+        yield _row(str(path), *(found if path in estimated.found else _cells(cost, setting)))
+    gpu_hours = f"{estimated.gpu_seconds / 3600:,.1f}" if estimated.gpu_seconds else ""
+    yield _row("in all", "", duration(estimated.seconds), gpu_hours, "", "", size(estimated.disk), "")
+
+
+def kind_table(setting: Setting, config: Config) -> Iterator[str]:
+    """Yields a row per kind of index."""
+    load, dim = setting.workload, setting.shape.width
+    yield from _table(KINDS_HEADER)
+    for kind in KINDS:
+        of_kind = validate(merge(config.model_dump(mode="json"), {"index": {"kind": kind}}))
+        built, searched = (cost_of(step, of_kind, setting) for step in ("index", "evaluate"))
+        disk = index_bytes(kind, load.passages, load.all_views, dim)
+        yield _row(
+            kind,
+            size(disk),
+            f"{disk / load.passages:,.0f}",
+            duration(built.seconds),
+            _within(built.memory, setting.hardware.memory),
+            _within(searched.memory, setting.hardware.memory),
+        )
+
+
+def size(count: float) -> str:
+    """Bytes with three figures, in powers of 1000.
+
+    >>> size(258_048_000_000)
+    '258 GB'
+    """
+    for unit, name in UNITS:
+        if count >= 0.9995 * unit:
+            return f"{count / unit:.3g} {name}" if count < 999.5 * unit else f"{count / unit:,.0f} {name}"
+    return "0"
+
+
+def duration(seconds: float) -> str:
+    """Seconds in the largest of the units s, min, h and d that is not below one.
+
+    >>> duration(5400)
+    '1.5 h'
+    """
+    for unit, name in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= 2 * unit or (seconds >= unit and name != "d"):
+            return f"{seconds / unit:,.1f} {name}"
+    return f"{seconds:.0f} s"
+
+
+def _cells(cost: Cost, setting: Setting) -> list[str]:
+    hardware = setting.hardware
+    longest = ""
+    if cost.limit != "start":
+        longest = f"{cost.limit} ({cost.parts[cost.limit] / sum(cost.parts.values()):.0%})"
+    gpu_memory = ""
+    if cost.gpu_memory:
+        gpu_memory = _within(cost.gpu_memory, setting.rates.device(hardware.gpu).memory)
+    return [
+        f"{cost.tasks}, {cost.at_once} at once" if cost.tasks > 1 else "1",
+        duration(cost.seconds),
+        f"{cost.gpu_seconds / 3600:,.1f}" if cost.gpus else "",
+        _within(cost.memory, hardware.memory),
+        gpu_memory,
+        size(cost.disk),
+        longest,
+    ]
+
+
+def _within(needed: float, there: float) -> str:
+    """Bytes that are needed, with a word where there are fewer."""
+    return size(needed) if needed <= there else f"**{size(needed)}: too much**"
+
+
+def _table(header: Sequence[str]) -> Iterator[str]:
+    yield _row(*header)
+    yield "|" + "---|" * len(header)
+
+
+def _row(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"

@@ -1,0 +1,94 @@
+"""The amounts that a plan's estimate starts from: passages, views, tokens, questions."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from multiview.config import Config
+from multiview.estimates.model_shape import ModelShape
+from multiview.estimates.rates import Rates
+from multiview.model.layouts import architecture
+
+DPR_WORDS, DPR_QUESTIONS, DPR_DEV_QUESTIONS = 100, 58_880, 8_757
+"""Of DPR (Karpukhin et al., 2020): words per passage of Wikipedia, questions of Natural Questions that it trains on, and
+dev questions."""
+
+EXTRA_TOKENS = 10
+"""Tokens of a passage besides its text and its views: title, [CLS], [SEP]."""
+QUESTION_TOKENS = 14
+"""Tokens of a question: about ten words."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """The amounts of one system's work over one corpus."""
+
+    passages: float
+    views: float
+    """Indexed views per passage."""
+    words: float
+    """Words per passage."""
+    questions: float
+    """Training questions."""
+    dev_questions: float
+    changed: float = 0.01
+    """Share of the passages that a refresh finds changed."""
+
+    @property
+    def all_views(self) -> float:
+        return self.passages * self.views
+
+    def sequences(self, config: Config) -> float:
+        """Sequences that are encoded per passage: one, or one per generated query."""
+        reads = architecture(config.model.architecture).reads_queries
+        return float(config.generation.queries) if reads else 1.0
+
+    def passage_tokens(self, config: Config, rates: Rates) -> float:
+        """Tokens per sequence of a passage: its words' tokens and viewers, at most `model.passage_length`."""
+        tokens = rates["tokens_per_word"] * self.words + EXTRA_TOKENS + config.model.views
+        return min(tokens, config.model.passage_length)
+
+    def batch(self, config: Config) -> float:
+        """Questions per step: `train.batch_size`, or all where there are fewer."""
+        return max(1, min(config.train.batch_size, self.questions))
+
+    def steps(self, config: Config) -> int:
+        """Steps of a training: epochs · ⌊questions / batch⌋, at most `train.max_steps`."""
+        each = math.floor(self.questions / self.batch(config))
+        steps = max(1, round(config.train.epochs * each))
+        return min(steps, config.train.max_steps or steps)
+
+
+def views_of(config: Config) -> float:
+    """Views per passage at most: one for dpr, one per query where queries are read, else `model.views`."""
+    if config.model.architecture == "dpr":
+        return 1.0
+    reads = architecture(config.model.architecture).reads_queries
+    return float(config.generation.queries if reads else config.model.views)
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """The machines that an estimate is for."""
+
+    gpus: int
+    """GPUs in all; 0: everything is done by processors."""
+    gpu: str
+    """The GPU's name in the table of rates."""
+    cores: int
+    """Cores of a step's pod."""
+    memory: float
+    """Bytes of main memory of a step's pod."""
+    at_once: int | None = None
+    """Shards that are worked on at once; none: one per GPU, or one without GPUs."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Everything that the cost of a step depends on besides its settings."""
+
+    workload: Workload
+    shape: ModelShape
+    hardware: Hardware
+    rates: Rates

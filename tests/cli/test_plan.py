@@ -1,0 +1,49 @@
+"""`multiview plan`: tables before a run, and mistakes."""
+
+import pytest
+
+from multiview.cli.plan import plan_lines
+from multiview.errors import InputError
+from multiview.estimates.workload import Hardware, Workload
+from tests.fixtures.inprocess import multiview_command
+
+LOAD = Workload(21e6, 8, 100, 50_000, 3_000)
+
+
+def lines(
+    overrides: dict[str, object] | None = None, gpu: str = "h100", run: tuple[str, str] | None = None
+) -> list[str]:
+    hardware = Hardware(8, gpu, 8, 64e9)
+    return [*plan_lines("training", LOAD, hardware, "bert-base", overrides or {}, None, run)]
+
+
+def test_shards_are_chosen_unless_they_are_given() -> None:
+    assert lines()[-1] == "8 shards: corpus.shards=8"
+    assert lines({"corpus": {"shards": 20}})[-1] == "20 shards: corpus.shards=20"
+    assert any("| 20, 8 at once |" in line for line in lines({"corpus": {"shards": 20}}))
+
+
+def test_what_does_not_fit_is_marked() -> None:
+    kinds = {line.split(" | ")[0].strip("| "): line for line in lines() if line.startswith("| ")}
+    assert "too much" in kinds["hnsw"] and "too much" not in kinds["exact"]
+
+
+def test_settings_decide_the_steps(monkeypatch, capsys) -> None:
+    words = ["plan", "--passages", "1e6", "--model", "minilm-l6", "--set", "train.rounds=1"]
+    printed = multiview_command(monkeypatch, capsys, *words)
+    assert "1,000,000 passages, 8 views each" in printed and "No GPU" in printed
+    assert "round-1/train" in printed and "round-2" not in printed and "GPU memory" in printed
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        ({"gpu": "h1000"}, "no GPU 'h1000'.*h100"),
+        ({"overrides": {"train": {"epoch": 3}}}, "epoch"),
+        ({"run": ("store", "gone")}, "no run gone"),
+    ],
+)
+def test_mistakes_are_named(change, line: str, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=line):
+        lines(**change)

@@ -1,0 +1,69 @@
+"""Plans of batches: each sequence once, in batches of fixed shapes, with little padding."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from multiview.config import Encode
+from multiview.encoding.batches import OPEN_PACKS, Buckets, Packs
+from multiview.model.layouts import TokenSequence
+
+
+def test_batches_have_one_shape_a_length_and_memory_is_theirs_alone() -> None:
+    buckets: Buckets[int] = Buckets(Encode(batch_tokens=256, bucket=16), limit=40)
+    assert [buckets.length(tokens) for tokens in (1, 16, 17, 32, 33, 40)] == [16, 16, 32, 32, 40, 40]
+    assert [buckets.rows(length) for length in (16, 32, 40)] == [16, 8, 8]
+    taken = 0
+
+    def sequences() -> Any:
+        nonlocal taken
+        for i in range(100):
+            taken += 1
+            yield TokenSequence([0] * (5 + 12 * (i % 3)), ()), i
+
+    seen: list[int] = []
+    for length, members in buckets.batches(sequences()):
+        seen += [tag for _, tag in members]
+        assert len(members) <= buckets.rows(length)
+        assert taken - len(seen) < 16 + 8 + 8
+        assert all(buckets.length(len(sequence.input_ids)) == length for sequence, _ in members)
+    assert sorted(seen) == list(range(100))
+
+
+@given(st.lists(st.integers(1, 128), max_size=200))
+def test_packs_hold_every_sequence_once_and_no_more_tokens_than_fit(lengths: list[int]) -> None:
+    packs: Packs[int] = Packs(limit=128)
+    batches = list(packs.batches((TokenSequence([0] * n, ()), i) for i, n in enumerate(lengths)))
+    assert sorted(tag for members in batches for _, tag in members) == list(range(len(lengths)))
+    sizes = [sum(len(sequence.input_ids) for sequence, _ in members) for members in batches]
+    assert packs.tokens == 512 and all(0 < size <= 512 for size in sizes)
+
+
+def test_few_passages_are_little_filler_and_memory_is_that_of_the_open_packs() -> None:
+    draws = random.Random(0)
+    # About the lengths of SQuAD's passages.
+    lengths = [max(30, min(256, int(draws.gauss(155, 60)))) for _ in range(192)]
+    packs: Packs[int] = Packs(limit=256)
+    waiting = most = 0
+
+    def sequences() -> Any:
+        nonlocal waiting, most
+        for i, length in enumerate(lengths):
+            waiting += length
+            most = max(most, waiting)
+            yield TokenSequence([0] * length, ()), i
+
+    count = 0
+    for members in packs.batches(sequences()):
+        count += 1
+        waiting -= sum(len(sequence.input_ids) for sequence, _ in members)
+    assert count * packs.tokens <= 1.1 * sum(lengths)
+    assert most <= OPEN_PACKS * packs.tokens + 256
+
+
+def test_a_packed_batch_holds_a_longer_limit_four_times() -> None:
+    assert [Packs(limit).tokens for limit in (32, 128, 150, 256, 512)] == [512, 512, 640, 1024, 2048]

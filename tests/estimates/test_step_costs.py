@@ -1,0 +1,94 @@
+"""The costs of steps: formulas by hand, and amounts of the real steps."""
+
+import math
+
+import pytest
+
+from multiview.config import Config, Train
+from multiview.config.overrides import validate
+from multiview.data.questions import Question
+from multiview.estimates.model_shape import KNOWN
+from multiview.estimates.rates import default_rates
+from multiview.estimates.step_costs import COSTS, cost_of, search_parts
+from multiview.estimates.workload import Hardware, Setting, Workload
+from multiview.steps.table import STEPS
+from multiview.training.stream import QuestionStream
+
+LOAD = Workload(passages=1e6, views=8, words=100, questions=50_000, dev_questions=3_000)
+RATES = default_rates()
+
+
+def setting(gpus: int = 0, memory: float = 64e9, **changes: float) -> Setting:
+    load = Workload(**{**vars(LOAD), **changes})
+    return Setting(load, KNOWN["bert-base"], Hardware(gpus, "h100", 8, memory), RATES)
+
+
+def config(**sections: object) -> Config:
+    return validate(dict(sections))
+
+
+def test_models_are_of_steps_that_exist() -> None:
+    assert set(COSTS) < set(STEPS)
+
+
+@pytest.mark.parametrize("epochs", [0.5, 1, 2.5])
+@pytest.mark.parametrize("most", [None, 4])
+def test_steps_are_those_of_a_training(epochs: float, most: int | None) -> None:
+    train = Train(batch_size=8, epochs=epochs, max_steps=most, warmup_steps=None)
+    questions = [Question(f"q{i}", "?", (), None, ("p",)) for i in range(30)]
+    stream = QuestionStream(questions, [("p",)] * 30, {q.qid: ["n"] for q in questions}, train)
+    counted = setting(questions=30).workload.steps(config(train=train.model_dump()))
+    assert counted == stream.steps
+
+
+def test_every_cost_grows_with_what_it_works_on() -> None:
+    for step in COSTS:
+        small, large = (
+            cost_of(step, config(), setting(passages=size, questions=size / 20, dev_questions=size / 300))
+            for size in (1e6, 2e6)
+        )
+        if step != "initial-model":
+            assert large.seconds > 1.5 * small.seconds, step
+            assert large.disk >= small.disk > 0, step
+        assert large.memory >= small.memory
+
+
+def test_gpus_share_the_shards_and_cost_the_same() -> None:
+    one, eight = (cost_of("encode", config(), setting(gpus), 16) for gpus in (1, 8))
+    assert one.seconds == pytest.approx(8 * eight.seconds) and one.gpu_seconds == eight.gpu_seconds
+    assert (eight.tasks, eight.at_once) == (16, 8)
+
+
+def test_half_precision_is_faster_by_the_device_s_figures() -> None:
+    device = RATES.device("h100")
+    float32, half = (
+        cost_of("encode", config(encode={"compute": compute}), setting(1)).parts["forward passes"]
+        for compute in ("float32", "bfloat16")
+    )
+    assert float32 / half == pytest.approx(device.half_flops / device.float32_flops)
+
+
+def test_a_chunk_takes_a_forward_pass_more_and_less_memory() -> None:
+    whole, chunked = (cost_of("train", config(train={"chunk": chunk}), setting(1)) for chunk in (None, 8))
+    assert chunked.parts["forward and backward"] == pytest.approx(whole.parts["forward and backward"] * 4 / 3)
+    assert chunked.gpu_memory < whole.gpu_memory / 2
+
+
+def test_views_that_fit_in_memory_are_read_once() -> None:
+    size = 2 * 8e6 * 768
+    read = {
+        memory: search_parts(50_000, 1, config(), setting(1, memory))["reading the views"]
+        for memory in (2 * size, size / 2)
+    }
+    assert read[2 * size] == size / RATES["disk_bytes"]
+    assert read[size / 2] == math.ceil(50_000 / 4096) * size / RATES["disk_bytes"]
+
+
+def test_analyses_that_search_all_views_are_passes_of_their_own() -> None:
+    with_them, without = (
+        cost_of("evaluate", config(evaluation={"analyses": names}), setting()).parts[
+            "products with all views"
+        ]
+        for names in (["first_views", "each_view", "usage"], ["usage"])
+    )
+    assert with_them == pytest.approx(3 * without)

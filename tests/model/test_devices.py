@@ -1,0 +1,40 @@
+"""Devices, and what works beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+
+from multiview.model.devices import MOST_WORKERS, read_behind, workers
+
+
+def test_a_result_is_read_when_the_next_is_under_way() -> None:
+    begun: list[str] = []
+
+    def results() -> Iterator[tuple[str, torch.Tensor]]:
+        for number, name in enumerate("abc"):
+            begun.append(name)
+            yield name, torch.tensor([number])
+
+    seen = []
+    for name, array in read_behind(results()):
+        seen.append((name, *array.tolist(), len(begun)))
+        assert isinstance(array, np.ndarray)
+    assert seen == [("a", 0, 2), ("b", 1, 3), ("c", 2, 3)]
+    assert list(read_behind(iter(()))) == []
+
+
+@pytest.mark.parametrize(
+    ("cores", "gpus", "expected"), [(1, 1, 0), (2, 1, 1), (16, 1, MOST_WORKERS), (16, 8, 1), (8, 8, 0)]
+)
+def test_workers_share_the_cores_of_a_machine_with_gpus(
+    monkeypatch: pytest.MonkeyPatch, cores: int, gpus: int, expected: int
+) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(cores)))
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
+    assert workers(None, torch.device("cuda")) == expected
+    assert workers(None, torch.device("cpu")) == 0
+    assert workers(3, torch.device("cpu")) == 3

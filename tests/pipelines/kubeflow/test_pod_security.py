@@ -1,0 +1,63 @@
+"""Pods promise not to run as root where the server's version lets them, which is asked before anything is sent."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pipelines.kubeflow.versions import NON_ROOT, RELEASES
+from tests.fixtures.kubeflow_server import FakeKubeflow
+from tests.fixtures.overlays import profiles
+from tests.fixtures.pod_security import driver_s_pod, violations
+from tests.fixtures.schedules import NIGHTLY, write
+
+SUBMIT = "submit training --preset small.yaml --store gs://bucket/store"
+
+
+def pods_sent(kubeflow: FakeKubeflow) -> dict[str, list[str]]:
+    """What the level `restricted` has against each pod of the pipeline that was uploaded last."""
+    *_, version = kubeflow.versions.values()
+    ir, platform = version.pipeline_spec["pipeline_spec"], version.pipeline_spec["platform_spec"]
+    executors = platform["platforms"]["kubernetes"]["deploymentSpec"]["executors"]
+    return {
+        name: violations(driver_s_pod(executor["container"], executors[name]))
+        for name, executor in ir["deploymentSpec"]["executors"].items()
+    }
+
+
+@pytest.mark.parametrize("overlay", [None, "kind", "gke-dev", "gke-prod"])
+@pytest.mark.parametrize("line", [SUBMIT, "schedule apply refresh.yaml"])
+@pytest.mark.parametrize("version", [release.version for release in RELEASES])
+def test_pods_hold_to_restricted_wherever_the_server_lets_them(
+    kubeflow, command, monkeypatch, version, line, overlay
+):
+    """With no setting of theirs, and with those of each overlay's profile."""
+    kubeflow.version = f"{version}.0"
+    settings = profiles(f"overlays/{overlay}")["default"]["settings"] if overlay else {}
+    Path("profiles.yaml").write_text(json.dumps({"default": {"host": kubeflow.url, "settings": settings}}))
+    monkeypatch.setenv("MULTIVIEW_PROFILES", "profiles.yaml")
+    write(NIGHTLY)
+    printed = command(line)
+    found = pods_sent(kubeflow)
+    expected = [] if version >= NON_ROOT else ["main: runAsNonRoot"]
+    assert found and all(each == expected for each in found.values())
+    assert "warning" not in printed
+
+
+def test_a_setting_says_otherwise_and_the_version_is_that_of_the_setting(kubeflow, command):
+    command(f"{SUBMIT} --host {kubeflow.url} --set kubeflow.run_as_non_root=false")
+    assert set(map(tuple, pods_sent(kubeflow).values())) == {("main: runAsNonRoot",)}
+    kubeflow.runs.clear()
+    for setting in ("", " --set kubeflow.run_as_non_root=true"):
+        command(f"{SUBMIT} --host {kubeflow.url}{setting}")
+    assert len(kubeflow.versions) == 2, "what was asked for and what is so by itself are the same pipeline"
+
+
+def test_a_schedule_is_made_anew_once_the_server_takes_more(kubeflow, command):
+    write(NIGHTLY)
+    line = f"schedule apply refresh.yaml --host {kubeflow.url}"
+    kubeflow.version = "2.15.0"
+    told = [command(line), command(line)]
+    kubeflow.version = "2.16.0"
+    told += [command(line), command(line)]
+    assert [text.split()[1] for text in told] == ["created", "unchanged", "replaced", "unchanged"]
