@@ -92,7 +92,7 @@ bench-mining: $(VENV)/ready
 bench-evaluation: $(VENV)/ready
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.evaluation $(BENCH)
 
-# Peak memory of `index`, `mine` and `evaluate` by the size of the corpus, SQuAD's in MULTIVIEW_DATA (docs/search.md).
+# Peak memory of the steps by the size of the corpus, SQuAD's in MULTIVIEW_DATA (docs/search.md).
 bench-memory: $(VENV)/ready
 	$(BIN)/python -m benchmarks.memory $(BENCH)
 
