@@ -86,7 +86,7 @@ def context(step: str, folder: Path) -> StepContext:
     """What the step is given; its outputs go into the folder `out`."""
     asked = {"source": str(folder / "questions.parquet"), "columns": {"positive_ids": "positive_passage_id"}}
     sections = {
-        "corpus": Corpus(source=str(folder / "corpus.parquet")),
+        "corpus": Corpus.model_validate({"source": str(folder / "corpus.parquet")}),
         "questions": Questions.model_validate(asked if step == "split" else {}),
         "encode": Encode(device="cpu"),
         "index": Index(),
