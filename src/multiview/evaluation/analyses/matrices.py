@@ -29,13 +29,21 @@ class PairMeans:
 
 def add_cosines(means: PairMeans, vectors: np.ndarray, counts: np.ndarray) -> None:
     """Adds the cosines between the views of passages: `vectors` [views, dim] of all of them, `counts` [p] of each."""
+    present = np.arange(means.view_count) < counts[:, None]
+    means.add(view_cosines(vectors, counts, means.view_count), present)
+
+
+def view_cosines(vectors: np.ndarray, counts: np.ndarray, view_count: int) -> np.ndarray:
+    """Cosines [p, views, views] float64 between the views of passages, 0 for missing views.
+
+    `vectors` [v, dim] are those of all passages, `counts` [p] their number per passage.
+    """
     vectors = vectors.astype(np.float64)
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    vectors = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
-    present = np.arange(means.view_count) < counts[:, None]
-    padded = np.zeros((*present.shape, vectors.shape[1]))
-    padded[present] = vectors
-    means.add(padded @ padded.transpose(0, 2, 1), present)
+    padded = np.zeros((len(counts), view_count, vectors.shape[1]))
+    present = np.arange(view_count) < counts[:, None]
+    padded[present] = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
+    return padded @ padded.transpose(0, 2, 1)
 
 
 def off_diagonal(name: str, means: np.ndarray) -> dict[str, float]:
