@@ -1,4 +1,4 @@
-"""Headlines: the metrics of steps that the parent MLflow run shows as well, for MLflow's table of runs."""
+"""Headlines: the metrics of steps that the MLflow runs above them show as well, for MLflow's table of runs."""
 
 from __future__ import annotations
 
@@ -23,38 +23,74 @@ CURVES = tuple(map(metric_names.of_validation, (metric_names.MRR, metric_names.V
 
 
 def headlines_of(run: Run, state: StepState, metrics: Sequence[Metric]) -> list[Metric]:
-    """Returns the metrics of a step for its parent run, by round; none before the step has ended, but for `CURVES`.
+    """Returns the metrics of a step for its pipeline's MLflow run, by round; none before the step has ended, but `CURVES`.
 
-    An evaluation gives all of its metrics except those of its analyses, and a training its last values. A comparison
-    gives its costs, or all of its metrics where it compares evaluations of other runs. Names end with the system's
-    name where the run has several systems, those of `CURVES` with the round too where there are several. `metrics` are MLflow's, in order.
+    An evaluation and a training give their figures. A comparison gives its costs, or all of its metrics where it compares
+    evaluations of other runs. Names end with the system's name where the run has several systems. `metrics` are
+    MLflow's, in order.
     """
-    from mlflow.entities import Metric
+    steps = [StepPath.parse(step) for step in run.steps]
+    if state.step == "compare" and state.finished:
+        alone = not any(step.system and step.step == "evaluate" for step in steps)
+        found = [m for m in metrics if alone or not m.key.startswith(HEADLINES)]
+        return [_renamed(metric, metric.key, 0) for metric in found]
+    figures = figures_of(run, state, metrics)
+    if len(run.architectures) == 1:
+        return figures
+    row = StepPath.parse(state.path).row
+    return [_renamed(metric, metric_names.of_group(row, metric.key), metric.step) for metric in figures]
 
-    path, steps = StepPath.parse(state.path), [StepPath.parse(step) for step in run.steps]
-    system, number = path.row if len(run.architectures) != 1 else "", round_of(path, steps)
-    curves = []
-    if state.step == "train":
-        group = "-".join([system] * bool(system) + [f"round-{number}"] * bool(number))
-        curves = [
-            Metric(_named(m.key, group), m.value, m.timestamp, m.step) for m in metrics if m.key in CURVES
-        ]
-    if state.status not in ("done", "found"):
+
+def figures_of(run: Run, state: StepState, metrics: Sequence[Metric]) -> list[Metric]:
+    """Returns the metrics of a step for the MLflow run of its system, by round; none before the step has ended, but `CURVES`.
+
+    An evaluation gives all of its metrics except those of its analyses, and a training its last values.
+    """
+    step, curves = _round(run, state), curves_of(run, state, metrics)
+    if not state.finished:
         return curves
     if state.step.startswith("evaluate"):
         found = [metric for metric in metrics if metric.key.startswith(HEADLINES) and "/" not in metric.key]
     elif state.step == "train":
         found = list({metric.key: metric for metric in metrics if metric.key in BY_ROUND}.values())
-    elif state.step == "compare":
-        alone = not any(step.system and step.step == "evaluate" for step in steps)
-        found, system = [m for m in metrics if alone or not m.key.startswith(HEADLINES)], ""
     else:
         return []
-    return curves + [Metric(_named(m.key, system), m.value, m.timestamp, number) for m in found]
+    return curves + [_renamed(metric, metric.key, step) for metric in found]
 
 
-def _named(metric: str, group: str) -> str:
-    return metric_names.of_group(group, metric) if group else metric
+def curves_of(run: Run, state: StepState, metrics: Sequence[Metric]) -> list[Metric]:
+    """Returns the values so far of `CURVES`, by training step; none for steps that are no round of training.
+
+    They are named with the round where there are several: `validation/mrr_at_10/round-2`.
+    """
+    if state.step != "train":
+        return []
+    number = _round(run, state)
+    ending = f"/round-{number}" if number else ""
+    return [_renamed(m, f"{m.key}{ending}", m.step) for m in metrics if m.key in CURVES]
+
+
+def costs_of(system: str, state: StepState, metrics: Sequence[Metric]) -> list[Metric]:
+    """Returns what a comparison's metrics say about the cost of one system, such as `index_bytes`, by names without the
+    system's; none before the comparison has ended."""
+    if not state.finished:
+        return []
+    group = metric_names.of_group(system, "")
+    return [
+        _renamed(metric, metric.key.removesuffix(group), 0)
+        for metric in metrics
+        if metric.key.endswith(group) and not metric.key.startswith(HEADLINES)
+    ]
+
+
+def _round(run: Run, state: StepState) -> int:
+    return round_of(StepPath.parse(state.path), map(StepPath.parse, run.steps))
+
+
+def _renamed(metric: Metric, name: str, step: int) -> Metric:
+    from mlflow.entities import Metric
+
+    return Metric(name, metric.value, metric.timestamp, step)
 
 
 def round_of(path: StepPath, steps: Iterable[StepPath]) -> int:
