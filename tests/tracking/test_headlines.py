@@ -20,7 +20,7 @@ def test_a_parent_s_metrics_are_by_round_where_there_are_several():
 @pytest.mark.parametrize(
     ("steps", "systems", "path", "name"),
     [
-        (ROUNDS, ["camvr", "mvr"], "camvr/round-2/train", "validation/mrr_at_10/round-2/camvr"),
+        (ROUNDS, ["camvr", "mvr"], "camvr/round-2/train", "validation/mrr_at_10/camvr-round-2"),
         (ROUNDS, ["camvr"], "camvr/round-1/train", "validation/mrr_at_10/round-1"),
         (["mvr/round-1/train"], ["camvr", "mvr"], "mvr/round-1/train", "validation/mrr_at_10/mvr"),
         (["mvr/round-1/train"], ["mvr"], "mvr/round-1/train", "validation/mrr_at_10"),

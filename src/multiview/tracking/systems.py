@@ -115,10 +115,10 @@ class Systems:
                 continue
             if state.step == "compare":
                 found[name] = costs_of(system, state, self._metrics(state))
-            elif state.step == "train":
-                found[name] = curves_of(self.run, state, self._metrics(state))
             elif state.step.startswith("evaluate"):
                 found[name] = figures_of(self.run, state, self._metrics(state))
+            elif state.step == "train":
+                found[name] = curves_of(self.run, state, self._metrics(state))
         metrics = [metric for figures in found.values() for metric in figures]
         if metrics:
             self.client.log_batch(opened.info.run_id, metrics=metrics)
