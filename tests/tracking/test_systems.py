@@ -130,13 +130,13 @@ def test_a_system_has_the_curves_of_its_validations(tmp_path, database):
     validated = Compared(tmp_path, database, "validated")
     log = EventLog(validated.store, "model/mvr-round-2-train/attempts/a")
     for step in (0, 5):
-        log.metric("validation/mrr_at_10", 0.5 + step / 100, step)
+        log.metric("validation_mrr_at_10", 0.5 + step / 100, step)
     log.close()
     for path in ("split", "mvr/round-1/train", "mvr/round-2/train"):
         validated.events(path, "a")
     validated.ship()
     run, client = validated.systems()["mvr"].info.run_id, MlflowClient(validated.uri)
-    curve = client.get_metric_history(run, "validation/mrr_at_10/round-2")
+    curve = client.get_metric_history(run, "validation_mrr_at_10/round-2")
     assert sorted((metric.step, metric.value) for metric in curve) == [(0, 0.5), (5, 0.55)]
 
 
