@@ -17,7 +17,7 @@ import shutil
 import sys
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -27,13 +27,9 @@ import numpy as np
 import typer
 
 from benchmarks.index_kinds import write_embeddings
-from benchmarks.squad import (
-    random_views,
-    squad_passages,
-    squad_questions,
-    write_index,
-    write_passages,
-)
+from benchmarks.random_views import random_views, write_index
+from benchmarks.squad import squad_passages, squad_questions, write_passages
+from benchmarks.table import Contestant, Goal, Row, Size, squad_folder
 from multiview import environment
 from multiview.artifacts.staged import Recorded, Staged
 from multiview.config import Config, Encode, Evaluation, Index, Mining, Model, Questions
@@ -140,6 +136,16 @@ def peaks_of(data: Path, sizes: list[int], questions: int) -> dict[str, list[int
             shutil.rmtree(folder / "whole")
             shutil.rmtree(folder / "small" / "out")
     return peaks
+
+
+def rows(size: Size) -> Iterator[Row]:
+    """The rows of `make bench`: each peak, which should not grow with the corpus; the bound is that of the fewest passages."""
+    sizes, questions = ([2_000, 5_000], 200) if size == "quick" else ([5_000, 20_958, 100_000], 1000)
+    for step, peaks in peaks_of(squad_folder(), sizes, questions).items():
+        least = Contestant((peaks[0] / 1e6,), f"{sizes[0]:,} passages")
+        for passages, each in zip(sizes[1:], peaks[1:], strict=True):
+            work = f"peak memory of {step} above its start, {passages:,} passages"
+            yield Row(work, "MB", Contestant((each / 1e6,)), bound=least, goal=Goal(of_bound=0.8))
 
 
 def main(

@@ -315,3 +315,5 @@ def test_what_a_document_says_to_make_can_be_made(make):
     measured = [call.split()[2:] for call in make("bench", "bench-quick", "bench-search")]
     whole, quick = (["benchmarks", "--size", size] for size in ("whole", "quick"))
     assert measured == [whole, quick, ["benchmarks.search"]]
+    modules = {name.removeprefix("bench-").replace("-", "_") for name in named if name.startswith("bench-")}
+    assert all((ROOT / "benchmarks" / f"{module}.py").is_file() for module in modules - {"quick"})
