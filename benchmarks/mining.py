@@ -138,24 +138,22 @@ def mining(data: Path, count: int, repeats: int, clock: Callable[[], float], see
         folder = Path(temporary)
         write_passages(folder / "passages", passages)
         contestants: dict[str, Callable[[], object]] = {}
-        for name, most in ((ONE, 1), (VIEWS, MOST_VIEWS)):
+
+        def add(name: str, most: int) -> tuple[np.ndarray, np.ndarray]:
+            """Adds ours with up to `most` views per passage; returns the views and the questions' vectors."""
             counts = rng.integers(1, most + 1, len(passages))
             views = random_views(passages, counts, DIM, rng)
             queries = near(views, (np.cumsum(counts) - counts)[positives], rng)
             write_index(folder / str(most), passages, counts, views, "random")
-            for check, hits in (("", "keep"), (CHECKED, "exclude")):
-                contestants[name + check] = partial(
-                    ours,
-                    folder / str(most),
-                    folder / "passages",
-                    questions,
-                    queries,
-                    Mining(answer_hits=hits, with_bm25=False),
-                    folder,
-                )
-            if most == 1:
-                vectors, asked = views.astype(np.float32), queries
-        k = Mining().depth
+            unchecked = Mining(answer_hits="keep", with_bm25=False)
+            for check, settings in (("", unchecked), (CHECKED, Mining(with_bm25=False))):
+                given = folder / str(most), folder / "passages", questions, queries, settings, folder
+                contestants[name + check] = partial(ours, *given)
+            return views, queries
+
+        views, asked = add(ONE, 1)
+        add(VIEWS, MOST_VIEWS)
+        vectors, k = views.astype(np.float32), Mining().depth
         contestants[BOUND] = lambda: (torch.from_numpy(asked) @ torch.from_numpy(vectors).T).topk(k)
         if find_spec("datasets") and find_spec("sentence_transformers"):
             model = Encoded(vectors, asked)
