@@ -27,7 +27,7 @@ import numpy as np
 import typer
 
 from benchmarks.index_kinds import write_embeddings
-from benchmarks.random_views import random_views, write_index
+from benchmarks.random_inputs import random_views, write_index
 from benchmarks.squad import squad_passages, squad_questions, write_passages
 from benchmarks.table import Contestant, Goal, Row, Size, squad_folder
 from multiview import environment

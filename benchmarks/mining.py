@@ -27,7 +27,7 @@ import numpy as np
 import torch
 import typer
 
-from benchmarks.random_views import near, random_views, write_index
+from benchmarks.random_inputs import near, random_views, write_index
 from benchmarks.squad import squad_passages, squad_questions, write_passages
 from benchmarks.table import Goal, Row, Size, markdown, of_times, squad_folder
 from benchmarks.timing import in_turns
