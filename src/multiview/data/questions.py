@@ -91,16 +91,16 @@ def iterate_questions(folder: Path) -> Iterator[Question]:
     with pq.ParquetFile(file, pre_buffer=False) as parquet:  # otherwise the whole file is read ahead
         columns = [name for name in (*SCHEMA.names, NEGATIVES.name) if name in parquet.schema_arrow.names]
         for batch in parquet.iter_batches(columns=columns):
-            for row in batch.to_pylist():
-                starts, grades = row["answer_starts"], row["relevance"]
+            rows = zip(*(batch.column(name).to_pylist() for name in columns), strict=True)
+            for qid, question, answers, starts, positives, grades, *negatives in rows:
                 yield Question(
-                    row["qid"],
-                    row["question"],
-                    tuple(row["answers"]),
+                    qid,
+                    question,
+                    tuple(answers),
                     None if starts is None else tuple(starts),
-                    tuple(row["positive_ids"]),
+                    tuple(positives),
                     None if grades is None else tuple(grades),
-                    tuple(row.get(NEGATIVES.name) or ()),
+                    tuple((negatives and negatives[0]) or ()),
                 )
 
 

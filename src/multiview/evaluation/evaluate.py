@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -13,16 +14,22 @@ import pyarrow.parquet as pq
 
 from multiview import metric_names
 from multiview.data.answers import Span
-from multiview.data.passages import read_passages
+from multiview.data.passages import PassageLookup, read_passages
+from multiview.data.processes import rare_collections
 from multiview.data.questions import Question, read_questions
 from multiview.errors import InputError
+from multiview.evaluation.answer_hits import AnswerHits
 from multiview.evaluation.files import METRICS_FILE, QRELS_FILE, QUESTIONS_FILE, RUN_FILE
 from multiview.evaluation.metrics import Values, first_rank, gold_metrics, means, top_k_accuracy
 from multiview.evaluation.top_hits import TOP_HITS_FILE, FindViews, IndexViews, write_top_hits
 from multiview.evaluation.trec import write_qrels, write_trec_run
 from multiview.index.ranking import TopPassages
-from multiview.negatives.filtering import answer_holding, positive_hits
+from multiview.negatives.filtering import positive_hits
 from multiview.steps.context import StepContext
+
+if TYPE_CHECKING:
+    from multiview.index.view_index import ViewIndex
+    from multiview.model.layouts import Layout
 
 
 def evaluate(context: StepContext) -> None:
@@ -33,9 +40,6 @@ def evaluate(context: StepContext) -> None:
     it found. Raises InputError when the index holds views of another model.
     """
     from multiview.encoding.encode import Encoder
-    from multiview.evaluation.analyses.run import analyse
-    from multiview.evaluation.analyses.subject import Subject
-    from multiview.index.approximate.measuring import measure_questions
     from multiview.index.view_index import ViewIndex
     from multiview.model.devices import device
 
@@ -48,6 +52,18 @@ def evaluate(context: StepContext) -> None:
     queries = encoder.question_vectors(
         texts, lambda done: context.events.progress(done, len(texts), "questions")
     )
+    evaluate_queries(context, index, encoder.layout, questions, queries)
+
+
+@rare_collections()
+def evaluate_queries(
+    context: StepContext, index: ViewIndex, layout: Layout, questions: list[Question], queries: np.ndarray
+) -> None:
+    """The step `evaluate` after its questions are encoded as `queries` [q, dim] float32."""
+    from multiview.evaluation.analyses.run import analyse
+    from multiview.evaluation.analyses.subject import Subject
+    from multiview.index.approximate.measuring import measure_questions
+
     begun = time.perf_counter()
     top = index.search(
         queries,
@@ -58,12 +74,10 @@ def evaluate(context: StepContext) -> None:
     context.events.fact("search_seconds_per_question", (time.perf_counter() - begun) / len(questions))
     if not top.exact:
         measure_questions(index, queries, top.passages, context.events)
-    views = IndexViews(encoder.layout, index, queries, context.input("passages").path)
-    write_evaluation(context, top, index.ids, questions, find_views=views)
     training = context.optional_input("train_questions")
     subject = Subject(
         model=context.input("model").path,
-        layout=encoder.layout,
+        layout=layout,
         index=index,
         passages=context.input("passages").path,
         questions=questions,
@@ -75,9 +89,12 @@ def evaluate(context: StepContext) -> None:
         matching=context.settings.questions.answer_matching,
         events=context.events,
     )
+    views = IndexViews(index, queries, subject.indexed_passages)
+    write_evaluation(context, top, index.ids, questions, find_views=views, answers=subject.answers)
     analyse(context.output("evaluation"), subject)
 
 
+@rare_collections()
 def evaluate_bm25(context: StepContext) -> None:
     """Step: evaluate BM25, which needs no model, like a model.
 
@@ -105,11 +122,13 @@ def write_evaluation(
     questions: Sequence[Question],
     tag: str = "multiview",
     find_views: FindViews | None = None,
+    answers: AnswerHits | None = None,
 ) -> None:
     """Measures the rankings of any retriever and writes them into the output `evaluation` of a step.
 
     `top` [q, depth] holds rows of `ids`, whose texts are in the step's input `passages`; `tag` names the retriever in
-    `run.trec`, and `find_views` finds the views of passages that have some. Accuracy is measured on the questions with
+    `run.trec`, and `find_views` finds the views of passages that have some. `answers` may be given where the caller asks
+    for answers in passages too. Accuracy is measured on the questions with
     answers, the gold metrics on the questions with gold passages; where there are no such questions, the metric is
     left out.
 
@@ -120,9 +139,10 @@ def write_evaluation(
     no gold passage. `metrics.json` has the means of these columns.
     """
     folder, settings = context.output("evaluation"), context.settings.evaluation
-    passages = read_passages(context.input("passages").path)
-    matching = context.settings.questions.answer_matching
-    holds = answer_holding(top.passages, ids, passages, questions, matching)
+    if answers is None:
+        corpus = PassageLookup(context.input("passages").path)
+        answers = AnswerHits(questions, ids, corpus, context.settings.questions.answer_matching)
+    holds = answers.holds(top.passages)
     first_answer = first_rank(holds)
     gold_hits = positive_hits(top.passages, ids, questions)
     first_gold = first_rank(gold_hits)

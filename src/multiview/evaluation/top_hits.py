@@ -12,11 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from multiview.data.answers import Span
-from multiview.data.passages import PassageLookup
 from multiview.data.questions import Question
-from multiview.index.indexed_passages import IndexedPassages, TextsById
+from multiview.index.indexed_passages import IndexedPassages
 from multiview.index.ranking import TopPassages
-from multiview.model.layouts import Layout
 
 if TYPE_CHECKING:
     from multiview.index.view_index import ViewIndex
@@ -61,10 +59,9 @@ which comes last; returns the views of each passage per question, without paddin
 class IndexViews:
     """Finds the views of an index's passages, for the questions that retrieved them (`FindViews`)."""
 
-    def __init__(self, layout: Layout, index: ViewIndex, queries: np.ndarray, passages: Path) -> None:
-        """`queries` [q, dim] are the questions' vectors, `passages` is the folder of the texts."""
-        self._index, self._queries = index, queries
-        self._passages = IndexedPassages(index, layout, TextsById(index.ids, PassageLookup(passages)))
+    def __init__(self, index: ViewIndex, queries: np.ndarray, passages: IndexedPassages) -> None:
+        """`queries` [q, dim] are the questions' vectors."""
+        self._index, self._queries, self._passages = index, queries, passages
 
     def __call__(self, questions: Sequence[int], passage_rows: np.ndarray) -> list[list[HitViews]]:
         spans = {

@@ -24,10 +24,15 @@ def write_trec_run(path: Path, rankings: Mapping[str, Sequence[tuple[str, float]
     Ranks count from 1. trec_eval ignores ranks and orders ties by id, so its figures may differ from ours where
     scores tie.
     """
+    end = f" {quoted(tag)}\n"
     with path.open("w", encoding="utf-8", newline="\n") as file:
         for qid, ranking in rankings.items():
-            for rank, (name, score) in enumerate(ranking, start=1):
-                file.write(f"{quoted(qid)} Q0 {quoted(name)} {rank} {np.float32(score):.9g} {quoted(tag)}\n")
+            start = f"{quoted(qid)} Q0 "
+            scores = np.array([score for _, score in ranking], np.float32).tolist()
+            file.writelines(
+                f"{start}{quoted(name)} {rank} {score:.9g}{end}"
+                for rank, ((name, _), score) in enumerate(zip(ranking, scores, strict=True), start=1)
+            )
 
 
 def read_trec_run(path: Path) -> dict[str, list[tuple[str, float]]]:

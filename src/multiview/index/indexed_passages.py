@@ -14,7 +14,7 @@ from multiview.data.answers import Span
 from multiview.data.passages import SCHEMA, Passage, PassageLookup, PassageRows, passages_of
 from multiview.data.reading.tables import Row
 from multiview.errors import InputError
-from multiview.model.layouts import Layout, TokenSequence, View, numbered_views
+from multiview.model.layouts import Layout, Part, TokenSequence, row_numbers
 
 if TYPE_CHECKING:
     from multiview.index.view_index import ViewIndex
@@ -39,7 +39,7 @@ class IndexedView:
 
 @dataclass(frozen=True)
 class IndexedPassage:
-    """A passage of an index with its text. It is tokenised when its sequences or views are first asked for."""
+    """A passage of an index with its text. It is tokenised when its sequences are first asked for."""
 
     row: int
     """Row of the passage in the index."""
@@ -57,10 +57,10 @@ class IndexedPassage:
         """The token sequences of the passage, as they were encoded."""
         return self.layout.passage(self.passage, self.queries)
 
-    @property
-    def all_views(self) -> list[View]:
-        """All views of the passage in order, those that the index leaves out included."""
-        return [view for sequence in self.sequences for view in sequence.views]
+    @cached_property
+    def parts(self) -> list[Part]:
+        """What all views of the passage represent, in order, those that the index leaves out included."""
+        return self.layout.parts(self.passage, self.queries)
 
     @cached_property
     def views(self) -> list[IndexedView]:
@@ -69,20 +69,20 @@ class IndexedPassage:
         Raises InputError where the layout makes other views than were indexed.
         """
         try:
-            numbered = numbered_views(self.sequences, self.view_count)
+            numbers = row_numbers(self.parts, self.view_count)
         except InputError as error:
             raise InputError(f"passage {self.passage.id!r}: {error}") from error
-        return [self._indexed(number, view) for number, view in numbered]
+        return [self._indexed(number, self.parts[number]) for number in numbers]
 
-    def _indexed(self, number: int, view: View) -> IndexedView:
+    def _indexed(self, number: int, part: Part) -> IndexedView:
         query = self.queries[number] if number < len(self.queries) else None
-        return IndexedView(number, view.padding, view.span, self._snippet(view), query)
+        return IndexedView(number, part.padding, part.span, self._snippet(part), query)
 
-    def _snippet(self, view: View) -> str | None:
-        if view.padding:
+    def _snippet(self, part: Part) -> str | None:
+        if part.padding:
             return ""
-        if view.span is not None:
-            return self.passage.text[slice(*view.span)]
+        if part.span is not None:
+            return self.passage.text[slice(*part.span)]
         return self.passage.title if self.layout.has_spans else None
 
 

@@ -64,8 +64,13 @@ def answer_holding(
 
 def positive_hits(passage_rows: np.ndarray, ids: pa.Array, questions: Sequence[Question]) -> np.ndarray:
     """Returns whether each retrieved passage is one of the positives of its question [q, k] bool."""
+    return hits_among(passage_rows, positive_rows(ids, questions))
+
+
+def hits_among(passage_rows: np.ndarray, rows: Sequence[np.ndarray]) -> np.ndarray:
+    """Returns whether each retrieved passage [q, k] is one of `rows` of its question [q, k] bool."""
     hits = np.zeros(passage_rows.shape, dtype=bool)
-    for question, positives in enumerate(positive_rows(ids, questions)):
+    for question, positives in enumerate(rows):
         hits[question] = (passage_rows[question, :, None] == positives).any(axis=1)
     return hits
 

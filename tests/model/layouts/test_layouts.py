@@ -11,7 +11,7 @@ from transformers import AutoTokenizer
 from multiview.config import Model, Train
 from multiview.data.passages import Passage
 from multiview.errors import InputError
-from multiview.model.layouts import LAYOUTS, architecture, check, layout
+from multiview.model.layouts import LAYOUTS, Part, architecture, check, layout
 from tests.fixtures.laid_out import PASSAGE, make, tokens
 
 
@@ -29,6 +29,22 @@ def test_a_text_without_word_pieces_still_has_a_view(base: Path) -> None:
         assert make(base, name).passage(odd)[0].views
     (sequence,) = make(base, "camvr", pooling="snippet").passage(odd)
     assert len(sequence.views) == 1
+
+
+@pytest.mark.parametrize("pooling", ["viewer", "snippet", "both"])
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_the_parts_of_views_are_those_of_the_sequences(base: Path, name: str, pooling: str) -> None:
+    try:
+        made = make(base, name, pooling=pooling)
+    except InputError:
+        pytest.skip("a pooling that does not suit")
+    long = Passage("p", "A title", "The king won. " * 200, tuple(range(14, 2801, 14)))
+    odd = Passage("p", "", "\u200b", (1,))
+    queries = ("Who won?", "Who lost?", "Who won?") if made.reads_queries else ()
+    for passage in (PASSAGE, long, odd):
+        for read in {queries, ()}:
+            views = [view for sequence in made.passage(passage, read) for view in sequence.views]
+            assert made.parts(passage, read) == [Part(view.span, view.padding) for view in views]
 
 
 def test_an_empty_title_has_no_sep_of_its_own(base: Path) -> None:

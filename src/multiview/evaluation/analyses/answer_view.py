@@ -53,7 +53,7 @@ def answer_view_hits(subject: Subject) -> np.ndarray:
     flat = top.passages.ravel()
     order = np.argsort(flat, kind="stable")
     hits = np.zeros(top.passages.shape, bool)
-    for indexed in subject.read_passages(top.passages):
+    for indexed in subject.read_passages(np.where(subject.holds, top.passages, -1)):
         passage_hits = order[slice(*np.searchsorted(flat, [indexed.row, indexed.row + 1], sorter=order))]
         text = TokenizedText(indexed.passage.text)
         for question, column in zip(*np.unravel_index(passage_hits, hits.shape), strict=True):

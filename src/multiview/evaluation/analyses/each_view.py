@@ -9,7 +9,7 @@ from multiview import metric_names
 from multiview.evaluation.analyses.subject import Findings, Subject
 from multiview.evaluation.analyses.tables import CaptionedTable
 from multiview.evaluation.metrics import accuracy, first_rank
-from multiview.negatives.filtering import positive_hits
+from multiview.index.exact import ViewRange
 
 CAPTION = "Accuracy of each view alone, and recall of the gold passages. Passages without such a view are not retrieved."
 
@@ -21,15 +21,14 @@ def each_view(subject: Subject) -> Findings:
     the metrics; the last row, with view null, is the whole index. Metrics `accuracy_at_5/view_1`, `recall_at_5/view_1`.
     """
     summary = subject.check_views()
-    ranges = [(view, view + 1) for view in range(summary.most)]
-    tops = subject.search_views(ranges, "views alone")
+    tops = subject.search_views(single_views(summary.most))
     tops.append(subject.top.passages)
     holds = np.split(subject.answers_in(np.concatenate(tops, axis=1)), len(tops), axis=1)
     rows: list[dict[str, float | None]] = []
     metrics: dict[str, float] = {}
     for view, (passage_rows, held) in enumerate(zip(tops, holds, strict=True)):
         figures = accuracy(first_rank(held)[subject.answered], subject.cuts)
-        figures |= gold_recall(positive_hits(passage_rows, subject.index.ids, subject.questions), subject)
+        figures |= gold_recall(subject.positive_hits(passage_rows), subject)
         alone = view < summary.most
         has = subject.index.view_counts > (view if alone else 0)
         about = {"view": view + 1 if alone else None, "passages": int(has.sum())}
@@ -37,6 +36,11 @@ def each_view(subject: Subject) -> Findings:
         if alone:
             metrics |= {metric_names.of_view(view, name): value for name, value in figures.items()}
     return Findings(metrics, {"each_view": CaptionedTable(CAPTION, pa.Table.from_pylist(rows))})
+
+
+def single_views(most: int) -> list[ViewRange]:
+    """Each of up to `most` views alone."""
+    return [(view, view + 1) for view in range(most)]
 
 
 def gold_recall(hits: np.ndarray, subject: Subject) -> dict[str, float]:

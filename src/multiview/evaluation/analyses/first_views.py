@@ -11,7 +11,7 @@ from multiview.evaluation.analyses.subject import Findings, Subject
 from multiview.evaluation.analyses.tables import CaptionedTable
 from multiview.evaluation.metrics import accuracy, first_rank
 from multiview.generation.metrics import diversity_levels, rouge_l_by_number, self_bleu
-from multiview.negatives.filtering import positive_hits
+from multiview.index.exact import ViewRange
 
 LARGEST_K = 16
 """Largest k up to which every k is searched; each search reads k views per passage."""
@@ -34,15 +34,16 @@ def first_views(subject: Subject) -> Findings:
     self-BLEU-4 (Figure 4).
     """
     summary = subject.check_views()
-    view_counts = [*range(1, min(summary.most, LARGEST_K + 1)), summary.most]
-    tops = subject.search_views([(0, k) for k in view_counts[:-1]], "first views")
+    ranges = leading_views(summary.most)
+    view_counts = [*(k for _, k in ranges), summary.most]
+    tops = subject.search_views(ranges)
     tops.append(subject.top.passages)
     holds = np.split(subject.answers_in(np.concatenate(tops, axis=1)), len(tops), axis=1)
     queries = subject.index.queries(np.unique(subject.gold[subject.gold >= 0]).tolist())
     rouge = best_rouge(subject, queries, summary.most)
     rows: list[dict[str, float]] = []
     for k, top, held in zip(view_counts, tops, holds, strict=True):
-        hits = positive_hits(top, subject.index.ids, subject.questions)
+        hits = subject.positive_hits(top)
         figures = accuracy(first_rank(held)[subject.answered], subject.cuts)
         figures |= gold_recall(hits, subject) | mean_reciprocal_rank(hits, subject)
         if rouge is not None:
@@ -64,6 +65,11 @@ def first_views(subject: Subject) -> Findings:
         levels = pa.Table.from_pylist(by_diversity(subject, queries, rouge[:, -1]))
         tables["query_diversity"] = CaptionedTable(BY_DIVERSITY, levels)
     return Findings(metrics, tables)
+
+
+def leading_views(most: int) -> list[ViewRange]:
+    """The first k views, for every k up to `LARGEST_K` and below `most`."""
+    return [(0, k) for k in range(1, min(most, LARGEST_K + 1))]
 
 
 def reciprocal_ranks(hits: np.ndarray) -> np.ndarray:
@@ -115,7 +121,7 @@ def by_diversity(
     The figures of a passage are means over its questions. A passage with one query has no self-BLEU-4 and no level.
     """
     rows = questions_with_queries(subject, queries)
-    mrr = reciprocal_ranks(positive_hits(subject.top.passages, subject.index.ids, subject.questions))[rows]
+    mrr = reciprocal_ranks(subject.positive_hits(subject.top.passages))[rows]
     bleus = {row: self_bleu(generated) for row, generated in queries.items()}
     rated = {row: bleu for row, bleu in bleus.items() if bleu is not None}
     members = [subject.gold[rows] == row for row in rated]

@@ -88,7 +88,7 @@ def best_scores(
             padded = np.array([view.padding for view in indexed.views], bool)
             views = subject.index.views_of(indexed.row)
             raise_to(indexed.row, views, padded)
-            if len(views) < len(indexed.all_views):
+            if len(views) < len(indexed.parts):
                 for sequence in indexed.sequences:
                     if any(view.padding for view in sequence.views):
                         yield sequence, indexed.row

@@ -12,8 +12,8 @@ from multiview import metric_names, names
 from multiview.config import Analysis
 from multiview.evaluation.analyses.answer_view import answer_view
 from multiview.evaluation.analyses.attention import attention
-from multiview.evaluation.analyses.each_view import each_view
-from multiview.evaluation.analyses.first_views import first_views
+from multiview.evaluation.analyses.each_view import each_view, single_views
+from multiview.evaluation.analyses.first_views import first_views, leading_views
 from multiview.evaluation.analyses.groups import groups
 from multiview.evaluation.analyses.padding import padding
 from multiview.evaluation.analyses.speed import speed
@@ -23,6 +23,7 @@ from multiview.evaluation.analyses.training_answers import training_answers
 from multiview.evaluation.analyses.usage import cosine, usage
 from multiview.evaluation.analyses.variation import variation
 from multiview.evaluation.files import ANALYSES_PAGE_FILE, METRICS_FILE, analysis_table_file
+from multiview.index.exact import ViewRange
 
 ANALYSES: dict[Analysis, Callable[[Subject], Findings]] = {
     "each_view": each_view,
@@ -37,6 +38,12 @@ ANALYSES: dict[Analysis, Callable[[Subject], Findings]] = {
     "groups": groups,
     "speed": speed,
 }
+
+RANGES: dict[Analysis, Callable[[int], list[ViewRange]]] = {
+    "each_view": single_views,
+    "first_views": leading_views,
+}
+"""Ranges of views that an analysis searches for, by the largest number of a passage's views."""
 
 LARGEST_K = 5
 """Largest k of the metrics that are reported to MLflow."""
@@ -66,6 +73,10 @@ def analyse(folder: Path, subject: Subject) -> None:
     left_out: dict[str, str] = {}
     analyses_folder = folder / names.ANALYSES
     analyses_folder.mkdir()
+    most = int(subject.index.view_counts.max())
+    subject.plan_search(
+        each for name in RANGES if name in subject.settings.analyses for each in RANGES[name](most)
+    )
     for name, run in ANALYSES.items():
         if name not in subject.settings.analyses:
             continue

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -16,11 +16,12 @@ from multiview.data.answers import Mode
 from multiview.data.passages import PassageLookup
 from multiview.data.questions import Question
 from multiview.evaluation.analyses.tables import CaptionedTable
+from multiview.evaluation.answer_hits import AnswerHits
 from multiview.index.exact import ViewRange
 from multiview.index.indexed_passages import IndexedPassage, IndexedPassages, TextsById
 from multiview.index.ranking import TopPassages
 from multiview.model.layouts import Layout
-from multiview.negatives.filtering import answer_holding, positive_rows
+from multiview.negatives.filtering import hits_among, positive_rows
 from multiview.steps.events import Events
 
 if TYPE_CHECKING:
@@ -78,6 +79,8 @@ class Subject:
     encode: Encode
     matching: Mode
     events: Events
+    _ranges: dict[ViewRange, None] = field(default_factory=dict, init=False)
+    _tops: dict[ViewRange, np.ndarray] = field(default_factory=dict, init=False)
 
     @cached_property
     def encoder(self) -> Encoder:
@@ -108,37 +111,46 @@ class Subject:
         return self.answers_in(self.top.passages)
 
     def answers_in(self, passage_rows: np.ndarray, questions: np.ndarray | None = None) -> np.ndarray:
-        """Whether passages [q, k], -1 for none, hold an answer to their question [q, k] bool.
+        """Whether passages [q, k], -1 for none, hold an answer of their question [q, k] bool (see `AnswerHits`)."""
+        return self.answers.holds(passage_rows, questions)
 
-        `questions` [q] are the rows of the questions, by default all questions. Each pair of question and passage is
-        matched once.
-        """
-        chosen = self.questions if questions is None else [self.questions[row] for row in questions.tolist()]
-        distinct = [np.unique(rows) for rows in passage_rows]
-        padded = np.full((len(distinct), max(map(len, distinct), default=0)), -1, np.int64)
-        for row, passages in zip(padded, distinct, strict=True):
-            row[: len(passages)] = passages
-        texts = (passage for _, passage in self.indexed_passages.texts(padded))
-        distinct_hold = answer_holding(padded, self.index.ids, texts, chosen, self.matching)
-        holds = np.zeros(passage_rows.shape, bool)
-        for question, passages in enumerate(distinct):
-            holds[question] = distinct_hold[question, np.searchsorted(passages, passage_rows[question])]
-        return holds
+    @cached_property
+    def answers(self) -> AnswerHits:
+        """Which passages hold an answer of which question."""
+        return AnswerHits(self.questions, self.index.ids, self.corpus, self.matching)
 
-    def search_views(self, ranges: Sequence[ViewRange], work: str) -> list[np.ndarray]:
-        """Returns the passages [q, depth] retrieved by each of `ranges` of views alone, exactly, all in one pass."""
+    def plan_search(self, ranges: Iterable[ViewRange]) -> None:
+        """Says which ranges of views will be searched for, so that the first `search_views` searches for all in one pass."""
+        self._ranges.update(dict.fromkeys(ranges))
+
+    def search_views(self, ranges: Sequence[ViewRange]) -> list[np.ndarray]:
+        """Returns the passages [q, depth] retrieved by each of `ranges` of views alone, exactly."""
 
         def report_done(done: int) -> None:
-            self.events.progress(done, len(self.queries), work)
+            self.events.progress(done, len(self.queries), "searches by some views")
 
-        tops = self.index.search_views(ranges, self.queries, self.settings.depth, report_done)
-        return [top.passages for top in tops]
+        self.plan_search(ranges)
+        if missing := [each for each in self._ranges if each not in self._tops]:
+            tops = self.index.search_views(missing, self.queries, self.settings.depth, report_done)
+            self._tops.update((each, top.passages) for each, top in zip(missing, tops, strict=True))
+            self.answers_in(
+                np.concatenate([top.passages for top in tops], axis=1)
+            )  # in one reading of the texts
+        return [self._tops[each] for each in ranges]
+
+    @cached_property
+    def positives(self) -> list[np.ndarray]:
+        """Rows of each question's positives in the index."""
+        return positive_rows(self.index.ids, self.questions)
+
+    def positive_hits(self, passage_rows: np.ndarray) -> np.ndarray:
+        """Whether passages [q, k] are positives of their question [q, k] bool."""
+        return hits_among(passage_rows, self.positives)
 
     @cached_property
     def gold(self) -> np.ndarray:
         """Row of each question's first positive passage in the index [q] int64, -1 where the index has none."""
-        positives = positive_rows(self.index.ids, self.questions)
-        return np.array([rows[0] if len(rows) else -1 for rows in positives], np.int64)
+        return np.array([rows[0] if len(rows) else -1 for rows in self.positives], np.int64)
 
     def random_rows(self, total: int, count: int) -> np.ndarray:
         """Returns `count` random rows of 0…total-1 by `analysis_seed`, in rising order; all rows where `total` is not larger."""
@@ -147,10 +159,14 @@ class Subject:
         return np.sort(np.random.default_rng(self.settings.analysis_seed).choice(total, count, replace=False))
 
     @cached_property
+    def corpus(self) -> PassageLookup:
+        """The passages that the index was built from."""
+        return PassageLookup(self.passages)
+
+    @cached_property
     def indexed_passages(self) -> IndexedPassages:
         """The index's passages by their rows."""
-        texts = TextsById(self.index.ids, PassageLookup(self.passages))
-        return IndexedPassages(self.index, self.layout, texts)
+        return IndexedPassages(self.index, self.layout, TextsById(self.index.ids, self.corpus))
 
     def read_passages(self, passage_rows: np.ndarray) -> Iterator[IndexedPassage]:
         """The passages of `passage_rows`, any shape, each once and in the order of the corpus; rows of -1 are dropped."""
@@ -163,7 +179,7 @@ class Subject:
         for indexed in self.read_passages(self.random_rows(len(self.index), SUMMARY_SAMPLE)):
             in_order &= [view.number for view in indexed.views] == list(range(indexed.view_count))
             padding_indexed |= any(view.padding for view in indexed.views)
-            padding_made |= any(view.padding for view in indexed.all_views)
+            padding_made |= any(part.padding for part in indexed.parts)
         return ViewSummary(int(self.index.view_counts.max()), in_order, padding_made, padding_indexed)
 
     def check_views(self) -> ViewSummary:

@@ -13,7 +13,7 @@ from multiview.data.passages import Passage, read_passages
 from multiview.data.questions import Question, iterate_questions, questions_per_passage
 from multiview.evaluation.analyses.subject import Findings, NotApplicable, Subject
 from multiview.evaluation.analyses.tables import CaptionedTable
-from multiview.model.layouts import View
+from multiview.model.layouts import Part
 
 KINDS = ("offset", "one", "several", "none", "title")
 
@@ -50,7 +50,7 @@ def training_answers(subject: Subject) -> Findings:
     return Findings(metrics, {"training_answers": CaptionedTable(CAPTION, pa.table(table))})
 
 
-def found_by(question: Question, passage: Passage, views: Sequence[View], mode: Mode) -> str:
+def found_by(question: Question, passage: Passage, views: Sequence[Part], mode: Mode) -> str:
     """Returns one of `KINDS`; `passage`, with all of its `views`, is the question's first positive."""
     _, kind = answer_views(
         [view.span for view in views], passage.text, question.answers, question.answer_starts, mode
@@ -63,7 +63,7 @@ def found_by(question: Question, passage: Passage, views: Sequence[View], mode: 
 
 def _laid_out(
     subject: Subject, questions: Sequence[Question]
-) -> Iterator[tuple[Question, Passage, list[View]]]:
+) -> Iterator[tuple[Question, Passage, list[Part]]]:
     """Each question with its first positive and the positive's views, in the order of the corpus.
 
     A passage is laid out once for all of its questions; one passage is held in memory at a time.
@@ -74,5 +74,5 @@ def _laid_out(
             questions_of.setdefault(question.positive_ids[0], []).append(question)
     for passage in read_passages(subject.passages):
         if passage.id in questions_of:
-            views = [view for sequence in subject.layout.passage(passage) for view in sequence.views]
-            yield from ((question, passage, views) for question in questions_of[passage.id])
+            parts = subject.layout.parts(passage)
+            yield from ((question, passage, parts) for question in questions_of[passage.id])

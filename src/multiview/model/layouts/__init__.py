@@ -7,11 +7,13 @@ from multiview.config import Model, Train
 from multiview.errors import InputError, nearest
 from multiview.model.layouts.base import (
     Layout,
+    Part,
     PreTrainedTokenizer,
     TokenSequence,
     View,
     kept_views,
     numbered_views,
+    row_numbers,
 )
 from multiview.model.layouts.camvr import Camvr
 from multiview.model.layouts.dpr import Dpr
@@ -23,6 +25,7 @@ from multiview.model.layouts.parts import EqualSplits, Sentence
 __all__ = [
     "LAYOUTS",
     "Layout",
+    "Part",
     "TokenSequence",
     "View",
     "architecture",
@@ -30,6 +33,7 @@ __all__ = [
     "kept_views",
     "layout",
     "numbered_views",
+    "row_numbers",
 ]
 
 LAYOUTS: dict[str, type[Layout]] = {

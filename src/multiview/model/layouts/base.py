@@ -36,6 +36,14 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """The part of a passage that a view represents, as `View` has it."""
+
+    span: "Span | None" = None
+    padding: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class TokenSequence:
     """Input tokens of the encoder. If `position_ids` is None, the base model's default positions are used."""
 
@@ -44,26 +52,29 @@ class TokenSequence:
     position_ids: list[int] | None = None
 
 
-def kept_views(views: Sequence[View], padding: bool) -> list[int]:
+def kept_views(views: Sequence[View | Part], padding: bool) -> list[int]:
     """Returns the indices of the views that get a row in the matrix; padding views only with `padding`."""
     return [i for i, view in enumerate(views) if padding or not view.padding]
 
 
 def numbered_views(sequences: Sequence[TokenSequence], rows: int) -> list[tuple[int, View]]:
-    """Returns the views of a passage's `rows` rows, in order, with their numbers.
+    """Returns the views of a passage's `rows` rows, in order, with their numbers (see `row_numbers`)."""
+    views = [view for sequence in sequences for view in sequence.views]
+    return [(number, views[number]) for number in row_numbers(views, rows)]
 
-    The number of a view counts all views of the passage, padding included, from 0. Whether padding views were kept
-    follows from `rows`. Raises InputError if neither the number of all views nor that of the real views is `rows`.
+
+def row_numbers(views: Sequence[View | Part], rows: int) -> list[int]:
+    """Returns which of all views of a passage, padding included and counted from 0, have its `rows` rows.
+
+    Whether padding views were kept follows from `rows`. Raises InputError if neither the number of all views nor that
+    of the real views is `rows`.
     """
     for padding in (True, False):
-        numbered, first = [], 0
-        for sequence in sequences:
-            numbered += [(first + i, sequence.views[i]) for i in kept_views(sequence.views, padding)]
-            first += len(sequence.views)
-        if len(numbered) == rows:
-            return numbered
+        numbers = kept_views(views, padding)
+        if len(numbers) == rows:
+            return numbers
     raise InputError(
-        f"the embeddings hold {rows} views where the layout makes {len(numbered)}: encode and index the corpus again"
+        f"the embeddings hold {rows} views where the layout makes {len(numbers)}: encode and index the corpus again"
     )
 
 
@@ -132,6 +143,14 @@ class Layout(ABC):
     @abstractmethod
     def passage(self, passage: "Passage", queries: Sequence[str] = ()) -> list[TokenSequence]:
         """Returns the sequences of `passage`, which include `queries` in architectures that read them."""
+
+    def parts(self, passage: "Passage", queries: Sequence[str] = ()) -> list[Part]:
+        """Returns the parts that the views of all sequences of `passage` represent.
+
+        A layout whose parts do not depend on tokens says them without tokenising, which takes most of the time.
+        """
+        sequences = self.passage(passage, queries)
+        return [Part(view.span, view.padding) for sequence in sequences for view in sequence.views]
 
     def question(self, text: str) -> TokenSequence:
         """Returns `[VIE] question [SEP]`, or `[CLS] question [SEP]` without viewer tokens, with one view.

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 from multiview.config import Model
 from multiview.errors import InputError
-from multiview.model.layouts.base import Layout, TokenSequence, View
-from multiview.model.layouts.snippets import split_snippets
+from multiview.model.layouts.base import Layout, Part, TokenSequence, View
+from multiview.model.layouts.snippets import Snippet, split_snippets
 
 if TYPE_CHECKING:
     from multiview.data.passages import Passage
@@ -55,9 +55,7 @@ class Camvr(Layout):
         n = self.settings.views
         marks = [[viewer] for viewer in self._viewers[1:]] or [[]] * n
         ids = [] if self._viewers else [self._cls]
-        snippets = split_snippets(
-            passage.title, passage.text, passage.sentence_ends, n, self.settings.merge_title
-        )
+        snippets = self._snippets(passage)
         tokens = self._tokens([snippet.text for snippet in snippets])
         room = self.settings.passage_length - len(ids) - sum(map(len, marks)) - 1
         kept = cut_longest([len(pieces) for pieces in tokens], room)
@@ -71,6 +69,17 @@ class Camvr(Layout):
         ids.append(self._sep)
         # A text without any word piece has no snippet to pool, so its only view is the whole sequence.
         return [TokenSequence(ids, tuple(views) or (self._whole(len(ids), (0, len(passage.text))),))]
+
+    def parts(self, passage: "Passage", queries: Sequence[str] = ()) -> list[Part]:
+        if not self._viewers:
+            return super().parts(passage, queries)  # a snippet without word pieces has no view
+        return [Part(snippet.span, snippet.padding) for snippet in self._snippets(passage)]
+
+    def _snippets(self, passage: "Passage") -> list[Snippet]:
+        settings = self.settings
+        return split_snippets(
+            passage.title, passage.text, passage.sentence_ends, settings.views, settings.merge_title
+        )
 
 
 def cut_longest(lengths: Sequence[int], room: int) -> list[int]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from multiview.model.layouts.base import Layout, TokenSequence
+from multiview.model.layouts.base import Layout, Part, TokenSequence
 
 if TYPE_CHECKING:
     from multiview.data.passages import Passage
@@ -30,3 +30,6 @@ class Dpr(Layout):
     def passage(self, passage: "Passage", queries: Sequence[str] = ()) -> list[TokenSequence]:
         ids = [self._cls, *self._title_and_text(passage, self.settings.passage_length - 1)]
         return [TokenSequence(ids, (self._whole(len(ids), (0, len(passage.text))),))]
+
+    def parts(self, passage: "Passage", queries: Sequence[str] = ()) -> list[Part]:
+        return [Part((0, len(passage.text)))]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from multiview.model.layouts.base import Layout, TokenSequence, plain_apostrophes
+from multiview.model.layouts.base import Layout, Part, TokenSequence, plain_apostrophes
 
 if TYPE_CHECKING:
     from multiview.data.passages import Passage
@@ -40,3 +40,6 @@ class DualCross(Layout):
             ids = [*[self._cls, *query, *body][: self.settings.passage_length - 1], self._sep]
             sequences.append(TokenSequence(ids, (self._whole(len(ids), (0, len(passage.text))),)))
         return sequences
+
+    def parts(self, passage: "Passage", queries: Sequence[str] = ()) -> list[Part]:
+        return [Part((0, len(passage.text)))] * max(1, len(set(queries)))

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from multiview.config import Model
 from multiview.errors import InputError
-from multiview.model.layouts.base import Layout, TokenSequence, View
+from multiview.model.layouts.base import Layout, Part, TokenSequence, View
 
 if TYPE_CHECKING:
     from multiview.data.passages import Passage
@@ -49,3 +49,6 @@ class Mvr(Layout):
         positions = [0] * len(viewers) + list(range(1, len(tokens) + 1))
         views = tuple(View(((i, i + 1),)) for i in range(len(viewers)))
         return [TokenSequence([*viewers, *tokens], views, positions)]
+
+    def parts(self, passage: "Passage", queries: Sequence[str] = ()) -> list[Part]:
+        return [Part()] * self.settings.views

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from multiview.model.layouts.base import Layout, TokenSequence
+from multiview.model.layouts.base import Layout, Part, TokenSequence
 
 if TYPE_CHECKING:
     from multiview.data.answers import Span
@@ -43,6 +43,9 @@ class Parts(Layout):
             ids = [*[*head, *part][: self.settings.passage_length - 1], self._sep]
             sequences.append(TokenSequence(ids, (self._whole(len(ids), span),)))
         return sequences
+
+    def parts(self, passage: "Passage", queries: Sequence[str] = ()) -> list[Part]:
+        return [Part(span) for span in self.spans(passage)]
 
 
 class Sentence(Parts):

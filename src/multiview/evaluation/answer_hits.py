@@ -1,0 +1,56 @@
+"""Whether retrieved passages hold an answer, for all parts of an evaluation that ask."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from multiview.data.answers import Mode, TokenizedText, answer_matcher
+from multiview.data.passages import PassageLookup
+from multiview.data.questions import Question
+
+
+class AnswerHits:
+    """Whether passages hold an answer of a question; each pair of question and passage is matched once and remembered."""
+
+    def __init__(
+        self, questions: Sequence[Question], ids: pa.Array, corpus: PassageLookup, matching: Mode
+    ) -> None:
+        """`ids` [p] are the ids of the passages by row; `corpus` has their texts."""
+        self._matchers = [answer_matcher(question.answers, matching) for question in questions]
+        self._ids, self._corpus = ids, corpus
+        self._pairs, self._holds = np.empty(0, np.int64), np.empty(0, bool)
+
+    def holds(self, passage_rows: np.ndarray, questions: np.ndarray | None = None) -> np.ndarray:
+        """Whether passages [q, k], -1 for none, hold an answer of their question [q, k] bool.
+
+        `questions` [q] are the rows of the questions, by default all questions. Raises InputError for a passage that the
+        corpus lacks.
+        """
+        questions = np.arange(len(self._matchers)) if questions is None else questions
+        real = passage_rows >= 0
+        pairs = (passage_rows + len(self._ids) * questions[:, None])[real]
+        asked = np.sort(pairs)  # several times as fast as `np.unique`
+        asked = asked[np.diff(asked, prepend=-1) > 0]
+        self._match(asked[~np.isin(asked, self._pairs, assume_unique=True)])
+        holds = np.zeros(passage_rows.shape, bool)
+        holds[real] = self._holds[np.searchsorted(self._pairs, pairs)]
+        return holds
+
+    def _match(self, pairs: np.ndarray) -> None:
+        """Matches pairs that are not known, rising numbers question · passages + passage."""
+        if not len(pairs):
+            return
+        questions, passages = np.divmod(pairs, len(self._ids))
+        by_passage = np.argsort(passages, kind="stable")
+        distinct, firsts = np.unique(passages[by_passage], return_index=True)
+        groups = np.split(by_passage, firsts[1:])
+        group_of = dict(zip(self._ids.take(pa.array(distinct)).to_pylist(), groups, strict=True))
+        found = np.zeros(len(pairs), bool)
+        for id_, text in self._corpus.stream_texts(group_of):
+            tokenized, group = TokenizedText(text), group_of[id_]
+            found[group] = [self._matchers[question](tokenized) for question in questions[group].tolist()]
+        order = np.argsort(known := np.concatenate([self._pairs, pairs]))
+        self._pairs, self._holds = known[order], np.concatenate([self._holds, found])[order]
