@@ -22,8 +22,8 @@ WITHOUT_TORCH = ("split", "split-again", "bm25-negatives", "evaluate-bm25")
 """Steps whose process imports no torch."""
 WORKERS = 4
 """Processes that tokenise ahead of a GPU, at most; `multiview.model.devices`, which needs torch, has the same number."""
-PASSES = ("first_views", "each_view")
-"""Analyses of an evaluation that search all views once more."""
+ANOTHER_PASS = ("first_views", "each_view")
+"""Analyses of an evaluation that search all views once more, together."""
 
 
 @dataclass(frozen=True)
@@ -285,7 +285,7 @@ def _mine(config: Config, setting: Setting, shards: int) -> Cost:
 
 def _evaluate(config: Config, setting: Setting, shards: int) -> Cost:
     questions, depth, rates = setting.workload.dev_questions, config.evaluation.depth, setting.rates
-    passes = 1 + sum(each in config.evaluation.analyses for each in PASSES)
+    passes = 1 + any(each in config.evaluation.analyses for each in ANOTHER_PASS)
     parts = search_parts(questions, passes, config, setting)
     parts["answers in hits"] = questions * depth / rates["answer_hits"]
     return Cost(
