@@ -253,7 +253,7 @@ def make(tmp_path):
         (programs / name).write_text(f'#!/bin/sh\nprintf "%s %s\\n" {name} "$*" >> {log}\n')
         (programs / name).chmod(0o755)
     (programs.parent / "tools").mkdir()
-    for name in ("ready", "tested", "tools/ready"):
+    for name in ("ready", "tested", "measured", "tools/ready"):
         (programs.parent / name).touch()
 
     def run(*words: str) -> list[str]:
