@@ -45,7 +45,7 @@ STEPS: dict[str, Step] = {
         replace(_SPLIT, name="split-again", inputs=("known",), unkeyed_inputs=("known",), supersedes="known"),
         Step(
             name="bm25-negatives",
-            version=1,
+            version=2,
             run="multiview.negatives.bm25:bm25_negatives",
             settings=("bm25", "questions.hard_negatives", *_MATCHING),
             inputs=("passages", "questions"),
@@ -218,7 +218,7 @@ STEPS: dict[str, Step] = {
         ),
         Step(
             name="evaluate-bm25",
-            version=5,
+            version=6,
             run="multiview.evaluation.evaluate:evaluate_bm25",
             settings=("evaluation", "bm25", *_MATCHING),
             inputs=("passages", "questions"),
