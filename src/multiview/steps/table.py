@@ -29,7 +29,7 @@ _SPLIT = Step(
 
 _CHANGES = Step(
     name="changes",
-    version=2,
+    version=3,
     run="multiview.refresh.changes:find_changes",
     settings=("corpus.shards", "encode", "refresh.full"),
     inputs=("index", "model", "passages"),
@@ -115,7 +115,7 @@ STEPS: dict[str, Step] = {
         ),
         Step(
             name="evaluate-queries",
-            version=1,
+            version=2,
             run="multiview.generation.evaluate:evaluate_queries",
             settings=("generation.queries",),
             inputs=("queries", "questions"),
@@ -144,7 +144,7 @@ STEPS: dict[str, Step] = {
         ),
         Step(
             name="encode-with-queries",
-            version=2,
+            version=3,
             run="multiview.encoding.encode:encode",
             settings=("encode",),
             inputs=("model", "passages", "queries"),
@@ -207,7 +207,7 @@ STEPS: dict[str, Step] = {
         ),
         Step(
             name="evaluate",
-            version=8,
+            version=9,
             run="multiview.evaluation.evaluate:evaluate",
             settings=("evaluation", "encode", "questions.answer_matching"),
             inputs=("model", "index", "passages", "questions", "train_questions"),
