@@ -35,6 +35,9 @@ BYTES_PER_PASSAGE = "bytes_per_passage"
 
 ANSWER_VIEW = "answer_view"
 OTHER_VIEWS = "other_views"
+SHARE_OF_PASSAGES = "share_of_passages"
+"""Share of the index's passages that have a view, padding views among them where the index holds these."""
+
 SHARE_OF_TOP_1 = "share_of_top_1"
 SHARE_OF_GOLD = "share_of_gold"
 ATTENTION_DIVERGENCE = "attention_divergence"
