@@ -19,6 +19,7 @@ from multiview.data.questions import Question, read_questions
 from multiview.errors import InputError
 from multiview.evaluation.answer_hits import AnswerHits
 from multiview.evaluation.files import METRICS_FILE, QRELS_FILE, QUESTIONS_FILE, RUN_FILE
+from multiview.evaluation.latency import SINGLE_QUESTION, median_milliseconds
 from multiview.evaluation.metrics import Values, first_rank, gold_metrics, means, top_k_accuracy
 from multiview.evaluation.top_hits import TOP_HITS_FILE, FindViews, IndexViews, write_top_hits
 from multiview.evaluation.trec import write_qrels, write_trec_run
@@ -109,6 +110,11 @@ def evaluate_bm25(context: StepContext) -> None:
         lambda done: context.events.progress(done, len(questions), "searches"),
     )
     context.events.fact("search_seconds_per_question", (time.perf_counter() - begun) / len(questions))
+    alone = median_milliseconds(
+        lambda text: index.search([text], context.settings.evaluation.depth),
+        [question.question for question in questions],
+    )
+    context.events.fact(SINGLE_QUESTION, round(alone, 3))
     write_evaluation(context, top, index.ids, questions, tag="bm25")
 
 
