@@ -27,6 +27,16 @@ _SPLIT = Step(
     source_fingerprint="multiview.data.split:sources_fingerprint",
 )
 
+_BM25 = Step(
+    name="evaluate-bm25",
+    version=6,
+    run="multiview.evaluation.evaluate:evaluate_bm25",
+    settings=("evaluation", "bm25", *_MATCHING),
+    inputs=("passages", "questions"),
+    outputs=(names.EVALUATION,),
+    figures="multiview.evaluation.figures:of_evaluation",
+)
+
 _CHANGES = Step(
     name="changes",
     version=3,
@@ -216,14 +226,12 @@ STEPS: dict[str, Step] = {
             torch=True,
             gpu=True,
         ),
-        Step(
-            name="evaluate-bm25",
-            version=6,
-            run="multiview.evaluation.evaluate:evaluate_bm25",
-            settings=("evaluation", "bm25", *_MATCHING),
-            inputs=("passages", "questions"),
-            outputs=(names.EVALUATION,),
-            figures="multiview.evaluation.figures:of_evaluation",
+        _BM25,
+        replace(
+            _BM25,
+            name="evaluate-bm25-with-queries",
+            version=1,
+            inputs=("passages", "questions", "queries"),
         ),
         Step(
             name="evaluate-fusion",
