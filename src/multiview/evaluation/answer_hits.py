@@ -32,7 +32,9 @@ class AnswerHits:
         questions = np.arange(len(self._matchers)) if questions is None else questions
         real = passage_rows >= 0
         pairs = (passage_rows + len(self._ids) * questions[:, None])[real]
-        self._match(np.setdiff1d(pairs, self._pairs))
+        asked = np.sort(pairs)  # several times as fast as `np.unique`
+        asked = asked[np.diff(asked, prepend=-1) > 0]
+        self._match(asked[~np.isin(asked, self._pairs, assume_unique=True)])
         holds = np.zeros(passage_rows.shape, bool)
         holds[real] = self._holds[np.searchsorted(self._pairs, pairs)]
         return holds

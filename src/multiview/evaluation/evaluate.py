@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from multiview import metric_names
 from multiview.data.answers import Span
 from multiview.data.passages import Passage, PassageLookup, read_passages
+from multiview.data.processes import rare_collections
 from multiview.data.queries import with_queries
 from multiview.data.questions import Question, read_questions
 from multiview.errors import InputError
@@ -57,6 +58,7 @@ def evaluate(context: StepContext) -> None:
     evaluate_queries(context, index, encoder.layout, questions, queries)
 
 
+@rare_collections()
 def evaluate_queries(
     context: StepContext, index: ViewIndex, layout: Layout, questions: list[Question], queries: np.ndarray
 ) -> None:
@@ -95,6 +97,7 @@ def evaluate_queries(
     analyse(context.output("evaluation"), subject)
 
 
+@rare_collections()
 def evaluate_bm25(context: StepContext) -> None:
     """Step: evaluate BM25, which needs no model, like a model.
 

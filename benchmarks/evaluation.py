@@ -1,0 +1,156 @@
+"""The step `evaluate` beside the searches that it asks for (docs/analyses.md).
+
+    MULTIVIEW_DATA=data python -m benchmarks.evaluation --questions 500
+
+Dev questions of SQuAD, already encoded, over all of its passages in CAMVR's parts, with random vectors near each other
+where titles are equal. Bound: the rankings that `evaluate` and its analyses ask for (by all views, by each view alone, by
+the first k), in one pass over the views, which is measured beside the ranking by all views alone. Rows of single analyses
+are what `evaluate` takes with it, less what it takes without any. `attention`, `variation`, `padding` and `speed` encode
+passages, so that the model decides what they take: only `--encoding` runs them, with a model of one layer.
+
+Contestants take turns, with one thread; times are the process's own.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Annotated, get_args
+
+import numpy as np
+import torch
+import typer
+
+from benchmarks.squad import near, one_layer_model, random_views, write_index
+from benchmarks.squad_split import settings, split_into
+from benchmarks.table import Contestant, Goal, Row, Size, markdown, squad_folder
+from benchmarks.timing import in_turns
+from multiview import environment
+from multiview.artifacts.staged import Staged
+from multiview.config import Analysis, Config, Encode, Evaluation, Questions
+from multiview.data.passages import read_passages
+from multiview.data.questions import Question, limited, read_questions
+from multiview.evaluation.analyses.run import RANGES
+from multiview.evaluation.evaluate import evaluate_queries
+from multiview.index.exact import ALL_VIEWS
+from multiview.index.faiss_library import threads
+from multiview.index.view_index import ViewIndex
+from multiview.model.encoder import BiEncoder
+from multiview.model.layouts import Layout, kept_views
+from multiview.steps.context import StepContext
+from multiview.steps.events import NoEvents
+
+DIM = 384
+ENCODING: tuple[Analysis, ...] = ("attention", "variation", "padding", "speed")
+"""The analyses that encode passages."""
+
+OTHERS: tuple[Analysis, ...] = tuple(name for name in get_args(Analysis) if name not in ENCODING)
+
+
+@dataclass(frozen=True)
+class Given:
+    """What `evaluate` is given, its questions encoded."""
+
+    folder: Path
+    index: ViewIndex
+    layout: Layout
+    questions: list[Question]
+    queries: np.ndarray
+
+    def evaluate(self, analyses: tuple[Analysis, ...]) -> None:
+        """The step without the encoding of its questions; its output is thrown away."""
+        sections = {
+            "evaluation": Evaluation(analyses=analyses),
+            "questions": Questions(),
+            "encode": Encode(device="cpu"),
+        }
+        names = ("model", "passages", "train_questions")
+        inputs = {name: Staged(self.folder / name, "given") for name in names}
+        with tempfile.TemporaryDirectory() as output:
+            context = StepContext(Config.partial(sections), inputs, {"evaluation": Path(output)}, NoEvents())
+            evaluate_queries(context, self.index, self.layout, self.questions, self.queries)
+
+    def searches(self) -> object:
+        """All rankings that the analyses ask for, in one pass."""
+        most = int(self.index.view_counts.max())
+        ranges = dict.fromkeys(each for of in RANGES.values() for each in of(most))
+        return self.index.search_views([ALL_VIEWS, *ranges], self.queries, Evaluation().depth)
+
+    def search(self) -> object:
+        """The ranking by all views."""
+        return self.index.search(self.queries, Evaluation().depth)
+
+
+def given(folder: Path, data: Path, count: int, seed: int) -> Given:
+    """SQuAD's passages with random views, and `count` of its dev questions near a view of their gold passages."""
+    split_into(folder, settings(data, "parquet", 1))
+    one_layer_model(folder / "model", "camvr")
+    layout = BiEncoder.load(folder / "model").layout
+    passages = list(read_passages(folder / "passages"))
+    counts = np.array([len(kept_views(layout.parts(passage), padding=False)) for passage in passages])
+    rng = np.random.default_rng(seed)
+    views = random_views(passages, counts, DIM, rng)
+    write_index(folder / "index", passages, counts, views, "given")
+    questions = limited(read_questions(folder / "dev_questions"), count, seed)
+    row_of = {passage.id: row for row, passage in enumerate(passages)}
+    gold = np.array([row_of[question.positive_ids[0]] for question in questions])
+    queries = near(views, (np.cumsum(counts) - counts)[gold], rng)
+    return Given(folder, ViewIndex.load(folder / "index"), layout, questions, queries)
+
+
+def evaluating(
+    data: Path, count: int, repeats: int, clock: Callable[[], float], encoding: bool = False, seed: int = 0
+) -> Iterator[Row]:
+    """Yields the row of `evaluate`, and a row per analysis."""
+    with tempfile.TemporaryDirectory() as temporary:
+        made = given(Path(temporary), data, count, seed)
+        singles = (*OTHERS, *ENCODING) if encoding else OTHERS
+        contestants: dict[str, Callable[[], object]] = {
+            "search": made.search,
+            "searches": made.searches,
+            "evaluate": partial(made.evaluate, OTHERS),
+            "none": partial(made.evaluate, ()),
+        }
+        contestants |= {name: partial(made.evaluate, (name,)) for name in singles}
+        times = in_turns(contestants, repeats, clock)
+        work = f"{len(made.questions):,} questions, {len(made.index):,} passages, {made.index.header['views']:,} views"
+    bound = Contestant.of(times["searches"], "all its searches in one pass")
+    yield Row(
+        f"evaluate, {work}", "ms", Contestant.of(times["evaluate"]), bound=bound, goal=Goal(of_bound=0.5)
+    )
+    alone = Contestant.of(times["search"], "its first search")
+    yield Row("evaluate without analyses", "ms", Contestant.of(times["none"]), bound=alone)
+    for name in singles:
+        more = (each - without for each, without in zip(times[name], times["none"], strict=True))
+        yield Row(f"evaluate, {name} alone", "ms", Contestant.of(more))
+
+
+def rows(size: Size) -> Iterator[Row]:
+    """The rows of `make bench`: with one thread, processor time."""
+    torch.set_num_threads(1)
+    with threads(1):
+        count, repeats = (200, 1) if size == "quick" else (500, 3)
+        yield from evaluating(squad_folder().parent, count, repeats, time.process_time)
+
+
+def main(
+    questions: Annotated[int, typer.Option(help="Dev questions.")] = 500,
+    repeats: Annotated[int, typer.Option(min=1, help="Repeats of each contestant.")] = 3,
+    encoding: Annotated[bool, typer.Option(help="The analyses that encode passages too.")] = False,
+    data: Annotated[Path, typer.Option(envvar=environment.DATA, help="Folder with SQuAD's files.")] = Path(
+        "data"
+    ),
+) -> None:
+    """Prints milliseconds of processor time, min / median / max."""
+    torch.set_num_threads(1)
+    with threads(1):
+        for line in markdown(evaluating(data, questions, repeats, time.process_time, encoding)):
+            print(line, flush=True)
+
+
+if __name__ == "__main__":
+    typer.run(main)
