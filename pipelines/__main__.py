@@ -183,7 +183,7 @@ def compare(
     evaluations = {name: row.evaluation for name, row in rows.items()}
     architectures = {name: row.architecture for name, row in rows.items() if row.architecture}
     plan = comparison_of_evaluations("compare", evaluations, settings, architectures)
-    request = Request(plan, changes, compares=tuple(run.run.id for run in earlier))
+    request = Request(plan, changes, compares=tuple(dict.fromkeys(run.run.id for run in earlier)))
     _run(request, open_store(store or earlier[0].store), uri, debug)
 
 

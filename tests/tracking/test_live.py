@@ -26,9 +26,10 @@ def test_a_run_is_shipped_while_a_block_runs(tmp_path, uri, expected, monkeypatc
         until(lambda: "split" in reported.seen())
         reported.events("camvr/round-2/train", "t", status="running")
         until(lambda: "camvr/round-2/train" in reported.seen())
+        until(lambda: reported.seen()["camvr"][0] == "RUNNING")
     reported.events("camvr/round-2/evaluate", "e")
     time.sleep(0.5)
-    assert set(reported.seen()) == {"", "split", "camvr/round-2/train"}, "the block has ended"
+    assert set(reported.seen()) == {"", "split", "camvr", "camvr/round-2/train"}, "the block has ended"
 
 
 def test_a_step_alone_is_shipped_while_a_block_runs_and_at_its_end(tmp_path, uri):
@@ -44,7 +45,7 @@ def test_a_step_alone_is_shipped_while_a_block_runs_and_at_its_end(tmp_path, uri
         reported.events(path, "t", status="failed")
         raise RuntimeError("the step's own")
     seen = reported.seen()
-    assert set(seen) == {"", path} and seen[path][0] == "FAILED"
+    assert set(seen) == {"", "camvr", path} and seen[path][0] == seen["camvr"][0] == "FAILED"
     tags = client.get_run(plugin_run).data.tags
     assert (tags[names.TAG_STEP_OF], tags[names.TAG_PATH]) == (reported.run.id, path)
 

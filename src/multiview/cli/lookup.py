@@ -31,7 +31,7 @@ class Address:
 
 @dataclass(frozen=True)
 class RunId:
-    """A run, by its own id, MLflow's or Kubeflow's; or one step of a run, by MLflow's id."""
+    """A run, by its own id, MLflow's or Kubeflow's; or one system or step of a run, by MLflow's id."""
 
     id: str
 
@@ -158,14 +158,16 @@ class Lookup:
 
 
 def run_artifacts(name: str, run: StoreRun | TrackedRun) -> list[Reference]:
-    """Returns the last artifacts of a run, which no step of it reads; for a step in MLflow, its outputs.
+    """Returns the last artifacts of a run, or of one of its systems in MLflow, which no step of it reads; for a step in
+    MLflow, its outputs.
 
     Raises InputError if there are none yet.
     """
     if isinstance(run, StoreRun):
         artifacts = _last_outputs(run.states)
     elif run.step is None:
-        artifacts = _last_outputs(run.steps[path] for path in run.run.steps if path in run.steps)
+        steps = run.steps_of_system()
+        artifacts = _last_outputs(steps[path] for path in run.run.steps if path in steps)
     else:
         artifacts = list(run.steps[run.step].outputs.values())
     if not artifacts:
@@ -174,7 +176,8 @@ def run_artifacts(name: str, run: StoreRun | TrackedRun) -> list[Reference]:
 
 
 def run_index(name: str, run: StoreRun | TrackedRun) -> str:
-    """Returns the address of a run's only index; for a step in MLflow, of the index that it built or searched.
+    """Returns the address of the only index of a run, or of a system in MLflow; for a step in MLflow, of the index that it
+    built or searched.
 
     Raises InputError if there is none, or if several systems have one.
     """
@@ -183,7 +186,9 @@ def run_index(name: str, run: StoreRun | TrackedRun) -> str:
     if run.step is not None and (index := run.steps[run.step].index):
         return index.address
     indexes = {
-        path: step.outputs[names.INDEX] for path, step in run.steps.items() if names.INDEX in step.outputs
+        path: step.outputs[names.INDEX]
+        for path, step in run.steps_of_system().items()
+        if names.INDEX in step.outputs
     }
     return sole_index(name, indexes)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
@@ -122,12 +123,15 @@ class PassageRows:
     ) -> Iterator[tuple[np.ndarray, pa.Table]]:
         """Yields the passages of these rows (increasing): per row group, the rows in it and a table of their passages."""
         bounds = np.searchsorted(passage_rows, self._firsts)
-        for index in np.flatnonzero(np.diff(bounds)):
-            file, group = self._groups[index]
-            group_rows = passage_rows[bounds[index] : bounds[index + 1]]
+        wanted = np.flatnonzero(np.diff(bounds)).tolist()
+        # A file is opened once: its footer describes all of its row groups.
+        for file, indices in groupby(wanted, key=lambda index: self._groups[index][0]):
             with pq.ParquetFile(file) as parquet:
-                table = parquet.read_row_group(group, columns=list(columns) if columns else None)
-            yield group_rows, table.take(pa.array(group_rows - self._firsts[index]))
+                for index in indices:
+                    group_rows = passage_rows[bounds[index] : bounds[index + 1]]
+                    group = self._groups[index][1]
+                    table = parquet.read_row_group(group, columns=list(columns) if columns else None)
+                    yield group_rows, table.take(pa.array(group_rows - self._firsts[index]))
 
     def records(self, passage_rows: Iterable[int]) -> dict[int, Row]:
         """Returns row to all columns of its passage, the user's further columns included."""

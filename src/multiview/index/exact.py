@@ -25,7 +25,7 @@ NORMS_AT_ONCE = 4096
 """Number of views whose lengths are measured at once."""
 
 PROPOSED_AT_ONCE = 1 << 18
-"""Number of proposed views, besides twice k per question, that are held before they are sifted."""
+"""Number of proposed views, of all ranges and besides twice k per question, that are held before they are sifted."""
 
 
 ViewRange = tuple[int, int | None]
@@ -97,7 +97,10 @@ def top_passages_by(
     at_once = QUESTIONS_AT_ONCE if device == "cpu" else GPU_QUESTIONS_AT_ONCE
     for start in range(0, len(queries), at_once):
         chunk = queries[start : start + at_once]
-        found = [_Found(views, offsets, tie_order, chunk, min(k, len(offsets)), longest) for _ in ranges]
+        held = PROPOSED_AT_ONCE // max(1, len(ranges))
+        found = [
+            _Found(views, offsets, tie_order, chunk, min(k, len(offsets)), longest, held) for _ in ranges
+        ]
         for block in blocks(views, offsets, chunk, torch.device(device)):
             for best, view_range in zip(found, ranges, strict=True):
                 best.add(block, view_range)
@@ -127,7 +130,10 @@ class _Found:
         queries: np.ndarray,
         k: int,
         longest: float,
+        held: int,
     ) -> None:
+        """At most `held` views and twice k per question are proposed before they are sifted."""
+        self._held = held
         self._views, self._offsets, self._tie_order, self._k = views, offsets, tie_order, k
         self._queries = queries.astype(np.float64)
         dim = queries.shape[1]
@@ -193,7 +199,7 @@ class _Found:
 
     @property
     def _too_many(self) -> bool:
-        return sum(len(part[0]) for part in self._proposed) > PROPOSED_AT_ONCE + 2 * self._best.size
+        return sum(len(part[0]) for part in self._proposed) > self._held + 2 * self._best.size
 
     def _sift(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Drops the proposals that are below the bar by now; returns the others, those of each question by rising rows."""

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 from multiview import names
 from multiview.artifacts.record import Reference
 from multiview.errors import InputError
+from multiview.steps.path import StepPath
 from multiview.steps.runs import Run
-from multiview.tracking.client import RUN_FILE, children_of, connect_to_read, explained
+from multiview.tracking.client import PARENT_RUN, RUN_FILE, connect_to_read, explained, runs_below
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -44,7 +45,15 @@ class TrackedRun:
     run: Run
     steps: dict[str, TrackedStep]
     step: str | None = None
-    """The path of the step with the MLflow id that the run was found by; None where that id was the run's."""
+    """The path of the step with the MLflow id that the run was found by; None where that id was no step's."""
+    system: str | None = None
+    """The system with the MLflow id that the run was found by; None where that id was no system's."""
+
+    def steps_of_system(self) -> dict[str, TrackedStep]:
+        """Returns the steps of the system that the run was found by, by path; all steps where it was found otherwise."""
+        if self.system is None:
+            return self.steps
+        return {path: step for path, step in self.steps.items() if StepPath.parse(path).system == self.system}
 
 
 def logged_model(uri: str, model_id: str) -> Reference:
@@ -60,7 +69,7 @@ def logged_model(uri: str, model_id: str) -> Reference:
 
 
 def find_run(uri: str, run: str, store: str | None = None) -> TrackedRun:
-    """Returns the pipeline's run with an id: multiview's, Kubeflow's, MLflow's, or MLflow's of one of its steps.
+    """Returns the pipeline's run with an id: multiview's, Kubeflow's, MLflow's, or MLflow's of one of its systems or steps.
 
     Two stores may hold runs of the same id; `store` selects one.
     Raises InputError if MLflow has no such run, or more than one.
@@ -76,13 +85,14 @@ def find_run(uri: str, run: str, store: str | None = None) -> TrackedRun:
         description = _description(client, parent)
         parent_store = parent.data.tags[names.TAG_STORE]
         steps = find_run(uri, description.rerun_of, parent_store).steps if description.rerun_of else {}
-        step = None
-        for child in children_of(client, experiment.experiment_id, parent.info.run_id):
-            path = child.data.tags[names.TAG_PATH]
-            steps[path] = _tracked_step(child.data.tags)
-            if child.info.run_id == run:
-                step = path
-    return TrackedRun(parent.info.run_id, parent_store, description, steps, step)
+        step = system = None
+        for below in runs_below(client, experiment.experiment_id, description.id, parent.info.run_id):
+            path = below.data.tags.get(names.TAG_PATH)
+            if path is not None:
+                steps[path] = _tracked_step(below.data.tags)
+            if below.info.run_id == run:
+                step, system = path, None if path else below.data.tags[names.TAG_SYSTEM]
+    return TrackedRun(parent.info.run_id, parent_store, description, steps, step, system)
 
 
 def _description(client: MlflowClient, parent: MlflowRun) -> Run:
@@ -92,7 +102,7 @@ def _description(client: MlflowClient, parent: MlflowRun) -> Run:
 
 
 def _parent(client: MlflowClient, experiment: str, uri: str, run: str, store: str | None) -> MlflowRun:
-    """The MLflow run of a pipeline's run, the parent of its steps' MLflow runs."""
+    """The MLflow run of a pipeline's run, which its systems' and steps' MLflow runs lie in."""
     parents: list[MlflowRun] = client.search_runs(
         [experiment], f"tags.`{names.TAG_RUN}` = '{run}' and tags.`{names.TAG_STORE}` LIKE '%'"
     )
@@ -116,12 +126,12 @@ def _by_kubeflow_id(client: MlflowClient, experiment: str, run: str) -> MlflowRu
 
 
 def _by_mlflow_id(client: MlflowClient, uri: str, run: str) -> MlflowRun:
-    """The run with this MLflow id, or its parent. Raises InputError where it is missing or not multiview's."""
+    """The run with this MLflow id, or the outermost one that it lies in. Raises InputError where it is missing or not multiview's."""
     from mlflow.exceptions import MlflowException
 
     try:
         parent = client.get_run(run)
-        if parent_id := parent.data.tags.get("mlflow.parentRunId"):
+        while parent_id := parent.data.tags.get(PARENT_RUN):
             parent = client.get_run(parent_id)
     except MlflowException as error:
         raise InputError(

@@ -1,4 +1,4 @@
-"""Headlines: the metrics of steps that the parent MLflow run shows as well, for MLflow's table of runs."""
+"""Headlines: the metrics of steps that the MLflow runs above them show as well, for MLflow's table of runs."""
 
 from __future__ import annotations
 
@@ -20,32 +20,58 @@ BY_ROUND = ("loss", "in_batch_accuracy", "fallback_share", "temperature")
 
 
 def headlines_of(run: Run, state: StepState, metrics: Sequence[Metric]) -> list[Metric]:
-    """Returns the metrics of a step for its parent run, by round; none before the step has ended.
+    """Returns the metrics of a step for its pipeline's MLflow run, by round; none before the step has ended.
 
-    An evaluation gives all of its metrics except those of its analyses, and a training its last values. A comparison
-    gives its costs, or all of its metrics where it compares evaluations of other runs. Names end with the system's
-    name where the run has several systems. `metrics` are MLflow's, in order.
+    An evaluation and a training give their figures. A comparison gives its costs, or all of its metrics where it compares
+    evaluations of other runs. Names end with the system's name where the run has several systems. `metrics` are
+    MLflow's, in order.
     """
-    from mlflow.entities import Metric
+    steps = [StepPath.parse(step) for step in run.steps]
+    if state.step == "compare" and state.finished:
+        alone = not any(step.system and step.step == "evaluate" for step in steps)
+        found = [m for m in metrics if alone or not m.key.startswith(HEADLINES)]
+        return [_renamed(metric, metric.key, 0) for metric in found]
+    figures = figures_of(run, state, metrics)
+    if len(run.architectures) == 1:
+        return figures
+    row = StepPath.parse(state.path).row
+    return [_renamed(metric, metric_names.of_group(row, metric.key), metric.step) for metric in figures]
 
-    if state.status not in ("done", "found"):
+
+def figures_of(run: Run, state: StepState, metrics: Sequence[Metric]) -> list[Metric]:
+    """Returns the metrics of a step for the MLflow run of its system, by round; none before the step has ended.
+
+    An evaluation gives all of its metrics except those of its analyses, and a training its last values.
+    """
+    if not state.finished:
         return []
-    path, steps = StepPath.parse(state.path), [StepPath.parse(step) for step in run.steps]
-    system = path.row if len(run.architectures) != 1 else ""
     if state.step.startswith("evaluate"):
         found = [metric for metric in metrics if metric.key.startswith(HEADLINES) and "/" not in metric.key]
     elif state.step == "train":
         found = list({metric.key: metric for metric in metrics if metric.key in BY_ROUND}.values())
-    elif state.step == "compare":
-        alone = not any(step.system and step.step == "evaluate" for step in steps)
-        found, system = [m for m in metrics if alone or not m.key.startswith(HEADLINES)], ""
     else:
         return []
-    step = round_of(path, steps)
-    keys = [metric_names.of_group(system, metric.key) if system else metric.key for metric in found]
+    step = round_of(StepPath.parse(state.path), map(StepPath.parse, run.steps))
+    return [_renamed(metric, metric.key, step) for metric in found]
+
+
+def costs_of(system: str, state: StepState, metrics: Sequence[Metric]) -> list[Metric]:
+    """Returns what a comparison's metrics say about the cost of one system, such as `index_bytes`, by names without the
+    system's; none before the comparison has ended."""
+    if not state.finished:
+        return []
+    group = metric_names.of_group(system, "")
     return [
-        Metric(name, metric.value, metric.timestamp, step) for name, metric in zip(keys, found, strict=True)
+        _renamed(metric, metric.key.removesuffix(group), 0)
+        for metric in metrics
+        if metric.key.endswith(group) and not metric.key.startswith(HEADLINES)
     ]
+
+
+def _renamed(metric: Metric, name: str, step: int) -> Metric:
+    from mlflow.entities import Metric
+
+    return Metric(name, metric.value, metric.timestamp, step)
 
 
 def round_of(path: StepPath, steps: Iterable[StepPath]) -> int:

@@ -19,8 +19,13 @@ INPUTS = 12
 """Inputs of a step that are listed; the others are counted."""
 
 
-def of_run(store: Store, run: Run, states: Iterable[StepState], corpus: str | None) -> str:
-    """Returns the description of a run: its subject, its table, and the commands that continue from it."""
+def of_run(
+    store: Store, run: Run, states: Iterable[StepState], corpus: str | None, compared: str | None = None
+) -> str:
+    """Returns the description of a run: its subject, its table, and the commands that continue from it.
+
+    `compared` is the address of MLflow's page that compares its systems.
+    """
     states = list(states)
     systems = ", ".join(run.architectures)
     subject = f"{run.pipeline}{f' of {systems}' if systems else ''}{f' over {corpus}' if corpus else ''}"
@@ -29,8 +34,18 @@ def of_run(store: Store, run: Run, states: Iterable[StepState], corpus: str | No
         _failures(states),
         _verdict(store, states),
         _table(store, states),
+        f"[Compare {systems}]({compared}): settings and figures side by side" if compared else "",
         _next(run, states),
     ]
+    return "\n\n".join(section for section in sections if section)
+
+
+def of_system(store: Store, run: Run, system: str, states: Iterable[StepState], corpus: str | None) -> str:
+    """Returns the description of a system: its subject, its figures, and the commands that continue from it; `states` are
+    those of its steps."""
+    states = list(states)
+    subject = f"{system} of run {run.id}{f' over {corpus}' if corpus else ''}"
+    sections = [subject, _failures(states), _table(store, states), _next(run, states)]
     return "\n\n".join(section for section in sections if section)
 
 

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import warnings
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from multiview import names
 from multiview.artifacts.record import Record, Reference, load_reference, read_record, split_address
 from multiview.artifacts.staging import stage
 from multiview.artifacts.store import Store
-from multiview.config import JsonObject
 from multiview.errors import InputError
 from multiview.steps.events import MetricEvent, WarningEvent, read_events
 from multiview.steps.path import StepPath
 from multiview.steps.runs import Run, StepState
 from multiview.steps.table import STEPS
+from multiview.tracking.client import flatten, log_parameters, parts
 from multiview.tracking.headlines import headlines_of
 from multiview.tracking.tags import model_tags, step_tags
 
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import DatasetInput
     from mlflow.entities import Run as MlflowRun
-
-Item = TypeVar("Item")
 
 DIGEST_LENGTH = 32
 """MLflow takes dataset digests of at most 36 characters; a tag has the whole digest."""
@@ -51,12 +48,12 @@ class RunContents:
 
     def report_events(self, parent: str, child: MlflowRun, state: StepState) -> None:
         """Logs a step's parameters, metrics and tags. An evaluation's figures and the last values of a training are
-        also logged in the parent, by round.
+        also logged in the parent, the whole run's MLflow run, by round.
 
         The tag that counts shipped events comes last. Metrics that an earlier call shipped without that tag are
         shipped again as exact duplicates, which MLflow drops.
         """
-        from mlflow.entities import Metric, Param, RunTag
+        from mlflow.entities import Metric, RunTag
 
         run, tags = child.info.run_id, child.data.tags
         events = list(read_events(self.store, state.attempt)) if state.attempt else []
@@ -73,8 +70,7 @@ class RunContents:
         metrics = [metric for number, metric in numbered if number >= shipped]
         parameters = {n: v for n, v in flatten(state.config) if n not in child.data.params}
         new = {k: v[:8000] for k, v in wanted.items() if v and tags.get(k) != v[:8000]}
-        for part in parts(list(parameters.items()), 100):
-            self.client.log_batch(run, params=[Param(n, v[:6000]) for n, v in part])
+        log_parameters(self.client, run, parameters)
         for part in parts(metrics, 1000):
             self.client.log_batch(run, metrics=part)
         if headlines := headlines_of(self.run, state, [metric for _, metric in numbered]):
@@ -218,15 +214,3 @@ def _kind(reference: Reference) -> str:
 def _dataset_name(reference: Reference) -> str:
     _, kind, key = split_address(reference.address)
     return f"{kind}-{key[:8]}" + (f"/{reference.file}" if reference.file else "")
-
-
-def flatten(config: JsonObject, prefix: str = "") -> Iterable[tuple[str, str]]:
-    for name, value in config.items():
-        if isinstance(value, dict) and value:
-            yield from flatten(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value if isinstance(value, str) else json.dumps(value)
-
-
-def parts(items: list[Item], size: int) -> Iterable[list[Item]]:
-    return (items[start : start + size] for start in range(0, len(items), size))

@@ -18,23 +18,33 @@ from multiview.errors import InputError
 from multiview.steps.events import read_events
 from multiview.steps.runs import Run, StepState, read_run, read_states
 from multiview.tracking import notes
-from multiview.tracking.client import RUN_FILE, children_of, connect, database, explained
-from multiview.tracking.corpus import corpus_tag
-from multiview.tracking.registry import mirror
-from multiview.tracking.run_contents import RunContents, flatten, parts
-from multiview.tracking.tags import (
-    EXPERIMENT_TAGS,
-    Tags,
-    child_tags,
-    identity,
-    later_parent_tags,
-    parent_tags,
-    user,
+from multiview.tracking.claims import Claims
+from multiview.tracking.client import (
+    PARENT_RUN,
+    RUN_FILE,
+    connect,
+    database,
+    explained,
+    flatten,
+    log_parameters,
+    runs_below,
+    set_description,
+    set_status,
+    short_digest,
 )
+from multiview.tracking.corpus import corpus_tag
+from multiview.tracking.experiment import experiment_tags
+from multiview.tracking.registry import mirror
+from multiview.tracking.run_contents import RunContents
+from multiview.tracking.systems import Systems
+from multiview.tracking.tags import child_tags, later_parent_tags, parent_tags, user
 
 if TYPE_CHECKING:
     from mlflow.entities import Experiment
     from mlflow.entities import Run as MlflowRun
+
+LAYOUT = "systems"
+"""The form of what is shipped. A run that was shipped in another form is shipped again."""
 
 
 def ship(
@@ -49,19 +59,22 @@ def ship(
     newly made file would be a second lock. Shippers on different machines claim each MLflow run by an
     exclusively created file in the store. Raises InputError if MLflow cannot be reached.
     """
-    name = _short_digest(f"{user()} {uri}")
+    name = short_digest(f"{user()} {uri}")
     with explained(uri), FileLock(Path(tempfile.gettempdir()) / f"multiview-ship-{name}.lock"):
         run, states = read_run(store, run_id), list(read_states(store, run_id))
         states.sort(key=lambda state: state.started)
         if only is not None:
-            _Shipper(store, run, uri, states).ship([state for state in states if state.path in only])
+            shipper, mine = _Shipper(store, run, uri, states), [s for s in states if s.path in only]
+            shipper.systems.report(shipper.ship(mine), mine)
             return True
         marker = f"{names.RUNS}/{run_id}/mlflow/shipped"
         if store.read(marker) == _fingerprint(store, states, uri) and not failed:
             _mirror(store, uri, states)
             return False
         shipper = _Shipper(store, run, uri, states)
-        shipper.end(shipper.ship(states), states, failed)
+        parent = shipper.ship(states)
+        shipper.systems.report(parent, states, failed)
+        shipper.end(parent, states, failed)
         _mirror(store, uri, states)
         store.replace(marker, _fingerprint(store, states, uri))
         return True
@@ -108,14 +121,17 @@ class _Shipper:
         instance = f"{uri} {experiment.experiment_id} {experiment.creation_time}"
         self.corpus = corpus_tag(states)
         self.contents = RunContents(store, run, self.client, self.experiment, self.corpus)
-        self.claims = f"{names.RUNS}/{run.id}/mlflow/{_short_digest(instance)}"
+        folder = f"{names.RUNS}/{run.id}/mlflow/{short_digest(instance)}"
+        self.claims = Claims(store, self.client, self.experiment, folder)
+        self.systems = Systems(store, run, self.client, self.claims, states, self.corpus)
 
     def ship(self, states: list[StepState]) -> str:
         """Ships these steps, and returns the id of the run's parent."""
         parent = self._parent()
-        children = {child.info.run_id: child for child in children_of(self.client, self.experiment, parent)}
+        below = runs_below(self.client, self.experiment, self.run.id, parent)
+        children = {child.info.run_id: child for child in below if names.TAG_PATH in child.data.tags}
         for state in states:
-            child = self._child(parent, state, children)
+            child = self._child(self.systems.above(parent, state.path), state, children)
             if names.TAG_COMPLETE in child.data.tags:
                 continue
             self.contents.report_events(parent, child, state)
@@ -126,50 +142,24 @@ class _Shipper:
         return parent
 
     def _experiment(self, uri: str) -> Experiment:
-        if found := self.client.get_experiment_by_name(names.EXPERIMENT):
-            return found
-        local = uri.startswith("sqlite") and isinstance(self.store, LocalStore)
-        location = f"{self.store.url}/mlflow" if local else None
-        experiment = self.client.create_experiment(
-            names.EXPERIMENT, artifact_location=location, tags=EXPERIMENT_TAGS
-        )
-        return self.client.get_experiment(experiment)
-
-    def _claimed(self, name: str, run_name: str, tags: Tags, started: float | None) -> str:
-        """Id of the MLflow run claimed under a name, which is created if there is none; of several shippers that race,
-        the first one's.
-
-        A run that a shipper created and was killed before claiming is found by its tags.
-        """
-        path = f"{self.claims}/{name}"
-        if (claimed := self.store.read(path)) is not None:
-            return claimed.decode()
-        found = self.client.search_runs([self.experiment], identity(tags))
-        run = found[0] if found else None
-        if run is None:
-            run = self.client.create_run(
-                self.experiment,
-                start_time=None if started is None else round(started * 1000),
-                tags={tag: value for tag, value in tags.items() if value},
-                run_name=run_name,
-            )
-        self.store.create(path, run.info.run_id.encode())
-        claimed = self.store.read(path)
-        assert claimed is not None, "claims are only removed with their run"
-        if claimed.decode() != run.info.run_id:
-            self.client.delete_run(run.info.run_id)
-        return claimed.decode()
+        found = self.client.get_experiment_by_name(names.EXPERIMENT)
+        if found is None:
+            local = uri.startswith("sqlite") and isinstance(self.store, LocalStore)
+            location = f"{self.store.url}/mlflow" if local else None
+            created = self.client.create_experiment(names.EXPERIMENT, artifact_location=location)
+            found = self.client.get_experiment(created)
+        for tag, value in experiment_tags(found.experiment_id).items():
+            if tag not in found.tags:  # a person may have written another
+                self.client.set_experiment_tag(found.experiment_id, tag, value)
+        return found
 
     def _parent(self) -> str:
-        from mlflow.entities import Param
-
         tags = parent_tags(self.run, self.store)
         started = datetime.fromisoformat(self.run.created).timestamp()
-        parent = self._claimed("parent", self.run.id, tags, started)
+        parent = self.claims.claimed("parent", self.run.id, tags, started)
         known = self.client.get_run(parent).data.tags
         if names.TAG_DESCRIBED not in known:
-            for part in parts(list(flatten(self.run.config)), 100):
-                self.client.log_batch(parent, params=[Param(n, v[:6000]) for n, v in part])
+            log_parameters(self.client, parent, dict(flatten(self.run.config)))
             self.client.log_text(parent, self.run.model_dump_json(indent=1), RUN_FILE)
             self.client.set_tag(parent, names.TAG_DESCRIBED, RUN_FILE)
         later = later_parent_tags(self.run, self.store, self.states, self.corpus)
@@ -186,14 +176,17 @@ class _Shipper:
             known = child.data.tags
             if known[names.TAG_PATH] == state.path and known.get(names.TAG_ATTEMPT) != attempt:
                 self.client.delete_run(run_id)
-                self.store.remove(f"{self.claims}/steps/{state.path}/{known.get(names.TAG_ATTEMPT)}")
+                self.claims.release(f"steps/{state.path}/{known.get(names.TAG_ATTEMPT)}")
                 del children[run_id]
-        claimed = self._claimed(f"steps/{state.path}/{attempt}", state.path, tags, state.started)
-        return self.client.get_run(claimed)  # a search omits the models that a run read and made
+        claimed = self.claims.claimed(f"steps/{state.path}/{attempt}", state.path, tags, state.started)
+        child = self.client.get_run(claimed)  # a search omits the models that a run read and made
+        if child.data.tags.get(PARENT_RUN) != parent:  # from before systems had runs
+            self.client.set_tag(claimed, PARENT_RUN, parent)
+        return child
 
     def _report_status(self, child: MlflowRun, state: StepState) -> None:
         status = {"running": "RUNNING", "failed": "FAILED"}.get(state.status, "FINISHED")
-        self._set_status(child.info.run_id, child.info.status, status, state.ended or state.started)
+        set_status(self.client, child, status, state.ended or state.started)
         if status == "FINISHED":
             self.client.set_tag(child.info.run_id, names.TAG_COMPLETE, "true")
 
@@ -209,22 +202,11 @@ class _Shipper:
         ended = max((state.ended for state in states if state.ended), default=0.0)
         now = self.client.get_run(parent)
         if status != "RUNNING":
-            self._describe(now)
+            compared = self.systems.compare_page(parent, self.experiment)
+            note = notes.of_run(self.store, self.run, self.states, self.corpus, compared)
+            set_description(self.client, now, note)
             self._report_decision(now, states)
-        self._set_status(parent, now.info.status, status, ended)
-
-    def _describe(self, parent: MlflowRun) -> None:
-        """Sets the run's description, unless a person has written another."""
-        from mlflow.entities import RunTag
-        from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
-
-        tags, note = parent.data.tags, notes.of_run(self.store, self.run, self.states, self.corpus)
-        current = tags.get(MLFLOW_RUN_NOTE, "")
-        if current != note and (not current or tags.get(names.TAG_NOTED) == _short_digest(current)):
-            new_tags = {MLFLOW_RUN_NOTE: note, names.TAG_NOTED: _short_digest(note)}
-            self.client.log_batch(
-                parent.info.run_id, tags=[RunTag(tag, text) for tag, text in new_tags.items()]
-            )
+        set_status(self.client, now, status, ended)
 
     def _report_decision(self, parent: MlflowRun, states: Iterable[StepState]) -> None:
         """Sets a tag with a refresh's decision, to filter runs by."""
@@ -233,14 +215,6 @@ class _Shipper:
             if record and parent.data.tags.get(names.TAG_DECISION) != record.facts["decision"]:
                 self.client.set_tag(parent.info.run_id, names.TAG_DECISION, record.facts["decision"])
 
-    def _set_status(self, run: str, current: str, status: str, ended: float) -> None:
-        if current == status:
-            return
-        if status == "RUNNING":
-            self.client.update_run(run, status=status)
-        else:
-            self.client.set_terminated(run, status, round(ended * 1000))
-
 
 def _mirror(store: Store, uri: str, states: Iterable[StepState]) -> None:
     """After a refresh, sets MLflow's aliases to the store's champions."""
@@ -248,13 +222,9 @@ def _mirror(store: Store, uri: str, states: Iterable[StepState]) -> None:
         mirror(store, uri)
 
 
-def _short_digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
 def _fingerprint(store: Store, states: Iterable[StepState], uri: str) -> bytes:
     """Digest of the state that MLflow should have of a run, and of the database that has it."""
-    lines = [uri, database(uri)]
+    lines = [LAYOUT, uri, database(uri)]
     for state in sorted(states, key=lambda s: s.path):
         events = sum(1 for _ in read_events(store, state.attempt)) if state.attempt else 0
         status = "done" if state.status == "found" else state.status

@@ -1,4 +1,4 @@
-"""Tags of MLflow's experiment, runs and models: what a person filters by, and what the shipper finds its runs by."""
+"""Tags of MLflow's runs and models: what a person filters by, and what the shipper finds its runs by."""
 
 from __future__ import annotations
 
@@ -13,33 +13,22 @@ from multiview.artifacts.store import Store
 from multiview.steps.path import StepPath
 from multiview.steps.runs import Run, StepState
 from multiview.tracking import notes
+from multiview.tracking.client import PARENT_RUN, condition
 
 Tags: TypeAlias = dict[str, str | None]
 """Values by tag; a tag without a value is not set."""
 
-PARENT_RUN = "mlflow.parentRunId"
 NO_ATTEMPT = "none"
 
-EXPERIMENT_TAGS = {
-    # Lists of experiments show it as one of trainings; a person who opens it still chooses "Model training".
-    "mlflow.experimentKind": "custom_model_development",
-    "mlflow.note.content": """A run of a pipeline is a parent; its steps are its children.
-
-| to see | filter by |
-|---|---|
-| runs of a pipeline | ``tags.`multiview.pipeline` = 'comparison'`` |
-| trainings side by side, as charts | ``tags.`multiview.step` = 'train' and tags.architecture = 'camvr'`` |
-| refreshes that were refused | `tags.decision = 'refuse'` |
-| everything done with a corpus | `tags.corpus = 'passages.parquet@4c1fb96f'` |
-""",
-}
-"""Tags of the MLflow experiment."""
+PIPELINE, SYSTEM, STEP = "pipeline", "system", "step"
+"""The levels of MLflow runs: values of the tag `multiview.level`."""
 
 
 def parent_tags(run: Run, store: Store) -> Tags:
     """Returns the tags of the parent, the MLflow run of a whole run, that are known when the run opens."""
     return {
         names.TAG_RUN: run.id,
+        names.TAG_LEVEL: PIPELINE,
         names.TAG_PIPELINE: run.pipeline,
         names.TAG_STORE: store.url,
         names.TAG_PRESET: run.preset,
@@ -62,12 +51,31 @@ def later_parent_tags(run: Run, store: Store, states: Iterable[StepState], corpu
     }
 
 
+def system_tags(run: Run, system: str, parent: str) -> Tags:
+    """Returns the tags of a system's MLflow run that are known when it opens; `parent` is the id of the run's MLflow run."""
+    return {
+        PARENT_RUN: parent,
+        names.TAG_RUN: run.id,
+        names.TAG_LEVEL: SYSTEM,
+        names.TAG_PIPELINE: run.pipeline,
+        names.TAG_SYSTEM: system,
+        names.TAG_ARCHITECTURE: run.architectures.get(system),
+        names.TAG_PRESET: run.preset,
+        names.TAG_STUDY: run.study,
+        names.TAG_GIT: run.git_sha,
+        names.TAG_RERUN_OF: run.rerun_of,
+        **_origin(run),
+    }
+
+
 def child_tags(run: Run, state: StepState, parent: str) -> Tags:
-    """Returns the tags of a child, the MLflow run of a step's attempt, that identify it; `parent` is the parent's id."""
+    """Returns the tags of a child, the MLflow run of a step's attempt, that identify it; `parent` is the id of the MLflow run
+    of its system, or of the whole run for a step that all systems share."""
     system = StepPath.parse(state.path).system
     return {
         PARENT_RUN: parent,
         names.TAG_RUN: run.id,
+        names.TAG_LEVEL: STEP,
         names.TAG_PIPELINE: run.pipeline,
         names.TAG_PATH: state.path,
         names.TAG_STEP: state.step,
@@ -119,13 +127,10 @@ def model_tags(run: Run, state: StepState, reference: Reference, corpus: str | N
 
 def identity(tags: Tags) -> str:
     """Returns MLflow's filter for the run with the tags that identify it."""
-    identifying = (names.TAG_RUN, names.TAG_STORE, PARENT_RUN, names.TAG_PATH, names.TAG_ATTEMPT)
-    conditions = []
-    for tag in identifying:
-        if value := tags.get(tag):
-            quote = '"' if "'" in value else "'"
-            conditions.append(f"tags.`{tag}` = {quote}{value}{quote}")
-    return " and ".join(conditions)
+    identifying = [names.TAG_RUN, names.TAG_STORE, PARENT_RUN, names.TAG_PATH, names.TAG_ATTEMPT]
+    if tags.get(names.TAG_LEVEL) == SYSTEM:
+        identifying += [names.TAG_LEVEL, names.TAG_SYSTEM]
+    return " and ".join(condition(tag, value) for tag in identifying if (value := tags.get(tag)))
 
 
 def user() -> str:

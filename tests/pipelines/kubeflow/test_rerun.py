@@ -115,12 +115,9 @@ def test_the_rerun_and_its_children_name_the_run_they_came_from(kubeflow, comman
 
     client = MlflowClient(earlier.tracking)
     parent = client.get_run(found.mlflow_id)
-    children = client.search_runs(
-        [parent.info.experiment_id], f"tags.`mlflow.parentRunId` = '{found.mlflow_id}'"
-    )
-    for one in (parent, *children):
-        assert one.data.tags[names.TAG_RERUN_OF] == earlier.run.id
-    assert len(children) == 1
+    runs = client.search_runs([parent.info.experiment_id], f"tags.`multiview.run` = '{described.id}'")
+    assert {run.data.tags[names.TAG_RERUN_OF] for run in runs} == {earlier.run.id}
+    assert sorted(run.data.tags[names.TAG_LEVEL] for run in runs) == ["pipeline", "step", "system"]
 
 
 def test_any_start_of_a_run_finds_it(earlier):

@@ -113,7 +113,7 @@ def test_mlflow_holds_the_run_its_steps_and_what_flowed_between_them(project, tr
     experiment = client.get_experiment_by_name("multiview")
     assert experiment is not None
     runs = client.search_runs([experiment.experiment_id])
-    assert len(runs) == 1 + len(PATHS)
+    assert len(runs) == 1 + len({"camvr"}) + len(PATHS)
     assert {run.info.status for run in runs} == {"FINISHED"}
     children = {run.data.tags["multiview.path"]: run for run in runs if "multiview.path" in run.data.tags}
     train, evaluate = children["camvr/round-2/train"], children["camvr/round-2/evaluate"]

@@ -1,0 +1,108 @@
+"""Tags of MLflow's experiment: its description, and a view of its systems with charts that open by themselves.
+
+MLflow's button *Share* stores a view of an experiment as a tag, which an address with the view's name opens. Here the tag
+is written without the button. A server that knows no such view shows the experiment without it.
+"""
+
+from __future__ import annotations
+
+import json
+
+from multiview import metric_names, names
+from multiview.tracking.tags import SYSTEM
+
+VIEW = "systems"
+"""The name of the view."""
+
+VIEW_TAG = f"mlflow.sharedViewState.{VIEW}"
+
+COLUMNS = (
+    "tags.`architecture`",
+    "tags.`corpus`",
+    "params.`model.views`",
+    "params.`train.positive`",
+    "params.`train.learning_rate`",
+    "params.`train.rounds`",
+    *(f"metrics.`{metric}`" for metric in (*map(metric_names.accuracy_at, (1, 5, 20)), metric_names.MRR)),
+)
+"""Columns of the table beside MLflow's own."""
+
+CHARTED = (
+    *map(metric_names.accuracy_at, (1, 5, 20, 100)),
+    metric_names.MRR,
+    metric_names.recall_at(5),
+    "index_bytes",
+    "compute_seconds",
+)
+"""Metrics with a bar chart each, in this order; one that no system has is hidden."""
+
+
+def experiment_tags(experiment: str) -> dict[str, str]:
+    """Returns the tags of the MLflow experiment with an id."""
+    return {
+        # Lists of experiments show it as one of trainings; a person who opens it still chooses "Model training".
+        "mlflow.experimentKind": "custom_model_development",
+        "mlflow.note.content": f"""A run of a pipeline holds its systems, and a system its steps. [Systems side by side]\
+({charts_address(experiment)}): what differs, and what came of it.
+
+| to see | filter by |
+|---|---|
+| runs of a pipeline | ``tags.`multiview.pipeline` = 'comparison'`` |
+| systems side by side, to compare | ``tags.`{names.TAG_LEVEL}` = '{SYSTEM}'`` |
+| trainings side by side, as charts | ``tags.`multiview.step` = 'train' and tags.architecture = 'camvr'`` |
+| refreshes that were refused | `tags.decision = 'refuse'` |
+| everything done with a corpus | `tags.corpus = 'passages.parquet@4c1fb96f'` |
+""",
+        VIEW_TAG: json.dumps(_view(), separators=(",", ":")),
+    }
+
+
+def charts_address(experiment: str) -> str:
+    """Returns the address, within MLflow, of the charts of all systems of an experiment."""
+    return f"#/experiments/{experiment}/runs?viewStateShareKey={VIEW}&compareRunsMode=CHART&workflowType=machine_learning"
+
+
+def _view() -> dict[str, object]:
+    differences, figures = f"{VIEW}-differences", f"{VIEW}-figures"
+    table = {
+        **_chart(differences, "DIFFERENCE", "table"),
+        "chartName": "Settings that differ, and figures",
+        "compareGroups": ["Parameters", "Model metrics"],
+        "showDifferencesOnly": True,
+        "showChangeFromBaseline": False,
+        "baselineColumnUuid": "",
+    }
+    bars = [{**_chart(figures, "BAR", metric), "metricKey": metric} for metric in CHARTED]
+    return {
+        "searchFilter": f"tags.`{names.TAG_LEVEL}` = '{SYSTEM}'",
+        # MLflow nests runs that are sorted by their start, and draws nested runs only when they are unfolded.
+        "orderByKey": "attributes.end_time",
+        "orderByAsc": False,
+        "selectedColumns": list(COLUMNS),
+        "compareRunCharts": [*bars, table],
+        "compareRunSections": [
+            _section(figures, "Figures", columns=3, height=300),
+            _section(differences, "What differs", columns=1, height=600),
+        ],
+    }
+
+
+def _chart(section: str, kind: str, name: str) -> dict[str, object]:
+    return {
+        "uuid": f"{section}-{name}",
+        "type": kind,
+        "metricSectionId": section,
+        "deleted": False,
+        "isGenerated": False,
+    }
+
+
+def _section(uuid: str, name: str, columns: int, height: int) -> dict[str, object]:
+    return {
+        "uuid": uuid,
+        "name": name,
+        "display": True,
+        "isReordered": False,
+        "columns": columns,
+        "cardHeight": height,
+    }

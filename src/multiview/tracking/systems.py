@@ -1,0 +1,164 @@
+"""MLflow runs of systems: each holds the steps of one system, with all of its settings and its final figures.
+
+They lie between a pipeline's MLflow run and its steps, so that the selected systems of one run or of several can be
+compared on MLflow's page. Steps that systems share have no such run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from multiview import names
+from multiview.artifacts.store import Store
+from multiview.config import Config, JsonObject
+from multiview.config.overrides import merge
+from multiview.errors import InputError
+from multiview.model.layouts import architecture
+from multiview.model.systems import resolve, resolve_systems
+from multiview.steps.events import read_metrics
+from multiview.steps.path import StepPath
+from multiview.steps.runs import Run, StepState
+from multiview.tracking import notes
+from multiview.tracking.claims import Claims
+from multiview.tracking.client import flatten, log_parameters, set_description, set_status
+from multiview.tracking.headlines import costs_of, figures_of
+from multiview.tracking.tags import system_tags
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import Metric
+    from mlflow.entities import Run as MlflowRun
+
+SECTIONS = ("corpus", "questions", "bm25", "model", "train", "mining", "encode", "index", "evaluation")
+"""Sections of the settings that decide the figures of every trained system."""
+
+
+class Systems:
+    """Fills the MLflow runs of a run's systems. The process may be killed after any call to MLflow; no call is repeated."""
+
+    def __init__(
+        self,
+        store: Store,
+        run: Run,
+        client: MlflowClient,
+        claims: Claims,
+        states: Sequence[StepState],
+        corpus: str | None,
+    ):
+        """`states` are the states of all steps that have begun."""
+        self.store, self.run, self.client, self.claims, self.corpus = store, run, client, claims, corpus
+        self.shared: list[StepState] = []
+        self.states: dict[str, list[StepState]] = {}
+        for state in states:
+            system = StepPath.parse(state.path).system
+            (self.states.setdefault(system, []) if system else self.shared).append(state)
+
+    def above(self, parent: str, path: str) -> str:
+        """Returns the id of the MLflow run that a step's lies in: its system's, or `parent` for a step that systems share."""
+        system = StepPath.parse(path).system
+        return self._opened(parent, system) if system else parent
+
+    def report(self, parent: str, states: Iterable[StepState], failed: bool = False) -> None:
+        """Logs settings, figures and status of each system that has one of these steps; of all systems where a comparison
+        is among them, which knows their costs. `failed` says that the whole run has ended as failed."""
+        states = list(states)
+        compared = any(state.step == "compare" for state in states)
+        mine = {StepPath.parse(state.path).system for state in states}
+        for system in self.states:
+            if compared or system in mine:
+                self._report(self.client.get_run(self._opened(parent, system)), system, failed)
+
+    def compare_page(self, parent: str, experiment: str) -> str | None:
+        """Returns the address, within MLflow, of the page that compares the trained systems; None for fewer than two."""
+        runs = [self._opened(parent, system) for system in self.run.architectures if system in self.states]
+        if len(runs) < 2:
+            return None
+        return f"#/compare-runs?runs={_quoted(runs)}&experiments={_quoted([experiment])}"
+
+    def _opened(self, parent: str, system: str) -> str:
+        name = system if len(self.run.architectures) > 1 else f"{system} of {self.run.id}"
+        started = min(state.started for state in self.states[system])
+        return self.claims.claimed(f"systems/{system}", name, system_tags(self.run, system, parent), started)
+
+    def _report(self, opened: MlflowRun, system: str, failed: bool) -> None:
+        states, known = self.states[system], opened.data.params
+        settings = flatten(settings_of(self.run, system, states))
+        log_parameters(self.client, opened.info.run_id, {n: v for n, v in settings if n not in known})
+        self._report_figures(opened, system)
+        self._report_tags(opened, states)
+        statuses = {state.path: state.status for state in states}
+        if "failed" in statuses.values():
+            status = "FAILED"
+        elif self._steps(system) <= {path for path, at in statuses.items() if at in ("done", "found")}:
+            status = "FINISHED"
+        else:
+            status = "FAILED" if failed else "RUNNING"
+        if status != "RUNNING":
+            note = notes.of_system(self.store, self.run, system, states, self.corpus)
+            set_description(self.client, opened, note)
+        set_status(self.client, opened, status, max(state.ended or state.started for state in states))
+
+    def _steps(self, system: str) -> set[str]:
+        return {path for path in self.run.steps if StepPath.parse(path).system == system}
+
+    def _report_figures(self, opened: MlflowRun, system: str) -> None:
+        """Logs the figures of steps that have ended since. The tag that names the steps comes last: figures that an earlier
+        call logged without it are logged again as exact duplicates, which MLflow drops."""
+        logged = set(opened.data.tags.get(names.TAG_FIGURES, "").split())
+        found: dict[str, list[Metric]] = {}
+        for state in (*self.states[system], *self.shared):
+            name = f"{state.path}@{state.attempt.rsplit('/', 1)[-1]}"
+            if name in logged or not state.attempt or not state.finished:
+                continue
+            if state.step == "compare":
+                found[name] = costs_of(system, state, self._metrics(state))
+            elif state.step.startswith("evaluate"):
+                found[name] = figures_of(self.run, state, self._metrics(state))
+        metrics = [metric for figures in found.values() for metric in figures]
+        if metrics:
+            self.client.log_batch(opened.info.run_id, metrics=metrics)
+            self.client.set_tag(opened.info.run_id, names.TAG_FIGURES, " ".join(sorted({*logged, *found})))
+
+    def _metrics(self, state: StepState) -> list[Metric]:
+        from mlflow.entities import Metric
+
+        return [
+            Metric(event.name, event.value, event.time, event.step or 0)
+            for event in read_metrics(self.store, state.attempt)
+        ]
+
+    def _report_tags(self, opened: MlflowRun, states: list[StepState]) -> None:
+        errors = [f"{state.path}: {state.error}" for state in states if state.error]
+        wanted = {names.TAG_CORPUS: self.corpus, names.TAG_ERROR: next(iter(errors), None)}
+        for tag, value in wanted.items():
+            if value and opened.data.tags.get(tag) != value:
+                self.client.set_tag(opened.info.run_id, tag, value[:8000])
+        if names.TAG_ERROR in opened.data.tags and not errors:
+            self.client.delete_tag(opened.info.run_id, names.TAG_ERROR)
+
+
+def settings_of(run: Run, system: str, states: Iterable[StepState]) -> JsonObject:
+    """Returns all settings of a system, by section: of a trained one those that it was asked for, of another, such as `bm25`,
+    those that its steps have read so far."""
+    if (config := _resolved(run, system)) is None:
+        return merge(*(state.config for state in states))
+    reads_queries = architecture(config.model.architecture).reads_queries
+    sections = (*SECTIONS, "generation") if reads_queries else SECTIONS
+    return {name: getattr(config, name).model_dump(mode="json") for name in sections}
+
+
+def _resolved(run: Run, system: str) -> Config | None:
+    """The config of a system that the run trains; None for others, and where a later version reads no such settings."""
+    try:
+        if run.pipeline == "comparison":
+            return resolve_systems(run.config).get(system)
+        return resolve(run.config) if run.pipeline == "training" else None
+    except InputError:
+        return None
+
+
+def _quoted(values: list[str]) -> str:
+    return quote(json.dumps(values, separators=(",", ":")))

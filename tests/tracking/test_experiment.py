@@ -1,0 +1,42 @@
+"""The experiment's description, and its view of the systems."""
+
+import json
+
+from mlflow import MlflowClient
+
+from multiview import metric_names, names, tracking
+from multiview.tracking import experiment
+from tests.fixtures.reported_run import ReportedRun
+from tests.fixtures.servers import new_database
+
+
+def test_the_experiment_has_a_description_and_a_view_that_opens_by_its_address(tmp_path):
+    uri = new_database(tmp_path)
+    reported = ReportedRun(tmp_path / "store", uri)
+    tracking.ship(reported.store, reported.run.id, uri)
+    client = MlflowClient(uri)
+    (made,) = client.search_experiments(filter_string="name = 'multiview'")
+    view = json.loads(made.tags["mlflow.sharedViewState.systems"])
+    assert "viewStateShareKey=systems" in made.tags["mlflow.note.content"]
+    assert f"/experiments/{made.experiment_id}/" in experiment.charts_address(made.experiment_id)
+    sections = {section["uuid"] for section in view["compareRunSections"]}
+    assert {chart["metricSectionId"] for chart in view["compareRunCharts"]} == sections
+    assert len({chart["uuid"] for chart in view["compareRunCharts"]}) == len(view["compareRunCharts"])
+    # Its filter is one that MLflow reads.
+    reported.report_all()
+    tracking.ship(reported.store, reported.run.id, uri)
+    (system,) = client.search_runs(
+        [made.experiment_id], view["searchFilter"], order_by=[f"{view['orderByKey']} DESC"]
+    )
+    assert system.data.tags[names.TAG_SYSTEM] == "camvr"
+    assert metric_names.accuracy_at(5) in system.data.metrics
+
+
+def test_what_a_person_wrote_about_the_experiment_stays(tmp_path):
+    uri = new_database(tmp_path)
+    client = MlflowClient(uri)
+    made = client.create_experiment("multiview", tags={"mlflow.note.content": "ours"})
+    reported = ReportedRun(tmp_path / "store", uri)
+    tracking.ship(reported.store, reported.run.id, uri)
+    tags = client.get_experiment(made).tags
+    assert tags["mlflow.note.content"] == "ours" and experiment.VIEW_TAG in tags

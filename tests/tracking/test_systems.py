@@ -1,0 +1,247 @@
+"""MLflow runs of systems: what they hold, how they end, and how they are found."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mlflow import MlflowClient
+from mlflow.entities import Run as MlflowRun
+
+from multiview import names, tracking
+from multiview.artifacts.store import LocalStore
+from multiview.cli.lookup import Lookup, run_index
+from multiview.config import Config
+from multiview.errors import InputError
+from multiview.steps.events import EventLog
+from multiview.steps.path import StepPath
+from multiview.steps.runs import Run, read_state, read_states, write_run, write_state
+from multiview.tracking import shipping, systems
+from multiview.tracking.client import PARENT_RUN
+from pipelines.runs.comparison_rows import evaluations_of_run
+from tests.fixtures.reported_run import ReportedRun
+from tests.fixtures.servers import new_database
+
+SYSTEMS = {
+    "mvr": {"model": {"architecture": "mvr"}},
+    "camvr": {
+        "model": {"architecture": "camvr"},
+        "train": {"learning_rate": 3e-5, "round_two": {"epochs": 20}},
+    },
+}
+
+
+class Compared(ReportedRun):
+    """A reported comparison of two systems and BM25."""
+
+    def __init__(self, folder: Path, uri: str, run: str) -> None:
+        self.store, self.uri = LocalStore(folder), uri
+        steps = [
+            f"{system}/round-{n}/{step}" for system in SYSTEMS for n in (1, 2) for step in ("train", "index")
+        ]
+        evaluations = [f"{system}/round-{n}/evaluate" for system in SYSTEMS for n in (1, 2)]
+        self.run = Run(
+            id=run,
+            pipeline="comparison",
+            config={"train": {"batch_size": 16}, "comparison": {"systems": SYSTEMS}},
+            steps=["split", *steps, *evaluations, "bm25/evaluate", "compare"],
+            architectures={system: system for system in SYSTEMS},
+        )
+        write_run(self.store, self.run)
+
+    def report_systems(self) -> None:
+        self.events("split", "s")
+        for path in self.run.steps[1:-1]:
+            self.events(
+                path, "a", step="evaluate-bm25" if path == "bm25/evaluate" else StepPath.parse(path).step
+            )
+
+    def compare(self) -> None:
+        log = EventLog(self.store, "evaluation/compare/attempts/c")
+        for name, value in {
+            "accuracy_at_5/mvr": 0.75,
+            "index_bytes/mvr": 9.0,
+            "index_bytes/camvr": 8.0,
+        }.items():
+            log.metric(name, value)
+        log.close()
+        self.events("compare", "c", outputs={"comparison": self.reference("comparison", "compare")})
+
+    def systems(self) -> dict[str, MlflowRun]:
+        """The MLflow runs of the systems, by name."""
+        runs = self.runs(f"tags.`{names.TAG_LEVEL}` = 'system'")
+        by_name = {run.data.tags["system"]: run for run in runs}
+        assert len(by_name) == len(runs), "one of them is there twice"
+        return by_name
+
+    def runs(self, condition: str) -> list[MlflowRun]:
+        return MlflowClient(self.uri).search_runs(
+            ["1"], f"tags.`multiview.run` = '{self.run.id}' and {condition}"
+        )
+
+    def ship(self, **more: Any) -> bool:
+        return tracking.ship(self.store, self.run.id, self.uri, **more)
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory) -> str:
+    return new_database(tmp_path_factory.mktemp("systems"))
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory, database) -> Compared:
+    """A finished comparison in MLflow."""
+    compared = Compared(tmp_path_factory.mktemp("compared"), database, "compared")
+    compared.report_systems()
+    compared.compare()
+    compared.ship()
+    return compared
+
+
+def test_a_run_lies_above_its_systems_and_a_system_above_its_steps(compared):
+    (parent,) = compared.runs(f"tags.`{names.TAG_LEVEL}` = 'pipeline'")
+    found = compared.systems()
+    assert {name: run.info.run_name for name, run in found.items()} == {
+        "mvr": "mvr",
+        "camvr": "camvr",
+        "bm25": "bm25",
+    }
+    assert {run.data.tags[PARENT_RUN] for run in found.values()} == {parent.info.run_id}
+    steps = compared.runs(f"tags.`{names.TAG_LEVEL}` = 'step'")
+    above = {run.data.tags[names.TAG_PATH]: run.data.tags[PARENT_RUN] for run in steps}
+    assert above["split"] == above["compare"] == parent.info.run_id
+    assert above["mvr/round-1/train"] == above["mvr/round-2/evaluate"] == found["mvr"].info.run_id
+    assert above["bm25/evaluate"] == found["bm25"].info.run_id
+
+
+def test_a_system_has_all_of_its_settings_whether_given_or_not(compared):
+    params = {name: run.data.params for name, run in compared.systems().items()}
+    differ = {name for name in params["camvr"] if params["mvr"].get(name) != params["camvr"][name]}
+    assert differ >= {"model.architecture", "train.learning_rate", "train.round_two.epochs", "train.positive"}
+    assert not any(name.startswith(("encode.", "index.", "mining.", "model.seed")) for name in differ)
+    assert (params["mvr"]["train.batch_size"], params["mvr"]["train.learning_rate"]) == ("16", "2e-05")
+    for section in ("model", "train", "mining", "encode", "index"):
+        for name in type(getattr(Config(), section)).model_fields:
+            full = f"{section}.{name}"
+            assert any(given == full or given.startswith(f"{full}.") for given in params["camvr"]), full
+    assert params["bm25"] == {"encode.compute": "float32"}, "what its step has read"
+
+
+def test_a_system_has_its_figures_by_round_and_its_costs(compared):
+    found, client = compared.systems(), MlflowClient(compared.uri)
+    assert found["mvr"].data.metrics == {"accuracy_at_5": 0.75, "index_bytes": 9.0}
+    assert found["bm25"].data.metrics == {"accuracy_at_5": 0.75}
+    rounds = [metric.step for metric in client.get_metric_history(found["mvr"].info.run_id, "accuracy_at_5")]
+    assert sorted(rounds) == [1, 2]
+    assert {run.info.status for run in found.values()} == {"FINISHED"}
+
+
+def test_the_description_of_a_run_opens_the_comparison_of_its_trained_systems(compared):
+    (parent,) = compared.runs(f"tags.`{names.TAG_LEVEL}` = 'pipeline'")
+    mvr, camvr = (compared.systems()[name].info.run_id for name in SYSTEMS)
+    address = f"#/compare-runs?runs=%5B%22{mvr}%22%2C%22{camvr}%22%5D&experiments=%5B%221%22%5D"
+    assert f"[Compare mvr, camvr]({address})" in parent.data.tags["mlflow.note.content"]
+
+
+def test_a_system_s_mlflow_id_means_that_system(compared, database):
+    camvr = tracking.find_run(database, compared.systems()["camvr"].info.run_id)
+    assert (camvr.run.id, camvr.system, camvr.step) == ("compared", "camvr", None)
+    assert set(camvr.steps) == set(compared.run.steps), "a rerun needs those that are shared"
+    assert set(evaluations_of_run(camvr)) == {"camvr"}
+    assert set(evaluations_of_run(tracking.find_run(database, "compared"))) == {"mvr", "camvr", "bm25"}
+
+
+def test_a_system_s_mlflow_id_leads_to_its_index_and_its_artifacts(tmp_path, database):
+    compared = Compared(tmp_path, database, "indexed")
+    for system in SYSTEMS:
+        path = f"{system}/round-2/index"
+        compared.events(path, "i", outputs={"index": compared.reference("index", path.replace("/", "-"))})
+    compared.ship()
+    for system in SYSTEMS:
+        name = compared.systems()[system].info.run_id
+        address = compared.reference("index", f"{system}-round-2-index").address
+        assert run_index(name, tracking.find_run(database, name)) == address
+        assert [made.address for made in Lookup(str(tmp_path / "none"), database).artifacts(name)] == [
+            address
+        ]
+    with pytest.raises(InputError, match="several systems"):
+        run_index("indexed", tracking.find_run(database, "indexed"))
+
+
+def test_a_system_that_failed_is_failed_until_it_is_mended(tmp_path, database):
+    compared = Compared(tmp_path, database, "failing")
+    compared.events("split", "s")
+    compared.events("mvr/round-1/train", "first", status="failed", error="no memory")
+    compared.events("camvr/round-1/train", "a")
+    compared.ship()
+    found = compared.systems()
+    assert {name: run.info.status for name, run in found.items()} == {"mvr": "FAILED", "camvr": "RUNNING"}
+    assert found["mvr"].data.tags["error"] == "mvr/round-1/train: no memory"
+    compared.ship(failed=True)
+    assert {run.info.status for run in compared.systems().values()} == {"FAILED"}
+    compared.report_systems()
+    compared.ship()
+    found = compared.systems()
+    assert {run.info.status for run in found.values()} == {"FINISHED"}
+    assert "error" not in found["mvr"].data.tags
+
+
+def test_a_step_that_is_done_again_has_the_last_word(tmp_path, database):
+    compared = Compared(tmp_path, database, "again")
+    compared.report_systems()
+    compared.ship()
+    before = {name: run.info.run_id for name, run in compared.systems().items()}
+    state = read_state(compared.store, "again", "mvr/round-2/evaluate")
+    assert state is not None
+    again = "evaluation/mvr-round-2-evaluate/attempts/again"
+    log = EventLog(compared.store, again)
+    log.metric("accuracy_at_5", 0.875)
+    log.close()
+    write_state(compared.store, "again", state.model_copy(update={"attempt": again}))
+    assert compared.ship()
+    found = compared.systems()
+    assert {name: run.info.run_id for name, run in found.items()} == before
+    figures = {name: run.data.metrics["accuracy_at_5"] for name, run in found.items()}
+    assert figures == {"mvr": 0.875, "camvr": 0.75, "bm25": 0.75}
+
+
+def test_found_steps_give_a_new_mlflow_the_same_systems(tmp_path, compared):
+    new = new_database(tmp_path)
+    assert tracking.sync(compared.store, new) == (["compared"], {})
+    found = MlflowClient(new).search_runs(["1"], f"tags.`{names.TAG_LEVEL}` = 'system'")
+    before = compared.systems()
+    assert {run.data.tags["system"]: (run.data.params, run.data.metrics) for run in found} == {
+        name: (run.data.params, run.data.metrics) for name, run in before.items()
+    }
+    assert tracking.sync(compared.store, new) == ([], {})
+
+
+def test_runs_from_before_systems_had_runs_get_them(tmp_path, database, monkeypatch):
+    compared = Compared(tmp_path, database, "old")
+    compared.report_systems()
+    with monkeypatch.context() as before:
+        before.setattr(systems.Systems, "above", lambda self, parent, path: parent)
+        before.setattr(systems.Systems, "report", lambda *words: None)
+        before.setattr(systems.Systems, "compare_page", lambda *words: None)
+        before.setattr(shipping, "LAYOUT", "before")
+        compared.ship()
+    assert compared.systems() == {}
+    steps = {run.info.run_id for run in compared.runs(f"tags.`{names.TAG_LEVEL}` = 'step'")}
+    assert compared.ship(), "in the new form"
+    found = compared.systems()
+    assert found["camvr"].data.metrics == {"accuracy_at_5": 0.75}
+    after = compared.runs(f"tags.`{names.TAG_LEVEL}` = 'step'")
+    assert {run.info.run_id for run in after} == steps, "none is there twice"
+    mine = [run for run in after if run.data.tags.get("system") == "camvr"]
+    assert {run.data.tags[PARENT_RUN] for run in mine} == {found["camvr"].info.run_id}
+
+
+def test_settings_that_this_version_does_not_know_are_those_that_the_steps_have_read(compared):
+    old = compared.run.model_copy(update={"config": {"train": {"gone": 1}}})
+    states = [state for state in read_states(compared.store, "compared") if state.path.startswith("mvr")]
+    assert systems.settings_of(old, "mvr", states) == {"encode": {"compute": "float32"}}
+
+
+def test_a_run_of_one_system_names_it_with_the_run(expected):
+    status, tags, params, metrics, *_ = expected["camvr"]
+    assert (status, tags["architecture"], metrics) == ("FINISHED", "camvr", {"accuracy_at_5": [(0, 0.75)]})
+    assert (params["model.architecture"], params["train.epochs"]) == ("camvr", "2.0")
