@@ -33,10 +33,14 @@ def comparison(overrides: Overrides) -> Plan:
     }
     if config.comparison.bm25:
         corpus: dict[str, Source] = {"passages": data.passages, "questions": data.dev_questions}
-        evaluations[BM25] = plan.add(StepPath("evaluate", BM25), "evaluate-bm25", config, **corpus).output()
+        evaluations[BM25] = plan.add(
+            StepPath("evaluate", BM25), "evaluate-bm25", config, (), **corpus
+        ).output()
         if data.queries:
             path, step = StepPath("evaluate", DOCT5QUERY), "evaluate-bm25-with-queries"
-            evaluations[DOCT5QUERY] = plan.add(path, step, config, **corpus, queries=data.queries).output()
+            evaluations[DOCT5QUERY] = plan.add(
+                path, step, config, (), **corpus, queries=data.queries
+            ).output()
     add_fusions(plan, config, evaluations, data)
     rows = config.comparison.rows or tuple(evaluations)
     if sorted(rows) != sorted(evaluations):

@@ -156,7 +156,7 @@ def test_runs_on_other_questions_or_another_corpus_are_refused(run, say):
 
 
 def test_costs_are_sums_and_longest_chains_of_the_records_seconds(project, run):
-    name = run()
+    name = run("evaluation.analyses=[speed]")
     states = project.states(name)
     address = states["camvr/round-0/evaluate"].outputs["evaluation"].address
     seconds = {
