@@ -33,6 +33,9 @@ DRIFT_ERROR = "drift_error"
 BYTES_PER_PASSAGE = "bytes_per_passage"
 """Bytes per passage of the faiss index, which searches hold in memory."""
 
+AVERAGE_RANK = "average_rank"
+"""Mean rank of the first gold passage, in a validation (DPR)."""
+
 ANSWER_VIEW = "answer_view"
 OTHER_VIEWS = "other_views"
 SHARE_OF_PASSAGES = "share_of_passages"
@@ -95,6 +98,16 @@ def answer_found(kind: str) -> str:
 def of_view(view: int, metric: str) -> str:
     """`metric` of one view, which is counted from 0 and named from 1: `accuracy_at_5/view_1` (CAMVR Tables 2, 7)."""
     return of_group(f"view_{view + 1}", metric)
+
+
+def of_validation(metric: str) -> str:
+    """`metric` of a training's held-out questions, by training step: `validation/mrr_at_10`."""
+    return f"validation/{metric}"
+
+
+def view_wins(view: int) -> str:
+    """Share of questions whose positive passage scores by this view in training; counted from 0, named from 1."""
+    return f"view_{view + 1}_wins"
 
 
 def of_group(group: str, metric: str) -> str:

@@ -74,6 +74,16 @@ def test_a_chunk_takes_a_forward_pass_more_and_less_memory() -> None:
     assert chunked.gpu_memory < whole.gpu_memory / 2
 
 
+def test_a_validation_costs_the_encoding_of_its_pool() -> None:
+    chosen = {"max_steps": 100, "validate_steps": 40, "validation_passages": 500, "precision": "bfloat16"}
+    cost = cost_of("train", config(train=chosen, encode={"compute": "bfloat16"}), setting(1))
+    corpus = cost_of("encode", config(encode={"compute": "bfloat16"}), setting(1))
+    # Before the first step, after 40, 80 and 100.
+    pool = 4 * 500 / setting(1).workload.passages
+    assert cost.parts["validation"] == pytest.approx(corpus.parts["forward passes"] * pool)
+    assert "validation" not in cost_of("train", config(), setting(1)).parts
+
+
 def test_views_that_fit_in_memory_are_read_once() -> None:
     size = 2 * 8e6 * 768
     read = {

@@ -31,6 +31,21 @@ def test_a_stage_cannot_change_what_is_one_for_all_stages():
         stage_settings(validate({"train": {"warm_up": {"rounds": 1}}}), "warm_up")
 
 
+def test_a_validation_is_of_the_rounds_and_of_passages_that_are_read_alone():
+    config = validate({"train": {"validate_steps": 5, "patience": 2, "warm_up": {"epochs": 3}}})
+    warm_up = stage_settings(config, "warm_up").train
+    assert (warm_up.validate_steps, warm_up.patience, warm_up.epochs) == (None, None, 3)
+    assert stage_settings(config, "round_two").train.validate_steps == 5
+    plain = validate({"train": {"warm_up": {"epochs": 3}}})
+    assert stage_settings(plain, "warm_up").train.key_settings() == warm_up.key_settings()
+    with pytest.raises(InputError, match=r"^train.warm_up: generated queries are not validated on"):
+        stage_settings(validate({"train": {"warm_up": {"validate_steps": 5}}}), "warm_up")
+    with pytest.raises(InputError, match=r"^train.validate_steps: .*dual-cross"):
+        resolve({"model": {"architecture": "dual-cross"}, "train": {"validate_steps": 5}})
+    with pytest.raises(InputError, match=r"^train.patience counts validations"):
+        resolve({"train": {"patience": 5}})
+
+
 def test_architectures_bring_their_own_rows_of_loss_settings():
     """SPEC's table of losses."""
     mvr, camvr, dpr = (resolve({"model": {"architecture": name}}).train for name in ("mvr", "camvr", "dpr"))

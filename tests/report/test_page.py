@@ -104,6 +104,11 @@ def test_every_chart_has_a_name_a_description_and_its_numbers(page):
         *(["round 1", str(step), value] for step, value in ((10, "3"), (20, "2"), (30, "1"))),
         *(["round 2", str(step), value] for step, value in ((10, "1.5"), (20, "1"), (30, "0.5"))),
     ]
+    for kind, first in (("Validation: MRR@10", "10.0 %"), ("Validation: cosine between views", "50.0 %")):
+        (chart,) = [chart for chart in charts if chart.one("title").text == kind]
+        rows = [[cell.text for cell in row.walk() if cell.tag in ("th", "td")] for row in chart.all("tr")[1:]]
+        assert [row[:2] for row in rows[::3]] == [[s, f"round {n}"] for s in ("mvr", "camvr") for n in (1, 2)]
+        assert rows[0][2:] == ["10", first]
 
 
 def test_a_question_shows_what_matched_with_every_views_score(page):

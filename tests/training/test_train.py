@@ -274,7 +274,7 @@ def test_a_question_without_its_positive_is_dropped_and_a_positive_is_never_a_ha
         **training_material.write_training_data(tmp_path, questions, pool),
     }
     events = RecordedEvents()
-    items, texts = training_data(Train(batch_size=8), StepContext(Config(), inputs, {}, events))
+    items, texts, _ = training_data(Train(batch_size=8), StepContext(Config(), inputs, {}, events))
     assert items.positives == [["p001"], ["p002"]]
     assert items.pool == {"q0": {"bm25": ["p003"]}, "q2": {"bm25": ["p004"]}}
     assert set(texts) == {"p001", "p002", "p003", "p004"}

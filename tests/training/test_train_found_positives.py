@@ -36,12 +36,12 @@ def test_found_positives_are_drawn_where_asked_and_are_never_negatives(tmp_path:
     pq.write_table(table.append_column("positive_ids", positives), file)
 
     events = RecordedEvents()
-    first, texts = training_data(Train(batch_size=3, epochs=60), StepContext(Config(), inputs, {}, events))
+    first, texts, _ = training_data(Train(batch_size=3, epochs=60), StepContext(Config(), inputs, {}, events))
     assert first.positives == [["p000"], ["p001"], ["p003"]] and events.facts["dropped_questions"] == 1
     expected = {"q0": ["p004", "p005"], "q1": ["p004", "p005"], "q2": ["p004", "p001", "p005"]}
     assert first.pool == {qid: {"bm25": ids} for qid, ids in expected.items()}
     assert "p002" not in texts, "nobody trains on it"
-    items, texts = training_data(
+    items, texts, _ = training_data(
         Train(batch_size=3, epochs=60, positive_passage="drawn"), StepContext(Config(), inputs, {}, events)
     )
     examples = [items[i] for i in range(len(items))]

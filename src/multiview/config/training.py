@@ -115,6 +115,14 @@ class Train(Section):
     """Recompute activations in the backward pass (CAMVR 4.2)."""
     chunk: Annotated[Annotated[int, Field(ge=1)] | None, HOW] = None
     """Sequences whose activations are in memory at a time; none: those of the whole batch. The loss is that of the whole batch, and every sequence is encoded once more (GradCache). With dropout the last digits depend on it, because every chunk draws its own. *Ours.*"""
+    validate_steps: Annotated[int, Field(ge=1)] | None = None
+    """Steps between validations; none: no validation. Questions that training leaves out are ranked against a pool of passages, and the round hands on the checkpoint with the best MRR@10 (docs/training.md). *Ours.*"""
+    validation_questions: Annotated[int, Field(ge=1)] = 200
+    """Questions that a validation holds out, at most a fifth; drawn by `seed`, passage by passage. Other questions about their gold passages are not trained on either. *Ours.*"""
+    validation_passages: Annotated[int, Field(ge=1)] = 2000
+    """Passages in the pool of a validation: the gold passages, hard negatives, and a sample of the corpus. *Ours.*"""
+    patience: Annotated[int, Field(ge=1)] | None = None
+    """Stop after this many validations in a row without a better one; none: never. *Ours.*"""
     checkpoint_steps: Annotated[int, Field(ge=1, json_schema_extra={"how": True})] = 500
     """Steps between checkpoints: the most that a killed run has to repeat. *Ours.*"""
     log_steps: Annotated[int, Field(ge=1, json_schema_extra={"how": True})] = 10

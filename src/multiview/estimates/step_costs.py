@@ -157,7 +157,7 @@ def activation_bytes(config: Config, setting: Setting, sequences: float, tokens:
 
 def _train(config: Config, setting: Setting, shards: int) -> Cost:
     """3 · forward operations, once more with `train.chunk` or gradient checkpointing; weights, gradients and both moments
-    of AdamW in float32, beside the activations."""
+    of AdamW in float32, beside the activations. A validation is a forward pass of its pool on one GPU."""
     load, train, shape, rates = setting.workload, config.train, setting.shape, setting.rates
     gpus, tokens = _gpus(setting, setting.hardware.gpus), load.passage_tokens(config, rates)
     passages = load.batch(config) * (1 + train.negatives)
@@ -167,8 +167,14 @@ def _train(config: Config, setting: Setting, shards: int) -> Cost:
     rate = _matrix_rate(setting, "train_flops", train.precision != "float32", "gpu_train_share", gpus)
     sequences = min(train.chunk or math.inf, passages / max(1, gpus))
     state = 16.0 * shape.parameters * encoders(config) + activation_bytes(config, setting, sequences, tokens)
+    parts = {"forward and backward": load.steps(config) * (3 + again) * flops / rate}
+    if train.validate_steps:
+        pool = min(train.validation_passages, load.passages)
+        validations = math.ceil(load.steps(config) / train.validate_steps) + 1
+        one_gpu = _matrix_rate(setting, "encode_flops", train.precision != "float32", "gpu_encode_share")
+        parts["validation"] = validations * shape.forward_flops(pool * tokens, tokens) / one_gpu
     return Cost(
-        {"forward and backward": load.steps(config) * (3 + again) * flops / rate},
+        parts,
         gpus=gpus,
         memory=model_bytes(config, setting) if gpus else state,
         gpu_memory=state if gpus else 0.0,

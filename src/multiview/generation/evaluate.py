@@ -13,7 +13,12 @@ import pyarrow.parquet as pq
 from multiview import metric_names
 from multiview.data.queries import iterate_queries
 from multiview.data.questions import Question, read_questions
-from multiview.generation.metrics import diversity_levels, queries_table, rouge_l_by_number, self_bleu
+from multiview.evaluation.generated_queries import (
+    diversity_levels,
+    queries_table,
+    rouge_l_by_number,
+    self_bleu,
+)
 from multiview.steps.context import StepContext
 
 METRICS_FILE = "metrics.json"
@@ -32,7 +37,7 @@ def evaluate_queries(context: StepContext) -> None:
 
     - `metrics.json`: rouge_l_at_1 … (means over questions, of the first k queries as drawn) and self_bleu_4 (mean over
       passages, of all queries as drawn); a metric is absent where nothing can be measured.
-    - `levels.json`: see `metrics.diversity_levels`.
+    - `levels.json`: see `generated_queries.diversity_levels`.
     - `table.md`: both as tables in Markdown.
     - `questions.parquet`: qid, passage_id, rouge_l [k] by number of queries, and self_bleu_4 of the passage, null
       below two queries.

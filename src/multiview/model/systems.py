@@ -5,6 +5,7 @@ A stage of training has further differences. Nothing in this module needs torch.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 from multiview.config import Config
@@ -20,6 +21,9 @@ WITHOUT_MODEL = ("bm25", "doct5query")
 
 STAGES = ("warm_up", "round_two")
 """Settings of section train that hold the differences of one stage of training."""
+
+VALIDATION = {"validate_steps", "patience"}
+"""Settings of section train that the warm-up does without: a validation asks real questions."""
 
 SHAPE = {"rounds", "model", "start_from", *STAGES}
 """Settings of section train that are equal for all stages."""
@@ -70,11 +74,17 @@ def stage_settings(config: Config, stage: Literal["warm_up", "round_two"] | None
     overrides = config.model_dump(exclude_unset=True)
     for name in STAGES:
         overrides.get("train", {}).pop(name, None)
-    changes = getattr(config.train, stage) if stage else {}
+    changes: Mapping[str, object] = getattr(config.train, stage) if stage else {}
     if fixed := SHAPE & set(changes):
         raise InputError(
             f"train.{stage}: {', '.join(sorted(fixed))} cannot differ in a stage; set train.{min(fixed)}"
         )
+    if stage == "warm_up":
+        if VALIDATION & set(changes):
+            raise InputError(
+                "train.warm_up: generated queries are not validated on; set train.validate_steps for the rounds"
+            )
+        changes = {**dict.fromkeys(VALIDATION & set(overrides.get("train", {}))), **changes}
     try:
         config = validate(merge(overrides, {"train": changes}))
         check(config.model, config.train)

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from multiview.report.charts import most_of, percent, percent_axis
+from multiview.report.charts import WIDE, most_of, percent, percent_axis
 from multiview.report.contents import Contents, System, Training
 from multiview.report.drawing import MUTED, PAPER, Chart, Look, draw
-from multiview.report.trainings import CURVES
+from multiview.report.trainings import CURVES, VALIDATION
 
 SHARES = ("fallback_share",)
 NAMED_BAND = 0.07
@@ -55,6 +55,49 @@ def training_curve(contents: Contents, system: System, name: str) -> Chart | Non
             for _, training, curve in rounds
             for step, v in curve.items()
         ],
+    )
+
+
+def validation_charts(contents: Contents) -> list[Chart]:
+    """Returns the charts of `VALIDATION`, each with the curves of all systems that were validated."""
+    return [chart for name in VALIDATION if (chart := _validation_chart(contents, name))]
+
+
+def _validation_chart(contents: Contents, name: str) -> Chart | None:
+    """Returns the chart of one of `VALIDATION` over the steps of all rounds, with a gap between two rounds."""
+    lines = [
+        (system, offset, training)
+        for system in contents.systems
+        for offset, training in _with_offsets(system.trainings)
+        if name in training.curves
+    ]
+    if not lines:
+        return None
+
+    def paint(axes: Axes) -> None:
+        for system, offset, training in lines:
+            look, curve = Look.of(system.position, contents.base), training.curves[name]
+            axes.plot(
+                [offset + step for step in curve], list(curve.values()), look.line, color=look.stand_in,
+                marker=look.marker, markeredgecolor=PAPER, zorder=2.5 if look.colour else 2,
+            )  # fmt: skip
+        percent_axis(axes)
+        axes.set_ylim(min(0, axes.get_ylim()[0]), 1.03)
+        axes.set_xlabel("step")
+        axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+
+    return draw(
+        name.replace("/", "-").replace("_", "-"),
+        VALIDATION[name],
+        "One line per system and round, over the steps of all rounds.",
+        paint,
+        ["system", "round", "step", "value"],
+        [
+            [system.name, training.name, str(step), percent(value)]
+            for system, _, training in lines
+            for step, value in training.curves[name].items()
+        ],
+        WIDE,
     )
 
 

@@ -97,6 +97,7 @@ def render(contents: Contents) -> str:
         "settings": settings[:listed],
         "more_settings": len(settings[listed:]),
         "curves": metric_charts(contents),
+        "validation": curves.validation_charts(contents),
         "groups": fitting_groups,
         "left_out": left_out,
     }

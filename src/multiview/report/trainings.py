@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from multiview import metric_names
 from multiview.lineage.ancestry import Ancestor
 from multiview.report.contents import Training
 from multiview.steps.events import read_metrics
 
 CURVES = {"loss": "Training loss", "temperature": "Temperature", "fallback_share": "Share of fallbacks"}
 """Metrics of a training that get a chart, and its title."""
+VALIDATION = {
+    metric_names.of_validation(metric_names.MRR): "Validation: MRR@10",
+    metric_names.of_validation(metric_names.VIEW_COSINE): "Validation: cosine between views",
+}
+"""Metrics of a training that get one chart of all systems, and its title."""
 WINS = ("view_", "_wins")
 MOST_VIEWS = 16
 """Most views to draw the wins of; a model with more shows its first ones."""
@@ -47,7 +53,7 @@ def _curves(made: Ancestor) -> dict[str, dict[int, float]]:
 
 
 def _has_chart(name: str) -> bool:
-    if name in CURVES:
+    if name in CURVES or name in VALIDATION:
         return True
     number = name.removeprefix(WINS[0]).removesuffix(WINS[1])
     return name == f"{WINS[0]}{number}{WINS[1]}" and number.isdigit() and int(number) <= MOST_VIEWS

@@ -18,28 +18,32 @@ HEADLINES = (*metric_names.SHORT, metric_names.ROUGE_L, metric_names.SELF_BLEU)
 BY_ROUND = ("loss", "in_batch_accuracy", "fallback_share", "temperature")
 """Metrics of a training of which the last value of each round is a headline."""
 
+CURVES = tuple(map(metric_names.of_validation, (metric_names.MRR, metric_names.VIEW_COSINE)))
+"""Metrics of a training of which all values so far are headlines, by training step."""
+
 
 def headlines_of(run: Run, state: StepState, metrics: Sequence[Metric]) -> list[Metric]:
-    """Returns the metrics of a step for its pipeline's MLflow run, by round; none before the step has ended.
+    """Returns the metrics of a step for its pipeline's MLflow run, by round; none before the step has ended, but for `CURVES`.
 
     An evaluation and a training give their figures. A comparison gives its costs, or all of its metrics where it compares
-    evaluations of other runs. Names end with the system's name where the run has several systems. `metrics` are
-    MLflow's, in order.
+    evaluations of other runs. Names end with the system's name where the run has several systems, those of `CURVES`
+    with the round too where there are several. `metrics` are MLflow's, in order.
     """
     steps = [StepPath.parse(step) for step in run.steps]
     if state.step == "compare" and state.finished:
         alone = not any(step.system and step.step == "evaluate" for step in steps)
         found = [m for m in metrics if alone or not m.key.startswith(HEADLINES)]
         return [_renamed(metric, metric.key, 0) for metric in found]
+    row = StepPath.parse(state.path).row if len(run.architectures) != 1 else ""
     figures = figures_of(run, state, metrics)
-    if len(run.architectures) == 1:
-        return figures
-    row = StepPath.parse(state.path).row
-    return [_renamed(metric, metric_names.of_group(row, metric.key), metric.step) for metric in figures]
+    return [
+        *curves_of(run, state, metrics, row),
+        *(_renamed(metric, _of_group(row, metric.key), metric.step) for metric in figures),
+    ]
 
 
 def figures_of(run: Run, state: StepState, metrics: Sequence[Metric]) -> list[Metric]:
-    """Returns the metrics of a step for the MLflow run of its system, by round; none before the step has ended.
+    """Returns the figures of a step, by round; none before the step has ended.
 
     An evaluation gives all of its metrics except those of its analyses, and a training its last values.
     """
@@ -55,6 +59,15 @@ def figures_of(run: Run, state: StepState, metrics: Sequence[Metric]) -> list[Me
     return [_renamed(metric, metric.key, step) for metric in found]
 
 
+def curves_of(run: Run, state: StepState, metrics: Sequence[Metric], row: str = "") -> list[Metric]:
+    """Returns the `CURVES` of a training so far. Names end with `row`, and with the round where there are several."""
+    if state.step != "train":
+        return []
+    number = round_of(StepPath.parse(state.path), map(StepPath.parse, run.steps))
+    group = "-".join([row] * bool(row) + [f"round-{number}"] * bool(number))
+    return [_renamed(m, _of_group(group, m.key), m.step) for m in metrics if m.key in CURVES]
+
+
 def costs_of(system: str, state: StepState, metrics: Sequence[Metric]) -> list[Metric]:
     """Returns what a comparison's metrics say about the cost of one system, such as `index_bytes`, by names without the
     system's; none before the comparison has ended."""
@@ -66,6 +79,10 @@ def costs_of(system: str, state: StepState, metrics: Sequence[Metric]) -> list[M
         for metric in metrics
         if metric.key.endswith(group) and not metric.key.startswith(HEADLINES)
     ]
+
+
+def _of_group(group: str, metric: str) -> str:
+    return metric_names.of_group(group, metric) if group else metric
 
 
 def _renamed(metric: Metric, name: str, step: int) -> Metric:

@@ -24,7 +24,7 @@ from multiview.steps.runs import Run, StepState
 from multiview.tracking import notes
 from multiview.tracking.claims import Claims
 from multiview.tracking.client import flatten, log_parameters, set_description, set_status
-from multiview.tracking.headlines import costs_of, figures_of
+from multiview.tracking.headlines import costs_of, curves_of, figures_of
 from multiview.tracking.tags import system_tags
 
 if TYPE_CHECKING:
@@ -117,6 +117,8 @@ class Systems:
                 found[name] = costs_of(system, state, self._metrics(state))
             elif state.step.startswith("evaluate"):
                 found[name] = figures_of(self.run, state, self._metrics(state))
+            elif state.step == "train":
+                found[name] = curves_of(self.run, state, self._metrics(state))
         metrics = [metric for figures in found.values() for metric in figures]
         if metrics:
             self.client.log_batch(opened.info.run_id, metrics=metrics)

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from multiview.artifacts.scratch import scratch
 from multiview.artifacts.staged import Staged
@@ -16,30 +17,33 @@ from multiview.errors import InputError
 from multiview.model.dropout import set_dropout
 from multiview.model.encoder import BiEncoder, load_settings
 from multiview.model.layouts import check
-from multiview.negatives.pool import read_negatives, read_positives
+from multiview.negatives.pool import Pool, read_negatives, read_positives
 from multiview.steps.context import StepContext
 from multiview.training.batches import GROUP_COST, Collator
 from multiview.training.gathering import check_same_start
+from multiview.training.held_out import HeldOut, hold_out, pool_of
 from multiview.training.processes import on_processes
 from multiview.training.stream import QuestionStream, Stream
 from multiview.training.trainer import BiEncoderTrainer, training_arguments
+from multiview.training.validation import Validating, Validation
 
 
 def train(context: StepContext) -> None:
     """Step: train the model `start` on `questions` with hard `negatives` (may be absent) from `passages`, into `model`.
 
-    Reads settings.train and settings.questions, and runs on `train.processes` processes. A run that was killed
-    continues from `checkpoints.latest()` and ends with exactly the weights of an uninterrupted run. Raises InputError
-    for settings that do not suit the model.
+    Reads settings.train and settings.questions, and runs on `train.processes` processes. With `train.validate_steps`
+    the output is the best model that a validation saw (`multiview.training.validation`), else the last one. A run that
+    was killed continues from `checkpoints.latest()` and ends with exactly the weights of an uninterrupted run. Raises
+    InputError for settings that do not suit the model.
     """
     on_processes(_train, context)
 
 
 def _train(context: StepContext) -> None:
     settings = context.settings
-    stream, passages = training_data(settings.train, context)
+    data = training_data(settings.train, context)
     start, matching = context.input("start").path, settings.questions.answer_matching
-    fit(settings.train, start, stream, passages, context, matching)
+    fit(settings.train, start, data.stream, data.passages, context, matching, held_out=data.held_out)
 
 
 def fit(
@@ -50,10 +54,12 @@ def fit(
     context: StepContext,
     matching: Mode = "string",
     with_question: bool = True,
+    held_out: HeldOut | None = None,
 ) -> None:
     """Trains the model in `start` on `stream` and saves it as the output `model`; runs in each process of the training.
 
-    `with_question` says whether passages are read together with their question where the layout does that.
+    `with_question` says whether passages are read together with their question where the layout does that. With
+    `held_out` questions, whose pool `passages` must hold, the model that is saved is the best of those validated.
     """
     check(load_settings(start), settings)
     model = BiEncoder.load(start)
@@ -74,14 +80,32 @@ def fit(
             with_question,
             GROUP_COST[arguments.device.type],
         )
-        trainer = BiEncoderTrainer(model, stream, collator, arguments, context.events, context.checkpoints)
+        first, validating = arguments.process_index == 0, None
+        if held_out is not None:
+            validation = Validation(model, held_out, passages, settings, arguments.device) if first else None
+            validating = Validating(validation, settings, context.events, Path(folder), latest)
+        trainer = BiEncoderTrainer(
+            model, stream, collator, arguments, context.events, context.checkpoints, validating
+        )
         trainer.train(resume_from_checkpoint=None if latest is None else str(latest))
-    if trainer.is_world_process_zero():
-        model.cpu().save(context.output("model"))
+        if first and validating is not None:
+            validating.hand_on(context.output("model"))
+        elif first:
+            model.cpu().save(context.output("model"))
 
 
-def training_data(settings: Train, context: StepContext) -> tuple[QuestionStream, dict[str, Passage]]:
-    """Returns the stream of questions, and its passages by id: all positives and all pools of negatives.
+class TrainingData(NamedTuple):
+    """The data of a training."""
+
+    stream: QuestionStream
+    passages: dict[str, Passage]
+    """All positives, all pools of negatives, and the pool of the validation, by id."""
+    held_out: HeldOut | None
+    """The questions of the validation, if there is one."""
+
+
+def training_data(settings: Train, context: StepContext) -> TrainingData:
+    """Returns the questions to train on and those to validate on, with their passages.
 
     `train.positive_passage` chooses among the positives that the corpus holds. A question without any is dropped and
     counted. Positives that mining found come after the positives of the question itself. Raises InputError where no
@@ -90,6 +114,7 @@ def training_data(settings: Train, context: StepContext) -> tuple[QuestionStream
     negatives = context.optional_input("negatives")
     source, corpus = context.input("questions").path, context.input("passages").path
     all_questions = read_questions(source)
+    all_questions, held_out = _held_out(settings, all_questions, negatives, corpus, context)
     if negatives is not None:
         all_questions = with_found_positives(all_questions, read_positives(negatives.path))
     in_corpus = _ids_in_corpus(corpus, {name for question in all_questions for name in question.positive_ids})
@@ -105,7 +130,7 @@ def training_data(settings: Train, context: StepContext) -> tuple[QuestionStream
             positives.append(present[:1] if settings.positive_passage == "first" else present)
     if not questions:
         raise InputError(f"{source}: no question has its positive passage in the corpus")
-    pool = _pool(settings, negatives, questions)
+    pool = _pool(negatives, questions) if settings.negatives else {}
     stream = QuestionStream(questions, positives, pool, settings)
     if stream.batch_size < settings.batch_size:
         context.events.warning(
@@ -127,8 +152,35 @@ def training_data(settings: Train, context: StepContext) -> tuple[QuestionStream
         context.events.fact(name, value)
     for source, count in Counter(s for sources in pool.values() for s, ids in sources.items() if ids).items():
         context.events.fact(f"questions_with_{source}_negatives", count)
-    needed = {name for names in positives for name in names}.union(*hard)
-    return stream, PassageLookup(corpus).passages(needed)
+    needed = {name for names in positives for name in names}.union(*hard, held_out.pool if held_out else ())
+    return TrainingData(stream, PassageLookup(corpus).passages(needed), held_out)
+
+
+def _held_out(
+    settings: Train, questions: list[Question], negatives: Staged | None, corpus: Path, context: StepContext
+) -> tuple[list[Question], HeldOut | None]:
+    """The questions to train on, those without a positive in the corpus among them, and the ones held out of them."""
+    if settings.validate_steps is None:
+        return questions, None
+    in_corpus = _ids_in_corpus(corpus, {name for question in questions for name in question.positive_ids})
+    gold = {q.qid: [name for name in q.positive_ids if name in in_corpus] for q in questions}
+    without = [question for question in questions if not gold[question.qid]]
+    known = [question for question in questions if gold[question.qid]]
+    training, held = hold_out(known, gold, settings.validation_questions, settings.seed)
+    if len(held) < settings.validation_questions:
+        context.events.warning(
+            f"train.validation_questions {settings.validation_questions}: only {len(held)} of {len(known)} questions "
+            "are held out, so that most are left to train on"
+        )
+    ids = (name for batch in read_tables(corpus, ["id"]) for name in batch.column("id").to_pylist())
+    pool = pool_of(held, gold, _pool(negatives, held), ids, settings)
+    for name, value in (
+        ("validation_questions", len(held)),
+        ("validation_passages", len(pool)),
+        ("questions_about_validation_passages", len(known) - len(training) - len(held)),
+    ):
+        context.events.fact(name, value)
+    return training + without, HeldOut(held, gold, pool)
 
 
 def with_found_positives(questions: Iterable[Question], found: Mapping[str, list[str]]) -> list[Question]:
@@ -156,11 +208,9 @@ def _ids_in_corpus(folder: Path, ids: set[str]) -> set[str]:
     }
 
 
-def _pool(
-    settings: Train, negatives: Staged | None, questions: list[Question]
-) -> dict[str, dict[str, list[str]]]:
+def _pool(negatives: Staged | None, questions: list[Question]) -> Pool:
     """Hard negatives by question id and source, without the question's positives, which a file of the user's may contain."""
-    if negatives is None or not settings.negatives:
+    if negatives is None:
         return {}
     pool = read_negatives(negatives.path)
     return {

@@ -9,6 +9,7 @@ from torch.utils.data import DataLoader, Dataset
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
 
+from multiview import metric_names
 from multiview.config import Train
 from multiview.data.questions import seeded_hash
 from multiview.errors import InputError
@@ -35,13 +36,16 @@ class BiEncoderTrainer(Trainer):
         arguments: TrainingArguments,
         events: Events,
         checkpoints: Checkpoints | None = None,
+        validating: TrainerCallback | None = None,
     ) -> None:
+        """`validating` may end the training, and adds its files to a checkpoint before that is published."""
+        first = [] if validating is None else [validating]
         super().__init__(
             model=model,
             args=arguments,
             train_dataset=stream,
             data_collator=collator,  # pyright: ignore[reportArgumentType]
-            callbacks=[ReportingCallback(events, checkpoints), Seeder(stream.settings.seed)],
+            callbacks=[*first, ReportingCallback(events, checkpoints), Seeder(stream.settings.seed)],
         )
         self.remove_callback(PrinterCallback)
         self.remove_callback(ProgressCallback)
@@ -87,8 +91,8 @@ class BiEncoderTrainer(Trainer):
         self._parts["in_batch_accuracy"].append(parts.correct)
         if self.settings.positive != "max":
             self._parts["fallback_share"].append(parts.fallback)
-        for view, share in enumerate(parts.wins, 1):
-            self._parts[f"view_{view}_wins"].append(share)
+        for view, share in enumerate(parts.wins):
+            self._parts[metric_names.view_wins(view)].append(share)
         return (loss, {}) if return_outputs else loss
 
     def get_train_dataloader(self) -> DataLoader:
@@ -161,7 +165,7 @@ class ReportingCallback(TrainerCallback):
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
     ) -> None:
         self._events.progress(state.global_step, state.max_steps, "steps")
-        if state.global_step >= state.max_steps:
+        if control.should_training_stop:
             # The trained model is about to be written; nothing will resume from this step.
             control.should_save = False
             control.should_log = True

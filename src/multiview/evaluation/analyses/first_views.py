@@ -10,8 +10,8 @@ from multiview.data.queries import distinct
 from multiview.evaluation.analyses.each_view import gold_recall
 from multiview.evaluation.analyses.subject import Findings, Subject
 from multiview.evaluation.analyses.tables import CaptionedTable
+from multiview.evaluation.generated_queries import diversity_levels, rouge_l_by_number, self_bleu
 from multiview.evaluation.metrics import accuracy, first_rank
-from multiview.generation.metrics import diversity_levels, rouge_l_by_number, self_bleu
 from multiview.index.exact import ViewRange
 
 LARGEST_K = 16

@@ -5,11 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+PASSAGES_IN_CACHE = 32
+"""Number of passages whose views are held in float64 at once; only speed depends on it."""
+
 
 class PairMeans:
     """A running mean [views, views] in float64 over the passages that have both views."""
 
     def __init__(self, view_count: int) -> None:
+        self.view_count = view_count
         self._sums = np.zeros((view_count, view_count))
         self._counts = np.zeros((view_count, view_count), np.int64)
 
@@ -24,6 +28,21 @@ class PairMeans:
         return np.divide(
             self._sums, self._counts, out=np.full(self._sums.shape, np.nan), where=self._counts > 0
         )
+
+
+def add_cosines(means: PairMeans, vectors: np.ndarray, counts: np.ndarray) -> None:
+    """Adds the cosines between the views of passages: `vectors` [views, dim] of all of them, `counts` [p] of each."""
+    present = np.arange(means.view_count) < counts[:, None]
+    stops = np.cumsum(counts)
+    cosines = np.zeros((len(counts), means.view_count, means.view_count))
+    for first in range(0, len(counts), PASSAGES_IN_CACHE):
+        part = slice(first, first + PASSAGES_IN_CACHE)
+        rows = vectors[stops[first] - counts[first] : stops[part][-1]].astype(np.float64)
+        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+        padded = np.zeros((*present[part].shape, vectors.shape[1]))
+        padded[present[part]] = np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0)
+        cosines[part] = padded @ padded.transpose(0, 2, 1)
+    means.add(cosines, present)
 
 
 def off_diagonal(name: str, means: np.ndarray) -> dict[str, float]:

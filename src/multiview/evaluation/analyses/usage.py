@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from multiview import metric_names
-from multiview.evaluation.analyses.matrices import PairMeans, off_diagonal, table_of
+from multiview.evaluation.analyses.matrices import PairMeans, add_cosines, off_diagonal, table_of
 from multiview.evaluation.analyses.subject import Findings, Subject
 from multiview.evaluation.analyses.tables import CaptionedTable
 
@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 
 PASSAGES_AT_ONCE = 1024
 """Number of passages whose cosines are added at once."""
-
-PASSAGES_IN_CACHE = 32
-"""Number of passages whose views are held in memory at once; only speed depends on it."""
 
 
 USAGE = "The view-usage histogram: which view wins in the first passage retrieved, and in the gold passage."
@@ -88,19 +85,7 @@ def mean_cosines(index: ViewIndex, view_count: int) -> np.ndarray:
     means = PairMeans(view_count)
     for start in range(0, len(index), PASSAGES_AT_ONCE):
         counts = index.view_counts[start : start + PASSAGES_AT_ONCE]
-        cosines = np.zeros((len(counts), view_count, view_count))
-        for first in range(0, len(counts), PASSAGES_IN_CACHE):
-            part = slice(first, first + PASSAGES_IN_CACHE)
-            cosines[part] = _cosines(index, start + first, counts[part], view_count)
-        means.add(cosines, np.arange(view_count) < counts[:, None])
+        if not (rows := int(counts.sum())):
+            continue
+        add_cosines(means, index.stored.read_range(int(index.offsets[start]), rows), counts)
     return means.means()
-
-
-def _cosines(index: ViewIndex, first: int, counts: np.ndarray, view_count: int) -> np.ndarray:
-    """Cosines [p, views, views] float64 of the views of successive passages with `counts` [p] views, 0 for missing views."""
-    vectors = index.stored.read_range(int(index.offsets[first]), int(counts.sum())).astype(np.float64)
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    padded = np.zeros((len(counts), view_count, vectors.shape[1]))
-    present = np.arange(view_count) < counts[:, None]
-    padded[present] = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
-    return padded @ padded.transpose(0, 2, 1)

@@ -62,3 +62,12 @@ def check(model: Model, train: Train | None = None) -> None:
             f"train.positive: {train.positive} does not suit architecture {kind.name}, whose views represent no part of the text; "
             "use max"
         )
+    if train is not None and train.validate_steps is not None and kind.reads_queries:
+        raise InputError(
+            f"train.validate_steps: a validation reads passages alone, and architecture {kind.name} reads them with queries; "
+            "set it to null"
+        )
+    if train is not None and train.validate_steps is None and train.patience is not None:
+        raise InputError(
+            "train.patience counts validations, and there are none: set train.validate_steps too"
+        )

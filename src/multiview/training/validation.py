@@ -1,0 +1,251 @@
+"""Validation while a model trains: held-out questions against a pool of passages, and the best model so far."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, distributed
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+from multiview import metric_names
+from multiview.config import Train
+from multiview.data.passages import Passage
+from multiview.encoding.encode import HALF
+from multiview.evaluation.analyses.matrices import PairMeans, add_cosines, off_diagonal
+from multiview.evaluation.metrics import first_rank, gold_metrics, means
+from multiview.model.batch import Batch, encode_groups, make_groups, to_device
+from multiview.model.encoder import BiEncoder
+from multiview.model.layouts import kept_views
+from multiview.steps.events import Events
+from multiview.training.batches import locate_views
+from multiview.training.held_out import HeldOut
+
+ROWS = 32
+"""Sequences per batch; of similar length, as they are sorted."""
+AT_ONCE = 256
+"""Questions that are ranked at once, and passages whose views are compared at once."""
+MODEL = "best"
+STATE = "validation.json"
+"""The best model so far and the state of the validation, in a checkpoint."""
+
+
+class Validation:
+    """Ranks held-out questions with a model while it trains; neither its weights nor any random state change.
+
+    Passages are read alone and without their padding views, in the arithmetic of training. All sequences are laid out
+    once, so two validations of equal weights give equal figures on one machine.
+    """
+
+    def __init__(
+        self,
+        model: BiEncoder,
+        held_out: HeldOut,
+        passages: Mapping[str, Passage],
+        settings: Train,
+        device: torch.device,
+    ) -> None:
+        self.model, self._held_out, self._settings, self._device = model, held_out, settings, device
+        layout, pad_id = model.layout, model.tokenizer.pad_token_id
+        sequences = [layout.passage(passages[id_]) for id_ in held_out.pool]
+        rows, views = locate_views(sequences, layout.max_views)
+        # A passage without any text has padding views alone.
+        kept = [kept_views(each, False) or kept_views(each, True) for each in views]
+        self._rows = torch.tensor([row[i] for row, chosen in zip(rows, kept, strict=True) for i in chosen])
+        self._numbers = np.array([i for chosen in kept for i in chosen])
+        self._counts = np.array([len(chosen) for chosen in kept])
+        self._starts = np.cumsum(self._counts) - self._counts
+        self._passages = make_groups(
+            [sequence for each in sequences for sequence in each], pad_id, layout.max_views, most=ROWS
+        )
+        asked = [layout.question(question.question) for question in held_out.questions]
+        self._questions = make_groups(asked, pad_id, 1, most=ROWS)
+        row_of = {id_: row for row, id_ in enumerate(held_out.pool)}
+        self._gold = [[row_of[id_] for id_ in held_out.gold[q.qid]] for q in held_out.questions]
+
+    def figures(self) -> dict[str, float]:
+        """Returns the figures of the model as it is, by metric.
+
+        These are the recall of gold passages at 1, MRR@10, the mean rank of the first gold passage (DPR) and, where
+        passages have several views, the share of questions whose best gold passage scores by each view, and the mean
+        cosine between the views of a passage.
+        """
+        with self._as_in_inference():
+            questions = encode_groups(partial(self._encode, self.model.encode_questions), self._questions)
+            vectors = encode_groups(partial(self._encode, self.model.encode_passages), self._passages)
+        views = vectors.flatten(0, 1)[self._rows.to(vectors.device)].float()
+        figures = self._ranking(questions.float(), views)
+        if self._numbers.any():
+            figures |= self._cosine(views.cpu().numpy())
+        return figures
+
+    def _ranking(self, questions: Tensor, views: Tensor) -> dict[str, float]:
+        ids, held = self._held_out.pool, self._held_out.questions
+        first, winners = np.empty(len(held), np.int64), np.empty(len(held), np.int64)
+        rankings: dict[str, list[str]] = {}
+        for start in range(0, len(held), AT_ONCE):
+            of_views = (questions[start : start + AT_ONCE] @ views.T).cpu().numpy()
+            scores = np.maximum.reduceat(of_views, self._starts, axis=1)
+            # Of passages that tie the one with the smaller id comes first, as in a search.
+            order = np.argsort(-scores, axis=1, kind="stable")
+            for row, best in enumerate(order):
+                position = start + row
+                gold = self._gold[position]
+                first[position] = first_rank(np.isin(best, gold)[None])[0]
+                top = best[: metric_names.RANKING_CUT]
+                rankings[held[position].qid] = [ids[passage] for passage in top]
+                winners[position] = self._winner(of_views[row], max(gold, key=scores[row].__getitem__))
+        gold_grades = {q.qid: dict.fromkeys(self._held_out.gold[q.qid], 1) for q in held}
+        measured = means(gold_metrics(rankings, gold_grades, [1], metric_names.RANKING_CUT))
+        figures = {name: measured[name] for name in (metric_names.recall_at(1), metric_names.MRR)}
+        figures[metric_names.AVERAGE_RANK] = float(first.mean())
+        if self._numbers.any():
+            wins = np.bincount(winners, minlength=int(self._numbers.max()) + 1) / len(winners)
+            figures |= {metric_names.view_wins(view): float(share) for view, share in enumerate(wins)}
+        return figures
+
+    def _winner(self, scores: np.ndarray, passage: int) -> int:
+        """The number, from 0, of the view that scores best in a passage."""
+        views = slice(self._starts[passage], self._starts[passage] + self._counts[passage])
+        return self._numbers[views][scores[views].argmax()]
+
+    def _cosine(self, views: np.ndarray) -> dict[str, float]:
+        pairs = PairMeans(int(self._counts.max()))
+        for start in range(0, len(self._counts), AT_ONCE):
+            counts = self._counts[start : start + AT_ONCE]
+            first = self._starts[start]
+            add_cosines(pairs, views[first : first + counts.sum()], counts)
+        found = off_diagonal(metric_names.VIEW_COSINE, pairs.means())
+        return {name: float(value) for name, value in found.items() if name == metric_names.VIEW_COSINE}
+
+    def _encode(self, encode: Callable[[Batch], Tensor], batch: Batch) -> Tensor:
+        return encode(to_device(batch, self._device))
+
+    @contextmanager
+    def _as_in_inference(self) -> Iterator[None]:
+        """Without dropout and gradients; what is random afterwards is as if nothing had been encoded."""
+        half, training = HALF.get(self._settings.precision), self.model.training
+        devices = [self._device] if self._device.type == "cuda" else []
+        self.model.eval()
+        try:
+            with (
+                torch.random.fork_rng(devices),
+                torch.no_grad(),
+                torch.autocast(self._device.type, half, enabled=half is not None),
+            ):
+                yield
+        finally:
+            self.model.train(training)
+
+
+class Validating(TrainerCallback):
+    """Validates every `train.validate_steps` steps and after the last, keeps the best model, and stops by `train.patience`.
+
+    The best model is that with the highest MRR@10, of equal ones the earliest. The model before the first step is
+    measured too, but is never the best one. It is part of every checkpoint, so a resumed training hands on the very
+    same model. The first process validates; the others wait for its decision.
+    """
+
+    def __init__(
+        self,
+        validation: Validation | None,
+        settings: Train,
+        events: Events,
+        folder: Path,
+        resumed: Path | None,
+    ) -> None:
+        """`validation` is that of the first process, None in the others. `folder` is for the best model.
+
+        `resumed` is the checkpoint that training continues from, None at its beginning.
+        """
+        self._validation, self._settings, self._events = validation, settings, events
+        self._folder = folder / MODEL
+        self._start: dict[str, float] = {}
+        self._best: dict[str, float] = {}
+        self._best_step = 0
+        self._without_better = 0
+        self._stopped: int | None = None
+        if resumed is not None and validation is not None:
+            state = json.loads((resumed / STATE).read_text())
+            self._start, self._best = state["start"], state["best"]
+            self._best_step, self._without_better = state["best_step"], state["without_better"]
+            if self._best:
+                shutil.copytree(resumed / MODEL, self._folder)
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
+    ) -> None:
+        if self._validation is not None and not self._start:
+            self._start = self._measure(self._validation, 0)
+
+    def on_step_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
+    ) -> None:
+        step, last = state.global_step, state.global_step >= state.max_steps
+        assert self._settings.validate_steps is not None
+        if step % self._settings.validate_steps and not last:
+            return
+        if self._validation is not None:
+            self._compare(self._validation, step)
+        if self._exhausted() and not last:
+            self._stopped = step
+            control.should_training_stop = True
+
+    def on_save(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
+    ) -> None:
+        if self._validation is None:
+            return
+        checkpoint = Path(str(args.output_dir)) / f"checkpoint-{state.global_step}"
+        if self._best:
+            shutil.copytree(self._folder, checkpoint / MODEL)
+        kept = {
+            "start": self._start,
+            "best": self._best,
+            "best_step": self._best_step,
+            "without_better": self._without_better,
+        }
+        (checkpoint / STATE).write_text(json.dumps(kept))
+
+    def hand_on(self, output: Path) -> None:
+        """Copies the best model to `output`, and reports its step and figures; only in the first process."""
+        shutil.copytree(self._folder, output, dirs_exist_ok=True)
+        self._events.fact("best_step", self._best_step)
+        self._events.fact("best_validation", self._best)
+        if self._stopped is not None:
+            self._events.fact("stopped_early_at", self._stopped)
+        best, start = self._best[metric_names.MRR], self._start[metric_names.MRR]
+        if best < start:
+            self._events.warning(
+                f"no validation is as good as that before training: MRR@10 {best:.3f} after step {self._best_step}, "
+                f"{start:.3f} before: train longer, or with a lower train.learning_rate"
+            )
+
+    def _measure(self, validation: Validation, step: int) -> dict[str, float]:
+        figures = validation.figures()
+        for name, value in figures.items():
+            self._events.metric(metric_names.of_validation(name), value, step=step)
+        return figures
+
+    def _compare(self, validation: Validation, step: int) -> None:
+        figures = self._measure(validation, step)
+        self._without_better += 1
+        if not self._best or figures[metric_names.MRR] > self._best[metric_names.MRR]:
+            self._best, self._best_step, self._without_better = figures, step, 0
+            shutil.rmtree(self._folder, ignore_errors=True)
+            validation.model.save(self._folder)
+
+    def _exhausted(self) -> bool:
+        """Whether patience has come to an end, as the first process knows."""
+        exhausted = self._settings.patience is not None and self._without_better >= self._settings.patience
+        if not distributed.is_initialized():
+            return exhausted
+        decision = [exhausted]
+        distributed.broadcast_object_list(decision)
+        return decision[0]

@@ -1,0 +1,74 @@
+"""Quality and diversity of generated queries, by hand and by the plain formulas."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rouge_score.tokenizers import DefaultTokenizer
+
+from multiview.evaluation.generated_queries import (
+    Words,
+    diversity_levels,
+    queries_table,
+    rouge_l_by_number,
+    self_bleu,
+)
+from tests.fixtures.plain_queries import plain_bleu_4, plain_rouge_l
+
+SENTENCES = st.lists(st.sampled_from("abcd"), min_size=1, max_size=7).map(" ".join)
+
+
+@given(SENTENCES, st.lists(SENTENCES, max_size=5))
+@settings(max_examples=60, deadline=None)
+def test_rouge_l_is_the_best_of_the_first_k(question: str, queries: list[str]) -> None:
+    scores = [plain_rouge_l(question, query) for query in queries]
+    expected = [max(scores[:k], default=0) for k in range(1, 5)]
+    assert rouge_l_by_number(question, queries, 4) == pytest.approx(expected)
+
+
+@given(st.lists(SENTENCES, min_size=2, max_size=5))
+@settings(max_examples=60, deadline=None)
+def test_self_bleu_is_the_mean_bleu_of_each_against_the_others(queries: list[str]) -> None:
+    each = [plain_bleu_4(queries[:i] + queries[i + 1 :], query) for i, query in enumerate(queries)]
+    assert self_bleu(queries) == pytest.approx(sum(each) / len(each))
+
+
+def test_known_values() -> None:
+    # Of "the large old bridge" and the question, "the … bridge" is common: 2 · 2 / (4 + 6).
+    question = "Who built the bridge of Warsaw?"
+    found = rouge_l_by_number(question, ["the large old bridge", "", "who BUILT the bridge of warsaw"], 4)
+    assert found == pytest.approx([0.4, 0.4, 1.0, 1.0])
+    assert self_bleu(["a b c d e", "a b c d f"]) == pytest.approx((4 / 5 * 3 / 4 * 2 / 3 * 1 / 2) ** 0.25)
+    assert self_bleu(["one same long query"] * 3) == pytest.approx(1)
+    assert self_bleu(["a b c", "d e f"]) == 0
+    assert self_bleu(["only one"]) is None and self_bleu([]) is None
+
+
+@given(st.text(st.characters(max_codepoint=126)))
+def test_words_are_rouge_score_s_own_in_ascii(text: str) -> None:
+    assert Words().tokenize(text) == DefaultTokenizer(use_stemmer=False).tokenize(text)
+
+
+def test_words_of_other_alphabets_count() -> None:
+    assert Words().tokenize("Où était Варшава?") == ["où", "était", "варшава"]
+    assert rouge_l_by_number("где Варшава", ["где Варшава"], 1) == pytest.approx([1])
+
+
+def test_levels_have_equal_width_and_both_ends() -> None:
+    levels = diversity_levels([0, 0.1999, 0.2, 0.99, 1], {"rouge_l": [0.1, 0.3, 0.5, 0.6, 0.8]})
+    assert [(level["start"], level["stop"]) for level in levels] == [
+        (0, 0.2),
+        (0.2, 0.4),
+        (0.4, 0.6),
+        (0.6, 0.8),
+        (0.8, 1),
+    ]
+    assert [level["passages"] for level in levels] == [2, 1, 0, 0, 2]
+    assert [level["self_bleu_4"] for level in levels] == [pytest.approx(0.09995), 0.2, None, None, 0.995]
+    assert [level["rouge_l"] for level in levels] == pytest.approx([0.2, 0.5, None, None, 0.7])
+
+
+def test_the_table_has_quality_by_number_and_by_diversity() -> None:
+    table = queries_table({1: 0.4, 2: 0.5}, diversity_levels([0.5], {"rouge_l": [0.7]}))
+    assert "|       2 |   50.00 |" in table
+    assert "| 0.4 to 0.6  |        1 | 50.00 |   70.00 |" in table
+    assert "| 0.0 to 0.2  |        0 |       |         |" in table

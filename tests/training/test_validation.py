@@ -1,0 +1,261 @@
+"""Validation while a model trains: what it holds out and measures, what it hands on, and how it resumes."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from multiview.artifacts.staged import Staged
+from multiview.config import Config, Questions, Train
+from multiview.data.questions import read_questions, write_questions
+from multiview.errors import InputError
+from multiview.model.encoder import BiEncoder
+from multiview.steps.context import StepContext
+from multiview.training.train import train, training_data
+from multiview.training.validation import Validation
+from tests.fixtures import training_material
+from tests.fixtures.checkpoints import KeptCheckpoints
+from tests.fixtures.events import RecordedEvents
+
+SETTINGS: dict[str, Any] = {
+    "batch_size": 4,
+    "max_steps": 10,
+    "learning_rate": 3e-3,
+    "warmup_steps": 1,
+    "checkpoint_steps": 4,
+    "log_steps": 2,
+    "positive": "answer",
+    "dropout": 0.2,
+    "validate_steps": 3,
+    "validation_questions": 6,
+    "validation_passages": 16,
+}
+STEPS = [0, 3, 6, 9, 10]
+MRR = "validation/mrr_at_10"
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Staged]:
+    folder = tmp_path_factory.mktemp("data")
+    passages = [training_material.passage(i, sentences=2 + i % 6) for i in range(24)]
+    questions = [training_material.question(i, passages[i % 12]) for i in range(30)]
+    pool = {q.qid: [passages[(i * 5 + j) % 24].id for j in range(1, 5)] for i, q in enumerate(questions)}
+    return {
+        "passages": training_material.write_shard(folder / "passages", passages),
+        **training_material.write_training_data(folder, questions, pool),
+    }
+
+
+@pytest.fixture(scope="module")
+def start(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Staged:
+    return training_material.saved_model(tmp_path_factory.mktemp("start"), base)
+
+
+class Run:
+    """One training, and what came of it."""
+
+    def __init__(
+        self, data: dict[str, Staged], model: Staged, output: Path, checkpoints: Any = None, **options: Any
+    ):
+        self.events, self.output = RecordedEvents(), output
+        settings = Config.partial({"train": Train(**SETTINGS | options), "questions": Questions()})
+        inputs = {"start": model, **data}
+        train(StepContext(settings, inputs, {"model": output}, self.events, checkpoints))
+
+    def curve(self, name: str) -> dict[int | None, float]:
+        return {step: value for metric, value, step in self.events.metrics if metric == name}
+
+    def files(self) -> dict[str, bytes]:
+        paths = (path for path in self.output.rglob("*") if path.is_file())
+        return {str(path.relative_to(self.output)): path.read_bytes() for path in paths}
+
+
+@pytest.fixture(scope="module")
+def whole(data: dict[str, Staged], start: Staged, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return Run(data, start, tmp_path_factory.mktemp("whole") / "model")
+
+
+def test_what_is_validated_is_not_trained_on(data: dict[str, Staged]) -> None:
+    events = RecordedEvents()
+    found = training_data(Train(**SETTINGS), StepContext(Config(), data, {}, events))
+    assert found.held_out is not None
+    held = {question.qid for question in found.held_out.questions}
+    gold = {id_ for question in found.held_out.questions for id_ in question.positive_ids}
+    trained = [found.stream[item] for item in range(len(found.stream))]
+    assert len(held) == 6 and gold <= set(found.held_out.pool)
+    assert held.isdisjoint(example.question.qid for example in trained)
+    assert gold.isdisjoint(example.positive for example in trained)
+    about_gold = [q for q in read_questions(data["questions"].path) if q.positive_ids[0] in gold]
+    assert events.facts["questions_about_validation_passages"] == len(about_gold) - 6
+    assert events.facts["questions"] == 30 - len(about_gold)
+    assert events.facts["validation_questions"] == 6
+    assert events.facts["validation_passages"] == len(found.held_out.pool) == 16
+
+
+def test_figures_are_those_of_the_model_that_the_round_hands_on(whole: Run, data: dict[str, Staged]) -> None:
+    """Its MRR, mean rank, wins and cosine by plain formulas, on vectors of single passages and questions."""
+    model = BiEncoder.load(whole.output)
+    settings = Train(**SETTINGS)
+    found = training_data(settings, StepContext(Config(), data, {}))
+    assert found.held_out is not None
+    figures = Validation(model, found.held_out, found.passages, settings, torch.device("cpu")).figures()
+    assert figures == pytest.approx(whole.events.facts["best_validation"], abs=1e-5)
+
+    encode = Plain(model)
+    views = {id_: encode.passage(found.passages[id_]) for id_ in found.held_out.pool}
+    ranks, wins, firsts = [], np.zeros(4), []
+    for question in found.held_out.questions:
+        (gold,) = question.positive_ids
+        query = encode.question(question.question)
+        scores = {id_: max(query @ vector for vector in vectors.values()) for id_, vectors in views.items()}
+        ranks.append(1 + sum(score > scores[gold] for score in scores.values()))
+        firsts.append(ranks[-1] == 1)
+        wins[max(views[gold], key=lambda view: query @ views[gold][view])] += 1 / 6
+    assert figures["recall_at_1"] == pytest.approx(np.mean(firsts))
+    assert figures["mrr_at_10"] == pytest.approx(np.mean([1 / rank if rank <= 10 else 0 for rank in ranks]))
+    assert figures["average_rank"] == pytest.approx(np.mean(ranks))
+    assert [figures[f"view_{view}_wins"] for view in range(1, 5)] == pytest.approx(list(wins))
+    cosines = np.full((4, 4, len(views)), np.nan)
+    for column, vectors in enumerate(views.values()):
+        for i, one in vectors.items():
+            for j, other in vectors.items():
+                cosines[i, j, column] = one @ other / np.linalg.norm(one) / np.linalg.norm(other)
+    pairs = np.nanmean(cosines, axis=2)[~np.eye(4, dtype=bool)]
+    assert figures["view_cosine"] == pytest.approx(pairs.mean(), abs=1e-4)
+
+
+class Plain:
+    """Vectors of one passage or question at a time, in float64, without batches."""
+
+    def __init__(self, model: BiEncoder) -> None:
+        self.model = model
+
+    def passage(self, passage: Any) -> dict[int, np.ndarray]:
+        (sequence,) = self.model.layout.passage(passage)
+        vectors = self._vectors("passage", sequence)
+        return {
+            number: vector
+            for number, (view, vector) in enumerate(zip(sequence.views, vectors, strict=True))
+            if not view.padding
+        }
+
+    def question(self, question: str) -> np.ndarray:
+        return self._vectors("question", self.model.layout.question(question))[0] * self.model.scale
+
+    @torch.no_grad()
+    def _vectors(self, part: str, sequence: Any) -> list[np.ndarray]:
+        (hidden,) = (
+            self.model.encoders[part](torch.tensor([sequence.input_ids])).last_hidden_state.double().numpy()
+        )
+        return [
+            np.mean([hidden[start:stop].mean(axis=0) for start, stop in view.runs], axis=0)
+            for view in sequence.views
+        ]
+
+
+def test_the_best_is_handed_on_and_of_equals_the_earliest(whole: Run) -> None:
+    curve = whole.curve(MRR)
+    assert list(curve) == STEPS
+    candidates = {step: value for step, value in curve.items() if step}
+    best = max(candidates, key=lambda step: (candidates[step], -step))
+    assert whole.events.facts["best_step"] == best
+    assert whole.events.facts["best_validation"]["mrr_at_10"] == candidates[best]
+    assert "stopped_early_at" not in whole.events.facts
+
+
+def test_a_killed_run_hands_on_the_very_files_of_an_uninterrupted_one(
+    whole: Run, data: dict[str, Staged], start: Staged, tmp_path: Path
+) -> None:
+    for stop_after in (3, 9):
+        kept = KeptCheckpoints(tmp_path / f"checkpoints-{stop_after}", stop_after)
+        with pytest.raises(KeyboardInterrupt):
+            Run(data, start, tmp_path / "killed", kept, checkpoint_steps=3)
+        kept.stop_after = None
+        resumed = Run(data, start, tmp_path / f"resumed-{stop_after}", kept, checkpoint_steps=3)
+        assert resumed.files() == whole.files()
+        for name in ("best_step", "best_validation"):
+            assert resumed.events.facts[name] == whole.events.facts[name]
+        later = {step: value for step, value in whole.curve(MRR).items() if step and step > stop_after}
+        assert resumed.curve(MRR) == later
+
+
+def test_training_does_not_notice_its_validation(
+    whole: Run, data: dict[str, Staged], start: Staged, tmp_path: Path
+) -> None:
+    """The same questions without a validation give the same losses, dropout included."""
+    found = training_data(Train(**SETTINGS), StepContext(Config(), data, {}))
+    (tmp_path / "questions").mkdir()
+    write_questions(found.stream.questions, tmp_path / "questions")
+    trained = {**data, "questions": Staged(tmp_path / "questions", "trained")}
+    alone = Run(trained, start, tmp_path / "alone", validate_steps=None)
+    assert alone.curve("loss") == whole.curve("loss")
+    assert not alone.curve(MRR) and "best_step" not in alone.events.facts
+    last = Run(data, start, tmp_path / "last", validate_steps=10)
+    assert last.files() == alone.files()
+
+
+def test_patience_stops_and_a_resumed_run_stops_at_the_same_step(
+    data: dict[str, Staged], start: Staged, tmp_path: Path
+) -> None:
+    # With steps as small as this nothing changes, so no validation is better than the first.
+    options: dict[str, Any] = {"learning_rate": 1e-12, "patience": 2, "validate_steps": 2}
+    stopped = Run(data, start, tmp_path / "stopped", **options)
+    assert list(stopped.curve(MRR)) == [0, 2, 4, 6]
+    assert stopped.events.facts["stopped_early_at"] == 6 and stopped.events.facts["best_step"] == 2
+    assert stopped.events.steps[-1][0] == 6
+    kept = KeptCheckpoints(tmp_path / "checkpoints", stop_after=4)
+    with pytest.raises(KeyboardInterrupt):
+        Run(data, start, tmp_path / "killed", kept, **options)
+    kept.stop_after = None
+    resumed = Run(data, start, tmp_path / "resumed", kept, **options)
+    assert list(resumed.curve(MRR)) == [6] and resumed.files() == stopped.files()
+    assert resumed.events.facts["stopped_early_at"] == 6
+
+
+def test_a_model_that_training_only_harmed_is_handed_on_with_a_warning(
+    data: dict[str, Staged], start: Staged, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    figures = iter([0.9, 0.2, 0.3])
+    monkeypatch.setattr(Validation, "figures", lambda self: {"mrr_at_10": next(figures)})
+    run = Run(data, start, tmp_path / "out", max_steps=2, validate_steps=1)
+    assert run.events.facts["best_step"] == 2
+    assert any("MRR@10 0.300 after step 2, 0.900 before" in line for line in run.events.warnings)
+
+
+def test_two_processes_validate_once_and_stop_together(
+    data: dict[str, Staged], start: Staged, tmp_path: Path
+) -> None:
+    options: dict[str, Any] = {"learning_rate": 1e-12, "patience": 1, "validate_steps": 2, "dropout": 0.0}
+    one = Run(data, start, tmp_path / "one", **options)
+    two = Run(data, start, tmp_path / "two", processes=2, **options)
+    assert list(two.curve(MRR)) == list(one.curve(MRR)) == [0, 2, 4]
+    assert two.curve(MRR) == pytest.approx(one.curve(MRR), abs=1e-6)
+    assert two.events.facts == {
+        **one.events.facts,
+        "processes": 2,
+        "best_validation": pytest.approx(one.events.facts["best_validation"], abs=1e-5),
+    }
+    assert BiEncoder.load(two.output).settings == BiEncoder.load(one.output).settings
+
+
+def test_most_questions_are_left_to_train_on(data: dict[str, Staged]) -> None:
+    settings, events = Train.model_validate({**SETTINGS, "validation_questions": 30}), RecordedEvents()
+    found = training_data(settings, StepContext(Config(), data, {}, events))
+    assert found.held_out is not None and len(found.held_out.questions) == 6
+    assert "train.validation_questions 30: only 6 of 30 questions are held out" in events.warnings[0]
+
+
+def test_too_few_questions_are_refused(tmp_path: Path) -> None:
+    (passage,) = passages = [training_material.passage(0)]
+    for count in (2, 10):
+        questions = [training_material.question(i, passage) for i in range(count)]
+        inputs = {
+            "passages": training_material.write_shard(tmp_path / f"{count}" / "passages", passages),
+            **training_material.write_training_data(tmp_path / f"{count}", questions, {}),
+        }
+        with pytest.raises(
+            InputError, match=rf"train\.validate_steps: too few .*questions: {count}, gold passages: 1"
+        ):
+            training_data(Train(**SETTINGS), StepContext(Config(), inputs, {}))
