@@ -62,6 +62,33 @@ def evaluate_bm25(
 
 
 @component
+def evaluate_bm25_with_queries(
+    run: str,
+    path: str,
+    config: str,
+    passages: Input[Dataset],
+    questions: Input[Dataset],
+    queries: Input[Dataset],
+    evaluation: Output[Artifact],
+    metrics: Output[Metrics],
+) -> str:
+    """Metrics of BM25 over passages with their generated queries (DocT5Query) on the dev questions."""
+    from multiview.kubeflow.component import execute
+
+    return execute(
+        "evaluate-bm25-with-queries",
+        run,
+        path,
+        config,
+        passages=passages,
+        questions=questions,
+        queries=queries,
+        evaluation=evaluation,
+        metrics=metrics,
+    )
+
+
+@component
 def evaluate_fusion(
     run: str,
     path: str,

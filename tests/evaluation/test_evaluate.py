@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +13,16 @@ import pyarrow.parquet as pq
 import pytest
 
 from multiview.artifacts.staged import Staged
-from multiview.config import Config, Evaluation
+from multiview.config import Bm25, Config, Evaluation
 from multiview.data.answers import has_answer
+from multiview.data.queries import FILE, write_queries
 from multiview.data.questions import Question, relevance
 from multiview.errors import InputError
 from multiview.evaluation.evaluate import evaluate, evaluate_bm25, write_evaluation
 from multiview.evaluation.top_hits import HitViews
 from multiview.evaluation.trec import read_qrels, read_trec_run
 from multiview.index.ranking import TopPassages
+from multiview.negatives.bm25 import Bm25Index
 from multiview.steps.context import StepContext
 from multiview.steps.events import Events
 from tests.fixtures.artifacts import passage, question, questions_folder, write_passages
@@ -198,6 +201,44 @@ def test_bm25_is_evaluated_by_the_same_figures(retrieval):
     for path in out.iterdir():
         assert path.read_bytes() == (again / path.name).read_bytes()
     assert {name for name, _, _ in events.metrics} == set(metrics)
+
+
+def test_doct5query_is_bm25_over_passages_with_their_queries_appended(tmp_path):
+    passages = [
+        passage("p0", "Coffee keeps people awake.", "Coffee"),
+        passage("p1", "Tea keeps people awake too.", "Tea"),
+        passage("p2", "Rust is a language.", "Rust"),
+    ]
+    drawn = [("p0", ("beans", "beans")), ("p1", ("leaves beans water",)), ("p2", ())]
+    (tmp_path / "queries").mkdir()
+    write_queries(drawn, tmp_path / "queries" / FILE)
+    asked = [
+        question("q0", "beans?", ["beans"], ["p0"]),
+        question("q1", "leaves", ["tea"], ["p1"]),
+        question("q2", "awake", ["awake"], ["p0"]),
+        question("q3", "rust", ["language"], ["p2"]),
+    ]
+    inputs = {
+        "passages": Staged(write_passages(tmp_path / "passages", passages), ""),
+        "questions": Staged(questions_folder(tmp_path / "questions", asked), ""),
+        "queries": Staged(tmp_path / "queries", ""),
+    }
+    (tmp_path / "out").mkdir()
+    evaluate_bm25(StepContext(SETTINGS, inputs, {"evaluation": tmp_path / "out"}, RecordedEvents()))
+    found = read_trec_run(tmp_path / "out" / "run.trec")
+    texts = [replace(p, text=f"{p.text} {' '.join(dict(drawn)[p.id])}") for p in passages]
+    index = Bm25Index(texts, Bm25(), "english")
+    top = index.search([each.question for each in asked], 3)
+    for row, each in enumerate(asked):
+        rows = [number for number in top.passages[row].tolist() if number >= 0]
+        assert [name for name, _ in found[each.qid]] == [f"p{number}" for number in rows]
+        assert [score for _, score in found[each.qid]] == pytest.approx(top.scores[row, : len(rows)].tolist())
+    assert [name for name, _ in found["q0"]] == ["p0", "p1"], "a query that was drawn twice counts twice"
+    assert [name for name, _ in found["q1"]] == ["p1"], "by a query's word alone"
+    assert (tmp_path / "out" / "run.trec").read_text().splitlines()[0].endswith("doct5query")
+    rows = pq.read_table(tmp_path / "out" / "questions.parquet").to_pylist()
+    assert [row["rank_of_first_answer"] for row in rows] == [None, 1, 1, 1], "a query holds no answer"
+    assert [row["rank_of_first_gold"] for row in rows] == [1, 1, 1, 1]
 
 
 def test_an_evaluation_with_another_model_is_refused(retrieval):

@@ -43,5 +43,12 @@ def test_a_comparison_shows_them_per_row(tmp_path):
 
 
 def test_the_steps_that_measure_have_figures():
-    measuring = {"evaluate", "evaluate-bm25", "evaluate-fusion", "compare", "gate"}
+    measuring = {
+        "evaluate",
+        "evaluate-bm25",
+        "evaluate-bm25-with-queries",
+        "evaluate-fusion",
+        "compare",
+        "gate",
+    }
     assert {name for name, step in STEPS.items() if step.figures} == measuring

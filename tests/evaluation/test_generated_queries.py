@@ -1,9 +1,5 @@
 """Quality and diversity of generated queries, by hand and by the plain formulas."""
 
-import math
-from collections import Counter
-
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,40 +12,9 @@ from multiview.evaluation.generated_queries import (
     rouge_l_by_number,
     self_bleu,
 )
+from tests.fixtures.plain_queries import plain_bleu_4, plain_rouge_l
 
 SENTENCES = st.lists(st.sampled_from("abcd"), min_size=1, max_size=7).map(" ".join)
-
-
-def plain_rouge_l(question: str, query: str) -> float:
-    """F1 of the longest common subsequence (Lin 2004), by its recursion."""
-    a, b = question.split(), query.split()
-    longest = np.zeros((len(a) + 1, len(b) + 1))
-    for i, left in enumerate(a, 1):
-        for j, right in enumerate(b, 1):
-            same = longest[i - 1, j - 1] + 1
-            longest[i, j] = same if left == right else max(longest[i - 1, j], longest[i, j - 1])
-    common = longest[-1, -1]
-    return 2 * common / (len(a) + len(b))
-
-
-def plain_bleu_4(references: list[str], query: str) -> float:
-    """BLEU-4 (Papineni et al. 2002); a precision of zero counts as 0.1 over its n-grams, but for single words."""
-    query_words, others = query.split(), [reference.split() for reference in references]
-
-    def grams(words: list[str], n: int) -> Counter:
-        return Counter(tuple(words[i : i + n]) for i in range(len(words) - n + 1))
-
-    logs = 0.0
-    for n in range(1, 5):
-        counts = grams(query_words, n)
-        clipped = sum(min(c, max(grams(o, n)[gram] for o in others)) for gram, c in counts.items())
-        if n == 1 and not clipped:
-            return 0.0
-        logs += math.log((clipped or 0.1) / max(1, counts.total())) / 4
-    closest = min(
-        (len(other) for other in others), key=lambda length: (abs(length - len(query_words)), length)
-    )
-    return math.exp(logs + min(0, 1 - closest / len(query_words)))
 
 
 @given(SENTENCES, st.lists(SENTENCES, max_size=5))

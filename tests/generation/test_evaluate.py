@@ -32,7 +32,7 @@ def test_the_step_measures_the_queries_of_gold_passages(tmp_path: Path) -> None:
     gold = {"q0": "p0", "q1": "p1", "q2": "p1", "q3": "p2", "q4": "p3", "q5": None}
     texts = {"q0": "is the bridge old", "q1": "who sang", "q2": "when was the battle", "q4": "single"}
     questions = [
-        Question(qid, texts.get(qid, "?"), ("x",), None, (name,) if name else ())
+        Question(qid, texts.get(qid, "?"), ("x",), None, ("not in the corpus", name) if name else ())
         for qid, name in gold.items()
     ]
     inputs = {"queries": shards, **write_training_data(tmp_path, questions, {})}

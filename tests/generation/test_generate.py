@@ -204,7 +204,7 @@ def test_empty_queries_are_left_out_and_counted(
 
 def test_queries_are_read_beside_their_passages(t5: Path, tmp_path: Path) -> None:
     _, output = run(t5, training_material.write_shard(tmp_path / "passages", PASSAGES[:4]), tmp_path / "out")
-    of = read_queries([output])
+    of = dict(iterate_queries(output))
     assert list(with_queries(PASSAGES[:4], output)) == [(p, of[p.id]) for p in PASSAGES[:4]]
     with pytest.raises(InputError, match="queries of 'p000' where passage 'p001' comes"):
         list(with_queries(PASSAGES[1:4], output))

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multiview.config import Bm25
-from multiview.negatives.bm25 import Bm25Index, best_rows, bm25_negatives
+from multiview.negatives.bm25 import Bm25Index, best_rows, bm25_negatives, tokenizer
 from multiview.negatives.pool import read_table
 from tests.fixtures.artifacts import passage
 from tests.fixtures.retrieval_run import check_negatives
@@ -55,6 +55,30 @@ def test_bm25_ties_go_to_the_smaller_id_and_only_shared_words_count():
         assert np.isneginf(top.scores[row]).all()
     reverse = Bm25Index(PASSAGES[::-1], Bm25(), "english")
     assert ids_of(reverse, reverse.search(["capitals"], 4)) == ids_of(index, top, 0)
+
+
+def test_words_of_one_letter_or_digit_count():
+    vitamins = [
+        passage("b12", "Vitamin B and vitamin K were found later; 2 of them."),
+        passage("c", "A lack of vitamin C causes scurvy; vitamin C is in fruit."),
+        passage("d", "Vitamin D: 3 forms were found, later than the others."),
+    ]
+    index = Bm25Index(vitamins, Bm25(), "english")
+    top = index.search(["vitamin C", "Vitamin K", "vitamin D's 3 forms", "the letter 'b'", "C?"], 3)
+    assert [ids_of(index, top, row)[0] for row in range(5)] == ["c", "b12", "d", "b12", "c"]
+    assert ids_of(index, top, 4) == ["c"]
+    assert ids_of(index, index.search(["a"], 3)) == [], "a stop word"
+
+
+def test_letters_that_an_apostrophe_joins_to_a_word_are_no_words():
+    def words(text: str) -> list[str]:
+        split = tokenizer("klingon")
+        return split.decode(split.tokenize([text], show_progress=False))[0]
+
+    assert words("Newton's law isn't d'Artagnan’s; l’eau, O'Neal") == [
+        "newton", "law", "isn", "artagnan", "eau", "neal"
+    ]  # fmt: skip
+    assert words("C's 'c' x_1 _ 5° É") == ["c", "c", "x_1", "5", "é"]
 
 
 def test_bm25_of_a_language_without_stemmer_or_stop_words_takes_words_as_they_stand():

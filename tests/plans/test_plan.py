@@ -171,6 +171,23 @@ def test_a_comparison_shares_split_negatives_and_questions():
     assert weights == [0.0]
 
 
+def test_a_comparison_with_generated_queries_has_a_row_for_doct5query():
+    systems = {"dual-cross": {"model": {"architecture": "dual-cross", "tied": True}}, "dpr": {}}
+    settings = {"comparison": {"systems": systems}, "train": {"rounds": 0}}
+    plan = comparison(settings)
+    node = plan.node("doct5query/evaluate")
+    assert node.step.name == "evaluate-bm25-with-queries"
+    assert node.inputs["queries"] == Output(StepPath("gather-queries"), "queries")
+    assert json.loads(plan.node("compare").config)["comparison"]["rows"] == [
+        *systems, "bm25", "doct5query"
+    ]  # fmt: skip
+    assert "doct5query" not in plan.architectures
+    settings["comparison"]["bm25"] = False
+    assert json.loads(comparison(settings).node("compare").config)["comparison"]["rows"] == [*systems]
+    with pytest.raises(InputError, match="systems.doct5query: .* not bm25 or doct5query"):
+        comparison({"comparison": {"systems": {"doct5query": {}}}})
+
+
 def test_a_plan_refuses_wrong_inputs_and_wrong_order():
     plan = Plan("p")
     with pytest.raises(ValueError, match="has inputs"):

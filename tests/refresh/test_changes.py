@@ -82,6 +82,7 @@ def data_rows(vectors: ChangingVectors, passages) -> list[dict]:
         ("refresh.full", {"refresh": {"full": True}}),
         ("another model", {}),
         ("an index of another version of multiview", {}),
+        ("embeddings of another version of multiview", {}),
         ("other settings of encode", {"encode": {"compute": "autocast"}}),
         ("another corpus.language", {}),
         ("", {}),
@@ -95,7 +96,8 @@ def test_everything_is_encoded_by_the_very_files_of_the_passages(vectors, monkey
     index = vectors.empty_index(model) if why == "nothing to build on" else vectors.index(model, before)
     model = vectors.model("another") if why == "another model" else model
     if "version" in why:
-        monkeypatch.setitem(STEPS, "index", replace(STEPS["index"], version=STEPS["index"].version + 1))
+        name = "encode" if "embeddings" in why else "index"
+        monkeypatch.setitem(STEPS, name, replace(STEPS[name], version=STEPS[name].version + 1))
     record = vectors.changes(index, model, passages, **settings)
     assert record.facts["full"] == why and record.facts["kept"] == 0
     assert record.facts["to_encode"] == 20 and vectors.metrics["share_encoded"] == 1

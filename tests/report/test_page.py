@@ -77,7 +77,7 @@ def test_marks_intervals_and_costs_are_the_comparisons(compared, page):
             marked = figures["corrected_p"] is not None and figures["corrected_p"] < 0.05
             assert bool(cell.all("span", class_="mark")) == marked
     cost = page.one("section", id="cost")
-    assert [cell.text for cell in cost.all("tr")[1].all("td")] == ["2 min 5 s", "1 min 1 s", "16.4 kB", "812"]
+    assert [cell.text for cell in cost.all("tr")[1].all("td")] == ["2 min 5 s", "1 min 1 s", "16.4 kB", "812", "14"]
 
 
 def test_every_chart_has_a_name_a_description_and_its_numbers(page):
@@ -94,6 +94,10 @@ def test_every_chart_has_a_name_a_description_and_its_numbers(page):
         assert svg.attributes["aria-labelledby"].split() == [e.attributes["id"] for e in svg.children[:2]]  # type: ignore[union-attr]
         assert chart.one("details").all("td")
         assert "#0" not in "".join(e.attributes.get("style", "") for e in svg.walk()), "a colour of its own"
+    alone = next(chart for chart in charts if chart.one("title").text == "acc@2 of each view alone, camvr")
+    cells = [[cell.text for cell in row.walk() if cell.tag in ("th", "td")] for row in alone.all("tr")]
+    assert cells[0] == ["view", "of the passages", "acc@1", "acc@2"] and cells[2][:2] == ["2", "87.5 %"]
+    assert " is in " in alone.one("desc").text
     loss = next(chart for chart in charts if chart.one("title").text == "Training loss, mvr")
     rows = [[cell.text for cell in row.walk() if cell.tag in ("th", "td")] for row in loss.all("tr")[1:]]
     assert rows == [

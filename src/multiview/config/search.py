@@ -111,13 +111,13 @@ class Comparison(Section):
     }
     """Overrides per system name, as in {camvr: {model: {architecture: camvr}}}; systems of a preset stay when others are added."""
     bm25: bool = True
-    """Add a row for BM25."""
+    """Add a row for BM25, and where queries are generated a row `doct5query` for BM25 over passages with their queries appended (DocT5Query)."""
     fusion: Annotated[tuple[str, ...], HOW] = ()
     """Systems whose rankings are fused with BM25's, each in a separate row `NAME-bm25`. *Ours.*"""
     fusion_constant: Annotated[int, Field(ge=0)] = 60
     """k of reciprocal rank fusion: Σ 1 / (k + rank) (Cormack et al., SIGIR 2009)."""
     rows: tuple[str, ...] = ()
-    """The table's rows in order; empty: the systems in the order of `systems`, BM25, then the fused rankings."""
+    """The table's rows in order; empty: the systems in the order of `systems`, BM25, DocT5Query, then the fused rankings."""
     seeds_of: dict[str, str] = {}
     """System per row that is the run of one seed, as in {mvr/seed-1: mvr}. Systems are then tested by their means over seeds instead of row by row. Studies set it."""
     paper: dict[str, PaperFigures] = {}

@@ -71,7 +71,7 @@ def read_queries(folders: Iterable[Path]) -> dict[str, tuple[str, ...]]:
 
 
 def with_queries(passages: Iterable[Passage], folder: Path) -> Iterator[tuple[Passage, tuple[str, ...]]]:
-    """Yields each passage of a shard with its distinct queries; the two files are read side by side.
+    """Yields each passage of a shard with its queries as drawn; the two files are read side by side.
 
     Raises InputError unless the queries in `folder` belong to these passages, in the same order.
     """
@@ -82,7 +82,7 @@ def with_queries(passages: Iterable[Passage], folder: Path) -> Iterator[tuple[Pa
             raise InputError(
                 f"{folder}: queries of {passage_id!r} where passage {passage.id!r} comes; they were generated from other passages"
             )
-        yield passage, distinct(queries)
+        yield passage, queries
     if (row := next(rows, None)) is not None:
         raise InputError(
             f"{folder}: queries of {row[0]!r} after the last passage; they were generated from other passages"

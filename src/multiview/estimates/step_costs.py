@@ -18,7 +18,7 @@ BLOCK_BYTES = 128 << 20
 """Of the products that a search holds at once."""
 KMEANS_ROUNDS = 10
 """Passes of faiss' k-means over its sample."""
-WITHOUT_TORCH = ("split", "split-again", "bm25-negatives", "evaluate-bm25")
+WITHOUT_TORCH = ("split", "split-again", "bm25-negatives", "evaluate-bm25", "evaluate-bm25-with-queries")
 """Steps whose process imports no torch."""
 WORKERS = 4
 """Processes that tokenise ahead of a GPU, at most; `multiview.model.devices`, which needs torch, has the same number."""
@@ -105,16 +105,17 @@ def _split(config: Config, setting: Setting, shards: int) -> Cost:
     )
 
 
-def _bm25(questions: float, depth: int, setting: Setting) -> Cost:
+def _bm25(questions: float, depth: int, setting: Setting, more_words: float = 0.0) -> Cost:
+    """Passages of the corpus are indexed, each with `more_words` besides its own."""
     load, rates = setting.workload, setting.rates
+    words = load.words + more_words
     return Cost(
         {
-            "inverted index": load.passages / rates["bm25_passages"],
+            "inverted index": load.passages * words / load.words / rates["bm25_passages"],
             "searches": questions * load.passages / rates["bm25_scores"],
             "answers in hits": questions * depth / rates["answer_hits"],
         },
-        memory=load.passages * load.words * rates["bm25_bytes_per_word"]
-        + questions * rates["question_bytes"],
+        memory=load.passages * words * rates["bm25_bytes_per_word"] + questions * rates["question_bytes"],
         disk=questions * depth * rates["hit_bytes"],
     )
 
@@ -125,6 +126,11 @@ def _bm25_negatives(config: Config, setting: Setting, shards: int) -> Cost:
 
 def _evaluate_bm25(config: Config, setting: Setting, shards: int) -> Cost:
     return _bm25(setting.workload.dev_questions, config.evaluation.depth, setting)
+
+
+def _evaluate_bm25_with_queries(config: Config, setting: Setting, shards: int) -> Cost:
+    words = config.generation.queries * QUESTION_TOKENS / setting.rates["tokens_per_word"]
+    return _bm25(setting.workload.dev_questions, config.evaluation.depth, setting, words)
 
 
 def model_bytes(config: Config, setting: Setting) -> float:
@@ -322,6 +328,7 @@ COSTS: dict[str, StepCost] = {
     "split-again": _split,
     "bm25-negatives": _bm25_negatives,
     "evaluate-bm25": _evaluate_bm25,
+    "evaluate-bm25-with-queries": _evaluate_bm25_with_queries,
     "initial-model": _initial_model,
     "train": _train,
     "encode": _encode,

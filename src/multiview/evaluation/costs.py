@@ -16,6 +16,7 @@ from multiview import names
 from multiview.artifacts.record import Record, load_record
 from multiview.config import Config, JsonObject, Section, canonical_json
 from multiview.errors import InputError
+from multiview.evaluation.latency import SINGLE_QUESTION
 from multiview.lineage.trace import LineageNode, reference_of, trace
 from multiview.steps.table import STEPS
 
@@ -35,6 +36,8 @@ class Cost:
     """Size of the index; none for a system without one."""
     questions_per_second: float | None
     """Speed of the search, all questions at once and their encoding not counted; none where it was not measured."""
+    single_question_milliseconds: float | None
+    """Median time of one question asked alone, its encoding and its search; none where it was not measured."""
 
 
 def check_alike(evaluations: Mapping[str, str]) -> None:
@@ -115,7 +118,13 @@ def cost_of(address: str) -> Cost:
     seconds = evaluation.record.facts.get("search_seconds_per_question")
     indexes = [source.node for source in evaluation.inputs.get(names.INDEX, []) if source.node]
     index_bytes = sum(index.bytes for index in indexes) or None
-    return Cost(sum(steps.values()), ended[evaluation], index_bytes, 1 / seconds if seconds else None)
+    return Cost(
+        compute_seconds=sum(steps.values()),
+        wall_seconds=ended[evaluation],
+        index_bytes=index_bytes,
+        questions_per_second=1 / seconds if seconds else None,
+        single_question_milliseconds=evaluation.record.facts.get(SINGLE_QUESTION),
+    )
 
 
 def _nodes_behind(address: str) -> list[LineageNode]:

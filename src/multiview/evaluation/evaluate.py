@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,12 +15,14 @@ import pyarrow.parquet as pq
 
 from multiview import metric_names
 from multiview.data.answers import Span
-from multiview.data.passages import PassageLookup, read_passages
+from multiview.data.passages import Passage, PassageLookup, read_passages
 from multiview.data.processes import rare_collections
+from multiview.data.queries import with_queries
 from multiview.data.questions import Question, read_questions
 from multiview.errors import InputError
 from multiview.evaluation.answer_hits import AnswerHits
 from multiview.evaluation.files import METRICS_FILE, QRELS_FILE, QUESTIONS_FILE, RUN_FILE
+from multiview.evaluation.latency import SINGLE_QUESTION, median_milliseconds
 from multiview.evaluation.metrics import Values, first_rank, gold_metrics, means, top_k_accuracy
 from multiview.evaluation.top_hits import TOP_HITS_FILE, FindViews, IndexViews, write_top_hits
 from multiview.evaluation.trec import write_qrels, write_trec_run
@@ -98,13 +101,17 @@ def evaluate_queries(
 def evaluate_bm25(context: StepContext) -> None:
     """Step: evaluate BM25, which needs no model, like a model.
 
-    Inputs `passages`, `questions`; output `evaluation` (see `write_evaluation`).
+    Inputs `passages`, `questions`; output `evaluation` (see `write_evaluation`). With the input `queries`, the passages'
+    generated queries, it is DocT5Query (Nogueira and Lin, 2019; Dual Cross Encoder 4.3): each passage is indexed with its
+    queries, as drawn, at the end of its text. A query holds no answer: accuracy is of the passages' own texts.
     """
     from multiview.negatives.bm25 import Bm25Index
 
     questions = _questions(context)
     passages: Path = context.input("passages").path
-    index = Bm25Index(read_passages(passages), context.settings.bm25, context.settings.corpus.language)
+    queries = context.optional_input("queries")
+    indexed = expanded(passages, queries.path) if queries else read_passages(passages)
+    index = Bm25Index(indexed, context.settings.bm25, context.settings.corpus.language)
     begun = time.perf_counter()
     top = index.search(
         [question.question for question in questions],
@@ -112,7 +119,21 @@ def evaluate_bm25(context: StepContext) -> None:
         lambda done: context.events.progress(done, len(questions), "searches"),
     )
     context.events.fact("search_seconds_per_question", (time.perf_counter() - begun) / len(questions))
-    write_evaluation(context, top, index.ids, questions, tag="bm25")
+    alone = median_milliseconds(
+        lambda text: index.search([text], context.settings.evaluation.depth),
+        [question.question for question in questions],
+    )
+    context.events.fact(SINGLE_QUESTION, round(alone, 3))
+    write_evaluation(context, top, index.ids, questions, tag="doct5query" if queries else "bm25")
+
+
+def expanded(passages: Path, queries: Path) -> Iterator[Passage]:
+    """Yields the passages of a folder with their `queries` at the end of their texts, for an index of words.
+
+    Sentences end as they did before, without the queries.
+    """
+    for passage, drawn in with_queries(read_passages(passages), queries):
+        yield replace(passage, text=" ".join((passage.text, *drawn)))
 
 
 def write_evaluation(

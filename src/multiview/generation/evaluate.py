@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -30,12 +30,13 @@ TABLE_FILE = "table.md"
 def evaluate_queries(context: StepContext) -> None:
     """Step: measures `queries`, a list of shards, against the `questions` about the same gold passages.
 
-    A question's gold passage is its first positive. Questions about a passage without queries are left out and counted.
+    A question's gold passage is its first positive that the corpus has, as in the analyses of a model. Questions about a
+    passage without queries are left out and counted.
 
     Writes into `query_evaluation`:
 
-    - `metrics.json`: rouge_l_at_1 … (means over questions) and self_bleu_4 (mean over passages); a metric is absent
-      where nothing can be measured.
+    - `metrics.json`: rouge_l_at_1 … (means over questions, of the first k queries as drawn) and self_bleu_4 (mean over
+      passages, of all queries as drawn); a metric is absent where nothing can be measured.
     - `levels.json`: see `generated_queries.diversity_levels`.
     - `table.md`: both as tables in Markdown.
     - `questions.parquet`: qid, passage_id, rouge_l [k] by number of queries, and self_bleu_4 of the passage, null
@@ -46,23 +47,24 @@ def evaluate_queries(context: StepContext) -> None:
         question for question in read_questions(context.input("questions").path) if question.positive_ids
     ]
     shards = [staged.path for staged in context.list_input("queries")]
-    queries = _read_queries({question.positive_ids[0] for question in with_gold}, shards)
-    questions = [question for question in with_gold if queries.get(question.positive_ids[0])]
+    queries = _read_queries({id_ for question in with_gold for id_ in question.positive_ids}, shards)
+    gold = {question.qid: _gold(question, queries) for question in with_gold}
+    questions = [question for question in with_gold if queries.get(gold[question.qid])]
     if not questions:
         context.events.warning("no question has a gold passage with generated queries: they are not measured")
     rouge = np.empty((len(questions), max_queries))
     for row, question in enumerate(questions):
-        rouge[row] = rouge_l_by_number(question.question, queries[question.positive_ids[0]], max_queries)
+        rouge[row] = rouge_l_by_number(question.question, queries[gold[question.qid]], max_queries)
         context.events.progress(row + 1, len(questions), "questions")
-    passage_ids = dict.fromkeys(question.positive_ids[0] for question in questions)
-    passage_bleus = {passage_id: self_bleu(queries[passage_id]) for passage_id in passage_ids}
-    table = _question_table(questions, rouge, passage_bleus)
+    passage_ids = [gold[question.qid] for question in questions]
+    passage_bleus = {passage_id: self_bleu(queries[passage_id]) for passage_id in dict.fromkeys(passage_ids)}
+    table = _question_table(questions, passage_ids, rouge, passage_bleus)
     metrics = {
         metric_names.rouge_l_at(k): float(rouge[:, k - 1].mean())
         for k in range(1, max_queries + 1)
         if questions
     }
-    self_bleus, best = _by_passage(questions, rouge[:, -1], passage_bleus)
+    self_bleus, best = _by_passage(passage_ids, rouge[:, -1], passage_bleus)
     levels = diversity_levels(self_bleus, {metric_names.ROUGE_L: best})
     known = [value for value in passage_bleus.values() if value is not None]
     if known:
@@ -89,13 +91,18 @@ def _read_queries(passage_ids: set[str], shards: Iterable[Path]) -> dict[str, tu
     }
 
 
+def _gold(question: Question, queries: Collection[str]) -> str:
+    """Returns the question's first positive that is a key of `queries`; its first one if none is."""
+    return next((id_ for id_ in question.positive_ids if id_ in queries), question.positive_ids[0])
+
+
 def _by_passage(
-    questions: list[Question], best: np.ndarray, passage_bleus: dict[str, float | None]
+    passage_ids: Sequence[str], best: np.ndarray, passage_bleus: dict[str, float | None]
 ) -> tuple[list[float], list[float]]:
     """Returns, per passage with a self-BLEU-4, this value and the mean best ROUGE-L over its questions."""
     rouge_by_passage: dict[str, list[float]] = {}
-    for question, value in zip(questions, best, strict=True):
-        rouge_by_passage.setdefault(question.positive_ids[0], []).append(float(value))
+    for passage_id, value in zip(passage_ids, best, strict=True):
+        rouge_by_passage.setdefault(passage_id, []).append(float(value))
     pairs = [
         (bleu, float(np.mean(rouge_by_passage[passage_id])))
         for passage_id, bleu in passage_bleus.items()
@@ -105,9 +112,11 @@ def _by_passage(
 
 
 def _question_table(
-    questions: list[Question], rouge: np.ndarray, passage_bleus: dict[str, float | None]
+    questions: Sequence[Question],
+    passage_ids: Sequence[str],
+    rouge: np.ndarray,
+    passage_bleus: dict[str, float | None],
 ) -> pa.Table:
-    passage_ids = [question.positive_ids[0] for question in questions]
     return pa.table(
         {
             "qid": pa.array([question.qid for question in questions], pa.string()),

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from multiview.data.answers import Span
 from multiview.data.passages import SCHEMA, Passage, PassageLookup, PassageRows, passages_of
+from multiview.data.queries import distinct
 from multiview.data.reading.tables import Row
 from multiview.errors import InputError
 from multiview.model.layouts import Layout, Part, TokenSequence, row_numbers
@@ -47,7 +48,7 @@ class IndexedPassage:
     columns: Row
     """Other columns of the corpus, such as url or date, where they were read."""
     queries: tuple[str, ...]
-    """The queries that the passage was read with; empty for most architectures."""
+    """The queries that the passage was read with, repeats included; empty for most architectures."""
     view_count: int
     """Number of the passage's views in the index."""
     layout: Layout
@@ -75,7 +76,8 @@ class IndexedPassage:
         return [self._indexed(number, self.parts[number]) for number in numbers]
 
     def _indexed(self, number: int, part: Part) -> IndexedView:
-        query = self.queries[number] if number < len(self.queries) else None
+        queries = distinct(self.queries)
+        query = queries[number] if number < len(queries) else None
         return IndexedView(number, part.padding, part.span, self._snippet(part), query)
 
     def _snippet(self, part: Part) -> str | None:
@@ -134,13 +136,13 @@ class IndexedPassages:
 
         Raises InputError where the corpus is not the index's.
         """
-        return ((row, passage) for row, passage, _ in self._checked_texts(_distinct(rows)))
+        return ((row, passage) for row, passage, _ in self._checked_texts(_each_once(rows)))
 
     def read(self, rows: np.ndarray) -> Iterator[IndexedPassage]:
         """The passages of `rows` with their columns, queries and views, in the order of `texts`."""
-        distinct = _distinct(rows)
-        queries = self._index.queries(distinct.tolist())
-        for row, passage, columns in self._checked_texts(distinct):
+        each_once = _each_once(rows)
+        queries = self._index.queries(each_once.tolist())
+        for row, passage, columns in self._checked_texts(each_once):
             view_count = int(self._index.view_counts[row])
             yield IndexedPassage(row, passage, columns, queries[row], view_count, self._layout)
 
@@ -154,5 +156,5 @@ class IndexedPassages:
             yield row, passage, columns
 
 
-def _distinct(rows: np.ndarray) -> np.ndarray:
+def _each_once(rows: np.ndarray) -> np.ndarray:
     return np.unique(rows[rows >= 0])

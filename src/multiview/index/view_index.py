@@ -208,7 +208,10 @@ class ViewIndex:
         return self.ids[row].as_py()
 
     def queries(self, passage_rows: Iterable[int]) -> dict[int, tuple[str, ...]]:
-        """The queries that each passage was read with, one per view, by its row; empty for most architectures."""
+        """The queries generated for each passage, by its row, as drawn; empty for most architectures.
+
+        Each distinct one has a view, in this order.
+        """
         rows = list(passage_rows)
         if self._queries is None:
             return dict.fromkeys(rows, ())

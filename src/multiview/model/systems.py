@@ -16,6 +16,9 @@ from multiview.model.layouts import architecture, check
 SHARED = {"corpus", "questions", "bm25", "generation", "evaluation", "comparison"}
 """Sections that are equal for all systems of a comparison."""
 
+WITHOUT_MODEL = ("bm25", "doct5query")
+"""Names of a comparison's rows that are no systems."""
+
 STAGES = ("warm_up", "round_two")
 """Settings of section train that hold the differences of one stage of training."""
 
@@ -47,8 +50,10 @@ def resolve_systems(overrides: Overrides) -> dict[str, Config]:
         raise InputError("comparison.systems is empty: name at least one system")
     resolved = {}
     for name, system in systems.items():
-        if not name.replace("-", "").replace("_", "").isalnum() or name == "bm25":
-            raise InputError(f"comparison.systems.{name}: use letters, digits, - and _, and not bm25")
+        if not name.replace("-", "").replace("_", "").isalnum() or name in WITHOUT_MODEL:
+            raise InputError(
+                f"comparison.systems.{name}: use letters, digits, - and _, and not {' or '.join(WITHOUT_MODEL)}"
+            )
         if shared_by_all := (SHARED | PLACES) & set(system):
             raise InputError(
                 f"comparison.systems.{name}: {', '.join(sorted(shared_by_all))} is the same for all systems; "

@@ -29,6 +29,10 @@ from multiview.steps.cores import cores
 TOGETHER = 100
 """Questions that a thread searches for before it takes others."""
 
+WORD = r"\w\w+|(?<!\w['’])[^\W_](?!['’]\w\w)"
+"""A word: a run of letters, digits and _. A single letter or digit is one too (vitamin C, type 2), unless an apostrophe
+joins it to a longer word (Newton's, d'Artagnan)."""
+
 
 class Bm25Index:
     """BM25 index (Lucene's formula) over title and text, in memory; the texts themselves are not kept."""
@@ -110,15 +114,16 @@ class TokenIdLists(Sequence[list[int]]):
 
 
 def tokenizer(language: str) -> Tokenizer:
-    """Returns a tokenizer into lower-cased words of two or more letters.
+    """Returns a tokenizer into lower-cased words (see `WORD`).
 
-    Stop words are dropped and words are stemmed if a list and a stemmer for `language` exist.
+    Stop words, such as the "a" of "vitamin A", are dropped and words are stemmed if a list and a stemmer for `language`
+    exist.
     """
     stemmer = Stemmer.Stemmer(language) if language in Stemmer.algorithms() else None
     try:
-        return Tokenizer(stopwords=language, stemmer=stemmer)  # pyright: ignore[reportArgumentType]
+        return Tokenizer(splitter=WORD, stopwords=language, stemmer=stemmer)  # pyright: ignore[reportArgumentType]
     except ValueError:
-        return Tokenizer(stopwords=[], stemmer=stemmer)  # pyright: ignore[reportArgumentType]
+        return Tokenizer(splitter=WORD, stopwords=[], stemmer=stemmer)  # pyright: ignore[reportArgumentType]
 
 
 def best_rows(scores: np.ndarray, tie_order: np.ndarray, k: int) -> np.ndarray:

@@ -9,18 +9,21 @@ from multiview.config import Comparison, Config
 from multiview.config.overrides import Overrides, validate
 from multiview.errors import InputError
 from multiview.evaluation.tables import baseline_of
-from multiview.model.systems import resolve, resolve_systems
+from multiview.model.systems import WITHOUT_MODEL, resolve, resolve_systems
 from multiview.plans.data import Data, add_data
 from multiview.plans.plan import Plan, Source
 from multiview.plans.system import SystemSteps
 from multiview.steps.path import StepPath
 
-BM25 = "bm25"
-"""The name of BM25's row."""
+BM25, DOCT5QUERY = WITHOUT_MODEL
+"""The names of the rows of BM25, and of BM25 over passages with their generated queries (Nogueira and Lin, 2019)."""
 
 
 def comparison(overrides: Overrides) -> Plan:
-    """Trains and evaluates several systems beside BM25, and compares them."""
+    """Trains and evaluates several systems beside BM25, and compares them.
+
+    Where a system needs generated queries, DocT5Query is another row beside BM25.
+    """
     systems = resolve_systems(overrides)
     config = validate(overrides)
     plan = Plan("comparison")
@@ -29,13 +32,15 @@ def comparison(overrides: Overrides) -> Plan:
         name: SystemSteps(plan, name, system, data).add() for name, system in systems.items()
     }
     if config.comparison.bm25:
+        corpus: dict[str, Source] = {"passages": data.passages, "questions": data.dev_questions}
         evaluations[BM25] = plan.add(
-            StepPath("evaluate", BM25),
-            "evaluate-bm25",
-            config,
-            passages=data.passages,
-            questions=data.dev_questions,
+            StepPath("evaluate", BM25), "evaluate-bm25", config, (), **corpus
         ).output()
+        if data.queries:
+            path, step = StepPath("evaluate", DOCT5QUERY), "evaluate-bm25-with-queries"
+            evaluations[DOCT5QUERY] = plan.add(
+                path, step, config, (), **corpus, queries=data.queries
+            ).output()
     add_fusions(plan, config, evaluations, data)
     rows = config.comparison.rows or tuple(evaluations)
     if sorted(rows) != sorted(evaluations):

@@ -36,8 +36,9 @@ def find_changes(context: StepContext) -> None:
     """Step: find the passages of a new corpus (`passages`) that an `index` holds already, as `model` encodes them.
 
     A passage is kept if the index has its id with the same content, of the same model, encoded with the same settings
-    and built by the same version of its step. Its sentences must have been split for the same language, and its queries made by the same `generator`
-    (where that is an input) with the same settings of generation. With `settings.refresh.full` none is kept.
+    and built by the same version of its step; its embeddings, too. Its sentences must have been split for the same
+    language, and its queries made by the same `generator` (where that is an input) with the same settings of generation.
+    With `settings.refresh.full` none is kept.
 
     Writes the other passages into `corpus.shards` files `shard-00.parquet` …, in corpus order, in shards of equal
     size as nearly as possible, in the schema of passages. Where all passages must be encoded and the corpus has as
@@ -117,9 +118,11 @@ def _why_full(known: pa.Table, index: Ancestor, context: StepContext) -> str:
         return "nothing to build on"
     if settings.refresh.full:
         return "refresh.full"
-    made_by = STEPS.get(index.record.step)
-    if made_by is not None and made_by.version != index.record.step_version:
+    if _of_another_version(index):
         return "an index of another version of multiview"
+    embeddings = index.remembered_input("embeddings")
+    if embeddings and _of_another_version(embeddings):
+        return "embeddings of another version of multiview"
     if index.record.inputs["model"][0].digest != context.recorded_input("model").digest:
         return "another model"
     if index.record.config.get("encode", {}) != settings.encode.key_settings():
@@ -136,6 +139,12 @@ def _why_full(known: pa.Table, index: Ancestor, context: StepContext) -> str:
         if queries.config.get("generation", {}) != settings.generation.key_settings():
             return "other settings of generation"
     return ""
+
+
+def _of_another_version(artifact: Ancestor) -> bool:
+    """Whether another version of the step made the artifact than would make it now."""
+    made_by = STEPS.get(artifact.record.step)
+    return made_by is not None and made_by.version != artifact.record.step_version
 
 
 def _queries_record(index: Ancestor) -> Record | None:

@@ -110,14 +110,21 @@ def alone(contents: Contents, system: System) -> Chart | None:
 
     best, value = most_of(values)
     whole = "" if all_views is None else f"; all together reach {percent(all_views)}, the dashed line"
+    rarest = min(system.having, default=1.0)
+    rare = (
+        ""
+        if rarest == 1
+        else f" View {system.having.index(rarest) + 1} is in {percent(rarest)} of the passages."
+    )
+    having = {"of the passages": system.having} if system.having else {}
     return draw(
         f"alone-{system.position}",
         f"{metric_names.short(metric)} of each view alone, {system.name}",
-        f"One bar per view. View {best} is the best with {percent(value)}{whole}.",
+        f"One bar per view. View {best} is the best with {percent(value)}{whole}.{rare}",
         paint,
-        ["view", *(metric_names.short(name) for name in system.alone)],
+        ["view", *having, *(metric_names.short(name) for name in system.alone)],
         [
-            [str(v + 1), *(percent(accuracies[v]) for accuracies in system.alone.values())]
+            [str(v + 1), *(percent(shares[v]) for shares in (*having.values(), *system.alone.values()))]
             for v in range(len(values))
         ],
     )

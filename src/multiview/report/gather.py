@@ -146,6 +146,7 @@ class _Tables(TypedDict, total=False):
 
     usage: dict[str, list[float]]
     alone: dict[str, list[float]]
+    having: list[float]
     attention: np.ndarray
     cosine: np.ndarray
 
@@ -157,7 +158,10 @@ def _tables(folder: Path) -> _Tables:
         shares = (metric_names.SHARE_OF_TOP_1, metric_names.SHARE_OF_GOLD)
         tables["usage"] = {name: usage[name] for name in shares if name in usage}
     if (file := folder / analysis_table_file("each_view")).exists():
-        tables["alone"] = _alone(pq.read_table(file).to_pylist())
+        rows = pq.read_table(file).to_pylist()
+        tables["alone"] = _alone(rows)
+        share = metric_names.SHARE_OF_PASSAGES
+        tables["having"] = [row[share] for row in rows if row["view"] and share in row]
     for name in ("attention", "cosine"):
         if (file := folder / analysis_table_file(name)).exists():
             columns = pq.read_table(file).drop_columns("view").columns

@@ -27,9 +27,19 @@ _SPLIT = Step(
     source_fingerprint="multiview.data.split:sources_fingerprint",
 )
 
+_BM25 = Step(
+    name="evaluate-bm25",
+    version=6,
+    run="multiview.evaluation.evaluate:evaluate_bm25",
+    settings=("evaluation", "bm25", *_MATCHING),
+    inputs=("passages", "questions"),
+    outputs=(names.EVALUATION,),
+    figures="multiview.evaluation.figures:of_evaluation",
+)
+
 _CHANGES = Step(
     name="changes",
-    version=2,
+    version=3,
     run="multiview.refresh.changes:find_changes",
     settings=("corpus.shards", "encode", "refresh.full"),
     inputs=("index", "model", "passages"),
@@ -45,7 +55,7 @@ STEPS: dict[str, Step] = {
         replace(_SPLIT, name="split-again", inputs=("known",), unkeyed_inputs=("known",), supersedes="known"),
         Step(
             name="bm25-negatives",
-            version=1,
+            version=2,
             run="multiview.negatives.bm25:bm25_negatives",
             settings=("bm25", "questions.hard_negatives", *_MATCHING),
             inputs=("passages", "questions"),
@@ -115,7 +125,7 @@ STEPS: dict[str, Step] = {
         ),
         Step(
             name="evaluate-queries",
-            version=1,
+            version=2,
             run="multiview.generation.evaluate:evaluate_queries",
             settings=("generation.queries",),
             inputs=("queries", "questions"),
@@ -144,7 +154,7 @@ STEPS: dict[str, Step] = {
         ),
         Step(
             name="encode-with-queries",
-            version=2,
+            version=3,
             run="multiview.encoding.encode:encode",
             settings=("encode",),
             inputs=("model", "passages", "queries"),
@@ -207,7 +217,7 @@ STEPS: dict[str, Step] = {
         ),
         Step(
             name="evaluate",
-            version=8,
+            version=9,
             run="multiview.evaluation.evaluate:evaluate",
             settings=("evaluation", "encode", "questions.answer_matching"),
             inputs=("model", "index", "passages", "questions", "train_questions"),
@@ -216,14 +226,12 @@ STEPS: dict[str, Step] = {
             torch=True,
             gpu=True,
         ),
-        Step(
-            name="evaluate-bm25",
-            version=5,
-            run="multiview.evaluation.evaluate:evaluate_bm25",
-            settings=("evaluation", "bm25", *_MATCHING),
-            inputs=("passages", "questions"),
-            outputs=(names.EVALUATION,),
-            figures="multiview.evaluation.figures:of_evaluation",
+        _BM25,
+        replace(
+            _BM25,
+            name="evaluate-bm25-with-queries",
+            version=1,
+            inputs=("passages", "questions", "queries"),
         ),
         Step(
             name="evaluate-fusion",

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from multiview.data.passages import COLUMNS, ROW_GROUP, SCHEMA, Passage, passages_of, read_passages
-from multiview.data.queries import with_queries
+from multiview.data.queries import distinct, with_queries
 from multiview.encoding.embeddings import QUERIES_FIELD
 
 ROWS = pa.schema([*(SCHEMA.field(name) for name in COLUMNS), QUERIES_FIELD])
@@ -39,7 +39,7 @@ class MappedPassages(Mapping[str, Passage]):
             while chunk := list(islice(rows, ROW_GROUP)):
                 columns = [[getattr(passage, name) for passage, _ in chunk] for name in COLUMNS]
                 writer.write_batch(
-                    pa.record_batch([*columns, [list(asked) for _, asked in chunk]], schema=ROWS)
+                    pa.record_batch([*columns, [list(distinct(asked)) for _, asked in chunk]], schema=ROWS)
                 )
         self._file = pa.ipc.open_file(pa.memory_map(file))
         table = self._file.read_all()

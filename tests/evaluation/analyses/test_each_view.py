@@ -40,6 +40,7 @@ def test_accuracy_of_each_view(unpadded):
         has = {id_: held[view : view + 1] if view < most else held for id_, held in views.items()}
         has = {id_: held for id_, held in has.items() if len(held)}
         assert row["passages"] == len(has)
+        assert row["share_of_passages"] == len(has) / len(camvr.passages)
         for k in (1, 3, 5):
             found = []
             for question, query in zip(camvr.questions, subject.queries.astype(np.float64), strict=True):
@@ -48,6 +49,7 @@ def test_accuracy_of_each_view(unpadded):
             expected = sum(found) / sum(bool(question.answers) for question in camvr.questions)
             assert row[f"accuracy_at_{k}"] == pytest.approx(expected)
             if view < most:
+                assert findings.metrics[f"share_of_passages/view_{view + 1}"] == row["share_of_passages"]
                 assert findings.metrics[f"accuracy_at_{k}/view_{view + 1}"] == row[f"accuracy_at_{k}"]
     whole = retrieved_gold(camvr, views, subject.queries)
     alone = {id_: held[2:3] for id_, held in views.items() if len(held) > 2}
@@ -61,6 +63,7 @@ def test_the_table_says_that_padding_views_are_indexed(padded):
     rows = each_view(padded.subject()).tables["each_view"].rows.to_pylist()
     assert {row["padding_views"] for row in rows} == {True}
     assert {row["passages"] for row in rows} == {len(padded.passages)}
+    assert {row["share_of_passages"] for row in rows} == {1.0}
 
 
 def test_one_view_alone_is_no_analysis(dpr):

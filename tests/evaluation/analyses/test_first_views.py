@@ -1,10 +1,17 @@
 """The first views alone, and what generated queries have to do with them."""
 
+import json
+
 import numpy as np
 import pytest
 
+from multiview.config import Config, Generation
 from multiview.evaluation.analyses.first_views import correlation, first_views
-from multiview.evaluation.generated_queries import rouge_l_by_number
+from multiview.generation.evaluate import evaluate_queries
+from multiview.steps.context import StepContext
+from tests.fixtures.analysed_model import WORDS, AnalysedModel
+from tests.fixtures.events import RecordedEvents
+from tests.fixtures.plain_queries import plain_bleu_4, plain_rouge_l
 from tests.fixtures.searched_views import retrieved_gold, stored_views
 
 
@@ -26,35 +33,76 @@ def test_the_first_views_are_searched_alone(unpadded):
         assert row["mrr_at_10"] == pytest.approx(expected)
 
 
-def test_figures_by_generated_queries(unpadded, monkeypatch):
-    subject = unpadded.subject()
-    words = ("the city", "the city by the old river", "gold and silver in war or peace")
-    queries = {number: words[: number % 4] for number in range(len(subject.index.ids))}
-    monkeypatch.setattr(subject.index, "queries", lambda numbers: {n: queries[n] for n in numbers})
-    found = first_views(subject)
-    ids = subject.index.ids.to_pylist()
-    gold = [ids.index(question.positive_ids[0]) for question in subject.questions]
-    rows = found.tables["first_views"].rows.to_pylist()
-    for row in rows:
-        best = [
-            max(rouge_l_by_number(question.question, queries[number], 3)[: row["views"]])
-            for question, number in zip(subject.questions, gold, strict=True)
-            if queries[number]
-        ]
-        assert row["rouge_l"] == pytest.approx(np.mean(best))
-        assert found.metrics[f"rouge_l_at_{row['views']}"] == row["rouge_l"]
-    assert found.metrics.get("rouge_l_mrr_correlation") == correlation(rows).get("rouge_l_mrr_correlation")
+@pytest.fixture(scope="module")
+def dual_cross(tmp_path_factory):
+    """Five queries per passage, of which some repeat others; every seventh passage has none."""
+    rng = np.random.default_rng(3)
+    queries = {}
+    for number in range(30):
+        kinds = [" ".join(rng.choice(WORDS, rng.integers(2, 7))) for _ in range(1 + number % 5)]
+        queries[f"p{number:02d}"] = tuple(rng.choice(kinds, 5).tolist()) if number % 7 else ()
+    folder = tmp_path_factory.mktemp("dual_cross")
+    return AnalysedModel(folder, queries=queries, architecture="dual-cross", tied=True), queries
 
-    levels = found.tables["query_diversity"].rows.to_pylist()
-    known = {number for number in gold if len(queries[number]) > 1}
-    assert [level["passages"] for level in levels] == [len(known), 0, 0, 0, 0]
-    ranks = [ranking.tolist() for ranking in subject.top.passages[:, :10]]
-    reciprocal = {number: [] for number in known}
-    for number, ranking in zip(gold, ranks, strict=True):
-        if number in known:
-            reciprocal[number].append(1 / (1 + ranking.index(number)) if number in ranking else 0)
-    expected = np.mean([np.mean(values) for values in reciprocal.values()])
-    assert levels[0]["mrr_at_10"] == pytest.approx(expected)
+
+def test_figures_by_generated_queries(dual_cross):
+    """Section 5 of the Dual Cross Encoder in plain float64: views are distinct queries, diversity is of queries as drawn."""
+    analysed, queries = dual_cross
+    subject = analysed.subject()
+    found = first_views(subject)
+    asked = [
+        (question.question.rstrip("?"), question.positive_ids[0])
+        for question in analysed.questions
+        if queries[question.positive_ids[0]]
+    ]
+    best = {}
+    for row in found.tables["first_views"].rows.to_pylist():
+        k = row["views"]
+        best[k] = [
+            max(plain_rouge_l(text, query) for query in list(dict.fromkeys(queries[gold]))[:k])
+            for text, gold in asked
+        ]
+        assert row["rouge_l"] == pytest.approx(np.mean(best[k]))
+        assert found.metrics[f"rouge_l/first_{k}_views"] == row["rouge_l"]
+    rows = found.tables["first_views"].rows.to_pylist()
+    assert found.metrics.get("rouge_l_mrr_correlation") == correlation(rows).get("rouge_l_mrr_correlation")
+    assert not [name for name in found.metrics if name.startswith("rouge_l_at_")], "k views are not k queries"
+
+    ids = subject.index.ids.to_pylist()
+    rankings = dict(zip([question.qid for question in analysed.questions], subject.top.passages, strict=True))
+    members: dict[str, list[tuple[float, float]]] = {}
+    with_queries = [question for question in analysed.questions if queries[question.positive_ids[0]]]
+    for question, quality in zip(with_queries, best[len(rows)], strict=True):
+        gold = question.positive_ids[0]
+        top = [ids[row] for row in rankings[question.qid][:10]]
+        members.setdefault(gold, []).append((quality, 1 / (1 + top.index(gold)) if gold in top else 0))
+    bleus = {
+        gold: np.mean([plain_bleu_4([*drawn[:i], *drawn[i + 1 :]], query) for i, query in enumerate(drawn)])
+        for gold, drawn in queries.items()
+        if gold in members
+    }
+    assert any(len(set(queries[gold])) == 1 for gold in bleus), "one query drawn five times is rated too"
+    for number, level in enumerate(found.tables["query_diversity"].rows.to_pylist()):
+        inside = [gold for gold, bleu in bleus.items() if min(4, int(bleu * 5 + 1e-9)) == number]
+        assert level["passages"] == len(inside)
+        if inside:
+            figures = np.mean([np.mean(members[gold], axis=0) for gold in inside], axis=0)
+            assert [level["rouge_l"], level["mrr_at_10"]] == pytest.approx(figures.tolist())
+            assert level["self_bleu_4"] == pytest.approx(np.mean([bleus[gold] for gold in inside]))
+
+
+def test_queries_and_the_model_that_reads_them_have_the_same_figures(dual_cross, tmp_path):
+    analysed, _ = dual_cross
+    inputs = {"queries": [analysed.inputs["queries"]], "questions": analysed.inputs["questions"]}
+    settings = Config.partial({"generation": Generation(queries=5)})
+    evaluate_queries(StepContext(settings, inputs, {"query_evaluation": tmp_path}, RecordedEvents()))
+    measured = json.loads((tmp_path / "metrics.json").read_text())
+    levels = json.loads((tmp_path / "levels.json").read_text())
+    found = first_views(analysed.subject())
+    of_views = [value for name, value in found.metrics.items() if name.startswith("rouge_l/first_")]
+    assert of_views[-1] == measured["rouge_l_at_5"], "of all queries"
+    for level, by_model in zip(levels, found.tables["query_diversity"].rows.to_pylist(), strict=True):
+        assert level == {name: value for name, value in by_model.items() if name != "mrr_at_10"}
 
 
 def test_the_correlation_of_quality_and_retrieval():

@@ -94,6 +94,7 @@ def test_all_analyses_of_a_model(padded, tmp_path, monkeypatch):
     assert (
         events.facts["encode_milliseconds_per_passage"] > 0 < events.facts["search_milliseconds_per_question"]
     )
+    assert events.facts["single_question_milliseconds"] > 0 < events.facts["single_search_milliseconds"]
     assert "analyses_left_out" not in events.facts
     page = (folder / "tables.md").read_text()
     assert "\n## answer_view\n\nAccuracy by snippets" in page

@@ -19,6 +19,9 @@ def test_usage_counts_the_winners_of_the_first_and_of_the_gold_passage(camvr):
     table = usage(subject).tables["usage"].rows.to_pydict()
     assert (table["view"], table["top_1"], table["gold"]) == ([1, 2, 3, 4], first.tolist(), gold.tolist())
     assert len(camvr.questions) == first.sum() and not np.array_equal(first, gold)
+    assert table["share_of_passages"] == [
+        sum(len(held) > view for held in views.values()) / len(views) for view in range(4)
+    ]
     metrics = usage(subject).metrics
     assert metrics["share_of_top_1/view_2"] == first[1] / first.sum()
     assert metrics["share_of_gold/view_1"] == gold[0] / gold.sum()

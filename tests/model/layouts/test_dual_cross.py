@@ -77,7 +77,7 @@ def test_a_passage_has_a_view_a_distinct_query_or_one_of_its_own_text(
     for number, passage in enumerate(PASSAGES):
         distinct = list(dict.fromkeys(QUERIES[passage.id]))
         assert index.view_counts[number] == max(1, len(distinct))
-        assert index.queries([number]) == {number: tuple(distinct)}
+        assert index.queries([number]) == {number: tuple(QUERIES[passage.id])}, "as drawn"
         # Each view is [CLS] of the passage read with that query alone.
         for view, asked in enumerate([[query] for query in distinct] or [[]]):
             batch = make_batch(encoder.layout.passage(passage, asked), encoder.tokenizer.pad_token_id, 1)

@@ -156,7 +156,7 @@ def test_runs_on_other_questions_or_another_corpus_are_refused(run, say):
 
 
 def test_costs_are_sums_and_longest_chains_of_the_records_seconds(project, run):
-    name = run()
+    name = run("evaluation.analyses=[speed]")
     states = project.states(name)
     address = states["camvr/round-0/evaluate"].outputs["evaluation"].address
     seconds = {
@@ -171,4 +171,5 @@ def test_costs_are_sums_and_longest_chains_of_the_records_seconds(project, run):
     rest = behind["camvr/round-0/index"] + behind["camvr/round-0/evaluate"]
     assert cost.wall_seconds == pytest.approx(first + max(shards) + rest)
     assert cost.questions_per_second is not None and cost.questions_per_second > 0
+    assert cost.single_question_milliseconds is not None and cost.single_question_milliseconds > 0
     assert differing_settings({"one": address, "other": address}) == {"one": {}, "other": {}}

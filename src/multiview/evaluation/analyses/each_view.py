@@ -11,14 +11,18 @@ from multiview.evaluation.analyses.tables import CaptionedTable
 from multiview.evaluation.metrics import accuracy, first_rank
 from multiview.index.exact import ViewRange
 
-CAPTION = "Accuracy of each view alone, and recall of the gold passages. Passages without such a view are not retrieved."
+CAPTION = (
+    "Accuracy of each view alone, and recall of the gold passages. Passages without such a view are not retrieved: "
+    "share_of_passages have it."
+)
 
 
 def each_view(subject: Subject) -> Findings:
     """Accuracy of each view alone, and recall of the gold passages. Passages without such a view are not retrieved.
 
-    Table `each_view`: view (from 1), the number of passages that have it, whether padding views are among them, and
-    the metrics; the last row, with view null, is the whole index. Metrics `accuracy_at_5/view_1`, `recall_at_5/view_1`.
+    Table `each_view`: view (from 1), the number and the share of passages that have it, whether padding views are among
+    them, and the metrics; the last row, with view null, is the whole index. Metrics `accuracy_at_5/view_1`,
+    `recall_at_5/view_1`, `share_of_passages/view_1`.
     """
     summary = subject.check_views()
     tops = subject.search_views(single_views(summary.most))
@@ -32,8 +36,10 @@ def each_view(subject: Subject) -> Findings:
         alone = view < summary.most
         has = subject.index.view_counts > (view if alone else 0)
         about = {"view": view + 1 if alone else None, "passages": int(has.sum())}
-        rows.append({**about, "padding_views": summary.padding_indexed, **figures})
+        share = {metric_names.SHARE_OF_PASSAGES: subject.shares_with_view[view if alone else 0]}
+        rows.append({**about, **share, "padding_views": summary.padding_indexed, **figures})
         if alone:
+            figures |= share
             metrics |= {metric_names.of_view(view, name): value for name, value in figures.items()}
     return Findings(metrics, {"each_view": CaptionedTable(CAPTION, pa.Table.from_pylist(rows))})
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from multiview.encoding.encode import Encoder
 from multiview.evaluation.analyses.subject import Findings, Subject
+from multiview.evaluation.latency import SINGLE_QUESTION, SINGLE_SEARCH, median_milliseconds
 from multiview.model.layouts import TokenSequence
 
 PASSAGES = 48
@@ -20,7 +23,9 @@ def speed(subject: Subject) -> Findings:
 
     `encode_milliseconds_per_passage`: up to 48 random passages, with the queries that they are read with, encoded in
     the arithmetic of the index, in small batches. (The `encode` step reports `passages_per_second` for its larger
-    batches.) `search_milliseconds_per_question`: the search for the first 100 questions, without their encoding.
+    batches.) `search_milliseconds_per_question`: the search for the first 100 questions together, without their encoding.
+    `single_question_milliseconds`: the median of questions that are encoded and searched for one at a time, as by a user,
+    and `single_search_milliseconds` that of the search alone.
     """
     sample = subject.random_rows(len(subject.index), PASSAGES)
     passages = [indexed.sequences for indexed in subject.read_passages(sample)]
@@ -29,8 +34,18 @@ def speed(subject: Subject) -> Findings:
     encode_seconds = _seconds(lambda: _encode(encoder, passages)) / len(passages)
     queries = subject.queries[:QUESTIONS]
     search_seconds = _seconds(lambda: subject.index.search(queries, subject.settings.depth)) / len(queries)
+    texts = [question.question for question in subject.questions[:QUESTIONS]]
+    vectors = dict(zip(texts, queries[:, None], strict=True))
+
+    def search(query: np.ndarray) -> None:
+        subject.index.search(query, subject.settings.depth)
+
     return Findings(
         facts={
+            SINGLE_QUESTION: round(
+                median_milliseconds(lambda text: search(encoder.question_vector(text)[None]), texts), 3
+            ),
+            SINGLE_SEARCH: round(median_milliseconds(lambda text: search(vectors[text]), texts), 3),
             "encode_milliseconds_per_passage": round(1000 * encode_seconds, 3),
             "search_milliseconds_per_question": round(1000 * search_seconds, 3),
         }

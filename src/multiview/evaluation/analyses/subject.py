@@ -182,6 +182,12 @@ class Subject:
             padding_made |= any(part.padding for part in indexed.parts)
         return ViewSummary(int(self.index.view_counts.max()), in_order, padding_made, padding_indexed)
 
+    @cached_property
+    def shares_with_view(self) -> list[float]:
+        """Share of the index's passages that have the i-th view, for each view: 1 for all where padding views are indexed."""
+        counts = self.index.view_counts
+        return [float((counts > view).mean()) for view in range(self.view_summary.most)]
+
     def check_views(self) -> ViewSummary:
         """Returns `view_summary`, for analyses that compare views by their position.
 

@@ -28,7 +28,8 @@ USAGE = "The view-usage histogram: which view wins in the first passage retrieve
 def usage(subject: Subject) -> Findings:
     """The view-usage histogram: which view wins in the first passage retrieved, and in the gold passage.
 
-    Table `usage`: view (from 1); top_1 and gold, the numbers of questions; share_of_top_1 and share_of_gold.
+    Table `usage`: view (from 1); share_of_passages that have it; top_1 and gold, the numbers of questions; share_of_top_1
+    and share_of_gold.
     """
     summary = subject.check_views()
     first = subject.top.winning_views[:, 0]
@@ -36,7 +37,11 @@ def usage(subject: Subject) -> Findings:
         "top_1": histogram(first[first >= 0], summary.most),
         "gold": histogram(_gold_winners(subject), summary.most),
     }
-    columns: dict[str, np.ndarray] = {"view": np.arange(1, summary.most + 1), **counts}
+    columns: dict[str, np.ndarray] = {
+        "view": np.arange(1, summary.most + 1),
+        metric_names.SHARE_OF_PASSAGES: np.array(subject.shares_with_view),
+        **counts,
+    }
     metrics: dict[str, float] = {}
     for name, count in zip(
         (metric_names.SHARE_OF_TOP_1, metric_names.SHARE_OF_GOLD), counts.values(), strict=True
