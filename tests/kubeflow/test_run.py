@@ -7,7 +7,7 @@ from kfp import local
 from mlflow import MlflowClient
 
 from multiview import names, tracking
-from multiview.artifacts.store import LocalStore
+from multiview.artifacts.store import LocalStore, open_store
 from multiview.errors import InputError
 from multiview.kubeflow.run import close_run, open_run
 from multiview.steps.backends.trainjob import Nodes
@@ -73,10 +73,10 @@ def test_the_exit_handler_clears_trainings_that_a_cancelled_start_left(
 ):
     cleared: list[str] = []
 
-    def delete_abandoned(run: str, nodes: Nodes) -> list[str]:
+    def delete_abandoned(store: str, run: str, nodes: Nodes) -> list[str]:
         if refused:
             raise InputError("TrainJob in namespace team: 403 Forbidden")
-        cleared.append(run)
+        cleared.append(f"{run} in {store}")
         return ["train-0"]
 
     monkeypatch.setattr("multiview.kubeflow.run.delete_abandoned", delete_abandoned)
@@ -86,7 +86,10 @@ def test_the_exit_handler_clears_trainings_that_a_cancelled_start_left(
     assert not cleared, "no step trains on several nodes"
     monkeypatch.setenv("MULTIVIEW_NODES", nodes().model_dump_json())
     close_run(where, run, "aaaa", "FAILED", "", receiver.url)
-    assert cleared == ([] if refused else ["training-1"]) and len(receiver.notices) == 2
+    assert (
+        cleared == ([] if refused else [f"training-1 in {open_store(where).url}"])
+        and len(receiver.notices) == 2
+    )
     printed = capsys.readouterr()
     said = (
         "TrainJobs of training-1 may be left: TrainJob in namespace team: 403"

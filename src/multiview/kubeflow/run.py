@@ -133,7 +133,7 @@ def close_run(
         start = read_start(opened, job)
         if start.run:
             run = read_run(opened, start.run)
-            _delete_trainings(run)
+            _delete_trainings(opened.url, run)
         if run and not start.error:
             states = _states(opened, run, job)
             complete = set(run.steps) <= {state.path for state in states if state.finished}
@@ -148,13 +148,13 @@ def close_run(
             post(url, failure_message(store, named, job, status, message, states, start.error, mlflow))
 
 
-def _delete_trainings(run: Run) -> None:
+def _delete_trainings(store: str, run: Run) -> None:
     """Deletes the trainings on several nodes that a cancelled start leaves behind. A failure is a line of the log alone."""
     nodes = nodes_here()
     if nodes is None:
         return
     try:
-        for name in delete_abandoned(run.id, nodes):
+        for name in delete_abandoned(store, run.id, nodes):
             print(f"TrainJob {name} deleted: no step follows it any more")
     except Exception as error:  # the run is closed and its failure reported nevertheless
         line = str(error) if isinstance(error, InputError) else one_line(error)

@@ -27,6 +27,8 @@ GROUP_ID = 10001
 NAME = "app.kubernetes.io/name"
 OURS = f"{NAME}=multiview"
 """The selector of our TrainJobs."""
+STORE = "multiview.dev/store"
+"""The annotation with the store that a TrainJob works in."""
 RUN = "multiview.dev/run"
 """The annotation with the run that started a TrainJob."""
 CONTAINER = "node"
@@ -102,7 +104,7 @@ def train_job(task: Task, nodes: Nodes) -> JsonObject:
             },
             "annotations": {
                 **pod.annotations,
-                "multiview.dev/store": task.store,
+                STORE: task.store,
                 RUN: task.run,
                 "multiview.dev/path": task.path,
                 "multiview.dev/key": task.key,

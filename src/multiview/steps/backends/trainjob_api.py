@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
 from multiview.config import JsonObject
 from multiview.errors import InputError, ProcessFailed
 from multiview.steps.backends.trainer import NOT_INSTALLED, TOO_OLD, KubernetesObject, api_client
-from multiview.steps.backends.trainjob import CONTAINER, GROUP, OURS, PLURAL, RUN, VERSION, owned_by
+from multiview.steps.backends.trainjob import CONTAINER, GROUP, OURS, PLURAL, RUN, STORE, VERSION, owned_by
 
 NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 WATCH_SECONDS = 300
@@ -30,6 +29,7 @@ class TrainJobs:
 
         self._objects, self._core, self._watch = client.CustomObjectsApi(api), client.CoreV1Api(api), watch
         self._refused = client.ApiException
+        self._options, self._preconditions = client.V1DeleteOptions, client.V1Preconditions
         self._where = (GROUP, VERSION, namespace, PLURAL)
         self.namespace = namespace
 
@@ -40,38 +40,50 @@ class TrainJobs:
         if existing is not None:
             ended = _end_of(existing)
             if not _going(existing) and (ended is None or ended["type"] == "Complete"):
-                self._adopt(existing, job)
+                if not self._adopt(existing, job):  # it has changed, or is being deleted
+                    self.start(job)
                 return
-            self.delete(name)
-            self._await_gone(name)
+            if self.delete(name, existing):
+                self._await_gone(existing)
+            self.start(job)
+            return
         try:
             made: KubernetesObject = self._objects.create_namespaced_custom_object(*self._where, body=job)
         except self._refused as error:
             # Another try of the step was faster: the job is there.
             if error.status != 409:
                 raise _refusal(error, self.namespace) from error
-            if existing := self._read(name):
-                self._adopt(existing, job)
+            self.start(job)
             return
         if not made["spec"].get("runtimePatches"):  # an API server drops fields that a kind does not have
             self.delete(name)
             raise InputError(f"TrainJob in namespace {self.namespace}: {TOO_OLD}")
 
-    def _adopt(self, existing: JsonObject, job: JsonObject) -> None:
-        """Adds the owner of `job` to the owners of a job that another try has started."""
+    def _adopt(self, existing: JsonObject, job: JsonObject) -> bool:
+        """Adds the owner of `job` to the owners of a job that another try has started.
+
+        Returns False, having changed nothing, if the existing job is no longer as it was read.
+        """
+        adopted = existing
         for owner in job["metadata"].get("ownerReferences", ()):
-            adopted = owned_by(existing, owner["name"], owner["uid"])["metadata"]["ownerReferences"]
-            with contextlib.suppress(
-                self._refused
-            ):  # without the right to patch it has its first owner alone
-                # Not by CustomObjectsApi: which kind of patch it sends differs between its versions.
-                self._objects.api_client.call_api(
-                    f"/apis/{GROUP}/{VERSION}/namespaces/{self.namespace}/{PLURAL}/{existing['metadata']['name']}",
-                    "PATCH",
-                    header_params={"Content-Type": "application/merge-patch+json"},
-                    body={"metadata": {"ownerReferences": adopted}},
-                    auth_settings=["BearerToken"],
-                )
+            adopted = owned_by(adopted, owner["name"], owner["uid"])
+        if adopted is existing:
+            return True
+        read = existing["metadata"]
+        owners = adopted["metadata"]["ownerReferences"]
+        try:
+            # Not by CustomObjectsApi: which kind of patch it sends differs between its versions.
+            self._objects.api_client.call_api(
+                f"/apis/{GROUP}/{VERSION}/namespaces/{self.namespace}/{PLURAL}/{read['name']}",
+                "PATCH",
+                header_params={"Content-Type": "application/merge-patch+json"},
+                body={"metadata": {"resourceVersion": read["resourceVersion"], "ownerReferences": owners}},
+                auth_settings=["BearerToken"],
+            )
+        except self._refused as error:
+            # Without the right to patch it has its first owner alone.
+            return error.status not in (404, 409)
+        return True
 
     def follow(self, name: str) -> JsonObject | None:
         """Returns the condition with which a job ended; None if it was deleted."""
@@ -104,16 +116,31 @@ class TrainJobs:
         line = (end.message or "").strip() or f"{end.reason} (exit status {end.exit_code})"
         return ProcessFailed(f"pod {pod}: {line}")
 
-    def delete(self, name: str) -> None:
-        """Deletes a job with its pods; nothing happens if it is gone."""
+    def delete(self, name: str, seen: JsonObject | None = None) -> bool:
+        """Deletes a job with its pods; nothing happens if it is gone.
+
+        Returns False, having deleted nothing, if the job is no longer as it was `seen`.
+        """
+        options = self._options(propagation_policy="Foreground")
+        if seen is not None:
+            read = seen["metadata"]
+            options.preconditions = self._preconditions(
+                uid=read["uid"], resource_version=read["resourceVersion"]
+            )
         try:
-            self._objects.delete_namespaced_custom_object(*self._where, name, propagation_policy="Foreground")
+            self._objects.delete_namespaced_custom_object(*self._where, name, body=options)
         except self._refused as error:
+            if seen is not None and error.status == 409:
+                return False
             if error.status != 404:
                 raise
+        return True
 
-    def abandoned(self, run: str, here: str) -> list[str]:
-        """Returns the names of a run's jobs none of whose owners goes on, as seen by the pod `here`."""
+    def delete_abandoned(self, store: str, run: str, here: str) -> list[str]:
+        """Deletes the jobs of a run in a store none of whose owners goes on, as seen by the pod `here`; returns their names.
+
+        They are those that the run has started, and those that it found and followed.
+        """
         try:
             found: KubernetesObject = self._objects.list_namespaced_custom_object(
                 *self._where, label_selector=OURS
@@ -121,14 +148,27 @@ class TrainJobs:
         except self._refused as error:
             raise _refusal(error, self.namespace) from error
         workflow = _workflow_of(self._pod(here))
-        names = []
+        deleted = []
         for job in found["items"]:
-            metadata = job["metadata"]
-            if metadata.get("annotations", {}).get(RUN) == run and not _going(job):
-                pods = [self._pod(owner["name"]) for owner in metadata.get("ownerReferences", ())]
-                if pods and not any(_follows(pod, workflow) for pod in pods):
-                    names.append(metadata["name"])
-        return names
+            name, now = job["metadata"]["name"], job
+            while now is not None and self._abandoned(now, store, run, workflow):
+                if self.delete(name, now):
+                    deleted.append(name)
+                    break
+                now = self._read(name)  # somebody has changed it, perhaps to follow it
+        return deleted
+
+    def _abandoned(self, job: JsonObject, store: str, run: str, workflow: str | None) -> bool:
+        """Whether a job is of a run in a store, or followed by its workflow, and nothing else follows it still."""
+        metadata = job["metadata"]
+        annotations = metadata.get("annotations", {})
+        if _going(job) or annotations.get(STORE) != store:
+            return False
+        pods = [self._pod(owner["name"]) for owner in metadata.get("ownerReferences", ())]
+        followed = workflow is not None and any(_workflow_of(pod) == workflow for pod in pods)
+        if not followed and annotations.get(RUN) != run:
+            return False
+        return bool(pods) and not any(_follows(pod, workflow) for pod in pods)
 
     def _pod(self, name: str) -> KubernetesObject | None:
         """Returns a pod; None if there is none."""
@@ -139,8 +179,9 @@ class TrainJobs:
                 return None
             raise _refusal(error, self.namespace) from error
 
-    def _await_gone(self, name: str) -> None:
-        while (job := self._read(name)) is not None:
+    def _await_gone(self, deleted: JsonObject) -> None:
+        name, uid = deleted["metadata"]["name"], deleted["metadata"]["uid"]
+        while (job := self._read(name)) is not None and job["metadata"]["uid"] == uid:
             if any(event["type"] == "DELETED" for event in self._events(name, job)):
                 return
 

@@ -68,18 +68,15 @@ def run_train_job(task: Task, nodes: Nodes) -> None:
             raise problem
 
 
-def delete_abandoned(run: str, nodes: Nodes) -> list[str]:
-    """Deletes the TrainJobs of a run that no pod follows any more, and returns their names.
+def delete_abandoned(store: str, run: str, nodes: Nodes) -> list[str]:
+    """Deletes the TrainJobs of a run in a store that no pod follows any more, and returns their names.
 
     The exit handler does so: a cancelled run's pods have no time to delete theirs, and Kubernetes keeps the pods, the
     TrainJobs' owners, until the workflow is cleared away. The pods of this pod's own workflow count as ended; those of
     another start of the run, which found the job, do not. Raises InputError where the cluster refuses.
     """
     jobs = TrainJobs(nodes.namespace or namespace_here())
-    abandoned = jobs.abandoned(run, os.environ.get(environment.POD_NAME, ""))
-    for name in abandoned:
-        jobs.delete(name)
-    return abandoned
+    return jobs.delete_abandoned(store, run, os.environ.get(environment.POD_NAME, ""))
 
 
 def _pod_here(nodes: Nodes) -> tuple[str, str] | None:
