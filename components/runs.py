@@ -52,10 +52,14 @@ def import_artifact(address: str, digest: str, artifact: Output[Artifact]):
 
 
 @component
-def close_run(store: str, described: str, job: str, pipeline: str, url: str, status: PipelineTaskFinalStatus):
+def close_run(
+    store: str, described: str, job: str, pipeline: str, notify: str, status: PipelineTaskFinalStatus
+):
     """Close the run in MLflow and report a failure."""
+    from multiview.config.notify import Notify
     from multiview.kubeflow.one_line import exit_with_one_line
     from multiview.kubeflow.run import close_run
 
     with exit_with_one_line():
-        close_run(store, described, job, status.state, status.error_message or "", url, pipeline)
+        told = Notify.model_validate_json(notify)
+        close_run(store, described, job, status.state, status.error_message or "", told, pipeline)

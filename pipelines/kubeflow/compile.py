@@ -71,7 +71,9 @@ def cluster_pipeline(request: Request, store: str | None = None) -> KfpObject:
         if compiled:
             names = [*(parameter.name for parameter in parameters), "settings"]
             changes = {"compiled": compiled.model_dump_json(), **dict(zip(names, given, strict=True))}
-        closing = close_run(**started, pipeline=plan.name, url=config.notify.url or "")
+        closing = close_run(
+            **started, pipeline=plan.name, notify=config.notify.model_dump_json(exclude_none=True)
+        )
         closed = pods.configure(closing, CLOSE_RUN)
         with dsl.ExitHandler(closed, name=plan.name):
             opened = pods.configure(open_run(**started, **changes), OPEN_RUN)

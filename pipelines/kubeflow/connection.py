@@ -9,7 +9,6 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import urlsplit
 
 import typer
 from pydantic import AfterValidator, Field
@@ -18,6 +17,7 @@ from pydantic_core import PydanticCustomError
 from multiview import environment
 from multiview.config import Section
 from multiview.config.documents import checked, read_document
+from multiview.config.notify import reached_by_people
 from multiview.config.overrides import PLACES, Overrides
 from multiview.config.section import Address
 from multiview.errors import InputError, nearest
@@ -82,9 +82,7 @@ class Connection(Section):
     @property
     def pages(self) -> str | None:
         """Address of Kubeflow's pages as people reach it; None where none is known, as from inside the cluster."""
-        address = self.ui_host or self.host or ""
-        labels = (urlsplit(address).hostname or "").split(".")
-        return address if address.startswith("http") and len(labels) > 1 and "svc" not in labels else None
+        return reached_by_people(self.ui_host or self.host)
 
 
 class Profile(Connection):

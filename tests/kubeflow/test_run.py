@@ -8,8 +8,9 @@ from mlflow import MlflowClient
 
 from multiview import names, tracking
 from multiview.artifacts.store import LocalStore, open_store
+from multiview.config.notify import Notify
 from multiview.errors import InputError
-from multiview.kubeflow.run import close_run, open_run
+from multiview.kubeflow.run import _mlflow_page, close_run, open_run
 from multiview.steps.backends.trainjob import Nodes
 from multiview.steps.runs import (
     Context,
@@ -59,7 +60,7 @@ def test_the_exit_handler_closes_the_run_and_tells_of_a_failure(tmp_path, monkey
     now = time.time()
     state = StepState(path="split", step="split", status="failed", started=now, error="no such file")
     write_state(store, "training-1", state)
-    close_run(where, run, "aaaa", "FAILED", "inner task failed", receiver.url)
+    close_run(where, run, "aaaa", "FAILED", "inner task failed", Notify(url=receiver.url))
     (notice,) = receiver.notices
     assert notice["failed"] == [{"step": "split", "error": "no such file"}]
     assert (notice["run"], notice["kubeflow_run"], notice["mlflow"]) == ("training-1", "aaaa", uri)
@@ -82,10 +83,10 @@ def test_the_exit_handler_clears_trainings_that_a_cancelled_start_left(
     monkeypatch.setattr("multiview.kubeflow.run.delete_abandoned", delete_abandoned)
     where, run = str(tmp_path / "store"), described(steps=["split"])
     open_run(where, run, "aaaa")
-    close_run(where, run, "aaaa", "FAILED", "", receiver.url)
+    close_run(where, run, "aaaa", "FAILED", "", Notify(url=receiver.url))
     assert not cleared, "no step trains on several nodes"
     monkeypatch.setenv("MULTIVIEW_NODES", nodes().model_dump_json())
-    close_run(where, run, "aaaa", "FAILED", "", receiver.url)
+    close_run(where, run, "aaaa", "FAILED", "", Notify(url=receiver.url))
     assert (
         cleared == ([] if refused else [f"training-1 in {open_store(where).url}"])
         and len(receiver.notices) == 2
@@ -115,7 +116,7 @@ def test_a_notice_has_a_text_with_links_that_chats_take(tmp_path, monkeypatch, r
             error="<b> & co\nx" * 99,
         )
         write_state(store, "training-1", state)
-    close_run(where, run, "aaaa", "FAILED", "", receiver.url)
+    close_run(where, run, "aaaa", "FAILED", "", Notify(url=receiver.url))
     lines = receiver.notices[0]["text"].splitlines()
     found = tracking.find_run(uri, "training-1").mlflow_id
     assert lines[0] == "training-1 failed on Kubeflow" and lines[4:] == [
@@ -147,8 +148,17 @@ def test_steps_know_the_page_of_their_run_in_mlflow(tmp_path, monkeypatch, addre
 def test_a_notice_without_mlflow_s_pages_has_no_link_to_them(tmp_path, monkeypatch, receiver):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", new_database(tmp_path))
     open_run(str(tmp_path / "store"), described(steps=["split"]), "aaaa")
-    close_run(str(tmp_path / "store"), described(steps=["split"]), "aaaa", "FAILED", "", receiver.url)
+    close_run(
+        str(tmp_path / "store"), described(steps=["split"]), "aaaa", "FAILED", "", Notify(url=receiver.url)
+    )
     assert receiver.notices[0]["text"] == "training-1 failed on Kubeflow"
+
+
+def test_a_notice_has_no_link_into_the_cluster(tmp_path):
+    """Pods may reach MLflow by an address that no browser does."""
+    run = Run(id="training-1", pipeline="training", config={})
+    for uri, linked in (("http://mlflow.mlflow.svc:5000", False), ("https://mlflow.example.org", True)):
+        assert (_mlflow_page(run, uri, "0123") is not None) == linked
 
 
 def test_a_pod_that_was_killed_without_a_word_still_fails_its_run(tmp_path, monkeypatch, receiver):
@@ -158,7 +168,7 @@ def test_a_pod_that_was_killed_without_a_word_still_fails_its_run(tmp_path, monk
     open_run(where, run, "aaaa")
     state = StepState(path="split", step="split", status="running", started=time.time())
     write_state(store, "training-1", state)
-    close_run(where, run, "aaaa", "FAILED", "", receiver.url)
+    close_run(where, run, "aaaa", "FAILED", "", Notify(url=receiver.url))
     assert receiver.notices[0]["unfinished"] == ["split"]
     (parent,) = MlflowClient(uri).search_runs(["1"], f"tags.`{names.TAG_STORE}` LIKE '%'")
     assert parent.info.status == "FAILED"
@@ -177,7 +187,7 @@ def test_a_run_has_succeeded_when_all_its_steps_have_whatever_kubeflow_says(
     if status:
         last = StepState(path="bm25-negatives", step="bm25-negatives", status=status, started=now)
         write_state(store, "training-1", last)
-    close_run(str(tmp_path), run, "aaaa", word, "", receiver.url)
+    close_run(str(tmp_path), run, "aaaa", word, "", Notify(url=receiver.url))
     assert len(receiver.notices) == (status not in ("done", "found"))
 
 
@@ -187,7 +197,7 @@ def test_what_an_earlier_start_did_is_no_success_of_this_one(tmp_path, monkeypat
     open_run(str(tmp_path), run, "aaaa")
     state = StepState(path="split", step="split", status="done", started=before)
     write_state(LocalStore(tmp_path), "training-1", state)
-    close_run(str(tmp_path), run, "aaaa", "FAILED", "", receiver.url)
+    close_run(str(tmp_path), run, "aaaa", "FAILED", "", Notify(url=receiver.url))
     assert [(n["status"], n["failed"], n["unfinished"]) for n in receiver.notices] == [("FAILED", [], [])]
 
 
@@ -195,12 +205,26 @@ def test_a_failure_is_posted_where_mlflow_or_the_run_itself_is_missing(tmp_path,
     monkeypatch.setenv("MLFLOW_TRACKING_URI", new_database(tmp_path))
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
     with pytest.raises(InputError, match="has no run"):
-        close_run(str(tmp_path / "store"), described(steps=["split"]), "aaaa", "FAILED", "why", receiver.url)
+        close_run(
+            str(tmp_path / "store"),
+            described(steps=["split"]),
+            "aaaa",
+            "FAILED",
+            "why",
+            Notify(url=receiver.url),
+        )
     monkeypatch.delenv("MLFLOW_TRACKING_URI")
     open_run(str(tmp_path / "store"), described(steps=["split"]), "bbbb")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
     with pytest.raises(InputError, match="MLflow at http"):
-        close_run(str(tmp_path / "store"), described(steps=["split"]), "bbbb", "FAILED", "why", receiver.url)
+        close_run(
+            str(tmp_path / "store"),
+            described(steps=["split"]),
+            "bbbb",
+            "FAILED",
+            "why",
+            Notify(url=receiver.url),
+        )
     assert [notice["message"] for notice in receiver.notices] == ["why", "why"]
 
 

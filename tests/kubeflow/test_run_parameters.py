@@ -10,6 +10,7 @@ from mlflow import MlflowClient
 
 from multiview import names, tracking
 from multiview.artifacts.store import LocalStore
+from multiview.config.notify import Notify
 from multiview.config.overrides import merge
 from multiview.errors import InputError
 from multiview.kubeflow.run import close_run, open_run
@@ -100,10 +101,16 @@ def test_a_wrong_parameter_is_one_line_in_the_first_pod_and_in_the_notice(tmp_pa
     line = "train.learning_rate: input should be greater than 0, not -1"
     with pytest.raises(InputError, match=line):
         opened(tmp_path, demo_request(), learning_rate=-1.0)
-    close_run(str(tmp_path), "", "aaaa1111", "FAILED", "", receiver.url, "training")
+    told = Notify(url=receiver.url, kubeflow="https://kubeflow.example.org")
+    close_run(str(tmp_path), "", "aaaa1111", "FAILED", "", told, "training")
     (notice,) = receiver.notices
     assert notice["failed"] == [{"step": "open-run", "error": line}]
     assert (notice["run"], notice["pipeline"]) == ("training", "training")
+    assert notice["text"].splitlines() == [
+        "training failed on Kubeflow",
+        f"open-run: {line}",
+        "Kubeflow: https://kubeflow.example.org/#/runs/details/aaaa1111",
+    ]
     assert LocalStore(tmp_path).folders(names.RUNS) == []
 
 
@@ -135,7 +142,7 @@ def test_a_description_that_is_none_is_one_line_and_is_told(tmp_path, monkeypatc
     line = "described is not what submit wrote: leave it empty"
     with pytest.raises(InputError, match=line):
         opened(tmp_path, demo_request(), described=described)
-    close_run(str(tmp_path), described, "aaaa1111", "FAILED", "", receiver.url, "training")
+    close_run(str(tmp_path), described, "aaaa1111", "FAILED", "", Notify(url=receiver.url), "training")
     (notice,) = receiver.notices
     assert notice["failed"] == [{"step": "open-run", "error": line}] and notice["run"] == "training"
 
@@ -144,12 +151,12 @@ def test_the_exit_handler_closes_the_run_that_was_opened(tmp_path, monkeypatch, 
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     described = describe(demo_request(), LocalStore(tmp_path)).model_dump_json()
     context = opened(tmp_path, demo_request(), described=described, seed=3)
-    close_run(str(tmp_path), described, "aaaa1111", "FAILED", "", receiver.url, "training")
+    close_run(str(tmp_path), described, "aaaa1111", "FAILED", "", Notify(url=receiver.url), "training")
     assert [notice["run"] for notice in receiver.notices] == [context.run]
     store, now = LocalStore(tmp_path), time.time()
     for path in read_run(store, context.run).steps:
         write_state(store, context.run, StepState(path=path, step=path, status="done", started=now))
-    close_run(str(tmp_path), described, "aaaa1111", "SUCCEEDED", "", receiver.url, "training")
+    close_run(str(tmp_path), described, "aaaa1111", "SUCCEEDED", "", Notify(url=receiver.url), "training")
     assert len(receiver.notices) == 1
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Annotated
+from urllib.parse import urlsplit
 
 from multiview.config.section import HOW, Address, Section
 
@@ -15,4 +16,15 @@ class Notify(Section):
     kubeflow: Annotated[Address | None, HOW] = None
     """Address of Kubeflow's pages, as in https://kubeflow.example.org/pipeline, for the link in `text`; none: those that `submit` or `schedule apply` spoke to, and no link where these are not known either."""
     mlflow: Annotated[Address | None, HOW] = None
-    """Address of MLflow's pages, for the link in `text`, where people have another one than pods."""
+    """Address of MLflow's pages, for the link in `text`, where people have another one than pods; none: the pods' own, and no link where that is an address in the cluster."""
+
+
+def reached_by_people(address: str | None) -> str | None:
+    """Returns an address if a browser may reach its pages; None for a service's in a cluster, and for what is no web page.
+
+    >>> reached_by_people("https://mlflow.example.org"), reached_by_people("http://mlflow.mlflow.svc:5000")
+    ('https://mlflow.example.org', None)
+    """
+    address = address or ""
+    labels = (urlsplit(address).hostname or "").split(".")
+    return address if address.startswith("http") and len(labels) > 1 and "svc" not in labels else None

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from multiview import environment, names
 from multiview.artifacts.store import Store, open_store
-from multiview.config.notify import Notify
+from multiview.config.notify import Notify, reached_by_people
 from multiview.config.overrides import validate
 from multiview.errors import InputError, one_line
 from multiview.plans.description import describe
@@ -113,15 +113,16 @@ def _opened(
 
 
 def close_run(
-    store: str, described: str, job: str, status: str, message: str, url: str, pipeline: str = ""
+    store: str, described: str, job: str, status: str, message: str, notify: Notify, pipeline: str = ""
 ) -> None:
     """The exit handler: deletes trainings that nothing follows, brings MLflow up to date, closes the run's parent, and
-    notifies `url` if the run failed.
+    notifies `notify.url` if the run failed.
 
-    A run has succeeded if this start of it has done or found every step. Kubeflow's final `status` and its `message`
-    are only passed on, because versions of Kubeflow report SUCCEEDED, COMPLETE or, for a run with a loop, RUNNING. An
-    empty `url` receives no message. Raises requests.RequestException if the address refuses the message. Errors of the
-    store or of MLflow are raised after the message was sent.
+    `notify` has the compiled pipeline's settings and `pipeline` its name, which is all that is known of a run that was
+    never opened; without an address nothing is sent. A run has succeeded if this start of it has done or found every
+    step. Kubeflow's final `status` and its `message` are only passed on, because versions of Kubeflow report SUCCEEDED,
+    COMPLETE or, for a run with a loop, RUNNING. Raises requests.RequestException if the address refuses the message.
+    Errors of the store or of MLflow are raised after the message was sent.
     """
     run: Run | None = None
     start, complete, mlflow = Start(), False, None
@@ -143,9 +144,10 @@ def close_run(
                 tracking.ship(opened, run.id, uri, failed=not complete)
                 mlflow = tracking.find_run(uri, run.id, opened.url).mlflow_id
     finally:
-        if url and not complete:
-            named = run or Run(id=pipeline, pipeline=pipeline, config={})
-            post(url, failure_message(store, named, job, status, message, states, start.error, mlflow))
+        if notify.url and not complete:
+            pages = notify.model_dump(exclude_none=True)
+            named = run or Run(id=pipeline, pipeline=pipeline, config={"notify": pages})
+            post(notify.url, failure_message(store, named, job, status, message, states, start.error, mlflow))
 
 
 def _delete_trainings(store: str, run: Run) -> None:
@@ -226,9 +228,9 @@ def _text(
 
 
 def _mlflow_page(run: Run, uri: str | None, mlflow: str) -> str | None:
-    """The page of a run in MLflow; None where its address is unknown, as for a database."""
-    address = _notify(run).mlflow or uri or ""
-    return f"{address.rstrip('/')}/#/runs/{mlflow}" if address.startswith("http") else None
+    """The page of a run in MLflow; None where its address is unknown, as for a database or in a cluster."""
+    address = _notify(run).mlflow or reached_by_people(uri)
+    return f"{address.rstrip('/')}/#/runs/{mlflow}" if address else None
 
 
 def _kubeflow_page(run: Run, job: str) -> str | None:
