@@ -71,7 +71,7 @@ class Pod(Section):
     memory: Quantity = "8Gi"
     """Memory requested, which is also the limit."""
     gpus: Annotated[int, Field(ge=0)] = 0
-    """Number of accelerators; with 0 the step runs in the CPU image. Refused for a step that would leave them idle."""
+    """Number of accelerators; with 0 the step runs in the CPU image. Only `train` and `warm-up` use several, and other steps have one of them. Refused for a step that would leave them idle."""
     gpu_type: str = "nvidia.com/gpu"
     """The accelerators' resource name."""
     nodes: Annotated[int, Field(ge=1)] = 1

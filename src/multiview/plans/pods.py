@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from multiview.config import Config, JsonObject, Pod
-from multiview.config.kubeflow import Kubeflow, check_nodes
+from multiview.config.kubeflow import MULTI_NODE_STEPS, Kubeflow, check_nodes
 from multiview.config.overrides import validate
 from multiview.errors import InputError
 from multiview.plans.plan import Plan
@@ -16,7 +16,7 @@ from multiview.steps.table import GPU_STEPS, STEPS
 def pod_of(settings: Kubeflow, step: str) -> Pod:
     """Returns the pod of a step: the one for CPUs or for GPUs, with the changes of `kubeflow.steps` for this step.
 
-    Raises InputError for settings of pods that cannot be had.
+    A step other than a training has one GPU at most, of however many the settings give all steps. Raises InputError for settings of pods that cannot be had.
     """
     kind = "gpu" if step in GPU_STEPS else "cpu"
     pod: Pod = getattr(settings, kind)
@@ -28,6 +28,13 @@ def pod_of(settings: Kubeflow, step: str) -> Pod:
     if pod.gpus and step not in GPU_STEPS and not _builds_index(step):
         where = f"steps.{step}" if "gpus" in settings.steps.get(step, {}) else kind
         raise InputError(f"kubeflow.{where}.gpus={pod.gpus}: {step} uses no GPU: leave the setting out")
+    if pod.gpus > 1 and step not in MULTI_NODE_STEPS:
+        if "gpus" in settings.steps.get(step, {}):
+            raise InputError(
+                f"kubeflow.steps.{step}.gpus={pod.gpus}: {step} uses one GPU at most; "
+                f"only {' and '.join(MULTI_NODE_STEPS)} use several"
+            )
+        pod = pod.model_copy(update={"gpus": 1})
     try:
         check_nodes(step, pod.nodes)
     except ValueError as error:
@@ -54,6 +61,11 @@ def check_gpus(plan: Plan, config: Config) -> None:
                     f"{wish.split('=')[0]}"
                 )
         elif node.step.gpu:
+            if idle := _refuses_gpu(settings):
+                raise InputError(
+                    f"{node.path}: {idle} would leave its pod's GPU idle: leave it out, or set "
+                    f"kubeflow.steps.{name}.gpus=0"
+                )
             processes = settings["train"].get("processes") if node.step.multi_node else None
             if processes and processes > gpus:
                 raise InputError(
@@ -62,14 +74,23 @@ def check_gpus(plan: Plan, config: Config) -> None:
                 )
         elif not _gpu_wish(node.step, settings):
             raise InputError(
-                f"{node.path}: kubeflow.steps.{name}.gpus={gpus} would be idle: only index.device=cuda with a kind other "
-                "than exact, and an image with faiss-gpu (docs/images.md), uses a GPU; leave kubeflow's setting out"
+                f"{node.path}: kubeflow.steps.{name}.gpus={gpus} would be idle with an image of ours, or an exact index. "
+                "An image with faiss-gpu (docs/images.md) uses it for the other kinds: set index.device=cuda where yours "
+                "has it, or leave kubeflow's setting out"
             )
 
 
 def _builds_index(step: str) -> bool:
     """Whether faiss may build an index in a step, which an image with faiss-gpu does on a GPU."""
     return step in STEPS and "index" in STEPS[step].settings
+
+
+def _refuses_gpu(settings: JsonObject) -> str | None:
+    """Returns a setting that keeps a GPU step on the processor."""
+    for section in ("encode", "generation"):
+        if settings.get(section, {}).get("device") == "cpu":
+            return f"{section}.device=cpu"
+    return None
 
 
 def _gpu_wish(step: Step, settings: JsonObject) -> str | None:

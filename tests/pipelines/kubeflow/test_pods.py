@@ -95,7 +95,8 @@ def test_pods_are_set_in_one_place(tmp_path):
     assert toleration == {"key": "spot", "operator": "Equal", "value": "yes", "effect": "NoSchedule"}
     for name, executor in executors.items():
         variables = {variable["name"]: variable["value"] for variable in executor["env"]}
-        gpus = {environment.GPUS: "2"} if "accelerator" in executor["resources"] else {}
+        several = "2" if name.startswith(("exec-train", "exec-warm-up")) else "1"
+        gpus = {environment.GPUS: several} if "accelerator" in executor["resources"] else {}
         assert variables == {
             **gpus,
             environment.IMAGE: executor["image"],
@@ -295,11 +296,36 @@ def test_no_gpu_is_paid_for_that_a_step_leaves_idle(tmp_path, step):
     ],
 )
 def test_a_pod_knows_how_many_gpus_torch_must_see(tmp_path, pod, seen):
-    ir, _ = compiled(tmp_path, steps={"encode": pod})
-    for step, expected in (("encode", str(seen)), ("train", "1"), ("index", None)):
+    ir, _ = compiled(tmp_path, steps={"train": pod})
+    for step, expected in (("train", str(seen)), ("encode", "1"), ("index", None)):
         container = ir["deploymentSpec"]["executors"][f"exec-{step}"]["container"]
         variables = {variable["name"]: variable["value"] for variable in container["env"]}
         assert variables.get("MULTIVIEW_GPUS") == expected
+
+
+def test_a_step_that_uses_one_gpu_has_one_however_many_trainings_have(tmp_path):
+    ir, _ = compiled(tmp_path, gpu={"gpus": 4})
+    count = {
+        name: executor["container"]["resources"].get("accelerator", {}).get("resourceCount")
+        for name, executor in ir["deploymentSpec"]["executors"].items()
+    }
+    assert {name: count[f"exec-{name}"] for name in ("train", "encode", "mine", "evaluate", "index")} == {
+        "train": "4",
+        "encode": "1",
+        "mine": "1",
+        "evaluate": "1",
+        "index": None,
+    }
+
+
+def test_a_cpu_for_encoding_wants_pods_without_a_gpu(tmp_path):
+    request = Request.from_settings(
+        "training",
+        None,
+        ["encode.device=cpu", "kubeflow.steps={encode: {gpus: 0}, mine: {gpus: 0}, evaluate: {gpus: 0}}"],
+    )
+    ir, _ = documents(compile_request(request, tmp_path / "training.yaml"))
+    assert ir["deploymentSpec"]["executors"]["exec-encode"]["container"]["image"] == CPU_IMAGE
 
 
 @pytest.mark.parametrize("name", PIPELINES)

@@ -87,11 +87,20 @@ def test_an_exact_index_needs_no_gpu_and_another_may_have_one(kubeflow, command,
         ("--host HOST --set kubeflow.cpu.gpus=2", "kubeflow.cpu.gpus=2: split uses no GPU"),
         (
             "--host HOST --set kubeflow.steps.index.gpus=1",
-            "index: kubeflow.steps.index.gpus=1 would be idle: only index.device=cuda with a kind other",
+            "index: kubeflow.steps.index.gpus=1 would be idle with an image of ours",
         ),
         (
             "--host HOST --set kubeflow.steps.index.gpus=1 --set index.device=cuda",
             "index: kubeflow.steps.index.gpus=1 would be idle",
+        ),
+        (
+            "--host HOST --set encode.device=cpu",
+            "encode: encode.device=cpu would leave its pod's GPU idle: leave it out, or set "
+            "kubeflow.steps.encode.gpus=0",
+        ),
+        (
+            "--host HOST --set kubeflow.steps.evaluate.gpus=4",
+            "kubeflow.steps.evaluate.gpus=4: evaluate uses one GPU at most; only train and warm-up use several",
         ),
         (
             "--host HOST --set questions.source={tmp}/q.json",
