@@ -80,19 +80,47 @@ def test_the_guide_has_a_first_run_for_each_way():
     assert len(FIRST_RUNS) == 2 and all("submit" in line for _, line in FIRST_RUNS)
 
 
-SETTINGS, POLICY = (
-    yaml.safe_load(block)
-    for block in re.findall(r"^```yaml\n(.*?)^```", GUIDE.partition("## Scratch volumes")[2], re.M | re.S)
-)
+SCRATCH = GUIDE.partition("## Scratch volumes")[2]
+SETTINGS, POLICY = re.findall(r"^```yaml\n(.*?)^```", SCRATCH, re.M | re.S)
+LEFT_OUT = re.search(r"On (2\.\d+) and (2\.\d+) leave `templateDefaults\.securityContext` out", SCRATCH)
+BROUGHT = r"^( *)\S.* # what (2\.\d+) brings; leave it out before$"
+
+
+def workflow_defaults(version: str) -> dict:
+    """The `spec` that the guide tells the operators of a version to set: without the lines that it leaves out."""
+    lines, left_out = [], None  # the indentation of a setting that is left out
+    for line in SETTINGS.splitlines():
+        indent = len(line) - len(line.lstrip())
+        if left_out is not None and indent > left_out:
+            continue
+        brought = re.match(BROUGHT, line)
+        left_out = indent if brought and version < brought[2] else None
+        if left_out is None:
+            lines.append(line)
+    spec = yaml.safe_load(yaml.safe_load("\n".join(lines))["data"]["workflowDefaults"])["spec"]
+    assert LEFT_OUT
+    if version in LEFT_OUT.groups():
+        del spec["templateDefaults"]["securityContext"]
+    return spec
+
+
+@pytest.mark.parametrize("version", [release.version for release in RELEASES])
+def test_what_the_guide_tells_operators_to_set_is_what_their_version_brings(version):
+    """2.17 alone has defaults of workflows, which the settings replace whole; before, KFP says all of a retry."""
+    spec = workflow_defaults(version)
+    retries = spec["templateDefaults"].pop("retryStrategy", None)
+    assert (retries is not None) == ("ttlStrategy" in spec) == (version == "2.17")
+    assert spec["templateDefaults"] == (
+        {} if version < "2.16" else {"securityContext": {"fsGroup": GROUP_ID}}
+    )
 
 
 @pytest.mark.parametrize("version", [release.version for release in RELEASES])
 def test_what_the_guide_tells_operators_to_set_gives_steps_their_volume(version):
     """KFP gives the template of a step a security context of its own since 2.16; Argo takes that of the template, over
     its defaults field by field, or else that of the workflow."""
-    spec = yaml.safe_load(SETTINGS["data"]["workflowDefaults"])["spec"]
-    if version in ("2.14", "2.15"):
-        del spec["templateDefaults"]  # as the guide says
+    spec = workflow_defaults(version)
+    if version < "2.16":
         template, workflow = {}, {"runAsUser": 1000}
     else:
         template, workflow = {"seccompProfile": {"type": "RuntimeDefault"}}, {"runAsNonRoot": True}
@@ -103,7 +131,7 @@ def test_what_the_guide_tells_operators_to_set_gives_steps_their_volume(version)
 
 
 def test_the_policy_gives_steps_their_volume_and_leaves_other_pods_alone():
-    (rule,) = POLICY["spec"]["rules"]
+    (rule,) = yaml.safe_load(POLICY)["spec"]["rules"]
     assert rule["mutate"]["patchStrategicMerge"] == {"spec": {"securityContext": {"+(fsGroup)": GROUP_ID}}}
     (match,) = rule["match"]["any"]
     assert match["resources"]["selector"] == {"matchLabels": {"pipelines.kubeflow.org/v2_component": "true"}}
