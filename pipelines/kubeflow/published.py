@@ -12,12 +12,13 @@ from kfp.dsl.python_component import PythonComponent
 
 from components import component
 from components.artifacts import open_index
+from components.runs import import_artifact
 from multiview.errors import InputError
 from multiview.steps.table import STEPS
 from pipelines.kubeflow.compile import COMPONENTS
 from pipelines.kubeflow.images import check_images
 
-DEFAULTS = {"path": "", "config": ""}
+DEFAULTS = {"path": "", "config": "", "digest": ""}
 """Inputs that another team's pipeline can leave out."""
 
 DESCRIPTIONS = {
@@ -25,8 +26,9 @@ DESCRIPTIONS = {
     "give what open-run returns.",
     "path": "Name of the step in its run; empty: the component's own.",
     "shard": "Shard of the passages that the step works on, as in shard-00.",
-    "address": "Address of an index in a store, as in gs://BUCKET/PREFIX/index/KEY; or of the store alone: then it is the "
-    "index of its current champion.",
+    "address": "Address of an artifact in a store, as in gs://BUCKET/PREFIX/index/KEY. open-index takes that of an index, or "
+    "of the store alone: then it is the index of its current champion.",
+    "artifact": "The artifact, with its address and digest as metadata.",
     "base": "The generator that fine-tuning starts from.",
     "bm25_negatives": "Hard negatives of round one: BM25's, given ones, or both.",
     "champion": "What the step champion found: the index that answers now.",
@@ -36,6 +38,7 @@ DESCRIPTIONS = {
     "changes": "The passages that changed since an index was made, and what became of the others.",
     "comparison": "Tables of several evaluations with the tests of their differences.",
     "dev_questions": "The questions for evaluation.",
+    "digest": "The sha256 that the artifact must have; empty: whatever is at the address is read.",
     "embeddings": "Views of passages as vectors.",
     "evaluation": "Rankings and metrics of one system on the questions for evaluation.",
     "evaluations": "Addresses of evaluations on the same questions.",
@@ -66,6 +69,12 @@ LISTS = {
 """Descriptions of inputs that are lists of addresses, where an output has the same name."""
 
 
+PUBLISHED: dict[str, PythonComponent] = {
+    made.name: made for made in (open_index, import_artifact, *COMPONENTS.values())
+}
+"""What is written for other teams, by name."""
+
+
 def refuse_beside(options: Mapping[str, object]) -> None:
     """Raises InputError for options of `compile` that are given and say nothing about components."""
     given = [name for name, value in options.items() if value]
@@ -77,14 +86,14 @@ def refuse_beside(options: Mapping[str, object]) -> None:
 
 
 def write_components(folder: Path) -> list[Path]:
-    """Writes a component for each step, and one that opens an index, as YAML; returns the files.
+    """Writes a component for each step, and those that open an index and import an artifact, as YAML; returns the files.
 
     Raises InputError for images that are not named, which nobody who loads the components would notice.
     """
     check_images((False, True))
     folder.mkdir(parents=True, exist_ok=True)
     files = []
-    for made in (open_index, *COMPONENTS.values()):
+    for made in PUBLISHED.values():
         files.append(folder / f"{made.name}.yaml")
         compiler.Compiler().compile(published(made), str(files[-1]))
     return files
@@ -121,7 +130,8 @@ def _documented(made: PythonComponent) -> str:
         for name, declared in (spec.inputs or {}).items()
     }
     outputs = {name: DESCRIPTIONS.get(name, "") for name in spec.outputs or {}}
-    outputs["Output"] = "Folder of the passages' files, for `corpus.source`."
+    if made is open_index:
+        outputs["Output"] = "Folder of the passages' files, for `corpus.source`."
     if step:
         inputs["config"], outputs["Output"] = _settings(step.settings), "Address of the first output."
     lines = [inspect.getdoc(made.python_func) or made.name]

@@ -97,17 +97,19 @@ def execute(name: str, run: str, path: str, config: str, *, shard: str = "", **a
 def import_artifact(address: str, digest: str, artifact: KfpArtifact) -> None:
     """Makes a KFP artifact of an artifact in a store, for the steps that read it.
 
+    An empty `digest` takes whatever is at the address.
+
     KFP's own importer would make one artifact of one address, which its metadata store refuses as two inputs of a
     step, and its launcher opens no bucket but the pipeline root's at an S3 endpoint that needs paths.
 
     Raises InputError for an address without an artifact, and for an artifact with another digest.
     """
     _, record = load_record(address)
-    if record.digest != digest:
+    if digest and record.digest != digest:
         raise InputError(
             f"{address} has the digest {record.digest}, not {digest}: it was made anew; run again"
         )
-    artifact.metadata.update(address=address, digest=digest)
+    artifact.metadata.update(address=address, digest=record.digest)
     Path(artifact.path).write_bytes(record.to_json())
 
 

@@ -1,12 +1,13 @@
 """Components for pipelines of other teams: typed, described, and used in one that runs."""
 
 import json
+import re
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from kfp import compiler, local
+from kfp import compiler, components, dsl, local
 
 from multiview import names
 from multiview.artifacts.record import load_record
@@ -14,9 +15,8 @@ from multiview.artifacts.store import LocalStore
 from multiview.plans.training import training
 from multiview.steps.runs import Run, read_run, read_states, write_run
 from multiview.steps.table import STEPS
-from pipelines.kubeflow import published
 from pipelines.kubeflow.compile import COMPONENTS
-from pipelines.kubeflow.published import DESCRIPTIONS, write_components
+from pipelines.kubeflow.published import DESCRIPTIONS, PUBLISHED, write_components
 from tests.fixtures.inprocess import run_plan
 from tests.fixtures.project import ROOT
 from tests.fixtures.system_indexes import write_corpus
@@ -30,7 +30,7 @@ def folder(tmp_path_factory) -> Path:
         for kind in ("CPU", "GPU"):
             patch.setenv(f"MULTIVIEW_{kind}_IMAGE", f"registry.example/multiview-{kind.lower()}:1")
         files = write_components(out)
-    assert sorted(file.stem for file in files) == sorted(["open-index", *STEPS])
+    assert sorted(file.stem for file in files) == sorted(["open-index", "import-artifact", *STEPS])
     return out
 
 
@@ -42,7 +42,7 @@ def component_of(folder: Path, name: str) -> dict:
     }
 
 
-@pytest.mark.parametrize("name", ["open-index", *STEPS])
+@pytest.mark.parametrize("name", PUBLISHED)
 def test_every_input_and_output_is_typed_and_described(folder, name):
     declared = component_of(folder, name)
     described = {
@@ -63,16 +63,8 @@ def test_every_input_and_output_is_typed_and_described(folder, name):
 
 
 def test_no_description_is_of_something_that_is_gone():
-    used = {
-        key
-        for made in (published.open_index, *COMPONENTS.values())
-        for key in made.component_spec.inputs or {}
-    }
-    used |= {
-        key
-        for made in (published.open_index, *COMPONENTS.values())
-        for key in made.component_spec.outputs or {}
-    }
+    used = {key for made in PUBLISHED.values() for key in made.component_spec.inputs or {}}
+    used |= {key for made in PUBLISHED.values() for key in made.component_spec.outputs or {}}
     assert set(DESCRIPTIONS) == used - {"config", "Output"}
 
 
@@ -155,3 +147,20 @@ def test_another_team_measures_an_index_on_its_own_questions(folder, tmp_path, m
     _, record = load_record(state.outputs[names.EVALUATION].address)
     table = pq.read_table(store.root / record.data / "questions.parquet")
     assert table["qid"].to_pylist() == [row["qid"] for row in asked]
+
+
+def test_an_artifact_is_imported_as_the_document_says(folder, tmp_path, index):
+    """KFP's own importer would look for it where the pipeline root is."""
+    document = (ROOT / "docs" / "kubeflow.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"^```python\n(import_artifact = .*?)^```", document, re.M | re.S)
+    local.init(local.SubprocessRunner(use_venv=False), pipeline_root=str(tmp_path / "kfp"))
+    Path("components-yaml").symlink_to(folder)
+
+    @dsl.pipeline
+    def importing(address: str) -> dsl.Artifact:
+        names = {"components": components, "address": address}
+        exec(example, names)
+        return names["index"]
+
+    _, record = load_record(index)
+    assert importing(address=index).output.metadata == {"address": index, "digest": record.digest}
