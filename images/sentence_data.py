@@ -6,6 +6,7 @@ run this; it needs NLTK alone.
 
 from __future__ import annotations
 
+import hashlib
 import re
 import shutil
 import socket
@@ -18,6 +19,8 @@ from pathlib import Path
 
 WHEEL = "llama-index-core==0.14.25"
 """A package that contains the data, for machines that can reach a package index but not NLTK's server."""
+SHA256 = "caa7d9c5ac9b13dc33400cf8d5e92e689b6d1e4497eb9bfa50d6f52ca2eb22a1"
+"""The wheel's digest: no other wheel is opened."""
 IN_WHEEL = "llama_index/core/_static/nltk_cache/tokenizers/punkt_tab"
 FILES = ("abbrev_types.txt", "collocations.tab", "ortho_context.tab", "sent_starters.txt")
 TIMEOUT = 30
@@ -108,6 +111,11 @@ def from_wheel(language: str, folder: Path) -> None:
         if done.returncode or len(wheels) != 1:
             reason = (done.stderr.strip().splitlines() or ["no wheel"])[-1]
             raise _unreachable(reason, folder)
+        found = hashlib.sha256(wheels[0].read_bytes()).hexdigest()
+        if found != SHA256:
+            raise Unavailable(
+                f"NLTK's sentence data: the package index gave another {WHEEL}, of sha256 {found}: nothing of it is used"
+            )
         unpack(wheels[0], language, folder)
 
 

@@ -1,5 +1,6 @@
 """NLTK's sentence data: who installs them, and where they come from."""
 
+import hashlib
 import re
 import shutil
 import subprocess
@@ -58,15 +59,30 @@ def offline(monkeypatch, tmp_path):
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
 
 
-def test_without_nltk_s_server_the_data_come_out_of_a_package(offline, tmp_path):
+@pytest.fixture
+def wheel(offline, monkeypatch, tmp_path) -> Path:
+    """The wheel that the package index has, with its digest."""
+    wheel = write_wheel(tmp_path, "english")
+    monkeypatch.setattr(sentence_data, "SHA256", hashlib.sha256(wheel.read_bytes()).hexdigest())
+    return wheel
+
+
+def test_a_wheel_that_is_another_is_not_opened(offline, tmp_path):
     write_wheel(tmp_path, "english")
+    with pytest.raises(
+        Unavailable, match=r"gave another llama-index-core==.*, of sha256 [0-9a-f]{64}: nothing"
+    ):
+        ensure("english", tmp_path / "nltk_data")
+    assert not (tmp_path / "nltk_data").exists()
+
+
+def test_without_nltk_s_server_the_data_come_out_of_a_package(wheel, tmp_path):
     assert ensure("english", tmp_path / "nltk_data") == sentence_data.WHEEL
     assert sorted(file.name for file in (tmp_path / INSTALLED).iterdir()) == sorted(FILES)
 
 
-def test_an_environment_without_pip_uses_the_path_s(offline, monkeypatch, tmp_path):
+def test_an_environment_without_pip_uses_the_path_s(wheel, monkeypatch, tmp_path):
     """As in images, whose environment has none."""
-    write_wheel(tmp_path, "english")
     folder = tmp_path / "bin"
     folder.mkdir()
     pip = folder / "pip"
