@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip install -qq --no-compile
 TORCH := $(shell grep '^torch==' constraints.txt)
 
-.PHONY: setup demo test acceptance containers bench bench-quick bench-index bench-refresh bench-search bench-training bench-mining bench-memory bench-evaluation lint format docs golden images wheels lock sbom clean bench-bm25 bench-split bench-encoding
+.PHONY: setup demo test acceptance containers bench bench-quick lint format docs golden images wheels lock sbom clean
 
 setup: $(VENV)/tested
 
@@ -59,51 +59,19 @@ acceptance: setup
 containers: setup
 	$(BIN)/python -m pytest -m acceptance -s tests/images
 
+# What peers of benchmarks need besides.
+$(VENV)/measured: $(VENV)/tested
+	$(PIP) -e '.[bench]' -c constraints.txt
+	touch $@
+
 # All benchmarks in one table (docs/performance.md), in half an hour on two cores; `bench-quick` takes five minutes. On
-# SQuAD in MULTIVIEW_DATA; each benchmark with one thread, measured in processor time.
-bench bench-quick: $(VENV)/tested
-	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks --size $(if $(filter bench-quick,$@),quick,whole) $(BENCH)
+# SQuAD in MULTIVIEW_DATA. BENCH takes further options.
+bench bench-quick: $(VENV)/measured
+	$(BIN)/python -m benchmarks --size $(if $(filter bench-quick,$@),quick,whole) $(BENCH)
 
-# BM25 beside bm25s alone (docs/mining.md), on SQuAD in MULTIVIEW_DATA.
-bench-bm25: $(VENV)/ready
-	$(BIN)/python -m benchmarks.bm25 $(BENCH)
-
-# Encoding beside SentenceTransformer and the machine's bound (docs/encoding.md), on SQuAD in MULTIVIEW_DATA.
-bench-encoding: $(VENV)/tested
-	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.encoding $(BENCH)
-
-# Kinds of index side by side (docs/index.md). BENCH takes its options.
-bench-index: $(VENV)/ready
-	$(BIN)/python -m benchmarks.index_kinds $(BENCH)
-
-# A refresh with 1 % changed against the full rebuild, on SQuAD in MULTIVIEW_DATA (docs/refresh.md).
-bench-refresh: $(VENV)/ready
-	$(BIN)/python -m benchmarks.refresh $(BENCH)
-
-# One question: its encoding, and exact search beside the machine's bound (docs/search.md).
-bench-search: $(VENV)/tested
-	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.search $(BENCH)
-
-# Hard negatives of SQuAD's questions beside sentence-transformers, which needs the package `datasets` (docs/mining.md).
-bench-mining: $(VENV)/ready
-	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.mining $(BENCH)
-
-# The step `evaluate` beside the searches that it asks for (docs/analyses.md), on SQuAD in MULTIVIEW_DATA.
-bench-evaluation: $(VENV)/ready
-	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.evaluation $(BENCH)
-
-# Peak memory of the steps by the size of the corpus, SQuAD's in MULTIVIEW_DATA (docs/search.md).
-bench-memory: $(VENV)/ready
-	$(BIN)/python -m benchmarks.memory $(BENCH)
-
-# The split step beside NLTK alone (docs/data.md), on SQuAD in MULTIVIEW_DATA.
-bench-split: $(VENV)/ready
-	$(BIN)/python -m benchmarks.split $(BENCH)
-
-# A training step beside sentence-transformers' trainer and the machine's bound (docs/training.md), on SQuAD in
-# MULTIVIEW_DATA. The peer needs the package `datasets`.
-bench-training: $(VENV)/ready
-	$(BIN)/python -m benchmarks.training $(BENCH)
+# One of them, with options of its own in BENCH: benchmarks/search.py is `bench-search`, index_kinds.py `bench-index-kinds`.
+bench-%: $(VENV)/measured
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.$(subst -,_,$*) $(BENCH)
 
 # The protocols of the versions of KFP that take our pipelines (docs/kubeflow.md), each in a folder of its own.
 PROTOCOLS := $(addprefix $(VENV)/protocols/,2.14.0 2.15.0 2.16.1 2.17.0)

@@ -3,8 +3,8 @@
     python -m benchmarks --size quick
 
 Each benchmark has a process of its own, which waits until other programs leave the processors alone: not by the load
-average, which would count the benchmark before it for a minute. A benchmark that lacks a package or data says so in its
-row, and the others run.
+average, which would count the benchmark before it for a minute. Rows that were measured while others used the
+processors have a mark. A benchmark that lacks a package, data or a GPU says so in its row, and the others run.
 """
 
 from __future__ import annotations
@@ -12,16 +12,33 @@ from __future__ import annotations
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from multiprocessing import get_context
 from typing import Annotated
 
 import typer
 
-from benchmarks.machine import QUIET, machine, wait_until_quiet
-from benchmarks.table import Contestant, Row, Size, markdown, rows_of
+from benchmarks.machine import QUIET, Others, machine, wait_until_quiet
+from benchmarks.table import Contestant, Row, Size, lines, markdown, prepare, rows_of
 
-BENCHMARKS = ("search", "training", "index_kinds", "refresh")
+BENCHMARKS = (
+    "encoding",
+    "training",
+    "search",
+    "index_kinds",
+    "mining",
+    "bm25",
+    "split",
+    "evaluation",
+    "memory",
+    "refresh",
+    "commands",
+)
 """Modules of this package with `rows(size)`, in the order of the table."""
+ON_GPU = ("encoding", "training", "search")
+"""Those with `rows_on_gpu(size)`."""
+MARK = "\\*"
+"""Follows the work of a row that was measured beside other programs."""
 
 
 def main(
@@ -33,25 +50,29 @@ def main(
     ] = None,
     wait: Annotated[
         float, typer.Option(help="Seconds to wait for a quiet machine before each benchmark.")
-    ] = 60,
+    ] = 30,
 ) -> None:
-    """Prints one table of all benchmarks: min / median / max over repeats, and ratios of medians."""
-    begun, rows, disturbed, failed = time.monotonic(), [], [], []
-    for name in only or BENCHMARKS:
-        share = wait_until_quiet(wait)
-        if share > QUIET:
-            disturbed.append(f"{name} ({share:.0%} of the processors)")
+    """Prints one table of all benchmarks as they end: min / median / max over repeats, and ratios of medians."""
+    begun, disturbed, failed = time.monotonic(), [], []
+    chosen = only or BENCHMARKS
+    print(machine(), "", *markdown([]), sep="\n", flush=True)
+    for name, gpu in [(name, False) for name in chosen] + [(name, True) for name in chosen if name in ON_GPU]:
+        wait_until_quiet(wait)
         print(f"{time.monotonic() - begun:5.0f} s  {name}", file=sys.stderr, flush=True)
-        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        others = Others()
+        with ProcessPoolExecutor(1, get_context("spawn"), prepare, (gpu,)) as pool:
             try:
-                rows += pool.submit(rows_of, name, size).result()
+                rows = pool.submit(rows_of, name, size, gpu).result()
             except Exception as error:
-                rows.append(Row(name, "", Contestant(not_run=f"{type(error).__name__}: {error}")))
+                rows = [Row(name, "", Contestant(not_run=f"{type(error).__name__}: {error}"))]
                 failed.append(name)
-    print(machine())
+        if (share := others.share()) > QUIET and any(row.ours.values for row in rows):
+            disturbed.append(f"{name} {share:.0%}")
+            rows = [replace(row, work=f"{row.work} {MARK}") for row in rows]
+        print(*lines(rows), sep="\n", flush=True)
     if disturbed:
-        print(f"Other programs were at work before {', '.join(disturbed)}.")
-    print("", *markdown(rows), "", f"{time.monotonic() - begun:.0f} s in all", sep="\n")
+        print(f"\n{MARK} Meanwhile other programs used the processors: {', '.join(disturbed)}.")
+    print(f"\n{time.monotonic() - begun:.0f} s in all")
     if failed:
         print(f"failed: {', '.join(failed)}", file=sys.stderr)
         raise typer.Exit(1)

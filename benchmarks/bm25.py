@@ -12,15 +12,16 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import bm25s
 import typer
 
-from benchmarks.squad_split import settings, split_into
-from benchmarks.timing import header, in_turns, row
+from benchmarks.squad import split_into, split_settings
+from benchmarks.table import Goal, Row, Size, markdown, of_times, squad_folder
+from benchmarks.timing import in_turns
 from multiview import environment
 from multiview.config import Bm25
 from multiview.data.passages import read_passages
@@ -29,6 +30,7 @@ from multiview.negatives.bm25 import Bm25Index, tokenizer
 from multiview.negatives.filtering import answer_holding
 
 ENGLISH = "english"
+PEER = "bm25s"
 
 
 class Peer:
@@ -52,20 +54,13 @@ class Peer:
         )
 
 
-def main(
-    questions: Annotated[int, typer.Option(min=1, help="Questions.")] = 1000,
-    repeats: Annotated[int, typer.Option(min=1, help="Repeats of each.")] = 5,
-    threads: Annotated[int, typer.Option(min=1, help="Threads; with one, times are processor time.")] = 1,
-    data: Annotated[Path, typer.Option(envvar=environment.DATA, help="Folder that holds squad/.")] = Path(
-        "data"
-    ),
-) -> None:
-    """Prints milliseconds, min / median / max."""
-    os.environ[environment.OMP_NUM_THREADS] = str(threads)
-    clock = time.process_time if threads == 1 else time.perf_counter
+def measure(
+    data: Path, questions: int, repeats: int, threads: int, clock: Callable[[], float]
+) -> Iterator[Row]:
+    """Yields rows of the index, of the search and of the search for answers in its hits."""
     section = Bm25()
     with tempfile.TemporaryDirectory() as folder:
-        outputs = split_into(Path(folder), settings(data, "parquet", 2))
+        outputs = split_into(Path(folder), split_settings(data, "parquet", 2))
         everyone = read_questions(outputs["train_questions"])
         asked = everyone[:: max(1, len(everyone) // questions)][:questions]
         texts = [f"{passage.title} {passage.text}" for passage in read_passages(outputs["passages"])]
@@ -74,21 +69,44 @@ def main(
         hits = ours.search(words, section.depth).passages
         builds: dict[str, Callable[[], object]] = {
             "ours": lambda: Bm25Index(read_passages(outputs["passages"]), section),
-            "bm25s": lambda: Peer(texts, section),
+            PEER: lambda: Peer(texts, section),
         }
         searches: dict[str, Callable[[], object]] = {
             "ours": lambda: ours.search(words, section.depth),
-            "bm25s": lambda: peer.search(words, section.depth, threads),
+            PEER: lambda: peer.search(words, section.depth, threads),
         }
 
         def answers() -> object:
             return answer_holding(hits, ours.ids, read_passages(outputs["passages"]), asked, "string")
 
-        print(f"{len(texts):,} passages, {len(asked):,} questions, {section.depth} hits, {threads} threads\n")
-        print(header("work", ["ours", "bm25s"]))
-        print(row("index", in_turns(builds, repeats, clock)), flush=True)
-        print(row("search", in_turns(searches, repeats, clock)), flush=True)
-        print(row("answers in hits", in_turns({"ours": answers}, repeats, clock)), flush=True)
+        for work, contestants, goal in (
+            (f"BM25's index of {len(texts):,} passages", builds, Goal(times_peer=0.9)),
+            (f"BM25, {len(asked):,} questions, {section.depth} hits", searches, Goal(times_peer=0.9)),
+            (f"answers in hits of {len(asked):,} questions", {"ours": answers}, Goal(most=0.3)),
+        ):
+            times = in_turns(contestants, repeats, clock)
+            rival = PEER if PEER in times else None
+            yield of_times(work, "s", times, ours="ours", peer=rival, per=1000, goal=goal)
+
+
+def rows(size: Size) -> Iterator[Row]:
+    """The rows of `make bench`: with one thread, processor time."""
+    os.environ[environment.OMP_NUM_THREADS] = "1"
+    yield from measure(squad_folder(), 1000, 1 if size == "quick" else 3, 1, time.process_time)
+
+
+def main(
+    questions: Annotated[int, typer.Option(min=1, help="Questions.")] = 1000,
+    repeats: Annotated[int, typer.Option(min=1, help="Repeats of each.")] = 5,
+    threads: Annotated[int, typer.Option(min=1, help="Threads; with one, times are processor time.")] = 1,
+    data: Annotated[Path, typer.Option(envvar=environment.DATA, help="Folder that holds squad/.")] = Path(
+        "data"
+    ),
+) -> None:
+    """Prints seconds, min / median / max."""
+    os.environ[environment.OMP_NUM_THREADS] = str(threads)
+    clock = time.process_time if threads == 1 else time.perf_counter
+    print(*markdown(measure(data / "squad", questions, repeats, threads, clock)), sep="\n")
 
 
 if __name__ == "__main__":

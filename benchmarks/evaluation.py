@@ -25,8 +25,8 @@ import numpy as np
 import torch
 import typer
 
-from benchmarks.squad import near, one_layer_model, random_views, write_index
-from benchmarks.squad_split import settings, split_into
+from benchmarks.random_inputs import near, one_layer_model, random_views, write_index
+from benchmarks.squad import split_into, split_settings
 from benchmarks.table import Contestant, Goal, Row, Size, markdown, squad_folder
 from benchmarks.timing import in_turns
 from multiview import environment
@@ -87,7 +87,7 @@ class Given:
 
 def given(folder: Path, data: Path, count: int, seed: int) -> Given:
     """SQuAD's passages with random views, and `count` of its dev questions near a view of their gold passages."""
-    split_into(folder, settings(data, "parquet", 1))
+    split_into(folder, split_settings(data, "parquet", 1))
     one_layer_model(folder / "model", "camvr")
     layout = BiEncoder.load(folder / "model").layout
     passages = list(read_passages(folder / "passages"))
@@ -134,7 +134,7 @@ def rows(size: Size) -> Iterator[Row]:
     torch.set_num_threads(1)
     with threads(1):
         count, repeats = (200, 1) if size == "quick" else (500, 3)
-        yield from evaluating(squad_folder().parent, count, repeats, time.process_time)
+        yield from evaluating(squad_folder(), count, repeats, time.process_time)
 
 
 def main(
@@ -148,7 +148,7 @@ def main(
     """Prints milliseconds of processor time, min / median / max."""
     torch.set_num_threads(1)
     with threads(1):
-        for line in markdown(evaluating(data, questions, repeats, time.process_time, encoding)):
+        for line in markdown(evaluating(data / "squad", questions, repeats, time.process_time, encoding)):
             print(line, flush=True)
 
 

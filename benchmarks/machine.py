@@ -28,6 +28,26 @@ def _processor_times() -> tuple[int, int]:
     return sum(ticks) - ticks[3] - ticks[4], sum(ticks)
 
 
+class Others:
+    """What other programs use of the processors from now on."""
+
+    def __init__(self) -> None:
+        self._own, (self._busy, self._total) = _own_ticks(), _processor_times()
+
+    def share(self) -> float:
+        """Their share of all processors' time so far, from 0 to 1; children of this process count once they have ended."""
+        busy, total = _processor_times()
+        used = busy - self._busy - (_own_ticks() - self._own)
+        return max(0.0, used / (total - self._total)) if total > self._total else 0.0
+
+
+def _own_ticks() -> float:
+    """Ticks of this process and of its children that have ended."""
+    times = os.times()
+    seconds = times.user + times.system + times.children_user + times.children_system
+    return seconds * os.sysconf("SC_CLK_TCK")
+
+
 def wait_until_quiet(limit: float) -> float:
     """Waits until others use no more than `QUIET` of the processors, for `limit` seconds at most; returns their share."""
     until = time.monotonic() + limit

@@ -5,8 +5,9 @@
 Training questions of SQuAD, all of its passages, 200 hits per question, of which 30 are sampled: with one vector per
 passage and with CAMVR's number of views, with the check for answers and without. Vectors are random, near each other where
 titles are equal, and all contestants are given the same. The peer is `mine_hard_negatives`, which searches with torch or
-faiss and checks no answers; it needs the package `datasets`, without which its columns say "not run". The bound is a
-product of all vectors, and torch's top-k. Contestants take turns; with one thread times are the process's own.
+faiss and checks no answers; the table has the faster of both. It needs the package `datasets`, without which its column
+says "not run". The bound of one vector is a product of all vectors, and torch's top-k; that of CAMVR's views is our own
+time with one vector. Contestants take turns; with one thread times are the process's own.
 """
 
 from __future__ import annotations
@@ -14,19 +15,22 @@ from __future__ import annotations
 import contextlib
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from importlib.util import find_spec
 from io import StringIO
 from pathlib import Path
+from statistics import median
 from typing import Annotated, Any
 
 import numpy as np
 import torch
 import typer
 
-from benchmarks.squad import near, random_views, squad_passages, squad_questions, write_index, write_passages
-from benchmarks.timing import header, in_turns, row
+from benchmarks.random_inputs import near, random_views, write_index
+from benchmarks.squad import squad_passages, squad_questions, write_passages
+from benchmarks.table import Goal, Row, Size, markdown, of_times, squad_folder
+from benchmarks.timing import in_turns
 from multiview import environment
 from multiview.config import Config, Encode, Mining, Questions
 from multiview.data.passages import Passage
@@ -40,6 +44,9 @@ from multiview.steps.events import NoEvents
 DIM = 384
 MOST_VIEWS = 10
 """Views per passage: 1 to this many, 5.5 on average, as CAMVR makes of SQuAD's passages."""
+
+ONE, VIEWS, CHECKED = "one vector each", "CAMVR's views", ", answers checked"
+PEER, BOUND = "mine_hard_negatives", "product and top-k"
 
 
 class Encoded:
@@ -116,8 +123,8 @@ def ours(
     report(mined, qids)
 
 
-def mining(data: Path, count: int, repeats: int, clock: Callable[[], float], seed: int = 0) -> None:
-    """Prints the times of mining negatives of `count` questions."""
+def mining(data: Path, count: int, repeats: int, clock: Callable[[], float], seed: int = 0) -> Iterator[Row]:
+    """Yields a row of mining negatives of `count` questions with one vector and with CAMVR's views, checked and not."""
     rng = np.random.default_rng(seed)
     passages = squad_passages(data)
     # The peer tells passages apart by their texts, and questions too.
@@ -131,37 +138,61 @@ def mining(data: Path, count: int, repeats: int, clock: Callable[[], float], see
         folder = Path(temporary)
         write_passages(folder / "passages", passages)
         contestants: dict[str, Callable[[], object]] = {}
-        for name, most in (("one vector", 1), ("CAMVR's views", MOST_VIEWS)):
+
+        def add(name: str, most: int) -> tuple[np.ndarray, np.ndarray]:
+            """Adds ours with up to `most` views per passage; returns the views and the questions' vectors."""
             counts = rng.integers(1, most + 1, len(passages))
             views = random_views(passages, counts, DIM, rng)
             queries = near(views, (np.cumsum(counts) - counts)[positives], rng)
             write_index(folder / str(most), passages, counts, views, "random")
-            for check, hits in (("", "keep"), (", answers checked", "exclude")):
-                contestants[name + check] = partial(
-                    ours,
-                    folder / str(most),
-                    folder / "passages",
-                    questions,
-                    queries,
-                    Mining(answer_hits=hits, with_bm25=False),
-                    folder,
-                )
-            if most == 1:
-                vectors, asked = views.astype(np.float32), queries
-        k = Mining().depth
-        contestants["bound"] = lambda: (torch.from_numpy(asked) @ torch.from_numpy(vectors).T).topk(k)
+            unchecked = Mining(answer_hits="keep", with_bm25=False)
+            for check, settings in (("", unchecked), (CHECKED, Mining(with_bm25=False))):
+                given = folder / str(most), folder / "passages", questions, queries, settings, folder
+                contestants[name + check] = partial(ours, *given)
+            return views, queries
+
+        views, asked = add(ONE, 1)
+        add(VIEWS, MOST_VIEWS)
+        vectors, k = views.astype(np.float32), Mining().depth
+        contestants[BOUND] = lambda: (torch.from_numpy(asked) @ torch.from_numpy(vectors).T).topk(k)
         if find_spec("datasets") and find_spec("sentence_transformers"):
             model = Encoded(vectors, asked)
-            for name, use_faiss in (("peer, torch", False), ("peer, faiss", True)):
-                contestants[name] = partial(peer, passages, questions, model, Mining(), use_faiss)
+            for name, use_faiss in (("torch", False), ("faiss", True)):
+                contestants[f"{PEER} with {name}"] = partial(
+                    peer, passages, questions, model, Mining(), use_faiss
+                )
         times = in_turns(contestants, repeats, clock)
-    print(f"{len(questions):,} questions, {len(passages):,} passages of width {DIM}: milliseconds in all\n")
-    mined, others = list(times)[:4], list(times)[4:]
-    print(header("mined", ["ours", *others]))
-    for name in mined:
-        print(row(name, {"ours": times[name], **{other: times[other] for other in others}}))
-    if len(others) == 1:
-        print("\nPeer: not run; it needs the packages sentence-transformers and datasets.")
+    peers = sorted((name for name in times if name.startswith(PEER)), key=lambda name: median(times[name]))
+    about = f"mine {len(questions):,} questions over {len(passages):,} passages"
+    for check, times_peer in (("", 2), (CHECKED, 1)):
+        yield of_times(
+            f"{about}, {ONE}{check}",
+            "s",
+            times,
+            ours=ONE + check,
+            peer=peers[0] if peers else PEER,
+            bound=BOUND,
+            not_run="the package datasets is not installed",
+            per=1000,
+            goal=Goal(times_peer=times_peer),
+        )
+        yield of_times(
+            f"{about}, {VIEWS}{check}",
+            "s",
+            times,
+            ours=VIEWS + check,
+            bound=ONE + check,
+            per=1000,
+            goal=Goal(of_bound=1 / 1.5),
+        )
+
+
+def rows(size: Size) -> Iterator[Row]:
+    """The rows of `make bench`: with one thread, processor time."""
+    torch.set_num_threads(1)
+    count, repeats = (300, 2) if size == "quick" else (1000, 3)
+    with threads(1):
+        yield from mining(squad_folder(), count, repeats, time.process_time)
 
 
 def main(
@@ -174,11 +205,11 @@ def main(
         "data"
     ),
 ) -> None:
-    """Prints milliseconds in all, min / median / max, and ratios of medians."""
+    """Prints seconds in all, min / median / max, and ratios of medians."""
     clock = time.process_time if cores == 1 else time.perf_counter
     torch.set_num_threads(cores)
     with threads(cores):
-        mining(data / "squad", questions, repeats, clock)
+        print(*markdown(mining(data / "squad", questions, repeats, clock)), sep="\n")
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ Real steps on SQuAD's passages, one thread, processor time: other programs distu
 
 from __future__ import annotations
 
+import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -21,6 +22,7 @@ from benchmarks.index_kinds import views_of, write_embeddings
 from benchmarks.table import squad_folder
 from benchmarks.training import BASE, task
 from benchmarks.training import ours as train
+from multiview import environment
 from multiview.artifacts.staged import Recorded, Staged
 from multiview.config import Bm25, Config, Encode, Index, Model, Train
 from multiview.config.overrides import validate
@@ -136,6 +138,7 @@ def of_index(folder: Path) -> Iterator[tuple[str, float]]:
 
 def main() -> None:
     """Prints each rate per second of one thread."""
+    os.environ[environment.OMP_NUM_THREADS] = "1"
     torch.set_num_threads(1)
     with threads(1), tempfile.TemporaryDirectory() as temporary:
         for measure in (of_data, of_model, of_index):

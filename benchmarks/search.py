@@ -3,9 +3,10 @@
     python -m benchmarks.search --views 118602
 
 Views are random, as in `benchmarks.index_kinds`: passages in clusters, the views of a passage near each other, the nearer
-the smaller `--spread`, so that a search for views meets many of the same passage. Bound: torch's product with all views in float32, a maximum over equal
-groups of views, and torch's top-k. Peer: faiss's flat index, asked for eight times as many views as passages are wanted,
-and numpy, which keeps each passage's first. The peer of the encoding is SentenceTransformer with the same weights.
+the smaller `--spread`, so that a search for views meets many of the same passage. Bound: torch's product with all views in
+float32, a maximum over equal groups of views, and torch's top-k. Peer: faiss's flat index, asked for eight times as many
+views as passages are wanted, and numpy, which keeps each passage's first. The peer of the encoding is SentenceTransformer
+with the same weights.
 
 Those that are compared take turns. With one thread times are the process's own, so that other programs disturb little.
 """
@@ -42,9 +43,11 @@ PEER = "SentenceTransformer"
 
 SPREAD = 0.7
 """Deviation of views from the middle of their passage."""
+CLUSTERED = 0.2
+"""The same where a passage's views are near each other."""
 OVER_FETCH = 8
 TOGETHER = 100
-"""Questions that are searched for at once, in the second half of the table."""
+"""Questions that are encoded or searched for at once."""
 
 QUESTIONS = (
     "Who built it?",
@@ -61,14 +64,13 @@ def clustered(views: int, dim: int, spread: float, rng: np.random.Generator) -> 
 
 
 def encoding(base: str, repeats: int, clock: Callable[[], float]) -> Iterator[Row]:
-    """Yields rows of one question's encoding: alone, beside a batch of eight rows and SentenceTransformer."""
+    """Yields rows of the encoding of one question alone and of many, beside SentenceTransformer."""
     with tempfile.TemporaryDirectory() as temporary, staged_base(base) as weights:
         folder = Path(temporary) / "model"
         BiEncoder.create(
             Model(base=base, architecture="dpr", pooling="snippet", normalise=True, tied=True)
         ).save(folder)
-        alone = Encoder(folder, Encode(device="cpu"), questions_only=True, plain=True)
-        eight = Encoder(folder, Encode(device="cpu", batch_tokens=64), questions_only=True)
+        encoder = Encoder(folder, Encode(device="cpu"), questions_only=True, plain=True)
         peer = None
         if find_spec("sentence_transformers"):
             from sentence_transformers import SentenceTransformer
@@ -76,23 +78,31 @@ def encoding(base: str, repeats: int, clock: Callable[[], float]) -> Iterator[Ro
             peer = SentenceTransformer(weights, device="cpu")
         for question in QUESTIONS:
             contestants: dict[str, Callable[[], object]] = {
-                "one row": lambda text=question: alone.question_vector(text),
-                "eight rows": lambda text=question: eight.question_vectors([text]),
+                "ours": lambda text=question: encoder.question_vector(text)
             }
             if peer:
                 contestants[PEER] = lambda text=question: peer.encode([text])
+            tokens = len(encoder.layout.question(question).input_ids)
             times = in_turns(contestants, 5 * repeats, clock)
-            tokens = len(alone.layout.question(question).input_ids)
-            for ours, goal in (("one row", Goal(times_peer=1)), ("eight rows", Goal())):
-                yield of_times(
-                    f"encode a question of {tokens} tokens in a batch of {ours}",
-                    "ms",
-                    times,
-                    ours=ours,
-                    peer=PEER,
-                    not_run="sentence-transformers is not installed",
-                    goal=goal,
-                )
+            yield _encoding_row(f"encode a question of {tokens} tokens alone", times)
+        many = [question for _ in range(TOGETHER) for question in QUESTIONS][:TOGETHER]
+        contestants = {"ours": lambda: encoder.question_vectors(many)}
+        if peer:
+            contestants[PEER] = lambda: peer.encode(many)
+        yield _encoding_row(f"encode {TOGETHER} questions", in_turns(contestants, repeats, clock), TOGETHER)
+
+
+def _encoding_row(work: str, times: dict[str, list[float]], questions: int = 1) -> Row:
+    return of_times(
+        work,
+        "ms per question",
+        times,
+        ours="ours",
+        peer=PEER,
+        not_run="sentence-transformers is not installed",
+        per=questions,
+        goal=Goal(times_peer=1),
+    )
 
 
 def searching(
@@ -103,38 +113,45 @@ def searching(
     clock: Callable[[], float],
     seed: int,
     together: tuple[int, ...] = (1, TOGETHER),
+    device: str = "cpu",
 ) -> Iterator[Row]:
-    """Yields rows of exact search per question, so many questions at a time as `together` says."""
+    """Yields rows of exact search per question, so many questions at a time as `together` says.
+
+    `device` multiplies, ours and the bound's. No row wants more passages than there are.
+    """
     rng = np.random.default_rng(seed)
     matrix, offsets = clustered(views, dim, spread, rng)
     queries = matrix[rng.integers(len(matrix), size=TOGETHER)].astype(np.float32)
     queries += rng.standard_normal(queries.shape, np.float32) / np.sqrt(dim, dtype=np.float32)
     group = round(len(matrix) / len(offsets))
-    grouped = torch.from_numpy(matrix.astype(np.float32)).T
+    grouped = torch.from_numpy(matrix.astype(np.float32)).to(device).T
     flat = faiss.IndexFlatIP(dim)
     flat.add(matrix.astype(np.float32))  # pyright: ignore[reportCallIssue]
+    near = " near each other" if spread < SPREAD else ""
     ties, longest = np.arange(len(offsets)), longest_view(matrix)
 
     def ours(asked: np.ndarray, k: int) -> object:
-        return top_passages(matrix, offsets, ties, asked, k, longest=longest)
+        return top_passages(matrix, offsets, ties, asked, k, longest=longest, device=device)
 
     def bound(asked: np.ndarray, k: int) -> object:
-        scores = (torch.from_numpy(asked) @ grouped)[:, : len(matrix) // group * group]
-        return scores.unflatten(1, (-1, group)).amax(2).topk(k)
+        scores = (torch.from_numpy(asked).to(device) @ grouped)[:, : len(matrix) // group * group]
+        best = scores.unflatten(1, (-1, group)).amax(2)
+        return best.topk(min(k, best.shape[1])).values.cpu()
 
     def peer(asked: np.ndarray, k: int) -> object:
         _, rows = flat.search(asked, min(OVER_FETCH * k, len(matrix)))  # pyright: ignore[reportCallIssue]
         return [distinct_passages(each, offsets)[:k] for each in rows]
 
     for count in together:
-        for k in (1, 10, 100, 1000):
+        for k in (k for k in (1, 10, 100, 1000) if k <= len(offsets)):
             asked = queries[:count]
             contestants = {
                 name: lambda run=run, asked=asked, k=k: run(asked, k)
                 for name, run in (("ours", ours), ("torch", bound), ("faiss and numpy", peer))
             }
             yield of_times(
-                f"exact search of {len(matrix):,} views, {'one question' if count == 1 else f'{count} together'}, k = {k}",
+                f"exact search of {len(matrix):,} views{near}, {'one question' if count == 1 else f'{count} together'}, k = {k}"
+                + (f", {device}" if device != "cpu" else ""),
                 "ms per question",
                 in_turns(contestants, repeats, clock),
                 ours="ours",
@@ -154,7 +171,14 @@ def rows(size: Size) -> Iterator[Row]:
             yield from searching(20_000, 384, SPREAD, 5, time.process_time, 0)
         else:
             yield from searching(118_602, 384, SPREAD, 7, time.process_time, 0)
-            yield from searching(800_000, 384, SPREAD, 3, time.process_time, 0, (TOGETHER,))
+            for views in (160_000, 800_000):
+                yield from searching(views, 384, CLUSTERED, 3, time.process_time, 0, (TOGETHER,))
+
+
+def rows_on_gpu(size: Size) -> Iterator[Row]:
+    """Exact search on a GPU, wall time; faiss stays on the processor."""
+    views = 118_602 if size == "quick" else 800_000
+    yield from searching(views, 384, SPREAD, 5, time.perf_counter, 0, device="cuda")
 
 
 def main(

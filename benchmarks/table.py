@@ -1,7 +1,7 @@
 """The one table of all benchmarks: each row's contestants, and the goal that it is held to.
 
-A benchmark is a module with `rows(size)`, which yields a `Row` per line of the table, and a `main` of its own with more
-options. `python -m benchmarks` runs them all.
+A benchmark is a module with `rows(size)`, which yields a `Row` per line of the table, perhaps `rows_on_gpu(size)`, and a
+`main` of its own with more options. `python -m benchmarks` runs them all.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ from multiview import environment
 
 Size = Literal["quick", "whole"]
 """`quick`: all benchmarks fit in five minutes on two cores; `whole`: in thirty."""
+
+VISIBLE_GPUS = "CUDA_VISIBLE_DEVICES"
+"""The variable that says which GPUs a process sees."""
 
 HEADER = ("work", "ours", "peer", "bound", "times as fast as the peer", "of the bound's speed", "goal")
 
@@ -147,12 +150,23 @@ def of_times(
     )
 
 
-def rows_of(name: str, size: Size) -> list[Row]:
-    """The rows of a benchmark, or one row with the reason why there are none."""
+def prepare(gpu: bool) -> None:
+    """Prepares a process that has not loaded torch: for one thread, and without a GPU that it could see unless `gpu`."""
+    os.environ[environment.OMP_NUM_THREADS] = "1"
+    if not gpu:
+        os.environ[VISIBLE_GPUS] = ""
+
+
+def rows_of(name: str, size: Size, gpu: bool = False) -> list[Row]:
+    """The rows of a benchmark, with `gpu` those of a GPU, or one row with the reason why there are none."""
+    about = f"{name} on a GPU" if gpu else name
     try:
-        return list(importlib.import_module(f"benchmarks.{name}").rows(size))
+        module = importlib.import_module(f"benchmarks.{name}")
+        if gpu and not _sees_gpu():
+            raise NotRun("no GPU")
+        return list((module.rows_on_gpu if gpu else module.rows)(size))
     except (NotRun, ImportError) as error:
-        return [Row(name, "", Contestant(not_run=str(error)))]
+        return [Row(about, "", Contestant(not_run=str(error)))]
 
 
 def squad_folder() -> Path:
@@ -167,12 +181,23 @@ def markdown(rows: Iterable[Row]) -> Iterator[str]:
     """Yields the lines of a table in Markdown."""
     yield _line(HEADER)
     yield "|" + "---|" * len(HEADER)
-    yield from (_line(row.cells()) for row in rows)
+    yield from lines(rows)
+
+
+def lines(rows: Iterable[Row]) -> Iterator[str]:
+    """Yields the lines of a table below its header."""
+    return (_line(row.cells()) for row in rows)
 
 
 def number(value: float) -> str:
     """A value with three figures, and all that stand before the point."""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:#.3g}".rstrip(".")
+
+
+def _sees_gpu() -> bool:
+    import torch
+
+    return torch.cuda.is_available()
 
 
 def _ratio(other: Contestant | None, ours: Contestant) -> float | None:

@@ -101,8 +101,8 @@ def of_view(view: int, metric: str) -> str:
 
 
 def of_validation(metric: str) -> str:
-    """`metric` of a training's held-out questions, by training step: `validation/mrr_at_10`."""
-    return f"validation/{metric}"
+    """`metric` of a training's held-out questions, by training step: `validation_mrr_at_10`."""
+    return f"validation_{metric}"
 
 
 def view_wins(view: int) -> str:

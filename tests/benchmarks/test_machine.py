@@ -3,8 +3,10 @@
 import multiprocessing
 import time
 
+import pytest
+
 from benchmarks import machine
-from benchmarks.machine import busy_share, wait_until_quiet
+from benchmarks.machine import Others, busy_share, wait_until_quiet
 
 
 def _work() -> None:
@@ -24,6 +26,15 @@ def test_work_of_others_is_seen() -> None:
     finally:
         other.kill()
         other.join()
+
+
+def test_own_work_is_not_that_of_others() -> None:
+    ticks = [(100, 1000), (180, 1200)]
+    own = iter([10.0, 40.0])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(machine, "_processor_times", lambda: ticks.pop(0))
+        patch.setattr(machine, "_own_ticks", lambda: next(own))
+        assert Others().share() == 0.25
 
 
 def test_a_machine_that_is_quiet_is_not_waited_for(monkeypatch) -> None:

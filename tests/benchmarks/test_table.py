@@ -1,10 +1,14 @@
 """The table of all benchmarks: its cells, its goals, and what was not run."""
 
 import importlib
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+import torch
 
 from benchmarks import __main__ as program
+from benchmarks import search
 from benchmarks.table import Contestant, Goal, Row, markdown, number, of_times, rows_of
 
 OURS = Contestant((3.0, 1.0, 2.0))
@@ -65,5 +69,33 @@ def test_a_benchmark_without_its_data_is_a_row(tmp_path, monkeypatch) -> None:
 
 
 def test_every_benchmark_has_rows() -> None:
+    assert set(program.ON_GPU) <= set(program.BENCHMARKS)
     for name in program.BENCHMARKS:
-        assert callable(importlib.import_module(f"benchmarks.{name}").rows)
+        module = importlib.import_module(f"benchmarks.{name}")
+        assert callable(module.rows) and hasattr(module, "rows_on_gpu") == (name in program.ON_GPU)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_rows_of_a_gpu_say_that_there_is_none() -> None:
+    for name in program.ON_GPU:
+        (row,) = rows_of(name, "quick", gpu=True)
+        assert row.cells()[:2] == [f"{name} on a GPU", "not run: no GPU"]
+
+
+@pytest.mark.parametrize(("others", "mark"), [(0.5, " \\*"), (0.05, "")])
+def test_rows_measured_beside_other_programs_have_a_mark(
+    others: float, mark: str, monkeypatch, capsys
+) -> None:
+    monkeypatch.setattr(program, "wait_until_quiet", lambda limit: others)
+    monkeypatch.setattr(program.Others, "share", lambda self: others)
+    monkeypatch.setattr(program, "ProcessPoolExecutor", lambda *_, **__: ThreadPoolExecutor(1))
+    monkeypatch.setattr(program, "rows_of", lambda name, size, gpu: [Row(name, "s", OURS)])
+    program.main("quick", ["bm25"], 0)
+    printed = capsys.readouterr().out
+    assert f"| bm25{mark}, s | 1.00 / 2.00 / 3.00 |" in printed
+    assert ("bm25 50%" in printed) == bool(mark)
+
+
+def test_no_search_wants_more_passages_than_there_are() -> None:
+    made = search.searching(2_000, 8, search.SPREAD, 1, time.process_time, 0, (1,))
+    assert [row.work.rpartition(" = ")[2] for row in made] == ["1", "10", "100"]

@@ -253,7 +253,7 @@ def make(tmp_path):
         (programs / name).write_text(f'#!/bin/sh\nprintf "%s %s\\n" {name} "$*" >> {log}\n')
         (programs / name).chmod(0o755)
     (programs.parent / "tools").mkdir()
-    for name in ("ready", "tested", "tools/ready"):
+    for name in ("ready", "tested", "measured", "tools/ready"):
         (programs.parent / name).touch()
 
     def run(*words: str) -> list[str]:
@@ -315,3 +315,5 @@ def test_what_a_document_says_to_make_can_be_made(make):
     measured = [call.split()[2:] for call in make("bench", "bench-quick", "bench-search")]
     whole, quick = (["benchmarks", "--size", size] for size in ("whole", "quick"))
     assert measured == [whole, quick, ["benchmarks.search"]]
+    modules = {name.removeprefix("bench-").replace("-", "_") for name in named if name.startswith("bench-")}
+    assert all((ROOT / "benchmarks" / f"{module}.py").is_file() for module in modules - {"quick"})

@@ -1,16 +1,19 @@
 """The costs of steps: formulas by hand, and amounts of the real steps."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
 from multiview.config import Config, Train
 from multiview.config.overrides import validate
+from multiview.data.processes import MOST
 from multiview.data.questions import Question
 from multiview.estimates.model_shape import KNOWN
 from multiview.estimates.rates import default_rates
-from multiview.estimates.step_costs import COSTS, cost_of, search_parts
+from multiview.estimates.step_costs import COSTS, WORKERS, cost_of, search_parts
 from multiview.estimates.workload import Hardware, Setting, Workload
+from multiview.model.devices import MOST_WORKERS
 from multiview.steps.table import STEPS
 from multiview.training.stream import QuestionStream
 
@@ -106,11 +109,33 @@ def test_passages_with_their_queries_are_longer_to_bm25() -> None:
     assert expanded.parts["searches"] == plain.parts["searches"] and expanded.memory > plain.memory
 
 
-def test_analyses_that_search_all_views_are_passes_of_their_own() -> None:
+def test_analyses_that_search_all_views_share_one_more_pass() -> None:
     with_them, without = (
         cost_of("evaluate", config(evaluation={"analyses": names}), setting()).parts[
             "products with all views"
         ]
         for names in (["first_views", "each_view", "usage"], ["usage"])
     )
-    assert with_them == pytest.approx(3 * without)
+    assert with_them == pytest.approx(2 * without)
+
+
+def test_sentences_are_split_by_as_many_processes_as_the_step_has() -> None:
+    one, eight, many = (
+        cost_of("split", config(), replace(setting(), hardware=Hardware(0, "h100", cores, 64e9))).parts[
+            "sentences"
+        ]
+        for cores in (1, MOST, 4 * MOST)
+    )
+    assert one == pytest.approx(MOST * eight) and many == eight
+
+
+def test_a_gpu_waits_only_for_what_other_processes_have_not_tokenised_yet() -> None:
+    assert WORKERS == MOST_WORKERS
+    at_once = cost_of("encode", config(), setting(1)).parts
+    in_series = cost_of("encode", config(encode={"workers": 0}), setting(1)).parts
+    one = cost_of("encode", config(encode={"workers": 1}), setting(1)).parts
+    assert in_series["tokenising"] > at_once["tokenising"] == 0
+    assert one["tokenising"] == max(0, in_series["tokenising"] - in_series["forward passes"])
+    assert cost_of("encode", config(), setting()).parts["tokenising"] == pytest.approx(
+        in_series["tokenising"]
+    )

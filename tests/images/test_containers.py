@@ -15,10 +15,10 @@ from packaging.utils import canonicalize_name
 from multiview import __version__
 from multiview.artifacts.record import load_record
 from multiview.names import DISTRIBUTION
+from tests.fixtures.locks import entries, version
 from tests.fixtures.project import PATHS, ROOT, Project
 from tests.fixtures.servers import mlflow_server, new_database
 from tests.images.engine import Engine, engine, why_not
-from tests.images.test_locks import entries, version
 
 USER = 10001
 NAMELESS = 12345

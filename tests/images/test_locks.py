@@ -13,6 +13,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from images.packages import IMAGES, PYTHON, locks
+from tests.fixtures.locks import entries, version
 from tests.fixtures.project import ROOT
 
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -31,23 +32,6 @@ TARGET = {
     "sys_platform": "linux",
 }
 """What markers are evaluated for."""
-
-
-def entries(file: str) -> dict[str, tuple[Requirement, list[str]]]:
-    """Per package of a lock its requirement and its hashes."""
-    text = re.sub(r"^\s*#.*\n", "", (ROOT / file).read_text(), flags=re.M).replace("\\\n", " ")
-    found = {}
-    for line in text.splitlines():
-        requirement, *hashes = line.split(" --hash=")
-        parsed = Requirement(requirement.strip())
-        found[canonicalize_name(parsed.name)] = parsed, [text.strip() for text in hashes]
-    return found
-
-
-def version(requirement: Requirement) -> str:
-    (specifier,) = requirement.specifier
-    assert specifier.operator in ("==", "===")
-    return specifier.version
 
 
 def needed(name: str, locked: str) -> list[str] | None:

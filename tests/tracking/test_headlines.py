@@ -20,18 +20,18 @@ def test_a_parent_s_metrics_are_by_round_where_there_are_several():
 @pytest.mark.parametrize(
     ("steps", "systems", "path", "name"),
     [
-        (ROUNDS, ["camvr", "mvr"], "camvr/round-2/train", "validation/mrr_at_10/camvr-round-2"),
-        (ROUNDS, ["camvr"], "camvr/round-1/train", "validation/mrr_at_10/round-1"),
-        (["mvr/round-1/train"], ["camvr", "mvr"], "mvr/round-1/train", "validation/mrr_at_10/mvr"),
-        (["mvr/round-1/train"], ["mvr"], "mvr/round-1/train", "validation/mrr_at_10"),
+        (ROUNDS, ["camvr", "mvr"], "camvr/round-2/train", "validation_mrr_at_10/camvr-round-2"),
+        (ROUNDS, ["camvr"], "camvr/round-1/train", "validation_mrr_at_10/round-1"),
+        (["mvr/round-1/train"], ["camvr", "mvr"], "mvr/round-1/train", "validation_mrr_at_10/mvr"),
+        (["mvr/round-1/train"], ["mvr"], "mvr/round-1/train", "validation_mrr_at_10"),
     ],
 )
 @pytest.mark.parametrize("status", ["running", "done"])
 def test_the_curve_of_a_validation_grows_while_its_training_runs(steps, systems, path, name, status):
     run = Run(id="r", pipeline="p", config={}, steps=steps, architectures=dict.fromkeys(systems, "a"))
     state = StepState(path=path, step="train", status=status, started=1.0)
-    reported = [Metric("validation/mrr_at_10", 0.1 * step, 7, step) for step in (0, 5, 10)]
-    found = headlines_of(run, state, [*reported, Metric("validation/recall_at_1", 0.5, 7, 5)])
+    reported = [Metric("validation_mrr_at_10", 0.1 * step, 7, step) for step in (0, 5, 10)]
+    found = headlines_of(run, state, [*reported, Metric("validation_recall_at_1", 0.5, 7, 5)])
     assert [(metric.key, metric.step) for metric in found] == [(name, 0), (name, 5), (name, 10)]
 
 

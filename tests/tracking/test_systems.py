@@ -126,6 +126,20 @@ def test_a_system_has_all_of_its_settings_whether_given_or_not(compared):
     assert params["bm25"] == {"encode.compute": "float32"}, "what its step has read"
 
 
+def test_a_system_has_the_curves_of_its_validations(tmp_path, database):
+    validated = Compared(tmp_path, database, "validated")
+    log = EventLog(validated.store, "model/mvr-round-2-train/attempts/a")
+    for step in (0, 5):
+        log.metric("validation_mrr_at_10", 0.5 + step / 100, step)
+    log.close()
+    for path in ("split", "mvr/round-1/train", "mvr/round-2/train"):
+        validated.events(path, "a")
+    validated.ship()
+    run, client = validated.systems()["mvr"].info.run_id, MlflowClient(validated.uri)
+    curve = client.get_metric_history(run, "validation_mrr_at_10/round-2")
+    assert sorted((metric.step, metric.value) for metric in curve) == [(0, 0.5), (5, 0.55)]
+
+
 def test_a_system_has_its_figures_by_round_and_its_costs(compared):
     found, client = compared.systems(), MlflowClient(compared.uri)
     assert found["mvr"].data.metrics == {"accuracy_at_5": 0.75, "index_bytes": 9.0}

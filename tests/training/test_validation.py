@@ -33,7 +33,7 @@ SETTINGS: dict[str, Any] = {
     "validation_passages": 16,
 }
 STEPS = [0, 3, 6, 9, 10]
-MRR = "validation/mrr_at_10"
+MRR = "validation_mrr_at_10"
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from multiview.config import Config
+from multiview.data.processes import MOST as PROCESSES
 from multiview.estimates.index_bytes import ROW_BYTES, faiss_bytes, index_bytes, view_bytes
 from multiview.estimates.workload import QUESTION_TOKENS, Setting
 from multiview.index.approximate import EXACT
@@ -19,8 +20,10 @@ KMEANS_ROUNDS = 10
 """Passes of faiss' k-means over its sample."""
 WITHOUT_TORCH = ("split", "split-again", "bm25-negatives", "evaluate-bm25", "evaluate-bm25-with-queries")
 """Steps whose process imports no torch."""
-PASSES = ("first_views", "each_view")
-"""Analyses of an evaluation that search all views once more."""
+WORKERS = 4
+"""Processes that tokenise ahead of a GPU, at most; `multiview.model.devices`, which needs torch, has the same number."""
+ANOTHER_PASS = ("first_views", "each_view")
+"""Analyses of an evaluation that search all views once more, together."""
 
 
 @dataclass(frozen=True)
@@ -92,11 +95,11 @@ def _gpus(setting: Setting, most: int = 1) -> int:
 
 
 def _split(config: Config, setting: Setting, shards: int) -> Cost:
-    """passages / rate of one core; memory by questions and by passages' ids, which are held."""
+    """passages / rate of a core, on as many as the step has processes; memory by questions and by passages' ids."""
     load, rates = setting.workload, setting.rates
     questions = load.questions + load.dev_questions
     return Cost(
-        {"sentences": load.passages / rates["split_passages"]},
+        {"sentences": load.passages / rates["split_passages"] / min(setting.hardware.cores, PROCESSES)},
         memory=load.passages * rates["id_bytes"] + questions * rates["question_bytes"],
         disk=load.passages * load.words * rates["stored_bytes_per_word"],
     )
@@ -182,8 +185,17 @@ def _train(config: Config, setting: Setting, shards: int) -> Cost:
     )
 
 
+def processes_ahead(config: Config, setting: Setting) -> int:
+    """The processes that tokenise ahead of a GPU; a pod of `encode` has one (see `multiview.model.devices.workers`)."""
+    asked = config.encode.workers
+    return max(0, min(WORKERS, setting.hardware.cores - 1)) if asked is None else asked
+
+
 def _encode(config: Config, setting: Setting, shards: int) -> Cost:
-    """Tokenising on one core, then forward passes; each shard is a task."""
+    """Tokenising, then forward passes; each shard is a task.
+
+    On a GPU other processes tokenise ahead, so tokenising takes only the time by which it exceeds the forward passes.
+    """
     load, shape, rates = setting.workload, setting.shape, setting.rates
     tokens = load.passage_tokens(config, rates)
     sequences = load.passages * load.sequences(config)
@@ -191,13 +203,12 @@ def _encode(config: Config, setting: Setting, shards: int) -> Cost:
     forward = shape.forward_flops(sequences * tokens, tokens)
     weights = shape.parameters * (2.0 if config.encode.compute == "bfloat16" else 4.0)
     batch = 4.0 * config.encode.batch_tokens * (shape.inner + 6 * shape.width)
+    tokenised = sequences / rates["tokenised_sequences"] / shards
+    computed = forward / _matrix_rate(setting, "encode_flops", half, "gpu_encode_share") / shards
+    if setting.hardware.gpus and (ahead := processes_ahead(config, setting)):
+        tokenised = max(0.0, tokenised / ahead - computed)
     return Cost(
-        {
-            "tokenising": sequences / rates["tokenised_sequences"] / shards,
-            "forward passes": forward
-            / _matrix_rate(setting, "encode_flops", half, "gpu_encode_share")
-            / shards,
-        },
+        {"tokenising": tokenised, "forward passes": computed},
         tasks=shards,
         at_once=min(shards, setting.hardware.at_once or max(1, setting.hardware.gpus)),
         gpus=_gpus(setting),
@@ -286,7 +297,7 @@ def _mine(config: Config, setting: Setting, shards: int) -> Cost:
 
 def _evaluate(config: Config, setting: Setting, shards: int) -> Cost:
     questions, depth, rates = setting.workload.dev_questions, config.evaluation.depth, setting.rates
-    passes = 1 + sum(each in config.evaluation.analyses for each in PASSES)
+    passes = 1 + any(each in config.evaluation.analyses for each in ANOTHER_PASS)
     parts = search_parts(questions, passes, config, setting)
     parts["answers in hits"] = questions * depth / rates["answer_hits"]
     return Cost(

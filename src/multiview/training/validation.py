@@ -99,7 +99,7 @@ class Validation:
                 gold = self._gold[position]
                 first[position] = first_rank(np.isin(best, gold)[None])[0]
                 top = best[: metric_names.RANKING_CUT]
-                rankings[held[position].qid] = [ids[passage] for passage in top]
+                rankings[held[position].qid] = [ids[int(passage)] for passage in top]
                 winners[position] = self._winner(of_views[row], max(gold, key=scores[row].__getitem__))
         gold_grades = {q.qid: dict.fromkeys(self._held_out.gold[q.qid], 1) for q in held}
         measured = means(gold_metrics(rankings, gold_grades, [1], metric_names.RANKING_CUT))

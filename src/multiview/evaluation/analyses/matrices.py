@@ -5,9 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-PASSAGES_IN_CACHE = 32
-"""Number of passages whose views are held in float64 at once; only speed depends on it."""
-
 
 class PairMeans:
     """A running mean [views, views] in float64 over the passages that have both views."""
@@ -33,16 +30,20 @@ class PairMeans:
 def add_cosines(means: PairMeans, vectors: np.ndarray, counts: np.ndarray) -> None:
     """Adds the cosines between the views of passages: `vectors` [views, dim] of all of them, `counts` [p] of each."""
     present = np.arange(means.view_count) < counts[:, None]
-    stops = np.cumsum(counts)
-    cosines = np.zeros((len(counts), means.view_count, means.view_count))
-    for first in range(0, len(counts), PASSAGES_IN_CACHE):
-        part = slice(first, first + PASSAGES_IN_CACHE)
-        rows = vectors[stops[first] - counts[first] : stops[part][-1]].astype(np.float64)
-        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-        padded = np.zeros((*present[part].shape, vectors.shape[1]))
-        padded[present[part]] = np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0)
-        cosines[part] = padded @ padded.transpose(0, 2, 1)
-    means.add(cosines, present)
+    means.add(view_cosines(vectors, counts, means.view_count), present)
+
+
+def view_cosines(vectors: np.ndarray, counts: np.ndarray, view_count: int) -> np.ndarray:
+    """Cosines [p, views, views] float64 between the views of passages, 0 for missing views.
+
+    `vectors` [v, dim] are those of all passages, `counts` [p] their number per passage.
+    """
+    vectors = vectors.astype(np.float64)
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    padded = np.zeros((len(counts), view_count, vectors.shape[1]))
+    present = np.arange(view_count) < counts[:, None]
+    padded[present] = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
+    return padded @ padded.transpose(0, 2, 1)
 
 
 def off_diagonal(name: str, means: np.ndarray) -> dict[str, float]:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from multiview import metric_names
-from multiview.evaluation.analyses.matrices import PairMeans, add_cosines, off_diagonal, table_of
+from multiview.evaluation.analyses.matrices import PairMeans, off_diagonal, table_of, view_cosines
 from multiview.evaluation.analyses.subject import Findings, Subject
 from multiview.evaluation.analyses.tables import CaptionedTable
 
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 PASSAGES_AT_ONCE = 1024
 """Number of passages whose cosines are added at once."""
+
+PASSAGES_IN_CACHE = 32
+"""Number of passages whose views are held in memory at once; only speed depends on it."""
 
 
 USAGE = "The view-usage histogram: which view wins in the first passage retrieved, and in the gold passage."
@@ -85,7 +88,11 @@ def mean_cosines(index: ViewIndex, view_count: int) -> np.ndarray:
     means = PairMeans(view_count)
     for start in range(0, len(index), PASSAGES_AT_ONCE):
         counts = index.view_counts[start : start + PASSAGES_AT_ONCE]
-        if not (rows := int(counts.sum())):
-            continue
-        add_cosines(means, index.stored.read_range(int(index.offsets[start]), rows), counts)
+        cosines = np.zeros((len(counts), view_count, view_count))
+        for first in range(0, len(counts), PASSAGES_IN_CACHE):
+            part = slice(first, first + PASSAGES_IN_CACHE)
+            if rows := int(counts[part].sum()):
+                vectors = index.stored.read_range(int(index.offsets[start + first]), rows)
+                cosines[part] = view_cosines(vectors, counts[part], view_count)
+        means.add(cosines, np.arange(view_count) < counts[:, None])
     return means.means()
