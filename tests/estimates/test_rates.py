@@ -31,9 +31,9 @@ def test_given_rates_replace_those_of_the_package(tmp_path: Path) -> None:
             "rates: {disk_byte: {value: 3, unit: x, source: y}}",
             "no rate 'disk_byte'; did you mean disk_bytes",
         ),
-        ("rates: {disk_bytes: {value: 3}}", "is no table of rates"),
-        ("[", "is no table of rates"),
-        ("- 3", "is no table of rates"),
+        ("rates: {disk_bytes: {value: 3}}", r"^--rates .*mine.yaml: rates.disk_bytes.unit is missing$"),
+        ("[", r"^--rates .*mine.yaml is not YAML"),
+        ("- 3", r"^--rates .*mine.yaml: expected names with values$"),
     ],
 )
 def test_what_is_no_table_is_refused(tmp_path: Path, text: str, line: str) -> None:

@@ -70,7 +70,7 @@ def test_architectures_bring_their_own_rows_of_loss_settings():
         ("model.architecture=camvrr", "camvr"),
         (
             "encode.compute=float33",
-            "encode.compute: input should be 'float32', 'autocast' or 'bfloat16', not 'float33'",
+            "encode.compute: input should be 'float32', 'autocast', 'bfloat16' or 'float16', not 'float33'",
         ),
         ("train.rounds=3", "train.rounds: input should be less than or equal to 2, not 3"),
         ("views", "expected SECTION.NAME=VALUE"),

@@ -6,16 +6,13 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
-import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
-
+from multiview.config.documents import read_document
+from multiview.config.section import Section
 from multiview.errors import InputError, nearest
 
 
-class Rate(BaseModel, frozen=True):
+class Rate(Section):
     """Work per second, or another constant, and where the figure comes from."""
-
-    model_config = ConfigDict(extra="forbid")
 
     value: float
     unit: str
@@ -23,10 +20,8 @@ class Rate(BaseModel, frozen=True):
     """Measured on which machine, or computed from what."""
 
 
-class Device(BaseModel, frozen=True):
+class Device(Section):
     """An accelerator, by what its maker publishes."""
-
-    model_config = ConfigDict(extra="forbid")
 
     name: str
     half_flops: float
@@ -38,13 +33,11 @@ class Device(BaseModel, frozen=True):
     source: str
 
 
-class Rates(BaseModel, frozen=True):
+class Rates(Section):
     """The table of rates."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    rates: dict[str, Rate]
-    devices: dict[str, Device]
+    rates: dict[str, Rate] = {}
+    devices: dict[str, Device] = {}
 
     def __getitem__(self, name: str) -> float:
         return self.rates[name].value
@@ -59,7 +52,8 @@ class Rates(BaseModel, frozen=True):
 @cache
 def default_rates() -> Rates:
     """The table that comes with the package."""
-    return _parse(files("multiview.estimates").joinpath("rates.yaml").read_text(), "rates.yaml")
+    file = files("multiview.estimates") / "rates.yaml"
+    return read_document(file, "rates", file.name).checked(Rates)
 
 
 def read_rates(file: Path | None) -> Rates:
@@ -70,19 +64,7 @@ def read_rates(file: Path | None) -> Rates:
     default = default_rates()
     if file is None:
         return default
-    try:
-        given = _parse(file.read_text(), str(file))
-    except OSError as error:
-        raise InputError(f"--rates {file}: {error.strerror}") from error
+    given = read_document(file, "--rates").checked(Rates)
     if unknown := [name for name in given.rates if name not in default.rates]:
-        raise InputError(f"{file}: there is no rate {unknown[0]!r}{nearest(unknown[0], default.rates)}")
+        raise InputError(f"--rates {file}: there is no rate {unknown[0]!r}{nearest(unknown[0], default.rates)}")
     return Rates(rates=default.rates | given.rates, devices=default.devices | given.devices)
-
-
-def _parse(text: str, name: str) -> Rates:
-    try:
-        content = yaml.safe_load(text) or {}
-        return Rates.model_validate({"rates": {}, "devices": {}, **content})
-    except (yaml.YAMLError, ValidationError, TypeError) as error:
-        line = str(error).replace("\n", " ")
-        raise InputError(f"{name} is no table of rates: {line}") from error
