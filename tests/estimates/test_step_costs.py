@@ -39,7 +39,7 @@ def test_models_are_of_steps_that_exist() -> None:
 def test_steps_are_those_of_a_training(epochs: float, most: int | None) -> None:
     train = Train(batch_size=8, epochs=epochs, max_steps=most, warmup_steps=None)
     questions = [Question(f"q{i}", "?", (), None, ("p",)) for i in range(30)]
-    stream = QuestionStream(questions, [("p",)] * 30, {q.qid: ["n"] for q in questions}, train)
+    stream = QuestionStream(questions, [("p",)] * 30, {q.qid: {"bm25": ["n"]} for q in questions}, train)
     counted = setting(questions=30).workload.steps(config(train=train.model_dump()))
     assert counted == stream.steps
 
