@@ -75,8 +75,17 @@ def plans() -> list[Plan]:
     tuned = gather("dual-cross", ["generation.fine_tune=true"])
     fused = gather(None, ["comparison={systems: {camvr: {}}, fusion: [camvr]}"])
     training, comparison, refresh = (PIPELINES[name] for name in ("training", "comparison", "refresh"))
+    doc2query = gather("dual-cross", ["comparison={systems: {dual: {}}, bm25: true}"])
     given = training({"questions": {"hard_negatives": "given"}})
-    return [training(tuned), training(queries), given, comparison(fused), refresh({}), refresh(queries)]
+    return [
+        training(tuned),
+        training(queries),
+        given,
+        comparison(fused),
+        comparison(doc2query),
+        refresh({}),
+        refresh(queries),
+    ]
 
 
 def test_an_input_has_the_type_of_every_artifact_that_it_is_given():

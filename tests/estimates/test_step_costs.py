@@ -39,7 +39,7 @@ def test_models_are_of_steps_that_exist() -> None:
 def test_steps_are_those_of_a_training(epochs: float, most: int | None) -> None:
     train = Train(batch_size=8, epochs=epochs, max_steps=most, warmup_steps=None)
     questions = [Question(f"q{i}", "?", (), None, ("p",)) for i in range(30)]
-    stream = QuestionStream(questions, [("p",)] * 30, {q.qid: ["n"] for q in questions}, train)
+    stream = QuestionStream(questions, [("p",)] * 30, {q.qid: {"bm25": ["n"]} for q in questions}, train)
     counted = setting(questions=30).workload.steps(config(train=train.model_dump()))
     assert counted == stream.steps
 
@@ -97,7 +97,6 @@ def test_views_that_fit_in_memory_are_read_once() -> None:
     assert read[size / 2] == math.ceil(50_000 / 4096) * size / RATES["disk_bytes"]
 
 
-<<<<<<< HEAD
 def test_passages_with_their_queries_are_longer_to_bm25() -> None:
     """Ten queries of 14 tokens, at 1.3 tokens per word."""
     plain, expanded = (
@@ -110,10 +109,7 @@ def test_passages_with_their_queries_are_longer_to_bm25() -> None:
     assert expanded.parts["searches"] == plain.parts["searches"] and expanded.memory > plain.memory
 
 
-def test_analyses_that_search_all_views_are_passes_of_their_own() -> None:
-=======
 def test_analyses_that_search_all_views_share_one_more_pass() -> None:
->>>>>>> main
     with_them, without = (
         cost_of("evaluate", config(evaluation={"analyses": names}), setting()).parts[
             "products with all views"

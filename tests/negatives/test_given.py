@@ -72,7 +72,7 @@ def test_training_draws_from_given_negatives_as_from_any_source(tmp_path):
     }
     given_negatives(StepContext(Config(), inputs, {"negatives": inputs["negatives"].path}, RecordedEvents()))
     events = RecordedEvents()
-    items, texts = training_data(Train(epochs=40), StepContext(Config(), inputs, {}, events))
+    items, texts, _ = training_data(Train(epochs=40), StepContext(Config(), inputs, {}, events))
     assert items.pool == {"q0": {"given": ["p002", "p001"]}} and set(texts) == {"p000", "p001", "p002"}
     assert {items[i].negatives for i in range(len(items))} == {("p001",), ("p002",)}
     assert events.facts["questions_with_given_negatives"] == 1

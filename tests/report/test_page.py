@@ -77,7 +77,13 @@ def test_marks_intervals_and_costs_are_the_comparisons(compared, page):
             marked = figures["corrected_p"] is not None and figures["corrected_p"] < 0.05
             assert bool(cell.all("span", class_="mark")) == marked
     cost = page.one("section", id="cost")
-    assert [cell.text for cell in cost.all("tr")[1].all("td")] == ["2 min 5 s", "1 min 1 s", "16.4 kB", "812", "14"]
+    assert [cell.text for cell in cost.all("tr")[1].all("td")] == [
+        "2 min 5 s",
+        "1 min 1 s",
+        "16.4 kB",
+        "812",
+        "14",
+    ]
 
 
 def test_every_chart_has_a_name_a_description_and_its_numbers(page):

@@ -191,7 +191,7 @@ def plan(
         float | None, typer.Option(help="Indexed views per passage; default: those of the settings.")
     ] = None,
     words: Annotated[float | None, typer.Option(help="Words per passage; default: DPR's 100.")] = None,
-    questions: Annotated[
+    training_questions: Annotated[
         float | None, typer.Option(help="Training questions; default: DPR's of Natural Questions.")
     ] = None,
     dev_questions: Annotated[
@@ -238,7 +238,7 @@ def plan(
         passages,
         views or views_of(base_config(overrides)),
         words or DPR_WORDS,
-        questions or DPR_QUESTIONS,
+        training_questions or DPR_QUESTIONS,
         dev_questions or DPR_DEV_QUESTIONS,
         changed,
     )

@@ -66,5 +66,7 @@ def read_rates(file: Path | None) -> Rates:
         return default
     given = read_document(file, "--rates").checked(Rates)
     if unknown := [name for name in given.rates if name not in default.rates]:
-        raise InputError(f"--rates {file}: there is no rate {unknown[0]!r}{nearest(unknown[0], default.rates)}")
+        raise InputError(
+            f"--rates {file}: there is no rate {unknown[0]!r}{nearest(unknown[0], default.rates)}"
+        )
     return Rates(rates=default.rates | given.rates, devices=default.devices | given.devices)

@@ -40,7 +40,8 @@ def test_every_parameter_is_described_and_all_but_the_store_have_defaults(name, 
     inputs = inputs_of(ir)
     assert all(len(declared["description"]) > 20 for declared in inputs.values())
     assert [n for n, declared in inputs.items() if not declared.get("isOptional")] == ["store"]
-    assert ir["pipelineInfo"]["description"] == PIPELINES[name].__doc__
+    about = PIPELINES[name].__doc__
+    assert about and ir["pipelineInfo"]["description"].split() == about.split()
 
 
 def test_parameters_have_types_and_the_request_s_values(tmp_path):

@@ -14,7 +14,7 @@ from multiview.data.questions import Question
 from multiview.evaluation.analyses.subject import Findings, NotApplicable, Subject
 from multiview.evaluation.analyses.tables import CaptionedTable
 from multiview.evaluation.metrics import accuracy, first_rank
-from multiview.model.layouts import Part
+from multiview.model.layouts import Part, View
 
 SENTENCES = ((1, 3), (4, 6), (7, 9))
 """Classes of passages by number of sentences (first, last); longer passages form one more class."""
@@ -95,7 +95,7 @@ def third_group(span: tuple[int, int] | None, length: int) -> str:
     return str(min(1 + 3 * (span[0] + span[1]) // (2 * length), 3))
 
 
-def snippet_group(span: tuple[int, int] | None, views: Sequence[Part]) -> str:
+def snippet_group(span: tuple[int, int] | None, views: Sequence[View | Part]) -> str:
     """The first view, from 1, that represents a part of the text with the whole `span`, or none."""
     for number, view in enumerate(views, 1):
         if span and view.span and view.span[0] <= span[0] and span[1] <= view.span[1]:
@@ -103,7 +103,7 @@ def snippet_group(span: tuple[int, int] | None, views: Sequence[Part]) -> str:
     return "none"
 
 
-def title_group(title: str, views: Sequence[Part]) -> str:
+def title_group(title: str, views: Sequence[View | Part]) -> str:
     """Whether the title has a separate view (a real view without a span), was merged with text, or is absent."""
     if not title.strip():
         return "absent"

@@ -13,7 +13,7 @@ from multiview.data.passages import Passage, read_passages
 from multiview.data.questions import Question, iterate_questions, questions_per_passage
 from multiview.evaluation.analyses.subject import Findings, NotApplicable, Subject
 from multiview.evaluation.analyses.tables import CaptionedTable
-from multiview.model.layouts import Part
+from multiview.model.layouts import Part, View
 
 KINDS = ("offset", "one", "several", "none", "title")
 
@@ -50,7 +50,7 @@ def training_answers(subject: Subject) -> Findings:
     return Findings(metrics, {"training_answers": CaptionedTable(CAPTION, pa.table(table))})
 
 
-def found_by(question: Question, passage: Passage, views: Sequence[Part], mode: Mode) -> str:
+def found_by(question: Question, passage: Passage, views: Sequence[View | Part], mode: Mode) -> str:
     """Returns one of `KINDS`; `passage`, with all of its `views`, is the question's first positive."""
     _, kind = answer_views(
         [view.span for view in views], passage.text, question.answers, question.answer_starts, mode
