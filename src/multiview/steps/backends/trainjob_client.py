@@ -88,7 +88,7 @@ def _pod_here(nodes: Nodes) -> tuple[str, str] | None:
 
 
 @contextlib.contextmanager
-def _ending(clean: Callable[[], None]) -> Iterator[None]:
+def _ending(clean: Callable[[], object]) -> Iterator[None]:
     """Cleans up when this process receives SIGTERM, then ends the process as without the handler."""
     if threading.current_thread() is not threading.main_thread():
         yield
