@@ -172,7 +172,11 @@ def test_compile_writes_every_pipeline(documented, files, monkeypatch):
         monkeypatch.setenv(f"MULTIVIEW_{kind}_IMAGE", f"registry.example/multiview-{kind.lower()}:1")
     call(pipelines.app, documented, monkeypatch)
     if "--components" in documented:
-        assert {file.stem for file in Path("components-yaml").iterdir()} == {"import-artifact", "open-index", *STEPS}
+        assert {file.stem for file in Path("components-yaml").iterdir()} == {
+            "import-artifact",
+            "open-index",
+            *STEPS,
+        }
     else:
         assert {file.stem for file in Path("compiled").iterdir()} == set(PIPELINES)
 

@@ -20,6 +20,9 @@ HOW: FieldInfo = Field(json_schema_extra={"how": True})
 """Marks a setting that is no part of the key: it never changes the output, or the key holds it by content."""
 
 
+MOST_WORKERS = 4
+"""Most processes per GPU that tokenise ahead by default."""
+
 Workers = Annotated[Annotated[int, Field(ge=0)] | None, HOW]
 """Number of processes that tokenise ahead of the model; none: up to four per GPU, as far as there are cores, and 0 on a CPU."""
 

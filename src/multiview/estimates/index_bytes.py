@@ -13,14 +13,14 @@ KINDS = (EXACT, *FACTORY)
 VIEW_BYTES = 2
 """float16."""
 ROW_BYTES = 52
-"""Of a row of `passages.parquet` and `rows.parquet`: a hash of 32 hex digits, and what remains of an id, the row of the
+"""Bytes per row of `passages.parquet` and `rows.parquet`: a hash of 32 hex digits, and what remains of an id, the row of the
 first view and the number of views."""
 ID_BYTES = 8
-"""Of a view's number in an inverted list."""
+"""Bytes per view for its number in an inverted list."""
 RABITQ_FACTORS = 8
-"""Two float32 numbers beside the bits of a view."""
+"""Bytes per view for two float32 numbers beside its bits."""
 LINKS_BYTES = 2 * 32 * 4 + 32 * 4 / 31 + 8 + 4
-"""Of a view in a graph of HNSW32: 64 links on the lowest level, 32 on each of 1 / 31 further levels on average; where its
+"""Bytes per view in a graph of HNSW32: 64 links on the lowest level, 32 on each of 1 / 31 further levels on average; where its
 links begin, and its level."""
 
 
@@ -43,7 +43,7 @@ def faiss_bytes(kind: str, views: float, dim: int) -> float:
 
 
 def _list_bytes(views: float, dim: int) -> float:
-    """Of the lists' centroids in float32, and of each list's length."""
+    """Bytes of the lists' centroids in float32, and of each list's length."""
     return default_lists(round(views)) * (4.0 * dim + 8)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from multiview.config import Config
+from multiview.config.section import MOST_WORKERS
 from multiview.data.processes import MOST as PROCESSES
 from multiview.estimates.index_bytes import ROW_BYTES, faiss_bytes, index_bytes, view_bytes
 from multiview.estimates.workload import QUESTION_TOKENS, Setting
@@ -15,13 +16,11 @@ from multiview.index.approximate.kinds import FEWEST_PROBES, SAMPLED_PER_LIST, S
 from multiview.index.exact import GPU_QUESTIONS_AT_ONCE, QUESTIONS_AT_ONCE
 
 BLOCK_BYTES = 128 << 20
-"""Of the products that a search holds at once."""
+"""Bytes of the products that a search holds at once."""
 KMEANS_ROUNDS = 10
 """Passes of faiss' k-means over its sample."""
 WITHOUT_TORCH = ("split", "split-again", "bm25-negatives", "evaluate-bm25", "evaluate-bm25-with-queries")
 """Steps whose process imports no torch."""
-WORKERS = 4
-"""Processes that tokenise ahead of a GPU, at most; `multiview.model.devices`, which needs torch, has the same number."""
 ANOTHER_PASS = ("first_views", "each_view")
 """Analyses of an evaluation that search all views once more, together."""
 
@@ -188,7 +187,7 @@ def _train(config: Config, setting: Setting, shards: int) -> Cost:
 def processes_ahead(config: Config, setting: Setting) -> int:
     """The processes that tokenise ahead of a GPU; a pod of `encode` has one (see `multiview.model.devices.workers`)."""
     asked = config.encode.workers
-    return max(0, min(WORKERS, setting.hardware.cores - 1)) if asked is None else asked
+    return max(0, min(MOST_WORKERS, setting.hardware.cores - 1)) if asked is None else asked
 
 
 def _encode(config: Config, setting: Setting, shards: int) -> Cost:

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from multiview.config.section import MOST_WORKERS
 from multiview.errors import InputError
 
 
@@ -24,9 +25,6 @@ def device(name: str, setting: str) -> torch.device:
         return torch.device(name)
     except RuntimeError:
         raise InputError(f"{setting}: there is no device {name!r}; use auto, cpu or cuda") from None
-
-
-MOST_WORKERS = 4
 
 
 def workers(setting: int | None, device: torch.device) -> int:

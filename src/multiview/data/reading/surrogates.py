@@ -1,4 +1,4 @@
-"""Refusal of half a character in JSON, for which a streaming parser puts a question mark without a word."""
+"""Refusal of half a character (a lone surrogate) in JSON, which a streaming parser silently reads as a question mark."""
 
 from __future__ import annotations
 
