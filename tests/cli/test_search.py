@@ -312,3 +312,14 @@ def test_search_asks_the_champion(promoted_corpus: ChangingCorpus, monkeypatch: 
             promoted_corpus.store.url,
         )
         assert json.loads(found)["hits"]
+
+
+def test_a_condition_on_the_corpus_s_columns_is_answered_exactly(system_indexes, multiview_search):
+    words = (QUESTION, "--index", system_indexes.index("pooled"), "--where", "url is null")
+    status, out, _ = multiview_search(*words, "--json")
+    found = json.loads(out)
+    assert status == 0 and found["exact"] and found["hits"]
+    assert all(hit["columns"]["url"] is None for hit in found["hits"])
+    status, _, err = multiview_search(*words[:3], "--where", "ulr is null")
+    assert (status, err.count("\n")) == (2, 1)
+    assert "where, character 1: there is no column 'ulr'; did you mean url?" in err

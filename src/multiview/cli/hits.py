@@ -39,7 +39,7 @@ def print_hits(console: Console, question: str, hits: Sequence[Hit]) -> None:
         for view in hit.views:
             _print_line(console, _view(view, view.number == hit.best.number))
     if not hits:
-        console.print("nothing found: the index is empty")
+        console.print("nothing found: the index has no such passage")
 
 
 def as_json(question: str, hits: Sequence[Hit], exact: bool) -> str:

@@ -66,6 +66,7 @@ def print_answers(
     k: int,
     *,
     explain: bool = False,
+    where: str | None = None,
     json: bool = False,
     device: str = "auto",
     verify: bool = False,
@@ -79,10 +80,11 @@ def print_answers(
     count, seconds = 0, 0.0
     for questions in batches:
         started = time.perf_counter()
-        answers = retriever.search(questions, k, explain=explain)
+        answers = retriever.search(questions, k, explain=explain, where=where)
         seconds += time.perf_counter() - started
         for question, hits in zip(questions, answers, strict=True):
-            _print_answer(console, question, hits, json, retriever.exact, first=count == 0)
+            exact = retriever.exact or where is not None
+            _print_answer(console, question, hits, json, exact, first=count == 0)
             count += 1
     if not json:
         line = f"{address}: {_summary(retriever)}; {loading}, {seconds / count:.3f} s per question"

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from multiview import names
@@ -214,6 +215,11 @@ class ViewIndex:
     def passage_id(self, row: int) -> str:
         """The user's id of a passage."""
         return self.ids[row].as_py()
+
+    def row_of(self, id: str) -> int | None:
+        """The row of the passage with an id; None where there is none."""
+        row = pc.call_function("index", [self.ids], pc.IndexOptions(pa.scalar(id, self.ids.type))).as_py()
+        return row if row >= 0 else None
 
     def queries(self, passage_rows: Iterable[int]) -> dict[int, tuple[str, ...]]:
         """The queries generated for each passage, by its row, as drawn; empty for most architectures.
