@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +16,7 @@ from multiview import names
 from multiview.artifacts.record import Record, load_record, load_reference
 from multiview.artifacts.staging import stage
 from multiview.artifacts.staging import verify as read_all
-from multiview.artifacts.store import Store
+from multiview.artifacts.store import LocalStore, Store
 from multiview.config import Encode
 from multiview.data.answers import Span
 from multiview.data.passages import PassageRows, shard_files
@@ -96,9 +97,12 @@ class Retriever:
         encoder: Encoder,
         corpus: PassageRows,
         sources: Sequence[tuple[Store, Record]] = (),
+        copies: Collection[Path] = (),
     ) -> None:
         """`corpus` has the passages of `index` in the same order; `sources` are the artifacts that the passages are read from."""
         self.address = address
+        self.copies = frozenset(copies)
+        """The folders with local copies of artifacts in a bucket, which are read until the retriever is dropped."""
         self.index = index
         self._encoder = encoder
         self._corpus = corpus
@@ -246,19 +250,26 @@ def load(address: str, *, device: str = "auto", verify: bool = False) -> Retriev
     from multiview.encoding.encode import Encoder
     from multiview.index.view_index import ViewIndex
 
+    copies: list[Path] = []
+
+    def staged(store: Store, record: Record) -> Path:
+        folder = stage(store, record, verify=verify).path
+        copies.extend([] if isinstance(store, LocalStore) else [folder])
+        return folder
+
     with _checked_on_error([(store, record)]):
-        index = ViewIndex.load(stage(store, record, verify=verify).path)
+        index = ViewIndex.load(staged(store, record))
     index.check_model(model[1].digest)
     settings = Encode.model_validate(record.config.get("encode", {}) | {"device": device})
     with _checked_on_error([model]):
-        encoder = Encoder(stage(*model, verify=verify).path, settings, questions_only=True, plain=True)
+        encoder = Encoder(staged(*model), settings, questions_only=True, plain=True)
     with _checked_on_error([corpus]):
-        rows = PassageRows(shard_files(stage(*corpus, verify=verify).path))
+        rows = PassageRows(shard_files(staged(*corpus)))
     if len(rows) != len(index):
         raise InputError(
             f"{reader}: it has {len(index)} passages, but its corpus {len(rows)}: build the index again"
         )
-    return Retriever(address, index, encoder, rows, [corpus])
+    return Retriever(address, index, encoder, rows, [corpus], copies)
 
 
 @contextlib.contextmanager
