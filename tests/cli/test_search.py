@@ -17,9 +17,10 @@ from multiview.artifacts.champions import current
 from multiview.artifacts.record import Reference
 from multiview.artifacts.store import LocalStore
 from multiview.cli import app
-from multiview.cli.hits import SHOWN, as_json, print_hits
+from multiview.cli.hits import SHOWN, print_hits
 from multiview.cli.lookup import newest_index
 from multiview.errors import InputError
+from multiview.serving.answers import answer, as_json
 from multiview.serving.retriever import Hit, ScoredView
 from multiview.steps.runs import Run, StepState, write_run, write_state
 from tests.fixtures.changing_corpus import ChangingCorpus
@@ -291,7 +292,7 @@ def test_what_matched_may_be_the_title_or_nothing():
 
 def test_json_is_one_line_whatever_the_columns_hold():
     columns = {"day": date(2020, 1, 2), "n": 3, "x": float("nan")}
-    line = as_json("ä\n", [hit("a\u2028b\n", (0, 1), columns=columns)], True)
+    line = as_json(answer("ä\n", [hit("a\u2028b\n", (0, 1), columns=columns)], True))
     assert len(line.splitlines()) == 1
     assert json.loads(line)["hits"][0]["columns"] == {"day": "2020-01-02", "n": 3, "x": None}
     assert json.loads(line)["question"] == "ä\n"

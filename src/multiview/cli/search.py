@@ -106,10 +106,11 @@ def _load(address: str, device: str, verify: bool, log: Console) -> tuple[Retrie
 def _print_answer(
     console: Console, question: str, hits: Sequence[Hit], json: bool, exact: bool, first: bool
 ) -> None:
-    from multiview.cli.hits import as_json, print_hits
+    from multiview.cli.hits import print_hits
+    from multiview.serving.answers import answer, as_json
 
     if json:
-        print(as_json(question, hits, exact), flush=True)
+        print(as_json(answer(question, hits, exact)), flush=True)
         return
     if not first:
         console.print()
