@@ -35,8 +35,8 @@ def test_the_next_champion_answers_and_after_a_rollback_the_old_one(crowned):
     for change in (lambda: None, lambda: promote(crowned, "mvr"), lambda: rollback(crowned.store)):
         change()
         follower.check()
-        with follower.generations.using() as retriever:
-            answers.append(retriever.search([QUESTION]))
+        with follower.generations.using() as generation:
+            answers.append(generation.retriever.search([QUESTION]))
     assert answers == [alone["camvr"], alone["mvr"], alone["camvr"]]
     assert not follower.check(), "nothing is loaded while nothing changes"
     assert (follower.loads, follower.failures, follower.problem) == (2, 0, "")
@@ -45,14 +45,15 @@ def test_the_next_champion_answers_and_after_a_rollback_the_old_one(crowned):
 
 def test_a_request_ends_on_the_champion_that_it_began_with_which_is_freed_then(crowned):
     follower = Follower(crowned.store)
-    with follower.generations.using() as retriever:
+    with follower.generations.using() as generation:
+        retriever = generation.retriever
         before = retriever.search([QUESTION])
         promote(crowned, "mvr")
         assert follower.check() and follower.generations.ending == 1
         assert retriever.search([QUESTION]) == before
         old = weakref.ref(retriever)
         matrix = weakref.ref(retriever.index.stored.matrix)
-        del retriever
+        del retriever, generation
         gc.collect()
         assert old() is not None
     assert follower.generations.ending == 0
@@ -135,8 +136,10 @@ def test_local_copies_of_a_champion_in_a_bucket_go_with_it(crowned, monkeypatch)
     assert first & now, "the corpus, which both read"
     rollback(crowned.store)
     assert follower.check()
-    with follower.generations.using() as retriever:
-        assert retriever.search([QUESTION]) == multiview.load(crowned.index("camvr")).search([QUESTION])
+    with follower.generations.using() as generation:
+        assert generation.retriever.search([QUESTION]) == multiview.load(crowned.index("camvr")).search(
+            [QUESTION]
+        )
 
 
 def test_in_python_a_loaded_champion_is_followed_where_asked(crowned, monkeypatch):

@@ -142,6 +142,10 @@ def test_columns_of_every_type_are_compared(kind, values, text, found):
     assert Where(text, batch.schema).mask(batch).tolist() == found
 
 
+def test_one_value_in_parentheses_is_a_list_of_one():
+    assert Where('id in ("b")', SCHEMA).mask(TABLE).tolist() == [False, True, False, False, False]
+
+
 def test_a_range_is_written_as_in_mathematics():
     assert Where("0 < n <= 2 and ok is null or true == ok", SCHEMA).mask(TABLE).tolist() == [
         True, False, False, True, True,
@@ -161,7 +165,8 @@ REFUSED = {
     "n == x": "where, character 6: two columns cannot be compared",
     "1 == 1": "where, character 1: a comparison is of a column with a value",
     'day > "soon"': "where, character 7: column day of type date32[day] cannot be compared with 'soon'",
-    "n in 3": "where, character 6: values in parentheses are expected after in",
+    "n in (1, x)": "where, character 10: a string, a number, true, false or null is expected here",
+    "n in range(3)": "where, character 6: a string, a number, true, false or null is expected here",
     "'a' in name": "where, character 8: column name holds no lists; write name in (…)",
     "text == 'x'": "where, character 1: there is no column 'text'",
     "n == 1e999": "where, character 6: column n is compared with numbers that are finite",

@@ -19,10 +19,8 @@ from pathlib import Path
 from multiview.artifacts.champions import Champion, address_of, champion_of, current
 from multiview.artifacts.store import Store
 from multiview.errors import InputError, one_line
+from multiview.serving.limits import POLL_SECONDS
 from multiview.serving.retriever import Hit, Retriever, load
-
-POLL_SECONDS = 5.0
-"""Time between two looks at which champion the store names."""
 
 RETRY_SECONDS = 60.0
 """Time after which a champion that could not be loaded is tried again."""
@@ -41,6 +39,11 @@ class Generation:
     champion: Champion | None = None
     requests: int = 0
     """Number of requests that use the retriever."""
+
+    @property
+    def number(self) -> int | None:
+        """The champion's number; None for an index that was named."""
+        return self.champion.number if self.champion else None
 
     @property
     def name(self) -> str:
@@ -69,13 +72,13 @@ class Generations:
         return len(self._replaced)
 
     @contextlib.contextmanager
-    def using(self) -> Iterator[Retriever]:
-        """The retriever that answers now, which is kept until the end of the block whatever replaces it."""
+    def using(self) -> Iterator[Generation]:
+        """The generation that answers now, which is kept until the end of the block whatever replaces it."""
         with self._lock:
             generation = self._newest
             generation.requests += 1
         try:
-            yield generation.retriever
+            yield generation
         finally:
             with self._lock:
                 generation.requests -= 1
@@ -203,8 +206,8 @@ class FollowingRetriever:
     ) -> list[list[Hit]]:
         """Returns the k best passages of each question, all from one champion (see `Retriever.search`)."""
         self._look()
-        with self._follower.generations.using() as retriever:
-            return retriever.search(questions, k, explain=explain, where=where)
+        with self._follower.generations.using() as generation:
+            return generation.retriever.search(questions, k, explain=explain, where=where)
 
     def _look(self) -> None:
         if (now := time.monotonic()) >= self._next:

@@ -134,7 +134,7 @@ class Retriever:
         Scores are exact, and so are the passages where `exact` says so; of passages that tie, the one with the
         smaller id comes first. `explain` adds the scores of all views. `where` is a condition on the corpus's columns
         (`multiview.serving.where`): the k best of the passages that satisfy it are found, exactly by any index. Raises
-        InputError, with the position, for a text that is no condition.
+        ConditionError, with the position, for a text that is no condition.
 
         Each question is encoded alone: its hits and their scores are the same to the bit in whatever list, order and
         thread it is asked, on the same machine with the same number of torch's threads. `evaluate` encodes questions in
@@ -157,7 +157,7 @@ class Retriever:
         """Returns which passages satisfy the condition `where` [p] bool.
 
         The columns that it names are read from disk. The newest conditions are kept, a bit per passage. Raises
-        InputError, with the position, for a text that is no condition.
+        ConditionError, with the position, for a text that is no condition.
         """
         Where(where, self._corpus.schema)
         with _checked_on_error(self._sources):

@@ -57,6 +57,10 @@ MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 """The operator that says the same with its sides exchanged."""
 
 
+class ConditionError(InputError):
+    """A text that is no condition on the columns of a corpus; the line names the position."""
+
+
 class Where:
     """A condition, read from a text for a corpus of certain columns.
 
@@ -67,7 +71,7 @@ class Where:
     """
 
     def __init__(self, text: str, schema: pa.Schema) -> None:
-        """Raises InputError, with one line that names the position, for a text that is no condition on `schema`."""
+        """Raises ConditionError, with one line that names the position, for a text that is no condition on `schema`."""
         self._text, self._schema = text, schema
         self._fields: dict[str, None] = {}
         self._condition = self._condition_of(self._parsed(), 0)
@@ -83,7 +87,7 @@ class Where:
 
     def _parsed(self) -> ast.expr:
         if len(self._text) > LONGEST:
-            raise InputError(f"where: {len(self._text)} characters; at most {LONGEST} are read")
+            raise ConditionError(f"where: {len(self._text)} characters; at most {LONGEST} are read")
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of strings with unknown escapes, which it would print
@@ -94,7 +98,7 @@ class Where:
                 raise self._error_at(len(self._flat), "it ends where more is expected") from None
             raise self._error_at(error.offset - 1, error.msg) from None
         except (ValueError, MemoryError, RecursionError):
-            raise InputError("where: this text cannot be read as a condition") from None
+            raise ConditionError("where: this text cannot be read as a condition") from None
 
     @property
     def _flat(self) -> str:
@@ -169,9 +173,9 @@ class Where:
         name = self._column(left)
         if name is None:
             raise self._error(left, "a column is expected before in")
-        if not isinstance(right, ast.Tuple | ast.List | ast.Set):
-            raise self._error(right, "values in parentheses are expected after in")
-        values = [(node, self._value(node)) for node in right.elts]
+        # Python reads a single value in parentheses as the value.
+        nodes = right.elts if isinstance(right, ast.Tuple | ast.List | ast.Set) else [right]
+        values = [(node, self._value(node)) for node in nodes]
         parts: list[Comparator] = [
             missing if value is None else self._compared(node, name, "==", value) for node, value in values
         ]
@@ -191,7 +195,7 @@ class Where:
             raise self._error(node, f"column {name} {error}") from None
 
     def _column(self, node: ast.expr) -> str | None:
-        """The column that a node names; None for another node. Raises InputError for a column that is not there."""
+        """The column that a node names; None for another node. Raises ConditionError for a column that is not there."""
         match node:
             case ast.Subscript(value=ast.Name(id="columns"), slice=ast.Constant(value=str(name))):
                 pass
@@ -206,7 +210,7 @@ class Where:
         return name
 
     def _value(self, node: ast.expr) -> Value | None:
-        """The value that a node writes. Raises InputError for any other node."""
+        """The value that a node writes. Raises ConditionError for any other node."""
         match node:
             case ast.Name(id=name) if name in CONSTANTS:
                 return CONSTANTS[name]
@@ -220,13 +224,13 @@ class Where:
                 return -value
         raise self._error(node, "a string, a number, true, false or null is expected here")
 
-    def _error(self, node: ast.expr, why: str) -> InputError:
+    def _error(self, node: ast.expr, why: str) -> ConditionError:
         # Python counts bytes of UTF-8.
         return self._error_at(len(self._flat.encode()[: node.col_offset].decode()), why)
 
-    def _error_at(self, offset: int, why: str) -> InputError:
+    def _error_at(self, offset: int, why: str) -> ConditionError:
         position = len(self._text) - len(self._flat) + offset + 1
-        return InputError(f"where, character {position}: {why}")
+        return ConditionError(f"where, character {position}: {why}")
 
 
 def satisfying(corpus: PassageRows, text: str) -> np.ndarray:
