@@ -32,7 +32,7 @@ def test_it_answers_follows_and_ends_when_it_is_told_to(system_indexes, tmp_path
     keys.write_text("secret\n")
     words = ["--store", str(copy.store.root), "--port", "0", "--poll", "0.1", "--api-keys", str(keys)]
     server = subprocess.Popen(
-        [*COMMAND, *words, "--question-log", str(questions), "-k", "5"],
+        [*COMMAND, *words, "--question-log", str(questions), "--max-k", "5"],
         env=environ,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import gc
 import logging
 import threading
@@ -11,12 +12,13 @@ import pytest
 
 import multiview
 from multiview.artifacts.champions import champion_file, rollback
-from multiview.artifacts.scratch import scratch
 from multiview.artifacts.store import LocalStore
 from multiview.errors import InputError
 from multiview.serving import follow
 from multiview.serving.follow import Follower
+from tests.fixtures.bucket import emulated_bucket, free_port
 from tests.fixtures.crowned import index_record, promote
+from tests.fixtures.on_buckets import run_on
 
 QUESTION = "Where was Tesla born?"
 
@@ -108,38 +110,54 @@ def test_a_store_without_a_champion_is_refused(tmp_path):
         Follower(LocalStore(tmp_path))
 
 
-def test_local_copies_of_a_champion_in_a_bucket_go_with_it(crowned, monkeypatch):
-    """A bucket is any store that is not local: its artifacts are copied, by digest."""
+BUCKET = """
+import sys
+from pathlib import Path
+from multiview.artifacts.champions import rollback
+from multiview.artifacts.scratch import scratch
+from multiview.artifacts.store import open_store
+from multiview.serving.follow import Follower
 
-    class Bucket(LocalStore):
-        pass
+local, store = Path(sys.argv[1]), open_store("gs://bucket/served")
+files = sorted(file.relative_to(local).as_posix() for file in local.rglob("*") if file.is_file())
+second = "champions/000002.json"
+for name in files:
+    if name != second:
+        store.create(name, (local / name).read_bytes())
 
-    remote = Bucket(crowned.store.root)
-    for module in ("multiview.artifacts.staging", "multiview.serving.retriever"):
-        monkeypatch.setattr(f"{module}.LocalStore", type("Other", (), {}))
-    from multiview.artifacts import staging
-
-    def fetch(path, target):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes((remote.root / path).read_bytes())
-        return target
-
-    monkeypatch.setattr(LocalStore, "fetch", lambda self, path, target: fetch(path, target))
-    assert staging.LocalStore is not LocalStore
-    follower = Follower(remote)
-    first = follower.generations.newest.retriever.copies
-    promote(crowned, "mvr")
-    assert follower.check() and not follower.check()
-    now = follower.generations.newest.retriever.copies
-    assert all(folder.is_dir() and folder.is_relative_to(scratch()) for folder in now)
-    assert first - now and not any(folder.exists() for folder in first - now)
-    assert first & now, "the corpus, which both read"
-    rollback(crowned.store)
-    assert follower.check()
+def answer():
     with follower.generations.using() as generation:
-        assert generation.retriever.search([QUESTION]) == multiview.load(crowned.index("camvr")).search(
-            [QUESTION]
-        )
+        return [(hit.id, hit.score) for hit in generation.retriever.search([sys.argv[2]])[0]]
+
+def copies():
+    return follower.generations.newest.retriever.copies
+
+follower = Follower(store)
+first, answers = copies(), [answer()]
+assert len(first) == 3 and all(folder.is_relative_to(scratch()) for folder in first)
+store.create(second, (local / second).read_bytes())
+assert follower.check()
+answers.append(answer())
+now = copies()
+assert not follower.check(), "which removes copies"
+assert first & now and first - now, "the corpus is read by both"
+assert all(folder.is_dir() for folder in now) and not any(folder.exists() for folder in first - now)
+rollback(store)
+assert follower.check()
+answers.append(answer())
+print(answers)
+"""
+
+
+def test_local_copies_of_a_champion_in_a_bucket_go_with_it(crowned):
+    promote(crowned, "mvr")
+    with emulated_bucket(free_port()) as environment:
+        answers = ast.literal_eval(run_on(environment, BUCKET, str(crowned.store.root), QUESTION))
+    alone = [
+        [(hit.id, hit.score) for hit in multiview.load(crowned.index(system)).search([QUESTION])[0]]
+        for system in ("camvr", "mvr", "camvr")
+    ]
+    assert answers == alone
 
 
 def test_in_python_a_loaded_champion_is_followed_where_asked(crowned, monkeypatch):

@@ -43,21 +43,22 @@ def serve(
             help="File to which questions are appended with the ids and scores of their hits; default: none."
         ),
     ] = None,
-    questions: Annotated[int, typer.Option(min=1, help="Questions per request at most.")] = Limits.questions,
-    characters: Annotated[
+    max_questions: Annotated[
+        int, typer.Option(min=1, help="Questions per request at most.")
+    ] = Limits.questions,
+    max_characters: Annotated[
         int, typer.Option(min=1, help="Characters per question at most.")
     ] = Limits.characters,
-    k: Annotated[int, typer.Option("-k", min=1, help="Passages per question at most.")] = Limits.k,
-    waiting: Annotated[
-        int,
-        typer.Option(min=1, help="Requests that may wait for the model; further ones are answered with 429."),
+    max_k: Annotated[int, typer.Option(min=1, help="Passages per question at most.")] = Limits.k,
+    max_waiting: Annotated[
+        int, typer.Option(min=1, help="Requests that may wait for the model; others are answered with 429.")
     ] = Limits.waiting,
-    seconds: Annotated[
-        float, typer.Option(min=0.001, help="Time that a request may take; then it is answered with 504.")
-    ] = Limits.seconds,
-    batch: Annotated[
+    max_batch: Annotated[
         int, typer.Option(min=1, help="Questions of waiting requests that are searched together at most.")
     ] = Limits.batch,
+    timeout: Annotated[
+        float, typer.Option(min=0.001, help="Seconds that a request may take; then it is answered with 504.")
+    ] = Limits.seconds,
     device: Device = "auto",
     store: StoreUrl = "store",
     tracking_uri: TrackingUri = None,
@@ -73,7 +74,7 @@ def serve(
     from multiview.serving.question_log import QuestionLog
     from multiview.serving.retriever import load
 
-    limits = Limits(questions, characters, k, waiting, seconds, batch)
+    limits = Limits(max_questions, max_characters, max_k, max_waiting, timeout, max_batch)
     keys, log = read_keys(api_keys), QuestionLog(question_log) if question_log else None
     lookup, follower = Lookup(store, tracking_uri), None
     if index in (None, names.CHAMPION):
@@ -88,7 +89,7 @@ def serve(
         access_log=False,  # it would hold paths and query strings
         log_config=log_config(),
         server_header=False,
-        timeout_graceful_shutdown=round(seconds) + 1,
+        timeout_graceful_shutdown=round(timeout) + 1,
     )
 
 
