@@ -9,6 +9,7 @@ import typer
 
 from multiview import environment
 from multiview.cli.options import Debug, Device, IndexStoreUrl, Preset, Settings, StoreUrl, TrackingUri
+from multiview.cli.questions import questions
 from multiview.cli.serve import serve
 
 
@@ -253,4 +254,4 @@ def plan(
         print(line)
 
 
-COMMANDS = (search, serve, lineage, register, sync, gc, inspect, config, plan)
+COMMANDS = (search, serve, questions, lineage, register, sync, gc, inspect, config, plan)
