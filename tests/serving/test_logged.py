@@ -9,7 +9,7 @@ import pytest
 
 from multiview.config import Gate
 from multiview.config.overrides import gather
-from multiview.serving.logged import FEWEST, candidates, question_drift, write_candidates
+from multiview.serving.logged import FEWEST, asked_most, question_drift, write_candidates
 from multiview.serving.question_log import LoggedQuestion
 from tests.fixtures.inprocess import multiview_command
 
@@ -40,18 +40,18 @@ def test_candidates_are_the_questions_asked_most_often_with_their_latest_best_pa
         logged("Where?", ("p9", 1.0), where="url is null"),
         logged("How?", ("p4", 1.0)),
     ]
-    found = candidates(lines, most=2)
+    found = asked_most(lines, most=2)
     assert [(each.question, each.passage, each.asked) for each in found] == [
         ("Who?", "p2", 2),
         ("Where?", "p3", 1),
     ]
-    assert len({each.qid for each in candidates(lines, most=9)}) == 3
+    assert len({each.qid for each in asked_most(lines, most=9)}) == 3
 
 
 def test_candidates_are_read_as_dev_questions_and_as_a_policy(indexes, tmp_path, monkeypatch, capsys):
     """By the programs that read them: `inspect` finds no problem, and the policy is the preset's."""
     lines = [logged(question, ("p1", 2.0)) for question in ("Who?", "Où?", 'a "b"\t\u2028?')]
-    questions, gate = write_candidates(tmp_path / "out", candidates(lines, 10), rank=3)
+    questions, gate = write_candidates(tmp_path / "out", asked_most(lines, 10), rank=3)
     passages = indexes.store.root.parent / "passages.parquet"
     settings = ("--set", f"corpus.source={passages}", "--set", f"questions.dev_source={questions}")
     shown = multiview_command(monkeypatch, capsys, "inspect", *settings)

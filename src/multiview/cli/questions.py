@@ -12,7 +12,7 @@ from multiview.cli.options import Debug
 
 def questions(
     log: Annotated[Path, typer.Argument(metavar="LOG", help="The file of `multiview serve --question-log`.")],
-    out: Annotated[
+    candidates: Annotated[
         Path | None,
         typer.Option(help="Folder for candidates for gate.must_find: dev questions and a preset."),
     ] = None,
@@ -25,7 +25,7 @@ def questions(
     debug: Debug = False,
 ) -> None:
     """Show how logged questions drift, index by index, and make candidates for the gate from them."""
-    from multiview.serving.logged import QUANTILE, candidates, question_drift, write_candidates
+    from multiview.serving.logged import QUANTILE, asked_most, question_drift, write_candidates
     from multiview.serving.question_log import read_question_log
 
     for found in question_drift(read_question_log(log)):
@@ -37,9 +37,9 @@ def questions(
                 f"  median top score {found.earlier:.3f}, then {found.later:.3f}; below the earlier {QUANTILE:.0%} "
                 f"quantile: {found.below:.1%}"
             )
-    if out is not None:
-        chosen = candidates(read_question_log(log), most)
-        dev, gate = write_candidates(out, chosen, rank)
+    if candidates is not None:
+        chosen = asked_most(read_question_log(log), most)
+        dev, gate = write_candidates(candidates, chosen, rank)
         print(
             f"{len(chosen)} candidates: check that each passage answers its question in {dev}; then --preset {gate}"
         )

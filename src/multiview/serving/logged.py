@@ -53,13 +53,13 @@ class QuestionDrift:
     """Share of the later half whose top score is below the 5 % quantile of the earlier half: 0.05 without a drift."""
 
 
-def candidates(logged: Iterable[LoggedQuestion], most: int) -> list[Candidate]:
+def asked_most(logged: Iterable[LoggedQuestion], most: int) -> list[Candidate]:
     """Returns the questions that were asked most often, at most `most`; those with a condition or without a hit do not
     count.
 
     >>> hits = [{"id": "p7", "score": 61.5}]
     >>> line = {"time": "2026-11-22T12:00:00Z", "index": "store/index/KEY", "question": "Who?", "hits": hits}
-    >>> (one,) = candidates([LoggedQuestion.model_validate(line)] * 2, most=10)
+    >>> (one,) = asked_most([LoggedQuestion.model_validate(line)] * 2, most=10)
     >>> one.question, one.passage, one.asked
     ('Who?', 'p7', 2)
     """
