@@ -11,6 +11,7 @@ from typing import Any
 
 import jsonschema
 import pytest
+import requests
 
 import multiview
 from multiview.artifacts.champions import rollback
@@ -124,13 +125,18 @@ REFUSED = {
 
 @pytest.mark.parametrize("body", REFUSED, ids=lambda body: body[:60])
 def test_a_request_that_is_not_understood_is_refused_in_a_line(client, body):
-    import requests
-
     sent = requests.post(
         f"{client.url}/search", data=body, headers={"content-type": "application/json"}, timeout=60
     )
     assert sent.status_code == 422
     assert REFUSED[body] in sent.json()["error"]["message"]
+
+
+def test_a_body_that_is_no_text_is_refused(client):
+    sent = requests.post(
+        f"{client.url}/search", data=b"\xff{", headers={"content-type": "application/json"}, timeout=60
+    )
+    assert (sent.status_code, list(sent.json())) == (400, ["error"])
 
 
 def test_a_body_that_is_too_long_is_refused_as_it_arrives(client):

@@ -4,8 +4,9 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
+from typing import Annotated
 
-from fastapi import Depends, FastAPI, HTTPException, Request, Response
+from fastapi import Depends, FastAPI, HTTPException, Path, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
@@ -23,6 +24,7 @@ from multiview.serving.retriever import Hit
 from multiview.serving.where import ConditionError
 
 REFUSALS = {
+    400: "The body is no text.",
     401: "No or a wrong API key.",
     404: "There is no such passage, vector store or path.",
     413: "The body is too long.",
@@ -131,7 +133,7 @@ def build_app(serving: Serving) -> FastAPI:
 
     @app.post("/v1/vector_stores/{vector_store_id}/search", response_model=schemas.ResultsPage, **asked)
     async def search_vector_store(
-        vector_store_id: str,
+        vector_store_id: Annotated[str, Path(examples=[CHAMPION])],
         body: VectorStoreSearchRequest,  # pyright: ignore[reportInvalidTypeForm]
     ) -> Response:
         """Search in the shape of OpenAI's vector stores: the store is `champion`, or the key of the index that answers."""
