@@ -137,6 +137,7 @@ def files(tmp_path, monkeypatch, beir_server) -> Path:
     put(covid / "qrels/test.tsv", "\n".join([judged[0], *(f"c{line}" for line in judged[1:])]))
     for file in marco(tmp_path / "msmarco").iterdir():
         shutil.copy(file, tmp_path)
+    put(tmp_path / "qidpidtriples.train.full.2.tsv.gz", gzip.compress(b"634306\t1\t0\n"))
     table = "".join(f"{row['id']},{row['text']}\n" for row in passages)
     put(tmp_path / "passages.csv", "pid,body\n" + table)
     put(tmp_path / "passages.csv.gz", gzip.compress(("pid,body\n" + table).encode()))

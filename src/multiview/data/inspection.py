@@ -16,7 +16,7 @@ from multiview.data.questions import Question, questions_per_passage, unknown_po
 from multiview.data.reading import sources
 from multiview.data.reading.beir import is_beir
 from multiview.data.reading.files import plain_name
-from multiview.data.reading.formats import FORMATS, QRELS, detect
+from multiview.data.reading.formats import COMPANIONS, FORMATS, detect
 from multiview.data.reading.judged import Use
 from multiview.data.reading.problems import Problems
 from multiview.data.reading.readers import PASSAGE_COLUMNS, QUESTION_COLUMNS, match_columns
@@ -144,7 +144,7 @@ def _use(file: str, config: Config) -> Use:
     question_use: Use = "dev" if words & HELD_OUT and "train" not in words else "train"
     if format_name == "qa":
         return "dev"
-    if format_name == QRELS or "queries" in words:
+    if format_name in COMPANIONS or "queries" in words:
         return question_use
     if not FORMATS[format_name].names_columns:
         return "corpus" if format_name in ("marco", "text") else question_use

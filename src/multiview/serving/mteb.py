@@ -152,7 +152,7 @@ class MtebModel:
         rows = pc.index_in(pa.array(ids, pa.string()), index.ids).fill_null(-1).to_numpy()
         scores = index.passage_scores(vector[None], rows[None])[0]
         best = np.argsort(-scores, kind="stable")[:k]
-        return {ids[place]: float(scores[place]) for place in best if np.isfinite(scores[place])}
+        return {ids[place]: float(scores[place]) for place in best.tolist() if np.isfinite(scores[place])}
 
     def _passages(self, corpus: Rows) -> Iterator[Passage]:
         for row in corpus:
@@ -193,4 +193,4 @@ def _found(model: str) -> tuple[Path, str, JsonObject]:
 
 def _defaults(folder: Path) -> JsonObject:
     name = json.loads((folder / SETTINGS_FILE).read_text(encoding="utf-8"))["architecture"]
-    return dict(architecture(name).defaults.get("encode", {}))
+    return merge(architecture(name).defaults).get("encode", {})
