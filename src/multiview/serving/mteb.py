@@ -152,7 +152,7 @@ class MtebModel:
         rows = pc.index_in(pa.array(ids, pa.string()), index.ids).fill_null(-1).to_numpy()
         scores = index.passage_scores(vector[None], rows[None])[0]
         best = np.argsort(-scores, kind="stable")[:k]
-        return {ids[place]: float(scores[place]) for place in best.tolist() if np.isfinite(scores[place])}
+        return {ids[place]: float(scores[place]) for place in map(int, best) if np.isfinite(scores[place])}
 
     def _passages(self, corpus: Rows) -> Iterator[Passage]:
         for row in corpus:
