@@ -90,7 +90,11 @@ def sources_fingerprint(settings: Config) -> JsonObject:
     """Returns the fingerprints of the sources for the step's key: their content, never their location."""
     asked = settings.questions
     if not asked.source and not asked.dev_source:
-        raise InputError("questions.source: no questions are named; name the files of the training questions")
+        collection = next(filter(sources.is_collection, settings.corpus.source), "")
+        raise InputError(
+            "questions.source: no questions are named; name the files of the training questions"
+            + (f", as in questions.source={collection}" if collection else "")
+        )
     train = sources.expand_sources(asked.source, "train")
     dev = sources.expand_sources(asked.dev_source, "dev")
     corpus = [
