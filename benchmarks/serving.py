@@ -5,8 +5,7 @@
 The store has a model (MiniLM with MVR's views, untrained) and two indexes of random views, eight per passage. The server is a
 process of its own, as are the clients; each client sends its next question once the last is answered. Bound: `Retriever.search`
 of one question after another, in a process without a server. Wall time, because clients wait; the server's processor time per
-question is beside it. In the last row the champion changes ten times, each time as soon as the last one answers; that
-row is of the last seconds.
+question is beside it. In the last row the champion changes ten times, each time as soon as the last one answers.
 """
 
 from __future__ import annotations
@@ -63,6 +62,7 @@ COMMAND = (
 )
 CLIENTS = (1, 8, 64)
 CHANGES = 10
+CHANGING = f"8 clients while the champion changes {CHANGES} times"
 
 
 def make_store(folder: Path, passages: int) -> LocalStore:
@@ -224,14 +224,16 @@ def measure(store: LocalStore, seconds: float) -> Iterator[Measured]:
         loads = metric(address, "multiview_champion_loads_total")
         with ThreadPoolExecutor(1) as pool:
             changing = pool.submit(change_champions, store, address)
+            windows = [_measured(CHANGING, address, 8, seconds)]
             while not changing.done():
-                measured = _measured(
-                    f"8 clients while the champion changes {CHANGES} times", address, 8, seconds
-                )
+                windows.append(_measured(CHANGING, address, 8, seconds))
             changing.result()
         if metric(address, "multiview_champion_loads_total") - loads != CHANGES:
             raise RuntimeError("a champion was not followed")
-        yield measured
+        times = [time for window in windows for time in window.load.milliseconds]
+        whole = Load(times, sum(window.load.seconds for window in windows), 0)
+        used = sum(window.processor * len(window.load.milliseconds) for window in windows) / len(times)
+        yield Measured(CHANGING, whole, used, windows[-1].resident)
 
 
 def _measured(work: str, address: str, clients: int, seconds: float) -> Measured:

@@ -168,15 +168,22 @@ def test_only_who_has_a_key_is_answered(loaded):
 class Slow(Retriever):
     """Answers once it may."""
 
+    may: threading.Event
+
     def search(self, questions, k=10, *, explain=False, where=None):
         self.may.wait()
         return super().search(questions, k, explain=explain, where=where)
+
+    def among(self, where):
+        self.may.wait()
+        return super().among(where)
 
 
 @pytest.fixture
 def slow(indexes):
     retriever = multiview.load(indexes.index("camvr"))
     retriever.__class__ = Slow
+    assert isinstance(retriever, Slow)
     retriever.may = threading.Event()
     yield retriever
     retriever.may.set()
@@ -198,7 +205,7 @@ def test_more_requests_than_may_wait_are_told_to_come_again(slow):
     ):
         first = pool.submit(client.search, "first?")
         wait_for(lambda: client.metric("multiview_batch_questions_count") == 1)
-        others = [pool.submit(client.search, f"{number}?") for number in range(3)]
+        others = [pool.submit(client.search, f"{number}?", where=where) for number, where in enumerate([None, "url is null", "url is null"])]  # fmt: skip
         wait_for(lambda: client.metric("multiview_waiting_requests") == 3)
         refused = client.post("/search", {"questions": ["one more?"]})
         assert (refused.status_code, refused.headers["Retry-After"]) == (429, "1")

@@ -93,12 +93,9 @@ def build_app(serving: Serving) -> FastAPI:
     }
 
     async def found(generation: Generation, questions: Sequence[str], search: Search) -> list[list[Hit]]:
-        """The hits of each question; the condition is read before the request waits."""
-        retriever = generation.retriever
+        """The hits of each question, in time."""
         async with asyncio.timeout(limits.seconds):
-            if search.where is not None:
-                await asyncio.to_thread(retriever.among, search.where)
-            hits = await batcher.search(retriever, questions, search)
+            hits = await batcher.search(generation.retriever, questions, search)
         if serving.question_log is not None:
             serving.question_log.write(generation, search.where, questions, hits)
         return hits

@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -52,17 +54,29 @@ class Batcher:
         with the number of questions of each batch."""
         self._questions, self._most_waiting, self._report_batch = questions, waiting, report_batch
         self._requests: deque[_Waiting] = deque()
+        self._reading = 0
+        # A thread of its own, for which conditions and passages that are read leave no other waiting.
+        self._thread = ThreadPoolExecutor(1, "multiview-search")
         self._arrived = asyncio.Event()
 
     @property
     def waiting(self) -> int:
-        """Number of requests that wait; those that are being searched for are not among them."""
-        return len(self._requests)
+        """Number of requests that wait, or whose condition is being read; not those that are being searched for."""
+        return len(self._requests) + self._reading
 
     async def search(self, retriever: Retriever, questions: Sequence[str], search: Search) -> list[list[Hit]]:
-        """Returns the hits of each question. Raises TooManyWaiting, and what the search raises."""
-        if len(self._requests) >= self._most_waiting:
+        """Returns the hits of each question. Raises TooManyWaiting, and what the search raises.
+
+        A condition is read before the request joins the others, so that these do not wait for it.
+        """
+        if self.waiting >= self._most_waiting:
             raise TooManyWaiting
+        if search.where is not None:
+            self._reading += 1
+            try:
+                await asyncio.to_thread(retriever.among, search.where)
+            finally:
+                self._reading -= 1
         request = _Waiting(retriever, questions, search)
         self._requests.append(request)
         self._arrived.set()
@@ -96,8 +110,9 @@ class Batcher:
         questions = [question for request in batch for question in request.questions]
         self._report_batch(len(questions))
         try:
-            found = await asyncio.to_thread(
-                retriever.search, questions, search.k, explain=search.explain, where=search.where
+            found = await asyncio.get_running_loop().run_in_executor(
+                self._thread,
+                partial(retriever.search, questions, search.k, explain=search.explain, where=search.where),
             )
         except Exception as error:
             if len(batch) == 1:

@@ -149,10 +149,7 @@ def search_body(limits: Limits) -> type[BaseModel]:
                 ]
             },
         ),
-        questions=(
-            Annotated[list[_question(limits)], Field(min_length=1, max_length=limits.questions)],
-            Field(description="Answered each by itself."),
-        ),
+        questions=(_questions(limits), Field(description="Answered each by itself.")),
         k=(
             Annotated[int, Field(ge=1, le=limits.k)],
             Field(min(10, limits.k), description="Passages per question."),
@@ -164,7 +161,6 @@ def search_body(limits: Limits) -> type[BaseModel]:
 
 def openai_body(limits: Limits) -> type[BaseModel]:
     """Returns the body of a search in OpenAI's shape under some limits."""
-    question = _question(limits)
     most = min(50, limits.k)
     return create_model(
         "VectorStoreSearchRequest",
@@ -175,7 +171,7 @@ def openai_body(limits: Limits) -> type[BaseModel]:
             }
         ),
         query=(
-            question | Annotated[list[question], Field(min_length=1, max_length=limits.questions)],
+            _question(limits) | _questions(limits),
             Field(description="One question, or several whose results are merged by score."),
         ),
         max_num_results=(Annotated[int, Field(ge=1, le=most)], min(10, most)),
@@ -190,3 +186,8 @@ def openai_body(limits: Limits) -> type[BaseModel]:
 
 def _question(limits: Limits) -> Any:
     return Annotated[str, StringConstraints(max_length=limits.characters, pattern=r"\S")]
+
+
+def _questions(limits: Limits) -> Any:
+    question = _question(limits)
+    return Annotated[list[question], Field(min_length=1, max_length=limits.questions)]  # pyright: ignore[reportInvalidTypeForm]
