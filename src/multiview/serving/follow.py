@@ -144,7 +144,7 @@ class Follower:
         try:
             return self._check()
         except Exception as error:  # whatever it is, the old champion goes on
-            self._fail(str(error) if isinstance(error, InputError) else one_line(error))
+            self._report_failure(_line(error))
             return False
         finally:
             self._checking.release()
@@ -160,7 +160,10 @@ class Follower:
             return False
         self._failed, self._retry_at = champion, time.monotonic() + RETRY_SECONDS
         log.info("champion %d: loading beside %s", champion.number, answering.name)
-        following = open_generation(self._store, champion, self._device)
+        try:
+            following = open_generation(self._store, champion, self._device)
+        except Exception as error:
+            raise InputError(f"champion {champion.number} could not be loaded: {_line(error)}") from error
         self.generations.replace(following)
         self.problem, self._failed = "", None
         self.loads += 1
@@ -169,13 +172,15 @@ class Follower:
         gc.collect()  # the memory of what was replaced, as far as it lies in cycles
         return True
 
-    def _fail(self, why: str) -> None:
+    def _report_failure(self, why: str) -> None:
         self.failures += 1
-        if self._failed is not None:
-            why = f"champion {self._failed.number} could not be loaded: {why}"
         if why != self.problem:
             log.error("%s; %s goes on answering", why, self.generations.newest.name)
         self.problem = why
+
+
+def _line(error: Exception) -> str:
+    return str(error) if isinstance(error, InputError) else one_line(error)
 
 
 class FollowingRetriever:
