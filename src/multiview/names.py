@@ -5,6 +5,8 @@ PASSAGES = "passages"
 TRAIN_QUESTIONS = "train_questions"
 DEV_QUESTIONS = "dev_questions"
 NEGATIVES = "negatives"
+DRAFTS = "drafts"
+"""Questions generated from the corpus, before the round trip."""
 MODEL = "model"
 GENERATOR = "generator"
 QUERIES = "queries"
@@ -28,6 +30,7 @@ KFP_TYPES = {
     TRAIN_QUESTIONS: "Dataset",
     DEV_QUESTIONS: "Dataset",
     NEGATIVES: "Dataset",
+    DRAFTS: "Dataset",
     MODEL: "Model",
     CHAMPION_MODEL: "Model",
     GENERATOR: "Model",

@@ -90,7 +90,7 @@ def sources_fingerprint(settings: Config) -> JsonObject:
     """Returns the fingerprints of the sources for the step's key: their content, never their location."""
     asked = settings.questions
     if not asked.source and not asked.dev_source:
-        raise InputError("questions.source: no questions are named; name the files of the training questions")
+        _check_making(settings)
     train = sources.expand_sources(asked.source, "train")
     dev = sources.expand_sources(asked.dev_source, "dev")
     corpus = [
@@ -103,6 +103,21 @@ def sources_fingerprint(settings: Config) -> JsonObject:
         "questions": sources.fingerprints(train),
         "dev_questions": sources.fingerprints(dev),
     }
+
+
+def _check_making(settings: Config) -> None:
+    """Raises InputError unless the settings, which name no questions, have some made from a corpus."""
+    if settings.make_questions.method == "none":
+        raise InputError(
+            "questions.source: no questions are named; name the files of the training questions, or have some made "
+            "from the corpus with make_questions.method=crop"
+        )
+    if not settings.corpus.source:
+        raise InputError("corpus.source: questions are made from the corpus, and none is named")
+    if settings.corpus.keep == "gold":
+        raise InputError(
+            "corpus.keep=gold: no questions are named that have gold passages; set corpus.keep=all"
+        )
 
 
 # --- questions ---------------------------------------------------------------------------------
@@ -126,6 +141,8 @@ def _choose(section: Questions, train: list[Question], dev: list[Question], seen
     Dev questions that name no passage at all are kept, because retrieved passages are searched for their answers.
     """
     known = seen.rows
+    if not section.source and not section.dev_source:  # the training questions are made by another step
+        return _Chosen([], [], [], 0, 0, 0, 0, 0)
     checking.check_gold(train, seen, "questions.source", section.max_missing_gold)
     nameless = sum(not q.positive_ids for q in train)
     unknown = sum(questions.unknown_positives(q, known) for q in (*train, *dev))
