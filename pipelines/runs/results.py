@@ -30,6 +30,8 @@ from multiview.evaluation.tables import (
     SOURCE,
     Significance,
     best_values,
+    count_generated,
+    generated_legend,
     legend,
     markdown_table,
     marked_of,
@@ -52,6 +54,7 @@ def show_results(console: Console, states: list[StepState], tracking_uri: str | 
     """
     if metrics := _metrics(states):
         show_table(console, metrics, _significance(states), _paper(states))
+        _show_generated(console, states)
     promotion = _promotion(states)
     if promotion:
         _show_promotion(console, promotion)
@@ -89,6 +92,22 @@ def _show_promotion(console: Console, promotion: JsonObject) -> None:
     if promotion["decision"] == "refuse":
         console.print(f"Challenger:   {promotion['challenger']} can be asked with --index", markup=False)
     console.print()
+
+
+def _show_generated(console: Console, states: list[StepState]) -> None:
+    """Prints whether questions that the figures come from were generated: those of the evaluations, and the training ones."""
+    evaluated = [state for state in states if names.EVALUATION in state.outputs]
+    lines = [generated_legend(*count_generated(_folder(state, names.EVALUATION))) for state in evaluated[-1:]]
+    made = next((state for state in states if state.step == "make-questions" and state.outputs), None)
+    if made:
+        facts = load_record(made.outputs[names.TRAIN_QUESTIONS].address)[1].facts
+        lines.append(
+            f"trained on generated questions: {facts['train_questions']:,} by make_questions.method={facts[names.GENERATED]}"
+        )
+    for line in filter(None, lines):
+        console.print(line, style="dim", markup=False)
+    if any(lines):
+        console.print()
 
 
 def show_table(

@@ -37,6 +37,8 @@ from multiview.evaluation.tables import (
     Metrics,
     Significance,
     baseline_of,
+    count_generated,
+    generated_legend,
     legend,
     markdown_table,
     marked_of,
@@ -101,9 +103,12 @@ def compare(context: StepContext) -> None:
     _write(folder / SETTINGS_FILE, differing_settings(addresses))
     (folder / METRICS_FILE).write_text(json.dumps(metrics, indent=1) + "\n")
     (folder / SIGNIFICANCE_FILE).write_text(json.dumps(significance, indent=1) + "\n")
-    (folder / TABLE_FILE).write_text(
-        "\n".join(filter(None, (seeds, table, legend(significance), paper_legend(paper)))).rstrip() + "\n"
+    legends = (
+        legend(significance),
+        paper_legend(paper),
+        generated_legend(*count_generated(folders_of_evaluations[0])),
     )
+    (folder / TABLE_FILE).write_text("\n".join(filter(None, (seeds, table, *legends))).rstrip() + "\n")
     for system, figures in metrics.items():
         for name, value in figures.items():
             context.events.metric(metric_names.of_group(system, name), value)

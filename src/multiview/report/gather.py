@@ -27,7 +27,7 @@ from multiview.evaluation.files import (
     WON_FILE,
     analysis_table_file,
 )
-from multiview.evaluation.tables import Significance, metric_columns, read_paper
+from multiview.evaluation.tables import Significance, count_generated, metric_columns, read_paper
 from multiview.index.view_index import PASSAGES_FILE
 from multiview.lineage.ancestry import Ancestor
 from multiview.model import bases
@@ -74,6 +74,7 @@ def gather(
                 architecture=kept(f"{row}'s architecture", lambda m=model: _architecture(m), None),
                 analyses=analyses.get(row, {}),
                 view_counts=kept(f"{row}'s views per passage", lambda i=index: _view_counts(i), {}),
+                generated_by=kept(f"{row}'s training questions", lambda e=evaluation: _generated_by(e), None),
                 trainings=kept(f"{row}'s training", lambda m=model: trainings(m) if m else [], []),
                 **_tables(staged.path / names.ANALYSES),
             )
@@ -100,6 +101,7 @@ def gather(
         won=_read(comparison.path, WON_FILE),
         seeds=_read(comparison.path, SEEDS_FILE),
         paper=read_paper(comparison.path),
+        generated=count_generated(folders[0])[0],
     )
 
 
@@ -131,6 +133,12 @@ def _architecture(model: Ancestor | None) -> str | None:
     if model is None:
         return None
     return Model.model_validate_json(model.file(bases.SETTINGS_FILE).read_bytes()).architecture
+
+
+def _generated_by(evaluation: Ancestor | None) -> str | None:
+    """The method by which the training questions of an evaluation's system were generated."""
+    questions = _input(evaluation, "train_questions")
+    return questions.record.facts.get(names.GENERATED) if questions else None
 
 
 def _view_counts(index: Ancestor | None) -> dict[int, int]:
