@@ -39,6 +39,7 @@ def split(context: StepContext) -> None:
     once. Ids and questions stay in memory, texts do not (but a SQuAD article is parsed whole). Sentences are
     split on all cores. Raises InputError that names the file, row or setting.
     """
+    _check_sources(context.settings)
     tokenizer(context.settings.corpus.language)  # fails first, where its data are missing
     with (
         rare_collections(),
@@ -89,8 +90,7 @@ def _split(context: StepContext, pool: Executor | None, kept: KeptPassages) -> N
 def sources_fingerprint(settings: Config) -> JsonObject:
     """Returns the fingerprints of the sources for the step's key: their content, never their location."""
     asked = settings.questions
-    if not asked.source and not asked.dev_source:
-        _check_making(settings)
+    _check_sources(settings)
     train = sources.expand_sources(asked.source, "train")
     dev = sources.expand_sources(asked.dev_source, "dev")
     corpus = [
@@ -105,8 +105,10 @@ def sources_fingerprint(settings: Config) -> JsonObject:
     }
 
 
-def _check_making(settings: Config) -> None:
-    """Raises InputError unless the settings, which name no questions, have some made from a corpus."""
+def _check_sources(settings: Config) -> None:
+    """Raises InputError unless the settings name questions, or a corpus that some are made from."""
+    if settings.questions.source or settings.questions.dev_source:
+        return
     if settings.make_questions.method == "none":
         raise InputError(
             "questions.source: no questions are named; name the files of the training questions, or have some made "

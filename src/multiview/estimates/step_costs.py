@@ -133,8 +133,10 @@ def _bm25_negatives(config: Config, setting: Setting, shards: int) -> Cost:
 
 def _make_questions(config: Config, setting: Setting, shards: int) -> Cost:
     """BM25 searches for the drafts until as many are kept as are wanted: all of them, at most."""
-    drafts = made_drafts(config, setting.workload.passages)
-    return _bm25(drafts if config.make_questions.found_within else 0, 0, setting)
+    drafts, load = made_drafts(config, setting.workload.passages), setting.workload
+    cost = _bm25(drafts if config.make_questions.found_within else 0, 0, setting)
+    words = (load.questions + load.dev_questions) * QUESTION_TOKENS / setting.rates["tokens_per_word"]
+    return replace(cost, disk=words * setting.rates["stored_bytes_per_word"])
 
 
 def _evaluate_bm25(config: Config, setting: Setting, shards: int) -> Cost:
