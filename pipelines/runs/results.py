@@ -102,7 +102,7 @@ def _show_generated(console: Console, states: list[StepState]) -> None:
     if made:
         facts = load_record(made.outputs[names.TRAIN_QUESTIONS].address)[1].facts
         lines.append(
-            f"trained on generated questions: {facts['train_questions']:,} by make_questions.method={facts[names.GENERATED]}"
+            f"trained on generated questions: {facts['train_questions']:,} by questions.origin={facts[names.GENERATED]}"
         )
     for line in filter(None, lines):
         console.print(line, style="dim", markup=False)

@@ -77,8 +77,8 @@ def plans() -> list[Plan]:
     training, comparison, refresh = (PIPELINES[name] for name in ("training", "comparison", "refresh"))
     doc2query = gather("dual-cross", ["comparison={systems: {dual: {}}, bm25: true}"])
     made = [
-        training({"make_questions": {"method": method}, "generation": {"fine_tune": False}})
-        for method in ("crop", "generator")
+        training({"questions": {"origin": origin}, "generation": {"fine_tune": False}})
+        for origin in ("crop", "generator")
     ]
     given = training({"questions": {"hard_negatives": "given"}})
     return [

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from multiview.config import Config, Corpus, MakeQuestions, Questions
+from multiview.config import Config, Corpus, Questions
 from multiview.data.inspection import UNKNOWN_POSITIVES, inspect
 from multiview.data.passages import (
     Passage,
@@ -318,7 +318,7 @@ def test_given_negatives_that_nobody_names_are_an_error(tmp_path, files):
 
 def test_a_corpus_without_questions_is_split_where_questions_are_made(tmp_path):
     corpus, questions = settings(small_files(tmp_path))
-    done = Done(tmp_path / "made", corpus, Questions(), MakeQuestions(method="crop"))
+    done = Done(tmp_path / "made", corpus, Questions(origin="crop"))
     labelled = Done(tmp_path / "labelled", corpus, questions)
     assert done.train == done.dev == []
     assert done.passages == labelled.passages and done.events.warnings == []

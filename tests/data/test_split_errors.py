@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from multiview.config import Corpus, MakeQuestions, Questions
+from multiview.config import Corpus, Questions
 from multiview.errors import InputError
 from tests.fixtures.split_run import Done, passage_rows, question_rows, settings, small_files, write
 
@@ -14,11 +14,9 @@ def files(tmp_path):
     return small_files(tmp_path)
 
 
-def fails(
-    tmp_path: Path, message: str, corpus: Corpus, questions: Questions, made: MakeQuestions | None = None
-) -> None:
+def fails(tmp_path: Path, message: str, corpus: Corpus, questions: Questions) -> None:
     with pytest.raises(InputError, match=message) as error:
-        Done(tmp_path / "failed", corpus, questions, made)
+        Done(tmp_path / "failed", corpus, questions)
     assert "\n" not in str(error.value)
     assert not [file for file in (tmp_path / "failed").rglob("*") if file.is_file()], "nothing is written"
 
@@ -80,10 +78,10 @@ def test_fewer_passages_than_shards(tmp_path, files):
 def test_no_source_of_passages_or_questions(tmp_path, files):
     fails(tmp_path, r"corpus\.source: name the passages; train\.jsonl", Corpus(), settings(files)[1])
     fails(tmp_path / "q", r"questions\.source", settings(files)[0], Questions())
-    made, corpus = MakeQuestions(method="crop"), settings(files)[0]
-    fails(tmp_path / "made", r"corpus\.source: .* none is named", Corpus(), Questions(), made)
+    made, corpus = Questions(origin="crop"), settings(files)[0]
+    fails(tmp_path / "made", r"corpus\.source: .* none is named", Corpus(), made)
     gold = corpus.model_copy(update={"keep": "gold"})
-    fails(tmp_path / "gold", r"corpus\.keep=gold: .* corpus\.keep=all", gold, Questions(), made)
+    fails(tmp_path / "gold", r"corpus\.keep=gold: .* corpus\.keep=all", gold, made)
 
 
 def test_a_column_of_two_types(tmp_path, files):

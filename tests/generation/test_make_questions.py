@@ -59,8 +59,8 @@ class Made:
         ]
         passages = Staged(write_passages(folder / "passages", PASSAGES, shards=2), "")
         sections: dict[str, Section] = {
-            "make_questions": MakeQuestions(method="crop", **(made or {})),
-            "questions": Questions(**asked),
+            "make_questions": MakeQuestions(**(made or {})),
+            "questions": Questions(origin="crop", **asked),
             "bm25": Bm25(),
         }
         corpus = {"corpus": Config().corpus}
@@ -131,14 +131,14 @@ def test_nothing_to_train_on_is_one_line(tmp_path: Path) -> None:
         Made(tmp_path / "lost", lost, {"found_within": 1})
 
 
-@pytest.mark.parametrize("method", ["crop", "generator"])
-def test_camvr_trains_by_answer_views_and_is_evaluated_without_a_label(tmp_path: Path, method: str) -> None:
+@pytest.mark.parametrize("origin", ["crop", "generator"])
+def test_camvr_trains_by_answer_views_and_is_evaluated_without_a_label(tmp_path: Path, origin: str) -> None:
     project = Project.make(tmp_path)
     settings = merge(
         gather(str(project.folder / "tiny.yaml"), []),
         {
-            "questions": {"source": [], "dev_source": [], "limit": 24, "dev_limit": 8},
-            "make_questions": {"method": method, "found_within": 20 if method == "crop" else None},
+            "questions": {"origin": origin, "source": [], "dev_source": [], "limit": 24, "dev_limit": 8},
+            "make_questions": {"found_within": 20 if origin == "crop" else None},
             "generation": {"model": str(tiny_t5(tmp_path / "t5")), "max_length": 12, "input_length": 64},
             "model": {"architecture": "camvr"},
             "train": {"rounds": 1, "max_steps": 3},
@@ -150,7 +150,7 @@ def test_camvr_trains_by_answer_views_and_is_evaluated_without_a_label(tmp_path:
     train, dev = (
         read_questions(store.root / made[kind].data) for kind in (names.TRAIN_QUESTIONS, names.DEV_QUESTIONS)
     )
-    assert made[names.TRAIN_QUESTIONS].facts["generated"] == method
+    assert made[names.TRAIN_QUESTIONS].facts["generated"] == origin
     assert len(train) == 24 and len(dev) == 8
     lookup = PassageLookup(store.root / records["split"]["passages"].data)
     texts = lookup.texts([q.positive_ids[0] for q in (*train, *dev)])

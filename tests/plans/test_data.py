@@ -16,9 +16,9 @@ from multiview.plans.training import training
 from multiview.steps.path import StepPath
 
 CORPUS = {"corpus": {"source": "passages.jsonl"}}
-CROP = merge(CORPUS, {"make_questions": {"method": "crop"}})
+CROP = merge(CORPUS, {"questions": {"origin": "crop"}})
 LABELLED = {"questions": {"source": "train.json"}}
-GENERATOR = merge(CORPUS, {"make_questions": {"method": "generator"}})
+GENERATOR = merge(CORPUS, {"questions": {"origin": "generator"}})
 
 
 def readers(plan: Plan, step: str, kind: str) -> set[str]:
@@ -112,7 +112,7 @@ def test_a_comparison_trains_all_systems_on_made_questions() -> None:
 def test_settings_that_do_not_suit_are_one_line(changes: dict[str, Any], line: str) -> None:
     with pytest.raises(InputError, match=line):
         training(merge(CROP, changes))
-    training(merge(CROP, changes, {"make_questions": {"method": "none"}}))
+    training(merge(CROP, changes, {"questions": {"origin": "labelled"}}))
 
 
 def test_a_generator_that_makes_the_training_questions_cannot_be_trained_on_them() -> None:
@@ -122,6 +122,6 @@ def test_a_generator_that_makes_the_training_questions_cannot_be_trained_on_them
 
 
 def test_a_refresh_makes_no_questions_for_its_gate() -> None:
-    with pytest.raises(InputError, match=r"make_questions.method=crop: a refresh makes no questions"):
+    with pytest.raises(InputError, match=r"questions.origin=crop: a refresh makes no questions"):
         refresh(CROP)
     refresh(merge(CROP, LABELLED))

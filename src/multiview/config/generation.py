@@ -65,10 +65,8 @@ class Generation(Section):
 
 
 class MakeQuestions(Section):
-    """Training questions made from snippets of the corpus, where nobody has labelled any (docs/made-questions.md). *Ours.*"""
+    """Questions made from snippets of the corpus, with `questions.origin` (docs/made-questions.md). *Ours.*"""
 
-    method: Annotated[Literal["none", "crop", "generator"], HOW] = "none"
-    """Source of the training questions: those of `questions.source`, or questions made from a snippet each: a run of its words (the inverse cloze task, Contriever's crops), which needs no model, or what `generation.model` asks of it. Shapes the DAG."""
     share: Annotated[float, Field(gt=0, le=1)] = 1.0
     """Share of the passages that questions are made from, drawn by `seed`."""
     snippets: Annotated[int, Field(ge=1)] = 8

@@ -109,10 +109,10 @@ def _check_sources(settings: Config) -> None:
     """Raises InputError unless the settings name questions, or a corpus that some are made from."""
     if settings.questions.source or settings.questions.dev_source:
         return
-    if settings.make_questions.method == "none":
+    if settings.questions.origin == "labelled":
         raise InputError(
             "questions.source: no questions are named; name the files of the training questions, or have some made "
-            "from the corpus with make_questions.method=crop"
+            "from the corpus with questions.origin=crop"
         )
     if not settings.corpus.source:
         raise InputError("corpus.source: questions are made from the corpus, and none is named")

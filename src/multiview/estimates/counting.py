@@ -49,7 +49,7 @@ def of_sources(config: Config) -> Workload:
 def _used(config: Config, passages: float, train: float, dev: float) -> tuple[float, float]:
     """The training and dev questions that are used, of labelled ones: made ones take their place, as many as are drafted."""
     asked = config.questions
-    if config.make_questions.method == "none":
+    if config.questions.origin == "labelled":
         return train, dev
     drafts = made_drafts(config, passages)
     held_out = round(asked.dev_share * drafts)

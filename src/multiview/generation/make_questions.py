@@ -53,7 +53,7 @@ def make_questions(context: StepContext) -> None:
     dev = limited(dev, asked.dev_limit, asked.seed)
     write_questions(kept, context.output(names.TRAIN_QUESTIONS))
     write_questions(dev, context.output(names.DEV_QUESTIONS))
-    context.events.fact(names.GENERATED, made.method)
+    context.events.fact(names.GENERATED, asked.origin)
     for name, value in (
         ("drafts", len(drafts)),
         ("searched_questions", searched),

@@ -38,7 +38,7 @@ def add_data(plan: Plan, config: Config, systems: Iterable[Config]) -> Data:
     split = plan.add(StepPath("split"), "split", config)
     passages, train_questions = split.output(names.PASSAGES), split.output(names.TRAIN_QUESTIONS)
     dev_questions = split.output(names.DEV_QUESTIONS)
-    if config.make_questions.method != "none":
+    if config.questions.origin != "labelled":
         check_made_questions(config, systems)
         made = add_made_questions(plan, config, passages)
         train_questions = made.output(names.TRAIN_QUESTIONS)
@@ -57,15 +57,15 @@ def add_data(plan: Plan, config: Config, systems: Iterable[Config]) -> Data:
 
 def check_made_questions(config: Config, systems: Iterable[Config]) -> None:
     """Raises InputError for settings that do not suit training questions which are made from the corpus."""
-    method, snippets = config.make_questions.method, config.make_questions.snippets
+    origin, snippets = config.questions.origin, config.make_questions.snippets
     if config.questions.hard_negatives != "bm25":
         raise InputError(
             f"questions.hard_negatives={config.questions.hard_negatives}: questions made from the corpus "
-            f"(make_questions.method={method}) come without negatives; set questions.hard_negatives=bm25"
+            f"(questions.origin={origin}) come without negatives; set questions.hard_negatives=bm25"
         )
-    if method == "generator" and config.generation.fine_tune:
+    if origin == "generator" and config.generation.fine_tune:
         raise InputError(
-            "generation.fine_tune: the generator makes the training questions (make_questions.method=generator), so it "
+            "generation.fine_tune: the generator makes the training questions (questions.origin=generator), so it "
             "cannot be trained on them; set it to false, or generation.model=ADDRESS to a generator that was fine-tuned"
         )
     for system in systems:
@@ -87,7 +87,7 @@ def check_made_questions(config: Config, systems: Iterable[Config]) -> None:
 def add_made_questions(plan: Plan, config: Config, passages: Output) -> Node:
     """Adds the drafts of questions by shard, and the step that keeps some of them."""
     step, inputs = "crop-questions", dict[str, Source](passages=passages)
-    if config.make_questions.method == "generator":
+    if config.questions.origin == "generator":
         step, inputs["generator"] = "generate-questions", _generator(plan, config)
     drafts: list[Source] = [plan.add(StepPath(step), step, config, shard_names(config), **inputs).output()]
     return plan.add(

@@ -99,10 +99,10 @@ def _check_gate(config: Config) -> None:
 
 def _check_questions(config: Config) -> None:
     """Raises InputError where the questions of the gate would have to be made."""
-    asked, method = config.questions, config.make_questions.method
-    if method != "none" and not asked.source and not asked.dev_source:
+    asked = config.questions
+    if asked.origin != "labelled" and not asked.source and not asked.dev_source:
         raise InputError(
-            f"make_questions.method={method}: a refresh makes no questions, and its gate needs some: set "
+            f"questions.origin={asked.origin}: a refresh makes no questions, and its gate needs some: set "
             "questions.dev_source to labelled ones, or to the dev questions of the run that trained the champion"
         )
 

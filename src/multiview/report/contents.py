@@ -53,7 +53,7 @@ class System:
     """Number of views to the number of passages that have so many."""
     trainings: list[Training] = field(default_factory=list)
     generated_by: str | None = None
-    """The method by which its training questions were generated; None for labelled ones."""
+    """The `questions.origin` of its training questions, if they were generated; None for labelled ones."""
 
 
 @dataclass(frozen=True)

@@ -136,7 +136,7 @@ def _architecture(model: Ancestor | None) -> str | None:
 
 
 def _generated_by(evaluation: Ancestor | None) -> str | None:
-    """The method by which the training questions of an evaluation's system were generated."""
+    """The `questions.origin` of the training questions of an evaluation's system, if they were generated."""
     questions = _input(evaluation, "train_questions")
     return questions.record.facts.get(names.GENERATED) if questions else None
 

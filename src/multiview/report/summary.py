@@ -81,13 +81,13 @@ def _asked(contents: Contents) -> Iterator[str]:
 
 def _trained(systems: Sequence[System]) -> str:
     """Which systems were trained on generated questions; empty for labelled ones."""
-    by_method: dict[str, list[str]] = {}
+    by_origin: dict[str, list[str]] = {}
     for system in systems:
         if system.generated_by and system.trainings:
-            by_method.setdefault(system.generated_by, []).append(system.name)
+            by_origin.setdefault(system.generated_by, []).append(system.name)
     return " ".join(
-        f"{_listed(trained)} learned from questions that were generated from the corpus (make_questions.method={method})."
-        for method, trained in by_method.items()
+        f"{_listed(trained)} learned from questions that were generated from the corpus (questions.origin={origin})."
+        for origin, trained in by_origin.items()
     )
 
 

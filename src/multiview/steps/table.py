@@ -26,7 +26,7 @@ _SPLIT = Step(
     name="split",
     version=2,
     run="multiview.data.split:split",
-    settings=("corpus", "questions", "make_questions.method"),
+    settings=("corpus", "questions"),
     inputs=(),
     outputs=(names.PASSAGES, names.TRAIN_QUESTIONS, names.DEV_QUESTIONS),
     source_fingerprint="multiview.data.split:sources_fingerprint",
@@ -154,11 +154,10 @@ STEPS: dict[str, Step] = {
             version=1,
             run="multiview.generation.make_questions:make_questions",
             settings=(
-                "make_questions.method",
                 "make_questions.found_within",
                 *(
                     f"questions.{name}"
-                    for name in ("dev_share", "limit", "dev_limit", "one_per_passage", "seed")
+                    for name in ("origin", "dev_share", "limit", "dev_limit", "one_per_passage", "seed")
                 ),
                 "bm25.k1",
                 "bm25.b",

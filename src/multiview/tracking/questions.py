@@ -33,6 +33,6 @@ def tags_of(references: Iterable[Reference]) -> dict[str, str | None]:
         tag = TAGS.get(split_address(address)[1])
         if tag and tag not in tags:
             with suppress(InputError):  # the questions are gone
-                if method := load_record(address)[1].facts.get(names.GENERATED):
-                    tags[tag] = f"{names.GENERATED}: {method}"
+                if origin := load_record(address)[1].facts.get(names.GENERATED):
+                    tags[tag] = f"{names.GENERATED}: {origin}"
     return tags

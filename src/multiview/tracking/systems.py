@@ -150,9 +150,9 @@ def settings_of(run: Run, system: str, states: Iterable[StepState]) -> JsonObjec
     if (config := _resolved(run, system)) is None:
         return merge(*(state.config for state in states))
     reads_queries = architecture(config.model.architecture).reads_queries
-    made = config.make_questions.method
-    generates = reads_queries or made == "generator"
-    sections = (*SECTIONS, *["generation"] * generates, *["make_questions"] * (made != "none"))
+    origin = config.questions.origin
+    generates = reads_queries or origin == "generator"
+    sections = (*SECTIONS, *["generation"] * generates, *["make_questions"] * (origin != "labelled"))
     return {name: getattr(config, name).model_dump(mode="json") for name in sections}
 
 
