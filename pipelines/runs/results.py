@@ -25,13 +25,12 @@ from multiview.data.passages import PassageLookup
 from multiview.data.questions import iterate_questions
 from multiview.data.reading.tables import Row
 from multiview.evaluation.files import METRICS_FILE, QUESTIONS_FILE, SIGNIFICANCE_FILE
+from multiview.evaluation.generated import asked_legend, count_generated, trained_legend
 from multiview.evaluation.tables import (
     MARK,
     SOURCE,
     Significance,
     best_values,
-    count_generated,
-    generated_legend,
     legend,
     markdown_table,
     marked_of,
@@ -95,19 +94,26 @@ def _show_promotion(console: Console, promotion: JsonObject) -> None:
 
 
 def _show_generated(console: Console, states: list[StepState]) -> None:
-    """Prints whether questions that the figures come from were generated: those of the evaluations, and the training ones."""
-    evaluated = [state for state in states if names.EVALUATION in state.outputs]
-    lines = [generated_legend(*count_generated(_folder(state, names.EVALUATION))) for state in evaluated[-1:]]
-    made = next((state for state in states if state.step == "make-questions" and state.outputs), None)
-    if made:
-        facts = load_record(made.outputs[names.TRAIN_QUESTIONS].address)[1].facts
-        lines.append(
-            f"trained on generated questions: {facts['train_questions']:,} by questions.origin={facts[names.GENERATED]}"
-        )
-    for line in filter(None, lines):
-        console.print(line, style="dim", markup=False)
-    if any(lines):
+    """Prints which of the questions behind the last figures were generated: those that were asked, and training ones."""
+    if not (rows := _evaluations(states)):
+        return
+    folder = stage(*load_record(next(iter(rows.values())))).path
+    if lines := [line for line in (asked_legend(*count_generated(folder)), trained_legend(rows)) if line]:
+        console.print("\n".join(lines), style="dim", markup=False)
         console.print()
+
+
+def _evaluations(states: list[StepState]) -> dict[str, str]:
+    """The addresses of the last comparison's evaluations by row, or that of the last evaluation."""
+    for state in reversed(states):
+        if names.COMPARISON in state.outputs:
+            rows = state.config["comparison"]["rows"]
+            return dict(
+                zip(rows, (reference.address for reference in state.inputs["evaluations"]), strict=True)
+            )
+        if names.EVALUATION in state.outputs:
+            return {_row(state): state.outputs[names.EVALUATION].address}
+    return {}
 
 
 def show_table(

@@ -65,7 +65,7 @@ class Generation(Section):
 
 
 class MakeQuestions(Section):
-    """Questions made from snippets of the corpus, with `questions.origin` (docs/made-questions.md). *Ours.*"""
+    """Questions made from snippets of the corpus, with `questions.origin` (docs/questions.md). *Ours.*"""
 
     share: Annotated[float, Field(gt=0, le=1)] = 1.0
     """Share of the passages that questions are made from, drawn by `seed`."""

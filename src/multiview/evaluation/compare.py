@@ -32,13 +32,12 @@ from multiview.evaluation.files import (
     TABLE_FILE,
     WON_FILE,
 )
+from multiview.evaluation.generated import asked_legend, count_generated, trained_legend
 from multiview.evaluation.significance import CONFIDENCE, Figure, paired_figures, seeds_figures
 from multiview.evaluation.tables import (
     Metrics,
     Significance,
     baseline_of,
-    count_generated,
-    generated_legend,
     legend,
     markdown_table,
     marked_of,
@@ -106,7 +105,8 @@ def compare(context: StepContext) -> None:
     legends = (
         legend(significance),
         paper_legend(paper),
-        generated_legend(*count_generated(folders_of_evaluations[0])),
+        asked_legend(*count_generated(folders_of_evaluations[0])),
+        trained_legend(addresses),
     )
     (folder / TABLE_FILE).write_text("\n".join(filter(None, (seeds, table, *legends))).rstrip() + "\n")
     for system, figures in metrics.items():

@@ -7,13 +7,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NotRequired, TypedDict
 
-import pyarrow.parquet as pq
-
 from multiview import metric_names
 from multiview.config import JsonObject, PaperFigures
-from multiview.data.questions import GENERATED
 from multiview.errors import InputError, nearest
-from multiview.evaluation.files import PAPER_FILE, QUESTIONS_FILE
+from multiview.evaluation.files import PAPER_FILE
 
 if TYPE_CHECKING:  # scipy takes a second to import, and showing a table does not need it
     from multiview.evaluation.significance import SeedsFigure
@@ -188,31 +185,6 @@ def legend(significance: Significance) -> str:
     return (
         f"{finding} {significance['baseline']}, p < {LEVEL}: paired randomisation test over the questions, "
         f"{significance.get('resamples', 0):,} resamples, Holm's correction over the rows"
-    )
-
-
-def count_generated(evaluation: Path) -> tuple[int, int]:
-    """Returns the number of questions of an evaluation that were generated from the corpus, and of all of them."""
-    qids = pq.read_table(evaluation / QUESTIONS_FILE, columns=["qid"])["qid"].to_pylist()
-    return sum(qid.startswith(GENERATED) for qid in qids), len(qids)
-
-
-def generated_legend(generated: int, questions: int) -> str:
-    """One sentence that marks figures on generated questions; empty where all questions are labelled.
-
-    >>> generated_legend(0, 50)
-    ''
-    """
-    if not generated:
-        return ""
-    share = (
-        "generated questions"
-        if generated == questions
-        else f"{generated:,} generated questions of {questions:,}"
-    )
-    return (
-        f"measured on {share}: each was made from a snippet of the corpus, which counts as its answer; figures on "
-        "questions of people may differ, and order systems otherwise"
     )
 
 

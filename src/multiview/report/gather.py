@@ -27,7 +27,8 @@ from multiview.evaluation.files import (
     WON_FILE,
     analysis_table_file,
 )
-from multiview.evaluation.tables import Significance, count_generated, metric_columns, read_paper
+from multiview.evaluation.generated import count_generated, generated_training
+from multiview.evaluation.tables import Significance, metric_columns, read_paper
 from multiview.index.view_index import PASSAGES_FILE
 from multiview.lineage.ancestry import Ancestor
 from multiview.model import bases
@@ -74,7 +75,9 @@ def gather(
                 architecture=kept(f"{row}'s architecture", lambda m=model: _architecture(m), None),
                 analyses=analyses.get(row, {}),
                 view_counts=kept(f"{row}'s views per passage", lambda i=index: _view_counts(i), {}),
-                generated_by=kept(f"{row}'s training questions", lambda e=evaluation: _generated_by(e), None),
+                generated_by=kept(
+                    f"{row}'s training questions", lambda e=evaluation: e and generated_training(e), None
+                ),
                 trainings=kept(f"{row}'s training", lambda m=model: trainings(m) if m else [], []),
                 **_tables(staged.path / names.ANALYSES),
             )
@@ -133,12 +136,6 @@ def _architecture(model: Ancestor | None) -> str | None:
     if model is None:
         return None
     return Model.model_validate_json(model.file(bases.SETTINGS_FILE).read_bytes()).architecture
-
-
-def _generated_by(evaluation: Ancestor | None) -> str | None:
-    """The `questions.origin` of the training questions of an evaluation's system, if they were generated."""
-    questions = _input(evaluation, "train_questions")
-    return questions.record.facts.get(names.GENERATED) if questions else None
 
 
 def _view_counts(index: Ancestor | None) -> dict[int, int]:

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from multiview import metric_names
-from multiview.evaluation.tables import LEVEL, generated_legend, metric_columns
+from multiview.evaluation.generated import asked_legend
+from multiview.evaluation.tables import LEVEL, metric_columns
 from multiview.report.contents import Contents, System
 
 HEADLINES = ("accuracy_at_1", "accuracy_at_5", "accuracy_at_20", "mrr_at_10", "ndcg_at_10", "recall_at_5")
@@ -73,7 +74,7 @@ def _asked(contents: Contents) -> Iterator[str]:
     same = "" if single or contents.questions == 1 else "the same "
     over = f" over {counted(contents.passages, 'passage')}" if contents.passages else ""
     yield f"{systems} answered {same}{counted(contents.questions, 'question')}{over}."
-    if text := generated_legend(contents.generated, contents.questions):
+    if text := asked_legend(contents.generated, contents.questions):
         yield f"{text[0].upper()}{text[1:]}."
     if 0 < contents.questions < 30 and not single:
         yield "So few questions say little: differences must be large not to be chance."
