@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.fixtures.beir_server import beir_server
 from tests.fixtures.documented import beginning_with
 from tests.fixtures.refreshed_corpora import first_champion, promoted_corpus, second_champion
 from tests.fixtures.website import website
 
-__all__ = ["first_champion", "promoted_corpus", "second_champion", "website"]
+__all__ = ["beir_server", "first_champion", "promoted_corpus", "second_champion", "website"]
 
 LONGEST = [
     "tests/demo/test_demo.py",

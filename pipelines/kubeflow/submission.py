@@ -13,6 +13,7 @@ from pathlib import Path
 from multiview.artifacts.record import Reference
 from multiview.artifacts.store import LocalStore, open_store
 from multiview.config import Config
+from multiview.data.reading.beir import is_beir
 from multiview.errors import InputError
 from multiview.plans.description import describe
 from multiview.plans.plan import Plan
@@ -148,6 +149,8 @@ def _listed(value: str | list[str] | None) -> Iterable[str]:
 
 def _is_local(address: str, always_file: bool) -> bool:
     protocol, separator, _ = address.partition("://")
+    if is_beir(address):
+        return False
     if separator:
         return protocol in ("file", "local")
     return always_file or Path(address).expanduser().exists()

@@ -18,6 +18,9 @@ SCRATCH = "MULTIVIEW_SCRATCH"
 DATA = "MULTIVIEW_DATA"
 """The folder of the data sets that benchmarks and tests read."""
 
+BEIR = "MULTIVIEW_BEIR"
+"""The address of the folder with BEIR's archives, `NAME.zip`; unset: the public one."""
+
 PROFILES = "MULTIVIEW_PROFILES"
 """The file of profiles; each profile describes how to reach one Kubeflow."""
 
@@ -91,6 +94,9 @@ POD_NAME = "KFP_POD_NAME"
 
 POD_UID = "KFP_POD_UID"
 """The uid of a step's pod, which KFP sets."""
+
+CACHE_HOME = "XDG_CACHE_HOME"
+"""The folder of caches, in which `multiview` keeps BEIR's collections; unset: `~/.cache`."""
 
 OMP_NUM_THREADS = "OMP_NUM_THREADS"
 """The number of torch's threads, read when torch is imported."""

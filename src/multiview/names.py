@@ -1,5 +1,8 @@
 """Names that several packages share: outputs, tags, files. Steps are named in `steps`."""
 
+DEFAULT_STORE = "store"
+"""The store of a command that names none."""
+
 # Kinds of artifacts: the first folder under a store, and the names of steps' outputs.
 PASSAGES = "passages"
 TRAIN_QUESTIONS = "train_questions"

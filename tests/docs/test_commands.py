@@ -29,6 +29,7 @@ from multiview.steps.execution import run_step
 from multiview.steps.reporter import StepReporter
 from multiview.steps.table import STEPS
 from pipelines import __main__ as pipelines
+from tests.fixtures.beir_server import archive, publish
 from tests.fixtures.documented import DOCUMENTS, commands, declared
 from tests.fixtures.format_files import beir, biencoder, marco, put, tevatron
 from tests.fixtures.inprocess import run_plan
@@ -94,9 +95,12 @@ def call(app, line: str, monkeypatch) -> None:
 
 
 @pytest.fixture
-def files(tmp_path, monkeypatch) -> Path:
-    """A folder with every file that the documents name, small, in its real format."""
+def files(tmp_path, monkeypatch, beir_server) -> Path:
+    """A folder with every file that the documents name, small, in its real format, and a server of BEIR's archives."""
     monkeypatch.chdir(tmp_path)
+    publish(
+        beir_server, monkeypatch, "trec-covid", archive(beir(tmp_path / "published" / "trec-covid", "test"))
+    )
     passages, asked = passage_rows(20), question_rows("t", 20, 20)
     for name, rows in (("train", asked), ("dev", question_rows("d", 10, 10))):
         paragraphs = [
@@ -133,6 +137,7 @@ def files(tmp_path, monkeypatch) -> Path:
     put(covid / "qrels/test.tsv", "\n".join([judged[0], *(f"c{line}" for line in judged[1:])]))
     for file in marco(tmp_path / "msmarco").iterdir():
         shutil.copy(file, tmp_path)
+    put(tmp_path / "qidpidtriples.train.full.2.tsv.gz", gzip.compress(b"634306\t1\t0\n"))
     table = "".join(f"{row['id']},{row['text']}\n" for row in passages)
     put(tmp_path / "passages.csv", "pid,body\n" + table)
     put(tmp_path / "passages.csv.gz", gzip.compress(("pid,body\n" + table).encode()))

@@ -8,6 +8,8 @@ import pytest
 from multiview.artifacts.store import LocalStore
 from multiview.config.overrides import gather, merge
 from multiview.plans.comparison import comparison
+from multiview.plans.training import training
+from tests.fixtures.beir_server import archive, publish
 from tests.fixtures.inprocess import run_plan
 from tests.fixtures.project import Project
 
@@ -55,7 +57,7 @@ def write_lines(path: Path, lines: list[str]) -> str:
     return str(path)
 
 
-def test_a_beir_folder_has_figures_of_gold_passages_alone(project):
+def test_a_beir_folder_has_figures_of_gold_passages_alone(project, beir_server, monkeypatch):
     folder = project.folder / "beir"
     train, dev = rows(project, "train"), rows(project, "dev")
     passages = {
@@ -71,6 +73,28 @@ def test_a_beir_folder_has_figures_of_gold_passages_alone(project):
     metrics = figures(project, questions={"source": str(folder), "dev_source": str(folder)})
     assert set(metrics) == {"mvr", "bm25"} and names(metrics) == {"recall", "mrr", "ndcg"}
     assert metrics["bm25"]["recall_at_20"] > 0.5
+    publish(beir_server, monkeypatch, "nfcorpus", archive(folder))
+    by_name = {"source": "beir:nfcorpus", "dev_source": "beir:nfcorpus/test"}
+    made = sorted((project.folder / "store").glob("*/*/artifact.json"))
+    assert figures(project, questions=by_name) == metrics
+    assert sorted((project.folder / "store").glob("*/*/artifact.json")) == made, (
+        "equal content has equal keys"
+    )
+
+
+def test_a_trained_model_is_asked_about_a_beir_collection_without_training_questions(project, beir_server):
+    store = LocalStore(project.folder / "store")
+    short = ["model.architecture=mvr", "train.rounds=1", "train.max_steps=2"]
+    trained = run_plan(training(gather(str(project.folder / "tiny.yaml"), short)), store)
+    model = trained["mvr/round-1/train"]["model"]
+    overrides = gather(str(project.folder / "tiny.yaml"), short[:1])
+    overrides["train"] = {"model": f"{store.url}/{model.folder}", "rounds": 0}
+    overrides["corpus"] = {"shards": 1}
+    overrides["evaluation"] = {"analyses": []}
+    overrides["questions"] = {"dev_source": "beir:scifact/test"}
+    record = run_plan(training(overrides), store)["mvr/round-0/evaluate"]["evaluation"]
+    metrics = json.loads((store.root / record.data / "metrics.json").read_text())
+    assert metrics["recall_at_100"] == 1 and 0 < metrics["ndcg_at_10"] <= 1
 
 
 def test_dprs_files_have_figures_of_answers_alone(project):

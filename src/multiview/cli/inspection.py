@@ -14,7 +14,7 @@ from multiview.config.overrides import gather, validate
 from multiview.data import inspection as data
 from multiview.data.inspection import FIRST, SAMPLE, SETTING, Inspection
 from multiview.data.questions import Question
-from multiview.data.reading.formats import FORMATS
+from multiview.data.reading.formats import COMPANIONS, FORMATS
 from multiview.data.reading.judged import Use
 from multiview.data.reading.problems import Problems
 
@@ -86,7 +86,7 @@ def _print_heading(console: Console, inspection: Inspection, use: Use) -> None:
     console.print(Text(TITLES[use], "bold"))
     files = inspection.formats[use]
     for file, name in list(files.items())[:FILES]:
-        about = FORMATS[name].about if name in FORMATS else "judgements (qrels)"
+        about = COMPANIONS.get(name) or FORMATS[name].about
         console.print(f"  {file}: {about}", markup=False, soft_wrap=True)
     if len(files) > FILES:
         console.print(f"  and {len(files) - FILES:,} more files")

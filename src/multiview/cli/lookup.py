@@ -50,12 +50,8 @@ class CurrentChampion:
 
 Typed = Address | RunId | LoggedModel | RegisteredModel | CurrentChampion
 
-DEFAULT_STORE = "store"
-"""The store of a command that names none."""
-
 MODEL_SCHEME = "models:"
 _LOGGED_MODEL = re.compile(r"(models:/)?(?P<id>m-[0-9a-f]{32})")
-_REGISTERED_MODEL = re.compile(r"models:/(?P<name>[^/@]+)(@(?P<alias>[^/@]+)|/(?P<version>\d+))")
 
 
 def parse(text: str) -> Typed:
@@ -64,8 +60,8 @@ def parse(text: str) -> Typed:
         return CurrentChampion()
     if match := _LOGGED_MODEL.fullmatch(text):
         return LoggedModel(match["id"])
-    if match := _REGISTERED_MODEL.fullmatch(text):
-        return RegisteredModel(**match.groupdict())
+    if model := RegisteredModel.parse(text):
+        return model
     if text.startswith(MODEL_SCHEME):
         raise InputError(f"{text} names no registered model: give models:/NAME@ALIAS or models:/NAME/VERSION")
     return Address(text) if "/" in text else RunId(text)
@@ -89,7 +85,7 @@ class Lookup:
 
     @cached_property
     def store(self) -> Store:
-        return open_store(self._store_url or DEFAULT_STORE)
+        return open_store(self._store_url or names.DEFAULT_STORE)
 
     @cached_property
     def tracking_uri(self) -> str:

@@ -14,9 +14,10 @@ from multiview.data import checking
 from multiview.data.corpus import CorpusFiles
 from multiview.data.questions import Question, questions_per_passage, unknown_positives
 from multiview.data.reading import sources
+from multiview.data.reading.beir import is_beir
 from multiview.data.reading.files import plain_name
-from multiview.data.reading.formats import FORMATS, QRELS, detect
-from multiview.data.reading.judged import Use, split_of
+from multiview.data.reading.formats import COMPANIONS, FORMATS, detect
+from multiview.data.reading.judged import Use
 from multiview.data.reading.problems import Problems
 from multiview.data.reading.readers import PASSAGE_COLUMNS, QUESTION_COLUMNS, match_columns
 from multiview.data.reading.tables import Row
@@ -112,8 +113,9 @@ def sort_by_use(source_names: Sequence[str], config: Config) -> dict[Use, list[s
     for source in source_names:
         files = sources.expand_source(source, "corpus")
         if sources.is_collection(source):
-            by_use["corpus"].append(source if not split_of(source) else files[0])
-            if split := split_of(source):
+            split = sources.named_split(source)
+            by_use["corpus"].append(files[0] if split and not is_beir(source) else source)
+            if split:
                 by_use["train" if split == "train" else "dev"].append(source)
             else:
                 by_use["train"] += [source] if _has(source, "train") else []
@@ -142,7 +144,7 @@ def _use(file: str, config: Config) -> Use:
     question_use: Use = "dev" if words & HELD_OUT and "train" not in words else "train"
     if format_name == "qa":
         return "dev"
-    if format_name == QRELS or "queries" in words:
+    if format_name in COMPANIONS or "queries" in words:
         return question_use
     if not FORMATS[format_name].names_columns:
         return "corpus" if format_name in ("marco", "text") else question_use

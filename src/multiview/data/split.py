@@ -110,9 +110,11 @@ def _check_sources(settings: Config) -> None:
     if settings.questions.source or settings.questions.dev_source:
         return
     if settings.questions.origin == "labelled":
+        collection = next(filter(sources.is_collection, settings.corpus.source), "")
         raise InputError(
-            "questions.source: no questions are named; name the files of the training questions, or have some made "
-            "from the corpus with questions.origin=crop"
+            "questions.source: no questions are named; name the files of the training questions"
+            + (f", as in questions.source={collection}" if collection else "")
+            + ", or have some made from the corpus with questions.origin=crop"
         )
     if not settings.corpus.source:
         raise InputError("corpus.source: questions are made from the corpus, and none is named")

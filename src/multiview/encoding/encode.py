@@ -13,7 +13,7 @@ import torch
 from multiview.config import Encode
 from multiview.data.passages import Passage, content_hash, count_passages, read_passages
 from multiview.data.queries import with_queries
-from multiview.encoding.ahead import laid_out_ahead
+from multiview.encoding.ahead import ReadWith, laid_out_ahead
 from multiview.encoding.batches import Buckets, Member, Packs, Tag
 from multiview.encoding.embeddings import EmbeddingsWriter
 from multiview.errors import InputError
@@ -202,16 +202,30 @@ def _encode_shard(
     """Writes the views of the passages of `shard`, read with the queries of the folder `queries` where there is one."""
     passages = read_passages(shard)
     read_with = with_queries(passages, queries) if queries else zip(passages, repeat(()))
+    total = count_passages(shard)
+    encode_passages(encoder, read_with, placer, lambda done: events.progress(done, total, "passages"))
+
+
+def encode_passages(
+    encoder: Encoder,
+    read_with: Iterable[ReadWith],
+    placer: Placer,
+    report_done: Callable[[int], None] = lambda done: None,
+) -> None:
+    """Writes the views of passages, each with the queries that it is read with, at the places that `placer` assigns.
+
+    `report_done` is called with the number of passages read so far. Raises InputError for a vector that float16 cannot
+    hold.
+    """
     ahead = workers(encoder.settings.workers, encoder.device)
     sequences = (
         placed
         for passage, asked, laid_out in laid_out_ahead(encoder.layout, read_with, ahead)
         for placed in placer.place(passage, laid_out, asked)
     )
-    total = count_passages(shard)
     for _, placement, vectors in encoder.passages(sequences):
         placer.writer.write_views(placement.passage, placement.row, vectors[placement.kept])
-        events.progress(placer.writer.passages, total, "passages")
+        report_done(placer.writer.passages)
 
 
 def encode_questions(model: Path, questions: Sequence[str], settings: Encode, events: Events) -> np.ndarray:

@@ -33,6 +33,8 @@ DESCRIPTION = """Each version is an index. Ask one, or see where it comes from:
     multiview lineage models:/{name}@champion
 """
 
+_URI = re.compile(r"models:/(?P<name>[^/@]+)(@(?P<alias>[^/@]+)|/(?P<version>\d+))")
+
 
 @dataclass(frozen=True)
 class RegisteredModel:
@@ -41,6 +43,12 @@ class RegisteredModel:
     name: str
     alias: str | None = None
     version: str | None = None
+
+    @classmethod
+    def parse(cls, uri: str) -> RegisteredModel | None:
+        """Returns the model of MLflow's URI `models:/NAME@ALIAS` or `models:/NAME/VERSION`; None for other texts."""
+        match = _URI.fullmatch(uri)
+        return cls(**match.groupdict()) if match else None
 
     def __str__(self) -> str:
         """MLflow's URI: `models:/NAME@ALIAS` or `models:/NAME/VERSION`."""

@@ -64,6 +64,11 @@ def test_an_exact_index_needs_no_gpu_and_another_may_have_one(kubeflow, command,
     assert kubeflow.runs
 
 
+def test_pods_fetch_beir_s_collections_themselves(kubeflow, command, beir_server):
+    command(f"{SUBMIT} --host {kubeflow.url} --set questions.source=beir:scifact/train")
+    assert kubeflow.runs
+
+
 @pytest.mark.parametrize(
     ("options", "line"),
     [

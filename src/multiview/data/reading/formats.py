@@ -18,6 +18,7 @@ from multiview.data.reading.files import base_name, head, is_web, plain_name
 from multiview.data.reading.judged import is_qrels, marco_rows
 from multiview.data.reading.squad import squad_paragraphs, squad_passage, squad_questions
 from multiview.data.reading.tevatron import is_tevatron, tevatron_passages, tevatron_questions
+from multiview.data.reading.triples import is_triples
 from multiview.errors import InputError
 
 Rows = Callable[[str], Iterator[tables.Row]]
@@ -94,6 +95,10 @@ FORMATS = {
 }
 QRELS = "qrels"
 """Result of `detect` for files of judgements, which accompany questions of any format."""
+TRIPLES = "triples"
+"""Result of `detect` for MS MARCO's triples of ids, which do so too."""
+COMPANIONS = {QRELS: "judgements (qrels)", TRIPLES: "triples of ids"}
+"""Files that accompany questions, and what they hold."""
 
 SUFFIXES = {
     ".json": "json",
@@ -124,7 +129,7 @@ def format_by_suffix(file: str) -> str | None:
 
 
 def detect(file: str, form: str, setting: str, known_columns: Collection[str] = ()) -> str:
-    """Returns the format of a file: `form`, unless it is `auto`. Files of judgements are QRELS for every `form`.
+    """Returns the format of a file: `form`, unless it is `auto`. Files of `COMPANIONS` are that for every `form`.
 
     The format is detected by the file's name and, where the name leaves several, by its first lines.
     `known_columns` are names of columns that the file may have. Raises InputError when the format stays unknown.
@@ -138,6 +143,8 @@ def detect(file: str, form: str, setting: str, known_columns: Collection[str] = 
         return "tevatron"
     if by_suffix == "jsonl":
         return by_suffix
+    if by_suffix == "tsv" and is_triples(file, first):
+        return TRIPLES
     # An article may begin with four words of which two are numbers.
     maybe_qrels = by_suffix != "json" and (by_suffix != "text" or "qrels" in base_name(file).lower())
     if maybe_qrels and is_qrels(first):

@@ -7,17 +7,19 @@ Passages are Arrow tables with the columns `id, title, text` and the user's furt
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TypeGuard
 
 import pyarrow as pa
 
 from multiview.data.questions import Question, relevance
 from multiview.data.reading.files import base_name, shown_names
-from multiview.data.reading.formats import FORMATS, QRELS, detect
+from multiview.data.reading.formats import COMPANIONS, FORMATS, QRELS, TRIPLES, detect
 from multiview.data.reading.judged import judgements
 from multiview.data.reading.kept import KeptPassages
 from multiview.data.reading.problems import ReportProblem, ignore_problem, raise_problem
 from multiview.data.reading.tables import Row, parse_list
+from multiview.data.reading.triples import MOST, Triples, read_triples
 from multiview.errors import InputError
 
 PASSAGE_COLUMNS = {"id": ("_id",), "title": (), "text": ()}
@@ -36,6 +38,8 @@ DERIVED_COLUMNS = ("sentence_ends", "content_hash")
 
 UNKNOWN_JUDGED = "judged questions that are in no file of questions"
 """Kind of a remark."""
+MORE_NEGATIVES = f"questions with more negatives in triples than the first {MOST}, which are kept"
+"""Kind of a remark."""
 
 
 def passage_tables(
@@ -52,7 +56,7 @@ def passage_tables(
     """
     columns = checked_columns("corpus.columns", columns, PASSAGE_COLUMNS)
     name = detect(file, form, "corpus.format", columns.values())
-    read = FORMATS[name].passages if name != QRELS else None
+    read = None if name in COMPANIONS else FORMATS[name].passages
     if read is None:
         raise InputError(f"{base_name(file)}: no passages in it, but {_describe(name)}; see corpus.source")
     for table in kept.tables(file, name) if kept else read(file):
@@ -71,8 +75,9 @@ def questions_of(
 
     `positive_ids`, `negative_ids` and `answers` may be lists or single strings. These columns, `answer_starts` and
     `relevance` may be missing: they are empty then, or None for `answer_starts` and `relevance`. Files of judgements
-    among `files` give positives, with their grades, to questions without positives. Questions without judgements
-    and without answers are then skipped. `kept` receives the passages of files that hold them too.
+    among `files` give positives, with their grades, to questions without positives; so do triples where no judgement
+    does, and they give negatives. Questions without judgements and without answers are then skipped. `kept` receives
+    the passages of files that hold them too.
 
     Raises InputError for a file that cannot be read. `report_problem` receives each row that cannot be used (no
     answer in a file with answers, offsets that do not match the answers), and judgements that match no question.
@@ -80,12 +85,13 @@ def questions_of(
     """
     columns = checked_columns("questions.columns", columns, QUESTION_COLUMNS)
     formats = {file: detect(file, form, "questions.format", columns.values()) for file in files}
-    qrels = [file for file in files if formats[file] == QRELS]
-    judged = judgements(qrels)
+    companions = [file for file in files if formats[file] in COMPANIONS]
+    triples = read_triples(file for file in companions if formats[file] == TRIPLES)
+    judged = triples.positives | judgements(file for file in companions if formats[file] == QRELS)
     unknown = dict.fromkeys(judged)
     shown = shown_names(files)
     for file in files:
-        if formats[file] == QRELS:
+        if file in companions:
             continue
         for number, row in enumerate(_question_rows(file, formats[file], columns, kept), 1):
             try:
@@ -95,8 +101,18 @@ def questions_of(
                 continue
             unknown.pop(str(row["qid"]), None)
             if question is not None:
-                yield f"{shown[file]} row {number}", question
-    _report_unknown(list(unknown), len(judged), qrels, report_problem, report_remark)
+                yield f"{shown[file]} row {number}", _with_negatives(question, triples, report_remark)
+    _report_unknown(list(unknown), len(judged), companions, report_problem, report_remark)
+
+
+def _with_negatives(question: Question, triples: Triples, report_remark: ReportProblem) -> Question:
+    """Returns a question with the negatives that triples give it, after its own."""
+    if more := triples.more[question.qid]:
+        report_remark(MORE_NEGATIVES, f"question {question.qid} is in {more} triples more")
+    negatives = triples.negatives.get(question.qid)
+    if not negatives:
+        return question
+    return replace(question, negative_ids=tuple(dict.fromkeys((*question.negative_ids, *negatives))))
 
 
 def _report_unknown(
@@ -146,7 +162,7 @@ def match_columns(
 
 
 def _describe(name: str) -> str:
-    return "judgements" if name == QRELS else FORMATS[name].about
+    return COMPANIONS.get(name) or FORMATS[name].about
 
 
 def _require(

@@ -14,6 +14,7 @@ from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
 from multiview.artifacts.credentials import credentials_explained
+from multiview.data.reading import beir
 from multiview.data.reading.files import base_name, is_web, plain_name
 from multiview.data.reading.formats import FORMATS, SUFFIXES, detect, format_by_suffix
 from multiview.data.reading.judged import CORPORA, Use, collection_files, names_beside, split_of
@@ -29,6 +30,7 @@ def expand_source(source: str, use: Use) -> list[str]:
     """Returns the files that one source names for a use, sorted.
 
     - `${NAME}` is replaced by the value of the environment variable.
+    - `beir:NAME` is the folder of BEIR's public collection, `beir:NAME/SPLIT` one of its files of judgements.
     - A BEIR or MS MARCO folder gives the files that it has for the use.
     - A BEIR file of judgements also gives its file of queries.
     - Any other folder gives its files of a known format; text files only where there are no others. Stray files
@@ -37,7 +39,7 @@ def expand_source(source: str, use: Use) -> list[str]:
 
     Raises InputError for a variable that is not set, for a protocol that cannot be read, and when there is no file.
     """
-    address = VARIABLE.sub(lambda match: _variable(match, source), source)
+    address = _address(source)
     try:
         fs, path = url_to_fs(address)
     except (ValueError, ImportError) as error:  # an unknown protocol, or one whose package is not installed
@@ -102,6 +104,16 @@ def is_collection(source: str) -> bool:
         return plain_name(expand_source(source, "corpus")[0]) in CORPORA and bool(_some_split(source))
     except InputError:
         return False
+
+
+def named_split(source: str) -> str:
+    """Returns the split of the judgements that a source names itself; empty for other sources."""
+    return split_of(_address(source))
+
+
+def _address(source: str) -> str:
+    """Returns a source without variables; for BEIR's collections by name, the folder or file in the cache."""
+    return beir.located(VARIABLE.sub(lambda match: _variable(match, source), source))
 
 
 def _some_split(source: str) -> str:

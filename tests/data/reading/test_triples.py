@@ -1,0 +1,57 @@
+"""MS MARCO's triples of ids, beside its queries and judgements."""
+
+import gzip
+
+import pytest
+
+from multiview.config import Config
+from multiview.data.inspection import sort_by_use
+from multiview.data.reading.problems import Problems
+from multiview.data.reading.readers import MORE_NEGATIVES, UNKNOWN_JUDGED, questions_of
+from multiview.data.reading.triples import MOST
+from multiview.errors import InputError
+from tests.fixtures.format_files import marco, passages, put, questions
+
+
+def test_they_give_negatives_and_positives_where_no_judgement_does(tmp_path):
+    folder = marco(tmp_path / "msmarco")
+    lines = b"634306\t0\t1\n634306\t1\t7\n121352\t5\t6\n121352\t5\t8\n121352\t4\t6\n9\t1\t2\n"
+    file = put(tmp_path / "qidpidtriples.train.full.2.tsv.gz", gzip.compress(lines))
+    remarks = Problems()
+    queries = [str(folder / "queries.train.tsv"), file]
+    found = [q for _, q in questions_of(queries, report_remark=remarks)]
+    assert [(q.qid, q.positive_ids, q.negative_ids) for q in found] == [
+        ("121352", ("5", "4"), ("6", "8")),
+        ("634306", ("0", "1"), ("1", "7")),
+    ]
+    assert remarks.counts == {UNKNOWN_JUDGED: 1}
+    judged = questions(*queries, str(folder / "qrels.train.tsv"))
+    assert [(q.qid, q.positive_ids) for q in judged] == [("121352", ("5", "4")), ("634306", ("1",))]
+
+
+def test_the_first_negatives_are_kept_and_the_others_counted(tmp_path):
+    queries = put(tmp_path / "queries.tsv", "1\twho?\n2\twhat?\n")
+    lines = [f"1\t0\t{number}\n" for number in (*range(MOST), *range(MOST + 5))]
+    file = put(tmp_path / "qidpidtriples.tsv", "".join([*lines, "2\t0\t1\n"]))
+    remarks = Problems()
+    first, second = (q for _, q in questions_of([queries, file], report_remark=remarks))
+    assert first.negative_ids == tuple(map(str, range(MOST))) and second.negative_ids == ("1",)
+    assert remarks.counts == {MORE_NEGATIVES: 1}
+    assert remarks.first == {MORE_NEGATIVES: "question 1 is in 5 triples more"}
+
+
+def test_triples_of_texts_and_other_lines_are_refused(tmp_path):
+    queries = put(tmp_path / "queries.tsv", "1\twho?\n")
+    texts = put(tmp_path / "triples.train.small.tsv", "who is it\tIt is he.\tA dog.\n")
+    with pytest.raises(InputError, match=r"small\.tsv line 1: not three ids .*name MS MARCO's qidpidtriples"):
+        questions(queries, texts)
+    short = put(tmp_path / "qidpidtriples.tsv", "1\t0\t2\n1\t0\n")
+    with pytest.raises(InputError, match=r"qidpidtriples\.tsv line 2: not three ids"):
+        questions(queries, short)
+    with pytest.raises(InputError, match=r"qidpidtriples\.tsv: no passages in it, but triples of ids"):
+        passages(short)
+
+
+def test_an_inspection_takes_them_for_training(tmp_path):
+    file = put(tmp_path / "qidpidtriples.train.tsv", "1\t0\t2\n")
+    assert sort_by_use([file], Config())["train"] == [file]
