@@ -89,5 +89,5 @@ def _round_trip(context: StepContext, questions: Sequence[Question]) -> tuple[li
 def found_again(index: Bm25Index, questions: Sequence[Question], k: int) -> list[str]:
     """Returns the ids of the questions whose passage is among the first `k` that BM25 finds."""
     top = index.search([question.question for question in questions], k)
-    found = positive_hits(top.passages, index.ids, questions).any(axis=1)
-    return [question.qid for question, is_found in zip(questions, found, strict=True) if is_found]
+    hits = positive_hits(top.passages, index.ids, questions)
+    return [question.qid for question, found in zip(questions, hits, strict=True) if found.any()]
