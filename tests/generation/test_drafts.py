@@ -78,13 +78,11 @@ def test_an_answer_is_a_whole_snippet_at_its_offset_and_the_question_a_run_of_it
 ) -> None:
     questions = cropped(tmp_path, [*PASSAGES, BLANK], snippets=4, shortest=3, longest=5)
     for question in questions:
-        (answer,), (start,), (positive,) = (
-            question.answers,
-            question.answer_starts or (),
-            question.positive_ids,
-        )
+        assert question.answer_starts is not None
+        (answer,), (start,), (positive,) = question.answers, question.answer_starts, question.positive_ids
         passage = BY_ID[positive]
         assert question.qid.startswith(GENERATED) and passage.text[start:].startswith(answer)
+        spans: list[tuple[int, int]] = []
         for n in range(1, 5):  # fewer views have coarser snippets, and each holds finer ones whole
             snippets = split_snippets(passage.title, passage.text, passage.sentence_ends, n)
             spans = [snippet.span for snippet in snippets if snippet.span]

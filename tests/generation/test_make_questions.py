@@ -15,8 +15,9 @@ from multiview.config import Config, MakeQuestions, Questions
 from multiview.config.data import Bm25
 from multiview.config.overrides import gather, merge
 from multiview.config.section import Section
+from multiview.data import checking
 from multiview.data.passages import Passage, PassageLookup
-from multiview.data.questions import GENERATED, Question, limited, read_questions
+from multiview.data.questions import FILE, GENERATED, Question, limited, read_questions
 from multiview.errors import InputError
 from multiview.generation import make_questions as module
 from multiview.generation.make_questions import make_questions
@@ -155,7 +156,8 @@ def test_camvr_trains_by_answer_views_and_is_evaluated_without_a_label(tmp_path:
     lookup = PassageLookup(store.root / records["split"]["passages"].data)
     texts = lookup.texts([q.positive_ids[0] for q in (*train, *dev)])
     for question in (*train, *dev):
-        (start,), (answer,) = question.answer_starts or (), question.answers
+        assert question.answer_starts is not None
+        (start,), (answer,) = question.answer_starts, question.answers
         assert texts[question.positive_ids[0]][1][start:].startswith(answer)
 
     events = list(read_metrics(store, records["camvr/round-1/train"]["model"].data))
@@ -167,3 +169,7 @@ def test_camvr_trains_by_answer_views_and_is_evaluated_without_a_label(tmp_path:
     assert records["camvr/round-1/evaluate"]["evaluation"].facts["questions"] == 8
     again = run_plan(training(settings), store)
     assert again == records
+    file = str(store.root / made[names.DEV_QUESTIONS].data / FILE)
+    assert checking.read_questions(Questions(), [file], "dev") == dev, (
+        "they can be named as questions.dev_source"
+    )
