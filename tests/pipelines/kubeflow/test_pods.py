@@ -21,7 +21,7 @@ from tests.fixtures.pod_security import driver_s_pod, violations
 from tests.fixtures.project import ROOT
 
 ON_GPU = {"train", "encode", "mine", "evaluate"}
-ON_GPU |= {"train-generator", "generate-queries", "encode-with-queries", "warm-up"}
+ON_GPU |= {"train-generator", "generate-queries", "generate-questions", "encode-with-queries", "warm-up"}
 
 
 @pytest.mark.parametrize("name", PIPELINES)
@@ -34,7 +34,14 @@ def test_so_has_every_task_that_queries_are_generated_by(tmp_path):
     overrides = gather("dual-cross", ["generation.fine_tune=true", "train.warm_up={max_steps: 2}"])
     target = compile_request(Request.make("training", overrides), tmp_path / "training.yaml")
     tasks = check_tasks(*documents(target))
-    assert {"generate-queries", "gather-queries", "train-generator", "warm-up", "evaluate-queries"} <= tasks
+    assert {
+        "generate-queries",
+        "generate-questions",
+        "gather-queries",
+        "train-generator",
+        "warm-up",
+        "evaluate-queries",
+    } <= tasks
 
 
 def check_tasks(ir: dict, platform: dict) -> set[str]:
