@@ -34,14 +34,16 @@ def test_so_has_every_task_that_queries_are_generated_by(tmp_path):
     overrides = gather("dual-cross", ["generation.fine_tune=true", "train.warm_up={max_steps: 2}"])
     target = compile_request(Request.make("training", overrides), tmp_path / "training.yaml")
     tasks = check_tasks(*documents(target))
-    assert {
-        "generate-queries",
-        "generate-questions",
-        "gather-queries",
-        "train-generator",
-        "warm-up",
-        "evaluate-queries",
-    } <= tasks
+    assert {"generate-queries", "gather-queries", "train-generator", "warm-up", "evaluate-queries"} <= tasks
+
+
+@pytest.mark.parametrize(
+    ("origin", "step"), [("crop", "crop-questions"), ("generator", "generate-questions")]
+)
+def test_so_has_every_task_that_questions_are_made_by(tmp_path, origin, step):
+    request = Request.make("training", {"questions": {"origin": origin}})
+    tasks = check_tasks(*documents(compile_request(request, tmp_path / "training.yaml")))
+    assert {step, "make-questions"} <= tasks
 
 
 def check_tasks(ir: dict, platform: dict) -> set[str]:
