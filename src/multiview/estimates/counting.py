@@ -10,7 +10,7 @@ from multiview.data.inspection import inspect
 from multiview.errors import InputError
 from multiview.estimates.estimate import base_config
 from multiview.estimates.rates import Rates
-from multiview.estimates.workload import Workload, views_of
+from multiview.estimates.workload import Workload, made_drafts, views_of
 from multiview.plans.request import Request
 from multiview.steps.work import Work
 
@@ -26,7 +26,7 @@ def of_split(record: Record, config: Config, rates: Rates) -> Workload:
     """The amounts in the record of a split's passages; their words by the size of its files."""
     passages = record.facts["passages"]
     words = sum(file.bytes for file in record.files) / passages / rates["stored_bytes_per_word"]
-    questions, dev = record.facts["train_questions"], record.facts["dev_questions"]
+    questions, dev = _used(config, passages, record.facts["train_questions"], record.facts["dev_questions"])
     return Workload(passages, views_of(config), words, questions, dev)
 
 
@@ -41,8 +41,26 @@ def of_sources(config: Config) -> Workload:
     if not settings.dev_source:
         dev = round(settings.dev_share * train)
         train -= dev
+    train, dev = _used(config, seen.passages, train, dev)
     train, dev = min(train, settings.limit or train), min(dev, settings.dev_limit or dev)
     return Workload(seen.passages, views_of(config), seen.words.mean, train, dev)
+
+
+def _used(config: Config, passages: float, train: float, dev: float) -> tuple[float, float]:
+    """The training and dev questions that are used, of labelled ones: made ones take their place, as many as are drafted."""
+    asked = config.questions
+    if config.questions.origin == "labelled":
+        return train, dev
+    drafts = made_drafts(config, passages)
+    held_out = round(asked.dev_share * drafts)
+    made = drafts - held_out
+    if asked.one_per_passage:
+        made = min(made, passages * config.make_questions.share)
+    labelled = asked.source or asked.dev_source
+    return (
+        min(made, asked.limit or made),
+        dev if labelled else min(held_out, asked.dev_limit or held_out),
+    )
 
 
 def _split(request: Request, store: Store) -> Record | None:
