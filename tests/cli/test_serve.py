@@ -89,7 +89,7 @@ def test_it_answers_follows_and_ends_when_it_is_told_to(system_indexes, tmp_path
     assert (tmp_path / "questions.jsonl").read_text().count("zebra") == 2
 
 
-@pytest.mark.documented("multiview serve", "multiview questions", document="serving.md")
+@pytest.mark.documented("multiview serve", "multiview question-log", document="serving.md")
 def test_the_commands_and_the_code_of_its_page_do_what_they_say(
     documented_lines, system_indexes, tmp_path, environ
 ):

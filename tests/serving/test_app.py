@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import re
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import jsonschema
 import pytest
 import requests
 
@@ -19,12 +17,9 @@ from multiview.serving.answers import answer, as_json
 from multiview.serving.app import Serving
 from multiview.serving.follow import Follower, Generation, Generations
 from multiview.serving.limits import Limits
-from multiview.serving.question_log import QuestionLog, read_question_log
 from multiview.serving.retriever import Retriever
-from tests.fixtures.answering_server import answering
+from tests.fixtures.answering_server import answering, wait_for
 from tests.fixtures.crowned import index_record, promote
-
-PLANTED = "Whose zebra drinks lamp oil at Xyzzy?"
 
 
 @pytest.fixture(scope="module")
@@ -165,65 +160,6 @@ def test_only_who_has_a_key_is_answered(loaded):
             assert client.search("Tesla?")
 
 
-class Slow(Retriever):
-    """Answers once it may."""
-
-    may: threading.Event
-
-    def search(self, questions, k=10, *, explain=False, where=None):
-        self.may.wait()
-        return super().search(questions, k, explain=explain, where=where)
-
-    def among(self, where):
-        self.may.wait()
-        return super().among(where)
-
-
-@pytest.fixture
-def slow(indexes):
-    retriever = multiview.load(indexes.index("camvr"))
-    retriever.__class__ = Slow
-    assert isinstance(retriever, Slow)
-    retriever.may = threading.Event()
-    yield retriever
-    retriever.may.set()
-
-
-def wait_for(condition):
-    for _ in range(3000):
-        if condition():
-            return
-        time.sleep(0.01)
-    raise AssertionError("it never came")
-
-
-def test_more_requests_than_may_wait_are_told_to_come_again(slow):
-    limits = Limits(waiting=3)
-    with (
-        answering(Serving(Generations(Generation(slow)), limits=limits)) as client,
-        ThreadPoolExecutor(4) as pool,
-    ):
-        first = pool.submit(client.search, "first?")
-        wait_for(lambda: client.metric("multiview_batch_questions_count") == 1)
-        others = [pool.submit(client.search, f"{number}?", where=where) for number, where in enumerate([None, "url is null", "url is null"])]  # fmt: skip
-        wait_for(lambda: client.metric("multiview_waiting_requests") == 3)
-        refused = client.post("/search", {"questions": ["one more?"]})
-        assert (refused.status_code, refused.headers["Retry-After"]) == (429, "1")
-        slow.may.set()
-        assert all(each.result()["answers"] for each in [first, *others])
-        assert client.search("one more?")
-
-
-def test_a_request_that_takes_too_long_is_answered_and_leaves_the_queue(slow):
-    limits = Limits(seconds=0.2)
-    with answering(Serving(Generations(Generation(slow)), limits=limits)) as client:
-        assert "time for a request" in client.refused(504, {"questions": ["first?"]})
-        assert "time for a request" in client.refused(504, {"questions": ["second?"]})
-        assert client.metric("multiview_waiting_requests") == 0
-        slow.may.set()
-        wait_for(lambda: client.post("/search", {"questions": ["third?"]}).status_code == 200)
-
-
 def test_promotions_and_rollbacks_lose_no_request(crowned, caplog):
     alone = {system: multiview.load(crowned.index(system)) for system in ("camvr", "mvr")}
     answers = {system: expected(retriever, ["Tesla?"], k=3) for system, retriever in alone.items()}
@@ -275,131 +211,3 @@ def test_a_champion_that_cannot_be_loaded_is_told_and_the_old_one_goes_on(crowne
         wait_for(lambda: client.search("Tesla?")["champion"] == 3)
         assert client.metric("multiview_champion_problem") == 0
     assert capfd.readouterr().err.count("champion 2 could not be loaded") == 1
-
-
-class Failing(Retriever):
-    """Fails with an error that repeats the question."""
-
-    def search(self, questions, k=10, *, explain=False, where=None):
-        if PLANTED in questions:
-            raise RuntimeError(f"cannot encode {questions[0]}")
-        return super().search(questions, k, explain=explain, where=where)
-
-
-def test_nothing_of_a_question_is_in_the_log(indexes, capfd):
-    retriever = multiview.load(indexes.index("camvr"))
-    retriever.__class__ = Failing
-    with answering(Serving(Generations(Generation(retriever)))) as client:
-        body = {"questions": [PLANTED]}
-        assert client.refused(500, body) == "the server failed; its log says where"
-        client.refused(422, {"questions": [PLANTED], "where": f"title == {PLANTED!r} and"})
-        client.refused(422, {"questions": [PLANTED], "k": PLANTED})
-        client.refused(422, {"questions": PLANTED})
-        client.refused(404, {"query": PLANTED}, "/v1/vector_stores/none/search")
-        assert client.get(f"/search?question={PLANTED}").status_code == 405
-        assert client.get(f"/{PLANTED}").status_code == 404
-        assert "zebra" not in client.get("/metrics").text
-        with ThreadPoolExecutor(8) as pool:  # in a batch with others, which are answered
-            statuses = list(pool.map(lambda number: client.post("/search", {"questions": [PLANTED if number == 3 else "Tesla?"]}).status_code, range(8)))  # fmt: skip
-        assert statuses == [200, 200, 200, 500, 200, 200, 200, 200]
-    printed = "".join(capfd.readouterr())
-    assert "/search: RuntimeError (test_app.py:" in printed
-    assert not re.search("zebra|xyzzy", printed, re.I)
-
-
-def test_questions_are_logged_where_that_is_asked_for(loaded, tmp_path):
-    file = tmp_path / "questions.jsonl"
-    with answering(Serving(Generations(Generation(loaded)), question_log=QuestionLog(file))) as client:
-        first = client.search("Tesla?", "Ü\u2028?", k=2)
-        client.search("Rome?", where="url is null")
-    logged = list(read_question_log(file))
-    assert [(each.question, each.where) for each in logged] == [
-        ("Tesla?", None),
-        ("Ü\u2028?", None),
-        ("Rome?", "url is null"),
-    ]
-    for line, found in zip(logged, first["answers"], strict=False):
-        assert [(hit.id, hit.score) for hit in line.hits] == [
-            (hit["id"], hit["score"]) for hit in found["hits"]
-        ]
-        assert (line.index, line.champion) == (loaded.address, None)
-
-
-# --- OpenAPI and OpenAI ----------------------------------------------------------------------
-
-
-def test_the_server_keeps_what_its_openapi_promises(client, loaded):
-    """Each example of a body is answered with what the schema of the answer says."""
-    api = client.get("/openapi.json").json()
-    answered = 0
-    for path, methods in api["paths"].items():
-        for method, operation in methods.items():
-            if method != "post":
-                continue
-            (content,) = operation["requestBody"]["content"].values()
-            schema = api["components"]["schemas"][content["schema"]["$ref"].rpartition("/")[2]]
-            for example in schema["examples"]:
-                jsonschema.validate(example, {**schema, "components": api["components"]})
-                key = loaded.address.rpartition("/")[2]
-                sent = client.post(path.replace("{vector_store_id}", key), example)
-                assert sent.status_code == 200, sent.text
-                (shown,) = operation["responses"]["200"]["content"].values()
-                jsonschema.validate(sent.json(), {**shown["schema"], "components": api["components"]})
-                answered += 1
-            assert {"401", "404", "413", "422", "429", "504"} <= set(operation["responses"])
-    assert answered == 3
-    for path in ("/readyz", "/passages/p1"):
-        (shown,) = api["paths"][path.replace("p1", "{id}")]["get"]["responses"]["200"]["content"].values()
-        jsonschema.validate(client.get(path).json(), {**shown["schema"], "components": api["components"]})
-    assert api["paths"]["/search"]["post"]["security"]
-
-
-def test_a_search_in_openai_s_shape(client, loaded):
-    key = loaded.address.rpartition("/")[2]
-    path = f"/v1/vector_stores/{key}/search"
-    filters = {"type": "or", "filters": [{"type": "ne", "key": "url", "value": "x"}, {"type": "in", "key": "id", "value": ["p2"]}]}  # fmt: skip
-    found = client.post(path, {"query": "Tesla?", "max_num_results": 3, "filters": filters}).json()
-    (hits,) = loaded.search(["Tesla?"], k=3)
-    assert (found["object"], found["search_query"]) == ("vector_store.search_results.page", ["Tesla?"])
-    assert (found["has_more"], found["next_page"]) == (False, None)
-    for one, hit in zip(found["data"], hits, strict=True):
-        attributes = {name: str(value) for name, value in hit.columns.items() if value is not None}
-        assert one == {
-            "file_id": hit.id,
-            "filename": hit.title or hit.id,
-            "score": hit.score,
-            "attributes": attributes,
-            "content": [{"type": "text", "text": hit.text}],
-        }
-    several = client.post(path, {"query": ["Tesla?", "Rome?"], "max_num_results": 4}).json()
-    both = {}
-    for hits in loaded.search(["Tesla?", "Rome?"], k=4):
-        for hit in hits:
-            both[hit.id] = max(both.get(hit.id, hit.score), hit.score)
-    best = sorted(both.items(), key=lambda each: (-each[1], each[0]))[:4]
-    assert [(one["file_id"], one["score"]) for one in several["data"]] == best
-    least = {"score_threshold": best[1][1]}
-    some = client.post(path, {"query": ["Tesla?", "Rome?"], "ranking_options": least}).json()
-    assert [one["file_id"] for one in some["data"]] == [id for id, _ in best[:2]]
-    assert f"there are: {key}" in client.refused(404, {"query": "?"}, "/v1/vector_stores/champion/search")
-    assert "takes a list" in client.refused(
-        422, {"query": "?", "filters": {"type": "in", "key": "id", "value": "x"}}, path
-    )
-    assert "no column" in client.refused(
-        422, {"query": "?", "filters": {"type": "eq", "key": "x", "value": 1}}, path
-    )
-
-
-def test_openai_s_client_searches_it(client, loaded):
-    openai = pytest.importorskip("openai")
-    asking = openai.OpenAI(base_url=f"{client.url}/v1", api_key="unused", max_retries=0)
-    key = loaded.address.rpartition("/")[2]
-    found = asking.vector_stores.search(
-        key, query="Tesla?", max_num_results=3, filters={"type": "lt", "key": "day", "value": "2020-01-20"}
-    )
-    (hits,) = loaded.search(["Tesla?"], k=3, where='day < "2020-01-20"')
-    assert [(one.file_id, one.score, one.content[0].text) for one in found] == [
-        (hit.id, hit.score, hit.text) for hit in hits
-    ]
-    with pytest.raises(openai.NotFoundError, match="there is no such vector store"):
-        asking.vector_stores.search("none", query="Tesla?")

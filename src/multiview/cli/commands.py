@@ -9,7 +9,7 @@ import typer
 
 from multiview import environment
 from multiview.cli.options import Debug, Device, IndexStoreUrl, Preset, Settings, StoreUrl, TrackingUri
-from multiview.cli.questions import questions
+from multiview.cli.question_log import question_log
 from multiview.cli.serve import serve
 
 
@@ -254,4 +254,4 @@ def plan(
         print(line)
 
 
-COMMANDS = (search, serve, questions, lineage, register, sync, gc, inspect, config, plan)
+COMMANDS = (search, serve, question_log, lineage, register, sync, gc, inspect, config, plan)

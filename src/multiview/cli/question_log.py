@@ -1,4 +1,4 @@
-"""`multiview questions`: what a log of questions says of drift, and candidates for the gate from it."""
+"""`multiview question-log`: what a log of questions says of drift, and candidates for the gate from it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 from multiview.cli.options import Debug
 
 
-def questions(
+def question_log(
     log: Annotated[Path, typer.Argument(metavar="LOG", help="The file of `multiview serve --question-log`.")],
     candidates: Annotated[
         Path | None,
