@@ -101,7 +101,7 @@ def test_nothing_of_a_question_is_in_the_log(indexes, capfd):
             statuses = list(pool.map(lambda number: client.post("/search", {"questions": [PLANTED if number == 3 else "Tesla?"]}).status_code, range(8)))  # fmt: skip
         assert statuses == [200, 200, 200, 500, 200, 200, 200, 200]
     printed = "".join(capfd.readouterr())
-    assert "/search: RuntimeError (test_app.py:" in printed
+    assert "/search: RuntimeError (test_app_limits.py:" in printed
     assert not re.search("zebra|xyzzy", printed, re.I)
 
 
