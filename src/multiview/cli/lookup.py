@@ -1,4 +1,4 @@
-"""Lookup of a typed name: an address, a run, a model in MLflow, or `champion`.
+"""Lookup of a typed name: an address, a run, a model in MLflow, `champion` or `challenger`.
 
 `parse` decides by the text alone which of these a name is. A `Lookup` then finds the artifacts, or the one index, that
 it means in a store and in MLflow.
@@ -13,10 +13,11 @@ from functools import cached_property
 
 from multiview import names, tracking
 from multiview.artifacts.champions import address_of, champion_of, current
-from multiview.artifacts.record import Reference, split_address
+from multiview.artifacts.record import Reference, load_reference, split_address
 from multiview.artifacts.store import Store, open_store
 from multiview.errors import InputError
 from multiview.lineage.trace import reference_of
+from multiview.refresh.challenger import challenger_of
 from multiview.steps.path import StepPath, last_rounds
 from multiview.steps.runs import StepState, finished_outputs, read_run, read_states
 from multiview.tracking import RegisteredModel, TrackedRun, TrackedStep
@@ -48,7 +49,12 @@ class CurrentChampion:
     """The index of the store's current champion."""
 
 
-Typed = Address | RunId | LoggedModel | RegisteredModel | CurrentChampion
+@dataclass(frozen=True)
+class CurrentChallenger:
+    """The index that was refused last against the store's current champion."""
+
+
+Typed = Address | RunId | LoggedModel | RegisteredModel | CurrentChampion | CurrentChallenger
 
 MODEL_SCHEME = "models:"
 _LOGGED_MODEL = re.compile(r"(models:/)?(?P<id>m-[0-9a-f]{32})")
@@ -58,6 +64,8 @@ def parse(text: str) -> Typed:
     """Returns the parsed name, by its form alone. Raises InputError for a URI that names no model."""
     if text == names.CHAMPION:
         return CurrentChampion()
+    if text == names.CHALLENGER:
+        return CurrentChallenger()
     if match := _LOGGED_MODEL.fullmatch(text):
         return LoggedModel(match["id"])
     if model := RegisteredModel.parse(text):
@@ -137,10 +145,22 @@ class Lookup:
                 )
             case CurrentChampion():
                 return address_of(self.store, champion_of(self.store))
+            case CurrentChallenger():
+                return self._challenger()
 
     def _champion_index(self) -> str | None:
         champion = current(self.store)
         return address_of(self.store, champion) if champion else None
+
+    def _challenger(self) -> str:
+        champion = champion_of(self.store)
+        index = challenger_of(self.store, champion)
+        if index is None:
+            raise InputError(
+                f"store {self.store.url} has no challenger: no refresh was refused against champion {champion.number}"
+            )
+        store, record = load_reference(index, "the challenger", self.store)
+        return f"{store.url}/{record.folder}"
 
     def _run(self, run: str) -> StoreRun | TrackedRun:
         """The run with this id in the store, else in MLflow."""

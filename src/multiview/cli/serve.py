@@ -59,6 +59,20 @@ def serve(
     timeout: Annotated[
         float, typer.Option(min=0.001, help="Seconds that a request may take; then it is answered with 504.")
     ] = Limits.seconds,
+    max_others: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="Indexes of the store that are kept loaded beside the one that answers, for requests and the explorer, which "
+            "name them; 0: none may be named.",
+        ),
+    ] = Limits.others,
+    max_bm25_passages: Annotated[
+        int,
+        typer.Option(
+            min=0, help="Passages at most of a corpus for which the explorer's BM25 is built in memory."
+        ),
+    ] = Limits.bm25_passages,
     device: Device = "auto",
     store: StoreUrl = "store",
     tracking_uri: TrackingUri = None,
@@ -71,10 +85,13 @@ def serve(
     from multiview.serving.app import Serving, build_app
     from multiview.serving.follow import Follower, Generation, Generations
     from multiview.serving.keys import read_keys
+    from multiview.serving.others import Others
     from multiview.serving.question_log import QuestionLog
     from multiview.serving.retriever import load
 
-    limits = Limits(max_questions, max_characters, max_k, max_waiting, timeout, max_batch)
+    limits = Limits(
+        max_questions, max_characters, max_k, max_waiting, timeout, max_batch, max_others, max_bm25_passages
+    )
     keys, log = read_keys(api_keys), QuestionLog(question_log) if question_log else None
     lookup, follower = Lookup(store, tracking_uri), None
     if index in (None, names.CHAMPION):
@@ -82,8 +99,9 @@ def serve(
         generations = follower.generations
     else:
         generations = Generations(Generation(load(lookup.index(index), device=device, verify=True)))
+    others = Others(generations, lookup.store, lookup.index, max_others, device) if max_others else None
     uvicorn.run(
-        build_app(Serving(generations, follower, limits, keys, log, poll)),
+        build_app(Serving(generations, follower, others, limits, keys, log, poll)),
         host=host,
         port=port,
         access_log=False,  # it would hold paths and query strings

@@ -66,9 +66,13 @@ class Bm25Index:
             self._bm25.index(corpus, create_empty_token=False, show_progress=False)
 
     def search(
-        self, questions: Sequence[str], k: int, report_done: Callable[[int], None] = lambda done: None
+        self,
+        questions: Sequence[str],
+        k: int,
+        report_done: Callable[[int], None] = lambda done: None,
+        among: np.ndarray | None = None,
     ) -> TopPassages:
-        """Returns the k best passages per question; ties go to the smaller id.
+        """Returns the k best passages per question, with `among` [p] bool of its passages; ties go to the smaller id.
 
         Only passages that share a word with the question are hits. Where there are fewer than k, the rest is padding.
         (The selection of bm25s fills up with zeros and breaks ties by chance.)
@@ -80,6 +84,8 @@ class Bm25Index:
             for question, tokens in enumerate(batch, first):
                 if tokens and not self._empty:
                     scores = self._bm25.get_scores_from_ids(tokens)
+                    if among is not None:
+                        scores[~among] = 0
                     rows = best_rows(scores, self._tie_order, k)
                     top.passages[question, : len(rows)] = rows
                     top.scores[question, : len(rows)] = scores[rows]

@@ -15,10 +15,12 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from multiview.names import CHAMPION, VERSION
 from multiview.serving import answers, openai, schemas
 from multiview.serving.batching import Batcher, Search, TooManyWaiting
+from multiview.serving.exploring import NO_PASSAGE, Exploring, IndexParameter, add_explorer, json_response
 from multiview.serving.follow import Follower, Generation, Generations
 from multiview.serving.keys import KeyCheck
 from multiview.serving.limits import POLL_SECONDS, Limits
 from multiview.serving.observing import Metrics, Observed, StateCollector, refusal
+from multiview.serving.others import NoSuchIndex, Others
 from multiview.serving.question_log import QuestionLog
 from multiview.serving.retriever import Hit
 from multiview.serving.where import ConditionError
@@ -26,7 +28,7 @@ from multiview.serving.where import ConditionError
 REFUSALS = {
     400: "The body is no text.",
     401: "No or a wrong API key.",
-    404: "There is no such passage, vector store or path.",
+    404: "There is no such passage, index, vector store or path.",
     413: "The body is too long.",
     422: "The request is not understood; the message names the field, or the position in a condition.",
     429: "Too many requests wait; try again after the seconds of Retry-After.",
@@ -47,6 +49,8 @@ class Serving:
     generations: Generations
     follower: Follower | None = None
     """Which replaces the generation that answers; none for an index that was named."""
+    others: Others | None = None
+    """Indexes that requests may name; none: no request may."""
     limits: Limits = field(default_factory=Limits)
     keys: Sequence[str] = ()
     """API keys; empty: everybody may ask."""
@@ -100,12 +104,28 @@ def build_app(serving: Serving) -> FastAPI:
             serving.question_log.write(generation, search.where, questions, hits)
         return hits
 
+    @contextlib.asynccontextmanager
+    async def chosen(index: str | None) -> AsyncIterator[Generation]:
+        """The generation that a request names, to the end of the request."""
+        newest = generations.newest
+        async with contextlib.AsyncExitStack() as held:
+            if index is None or (index == CHAMPION and newest.champion):
+                generation = held.enter_context(generations.using())
+            elif serving.others is not None:
+                async with asyncio.timeout(limits.seconds):
+                    generation = await held.enter_async_context(serving.others.using(index))
+            elif index == newest.retriever.address.rpartition("/")[2]:
+                generation = held.enter_context(generations.using())
+            else:
+                raise NoSuchIndex("this server answers from one index; a request cannot name another")
+            yield generation
+
     SearchRequest, VectorStoreSearchRequest = schemas.search_body(limits), schemas.openai_body(limits)
 
     @app.post("/search", response_model=schemas.Answers, **asked)
     async def search(body: SearchRequest) -> Response:  # pyright: ignore[reportInvalidTypeForm]
         """Search: the best passages of each question, with the snippet that matched."""
-        with generations.using() as generation:
+        async with chosen(body.index) as generation:
             wanted = Search(body.k, body.explain, body.where)
             hits = await found(generation, body.questions, wanted)
             exact = generation.retriever.exact or body.where is not None
@@ -117,16 +137,16 @@ def build_app(serving: Serving) -> FastAPI:
                     for question, each in zip(body.questions, hits, strict=True)
                 ],
             }
-            return _json(content)
+            return json_response(content)
 
     @app.get("/passages/{id:path}", response_model=schemas.Passage, **asked)
-    async def passage(id: str) -> Response:
+    async def passage(id: str, index: IndexParameter = None) -> Response:
         """A passage of the corpus by its id, with its columns and what its views represent."""
-        with generations.using() as generation:
+        async with chosen(index) as generation:
             indexed = await asyncio.to_thread(generation.retriever.passage, id)
             if indexed is None:
-                raise HTTPException(404, "the corpus has no passage with this id")
-            return _json(answers.passage(indexed))
+                raise HTTPException(404, NO_PASSAGE)
+            return json_response(answers.passage(indexed))
 
     @app.post("/v1/vector_stores/{vector_store_id}/search", response_model=schemas.ResultsPage, **asked)
     async def search_vector_store(
@@ -147,8 +167,9 @@ def build_app(serving: Serving) -> FastAPI:
                     404, f"there is no such vector store; there are: {', '.join(sorted(known))}"
                 )
             hits = await found(generation, questions, Search(body.max_num_results, where=where))
-            return _json(openai.page(questions, hits, body.max_num_results, least).model_dump())
+            return json_response(openai.page(questions, hits, body.max_num_results, least).model_dump())
 
+    add_explorer(app, Exploring(generations, serving.others, limits, chosen, found), asked)
     return app
 
 
@@ -156,10 +177,6 @@ async def _follow(follower: Follower, seconds: float) -> None:
     while True:
         await asyncio.sleep(seconds)
         await asyncio.to_thread(follower.check)
-
-
-def _json(content: object) -> Response:
-    return Response(answers.as_json(content), media_type="application/json")
 
 
 def _add_probes(app: FastAPI, serving: Serving, metrics: Metrics, tasks: list[asyncio.Task[None]]) -> None:
@@ -208,6 +225,10 @@ def _add_refusals(app: FastAPI) -> None:
     @app.exception_handler(ConditionError)
     async def no_condition(request: Request, error: ConditionError) -> JSONResponse:
         return refusal(422, str(error))
+
+    @app.exception_handler(NoSuchIndex)
+    async def no_index(request: Request, error: NoSuchIndex) -> JSONResponse:
+        return refusal(404, str(error))
 
     @app.exception_handler(TooManyWaiting)
     async def too_many(request: Request, error: TooManyWaiting) -> JSONResponse:

@@ -53,12 +53,15 @@ class Generation:
 
 
 class Generations:
-    """The generation that answers, and those that were replaced and still end their requests."""
+    """The generation that answers, indexes beside it that requests named, and those of both that still end their requests."""
 
     def __init__(self, first: Generation) -> None:
         self._lock = threading.Lock()
         self._newest = first
+        self._beside: dict[str, Generation] = {}  # by address, the one asked for longest ago first
         self._replaced: list[Generation] = []
+        self._loading = 0
+        self._copies_lock = threading.Lock()
         self._leftover: set[Path] = set()
 
     @property
@@ -72,10 +75,13 @@ class Generations:
         return len(self._replaced)
 
     @contextlib.contextmanager
-    def using(self) -> Iterator[Generation]:
-        """The generation that answers now, which is kept until the end of the block whatever replaces it."""
+    def using(self, address: str | None = None) -> Iterator[Generation]:
+        """The generation that answers now, or the index at `address`, which is kept until the end of the block whatever
+        replaces it. Raises KeyError for an index that is not loaded."""
         with self._lock:
             generation = self._newest
+            if address not in (None, generation.retriever.address):
+                generation = self._beside[address] = self._beside.pop(address)
             generation.requests += 1
         try:
             yield generation
@@ -91,13 +97,47 @@ class Generations:
             self._newest = following
             self._drop_ended()
 
-    def remove_copies(self) -> None:
-        """Removes local copies that no generation reads any more; not while another generation is loaded."""
+    def loaded(self, address: str) -> bool:
+        """Returns whether the index at `address` answers, or is loaded beside the one that does."""
         with self._lock:
-            used = self._newest.retriever.copies.union(*(each.retriever.copies for each in self._replaced))
-            unused, self._leftover = self._leftover - used, set()
-        for folder in unused:
-            shutil.rmtree(folder, ignore_errors=True)
+            return address in (self._newest.retriever.address, *self._beside)
+
+    def load_beside(self, address: str, most: int, device: str = "auto") -> None:
+        """Loads an index, for requests that name it. Of such indexes the `most` that were asked for last are kept.
+
+        Raises InputError where it cannot be loaded.
+        """
+        with self.loading():
+            other = Generation(load(address, device=device))
+            with self._lock:
+                self._beside.setdefault(address, other)
+                while len(self._beside) > most:
+                    self._replaced.append(self._beside.pop(next(iter(self._beside))))
+                self._drop_ended()
+        self.remove_copies()
+
+    @contextlib.contextmanager
+    def loading(self) -> Iterator[None]:
+        """While the block runs, which loads an index, no copies are removed: it may read them."""
+        with self._copies_lock:
+            self._loading += 1
+        try:
+            yield
+        finally:
+            with self._copies_lock:
+                self._loading -= 1
+
+    def remove_copies(self) -> None:
+        """Removes local copies that no generation reads any more; none while an index is loaded."""
+        with self._copies_lock:
+            if self._loading:
+                return
+            with self._lock:
+                kept = (self._newest, *self._beside.values(), *self._replaced)
+                used = set().union(*(each.retriever.copies for each in kept))
+                unused, self._leftover = self._leftover - used, set()
+            for folder in unused:
+                shutil.rmtree(folder, ignore_errors=True)
 
     def _drop_ended(self) -> None:
         ended = [each for each in self._replaced if not each.requests]
@@ -160,11 +200,12 @@ class Follower:
             return False
         self._failed, self._retry_at = champion, time.monotonic() + RETRY_SECONDS
         log.info("champion %d: loading beside %s", champion.number, answering.name)
-        try:
-            following = open_generation(self._store, champion, self._device)
-        except Exception as error:
-            raise InputError(f"champion {champion.number} could not be loaded: {_line(error)}") from error
-        self.generations.replace(following)
+        with self.generations.loading():
+            try:
+                following = open_generation(self._store, champion, self._device)
+            except Exception as error:
+                raise InputError(f"champion {champion.number} could not be loaded: {_line(error)}") from error
+            self.generations.replace(following)
         self.problem, self._failed = "", None
         self.loads += 1
         log.info("%s answers", following.name)

@@ -24,6 +24,10 @@ class Limits:
     """Time that a request may take; then it is answered with 504."""
     batch: int = 64
     """Questions of waiting requests that are searched together at most."""
+    others: int = 2
+    """Indexes beside the one that answers that are kept for requests that name them; 0: no request may."""
+    bm25_passages: int = 500_000
+    """Passages of a corpus at most for which `/explain` builds a BM25 index in memory."""
 
     @property
     def body_bytes(self) -> int:

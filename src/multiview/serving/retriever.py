@@ -11,15 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
 from multiview import names
 from multiview.artifacts.record import Record, load_record, load_reference
 from multiview.artifacts.staging import stage
 from multiview.artifacts.staging import verify as read_all
 from multiview.artifacts.store import LocalStore, Store
-from multiview.config import Encode
+from multiview.config import Corpus, Encode
 from multiview.data.answers import Span
-from multiview.data.passages import PassageRows, shard_files
+from multiview.data.passages import COLUMNS, Passage, PassageRows, passages_of, shard_files
 from multiview.data.reading.tables import Row
 from multiview.errors import InputError
 from multiview.index.indexed_passages import IndexedPassage, IndexedPassages, IndexedView, TextsInOrder
@@ -126,6 +127,12 @@ class Retriever:
         """Name of the model's architecture."""
         return self._encoder.layout.name
 
+    @property
+    def language(self) -> str:
+        """The language of the corpus, as its settings name it."""
+        named = [record.config.get("corpus", {}).get("language") for _, record in self._sources]
+        return next(filter(None, named), Corpus().language)
+
     def search(
         self, questions: Sequence[str], k: int = 10, *, explain: bool = False, where: str | None = None
     ) -> list[list[Hit]]:
@@ -167,6 +174,32 @@ class Retriever:
         """Returns the passage with an id, with its columns and what its views represent; None where there is none."""
         row = self.index.row_of(id)
         return None if row is None else self._read(np.array([row]))[row]
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the corpus."""
+        return self._corpus.schema
+
+    def passages(self) -> Iterator[Passage]:
+        """Yields all passages, row by row, with one batch in memory."""
+        with _checked_on_error(self._sources):
+            for batch in self._corpus.batches(COLUMNS):
+                yield from passages_of(batch)
+
+    def titles(self, rows: Sequence[int]) -> dict[int, str]:
+        """Returns row to title of the passages at `rows`."""
+        with _checked_on_error(self._sources), self._address_in_errors():
+            return {row: passage.title for row, passage in self._passages.texts(np.array(rows, np.int64))}
+
+    def view_cosines(self, row: int) -> np.ndarray:
+        """Returns the cosines between the views of the passage at `row` [views, views] float32.
+
+        A view without length has the cosine 0 with every view.
+        """
+        views = self.index.views_of(row)
+        lengths = np.linalg.norm(views, axis=1, keepdims=True)
+        units = np.divide(views, lengths, out=np.zeros_like(views), where=lengths > 0)
+        return np.clip(units @ units.T, -1, 1)
 
     def _search(
         self, questions: Sequence[str], k: int, explain: bool, among: np.ndarray | None

@@ -7,6 +7,9 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, create_mod
 from multiview.serving.limits import Limits
 
 QUESTION = "When did the lighthouse stop burning oil?"
+WHERE = "A condition on the corpus's columns (docs/serving.md)."
+INDEX = "The index that answers; else the champion. The key of an index, a run's id, champion or challenger."
+IndexName = Annotated[str, StringConstraints(max_length=500)] | None
 Column = Any
 """A value of a column of the corpus, as JSON."""
 
@@ -66,6 +69,66 @@ class Passage(BaseModel):
     text: str
     columns: dict[str, Column]
     views: list[View]
+
+
+class PassageViews(BaseModel):
+    """What the views of a passage represent, and how alike they are."""
+
+    index: str
+    id: str
+    views: list[View]
+    cosines: list[list[float]] = Field(description="Of every view with every view, in their order.")
+
+
+class Place(BaseModel):
+    """A passage's place in a ranking."""
+
+    rank: int
+    score: float
+
+
+class Ranked(BaseModel):
+    """A passage's places in three rankings; null where it is not among the passages of one."""
+
+    id: str
+    title: str
+    bm25: Place | None
+    dense: Place | None
+    fused: Place | None
+
+
+class Explanation(BaseModel):
+    """The ranks of a question's passages by BM25, by the index's views, and by both fused (reciprocal ranks)."""
+
+    index: str
+    champion: int | None
+    question: str
+    exact: bool
+    depth: int
+    passages: list[Ranked] = Field(description="In the order of the fused ranking.")
+
+
+class IndexChoice(BaseModel):
+    """An index that requests may name."""
+
+    name: str = Field(description="Its key, by which a request names it.")
+    roles: list[str] = Field(description="`champion 3`, the newest first, and `challenger`.")
+    architecture: str
+    passages: int | None
+    views: int | None
+    created: str
+
+
+class IndexChoices(BaseModel):
+    """What answers, and what requests may name beside it."""
+
+    index: str
+    champion: int | None
+    passages: int
+    architecture: str
+    columns: list[str] = Field(description="Columns that conditions may name.")
+    most_passages: int = Field(description="Passages per question at most.")
+    indexes: list[IndexChoice]
 
 
 class State(BaseModel):
@@ -155,7 +218,24 @@ def search_body(limits: Limits) -> type[BaseModel]:
             Field(min(10, limits.k), description="Passages per question."),
         ),
         explain=(bool, Field(False, description="Also give the score of every view.")),
-        where=(str | None, Field(None, description="A condition on the corpus's columns (docs/serving.md).")),
+        where=(str | None, Field(None, description=WHERE)),
+        index=(IndexName, Field(None, description=INDEX)),
+    )
+
+
+def explain_body(limits: Limits) -> type[BaseModel]:
+    """Returns the body of `POST /explain` under some limits."""
+    return create_model(
+        "ExplainRequest",
+        __doc__="A question whose ranks are wanted.",
+        __config__=ConfigDict(extra="forbid", json_schema_extra={"examples": [{"question": QUESTION}]}),
+        question=(_question(limits), ...),
+        depth=(
+            Annotated[int, Field(ge=1, le=limits.k)],
+            Field(min(100, limits.k), description="Passages that each method ranks."),
+        ),
+        where=(str | None, Field(None, description=WHERE)),
+        index=(IndexName, Field(None, description=INDEX)),
     )
 
 

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from multiview import names
-from multiview.artifacts.champions import Champion, champion_numbers, current, read_champion
+from multiview.artifacts.champions import champion_numbers, current, read_champion
 from multiview.artifacts.record import Record, Reference, load_reference, read_record, split_address
 from multiview.artifacts.store import Store
 from multiview.errors import InputError
 from multiview.lineage.trace import corpus_name, corpus_of, trace
-from multiview.steps.runs import read_state
+from multiview.refresh.challenger import challenger_of
 from multiview.tracking.client import connect, connect_to_read, database, explained
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def mirror(store: Store, uri: str) -> dict[str, str]:
     indexes = {names.CHAMPION: now.index}
     if now.predecessor is not None:
         indexes[names.PREVIOUS] = read_champion(store, now.predecessor).index
-    if (refused := _refused(store, now)) is not None:
+    if (refused := challenger_of(store, now)) is not None:
         indexes[names.CHALLENGER] = refused
     # An index that was collected cannot be registered any more.
     existing = {
@@ -115,21 +115,6 @@ def mirror(store: Store, uri: str) -> dict[str, str]:
         if read_record(store, *split_address(index.address)[1:])
     }
     return repair(uri, champions_name(store), existing, store)
-
-
-def _refused(store: Store, now: Champion) -> Reference | None:
-    """The last challenger that was refused against the current champion."""
-    found: list[tuple[float, Reference]] = []
-    for run in store.folders(names.RUNS):
-        state = read_state(store, run, "promote")
-        record = read_record(store, names.PROMOTION, state.key) if state and state.ended else None
-        if (
-            state
-            and record
-            and (record.facts["decision"], record.facts["champion"]) == ("refuse", now.number)
-        ):
-            found.append((state.ended or 0.0, state.inputs[names.INDEX][0]))
-    return max(found, key=lambda refusal: refusal[0], default=(0.0, None))[1]
 
 
 def aliased_indexes(uri: str) -> list[str]:

@@ -1,0 +1,135 @@
+"""Indexes beside the one that answers, which requests name: the challenger, earlier champions, any index of the store."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
+
+from multiview import names
+from multiview.artifacts.champions import champion_numbers, current, read_champion
+from multiview.artifacts.record import Record, load_reference, read_record, split_address
+from multiview.artifacts.store import Store
+from multiview.errors import InputError
+from multiview.refresh.challenger import challenger_of
+from multiview.serving.follow import Generation, Generations
+from multiview.serving.underway import Underway
+
+LISTED = 100
+"""Indexes that are listed, the newest ones, and champions whose indexes are named so."""
+
+KEY = re.compile(r"\w[\w.-]*")
+
+
+class NoSuchIndex(InputError):
+    """A name that means no index, or none that the server may or can load."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """An index that a request may name."""
+
+    record: Record
+    address: str
+    architecture: str
+    """Name of the model's architecture; empty where the model is gone."""
+    roles: tuple[str, ...] = ()
+    """`champion 3` for each champion that answered from it, the newest first, and `challenger`."""
+
+
+class Others:
+    """The indexes of one store, of which the few that requests named last are kept loaded."""
+
+    def __init__(
+        self,
+        generations: Generations,
+        store: Store,
+        find: Callable[[str], str],
+        most: int,
+        device: str = "auto",
+    ) -> None:
+        """`find` returns the address of an index by a typed name, and raises InputError; `most` are kept loaded."""
+        self._generations, self._store, self._find = generations, store, find
+        self._most, self._device = most, device
+        self._underway = Underway()
+
+    @contextlib.asynccontextmanager
+    async def using(self, name: str) -> AsyncIterator[Generation]:
+        """The index that is named, loaded if it is not yet, and kept until the end of the block.
+
+        Raises NoSuchIndex, where it cannot be loaded too, and TooManyWaiting.
+        """
+        with contextlib.ExitStack() as held:
+            address = self._own(name)
+            while True:
+                try:
+                    generation = held.enter_context(self._generations.using(address))
+                    break
+                except KeyError:  # not loaded, or others were asked for while it was
+                    address = await self._underway.result(name, lambda: self._load(name))
+            yield generation
+
+    async def choices(self) -> list[Choice]:
+        """Returns the newest indexes of the store: champions by number, then the challenger, then all others by age."""
+        return await self._underway.result("choices", lambda: list(self._choices()))
+
+    def _own(self, key: str) -> str:
+        """The address of the index with a key, which need not exist; that of the index which answers lies in any store."""
+        answering = self._generations.newest.retriever.address
+        return answering if answering.endswith(f"/{key}") else f"{self._store.url}/{names.INDEX}/{key}"
+
+    def _load(self, name: str) -> str:
+        """Loads the index that is named if it is not yet; returns its address."""
+        try:
+            address = self._address(name)
+            if not self._generations.loaded(address):
+                self._generations.load_beside(address, self._most, self._device)
+        except InputError as error:
+            raise NoSuchIndex(str(error)) from error
+        return address
+
+    def _address(self, name: str) -> str:
+        """The address of the index with this key, else of what `find` knows by this name, within the store.
+
+        Raises InputError for any other name. No other store is opened, whatever a name says.
+        """
+        key = name
+        if not KEY.fullmatch(name) or read_record(self._store, names.INDEX, name) is None:
+            url, kind, key = split_address(self._find(name))
+            if (url, kind) != (self._store.url, names.INDEX) or not KEY.fullmatch(key):
+                raise InputError(f"{name} is no index of the store {self._store.url}, which is served")
+        return self._own(key)
+
+    def _choices(self) -> Iterator[Choice]:
+        written = {
+            entry.path.split("/")[-2]: entry.modified
+            for entry in self._store.entries(names.INDEX)
+            if entry.path.endswith(f"/{names.RECORD_FILE}")
+        }
+        roles = self._roles()
+        newest = sorted((key for key in written if key not in roles), key=lambda key: -written[key])
+        for key in [*(key for key in roles if key in written), *newest][:LISTED]:
+            if record := read_record(self._store, names.INDEX, key):
+                yield Choice(record, self._own(key), self._architecture(record), tuple(roles.get(key, ())))
+
+    def _architecture(self, record: Record) -> str:
+        try:
+            _, model = load_reference(record.inputs[names.MODEL][0], f"index {record.key}", self._store)
+        except (InputError, KeyError):
+            return ""
+        return str(model.config.get("model", {}).get("architecture", ""))
+
+    def _roles(self) -> dict[str, list[str]]:
+        """Roles by the key of their index, in the order in which they are listed."""
+        roles: dict[str, list[str]] = {}
+        now = current(self._store)
+        if now is None:
+            return roles
+        refused = challenger_of(self._store, now)
+        for number in champion_numbers(self._store)[: -LISTED - 1 : -1]:
+            key = split_address(read_champion(self._store, number).index.address)[2]
+            roles.setdefault(key, []).append(f"{names.CHAMPION} {number}")
+        if refused:
+            roles.setdefault(split_address(refused.address)[2], []).append(names.CHALLENGER)
+        return roles

@@ -1,0 +1,251 @@
+// Asks the server, and says what answers. The key lies in this tab's session storage alone.
+
+const KEY = "multiview-key";
+const LOOK = 10000; // milliseconds between two looks at what answers
+const NAMED = "*"; // the choice of an index by a typed name
+const $ = (id) => document.getElementById(id);
+
+let answering = null; // what answers without a name: {index, champion}
+let asking = null; // aborts the questions that are under way
+let unlocking = null;
+let sides = []; // what is shown: {name, index, champion, hits}
+
+async function call(path, body, signal) {
+  const key = sessionStorage.getItem(KEY);
+  const headers = { ...(key && { Authorization: `Bearer ${key}` }), ...(body && { "Content-Type": "application/json" }) };
+  const answer = await fetch(path, { method: body ? "POST" : "GET", headers, body: body && JSON.stringify(body), signal, cache: "no-store" });
+  if (answer.status === 401) {
+    if (sessionStorage.getItem(KEY) === key) await (unlocking ??= unlock().finally(() => { unlocking = null; }));
+    return call(path, body, signal);
+  }
+  const content = await answer.json().catch(() => ({}));
+  if (!answer.ok && !content.status) throw new Error(content.error?.message ?? `the server answered with status ${answer.status}`);
+  return content;
+}
+
+function unlock() {
+  sessionStorage.removeItem(KEY);
+  const dialog = $("locked");
+  $("key").value = "";
+  dialog.returnValue = "";
+  dialog.showModal();
+  return new Promise((resolve, reject) => dialog.addEventListener("close", () => {
+    const key = $("key").value.trim();
+    $("key").value = "";
+    if (!/^[\x21-\x7e]+$/.test(key)) return reject(new Error("this server asks for an API key; ask again to give one"));
+    sessionStorage.setItem(KEY, key);
+    resolve();
+  }, { once: true }));
+}
+
+function tell(message) { $("message").textContent = message; }
+
+function report(error) {
+  if (error?.name === "AbortError") return;
+  const offline = error instanceof TypeError;
+  $("problem").textContent = error ? shown(offline ? "the server does not answer" : error.message) : "";
+  $("problem").hidden = !error;
+}
+
+// What answers
+
+const nameOf = ({ champion, index }) => (champion ? `Champion ${champion}` : `Index ${keyOf(index).slice(0, 8)}`);
+
+function choiceOf({ name, roles, architecture, passages, created }) {
+  const [role] = roles;
+  const about = [role ? role[0].toUpperCase() + role.slice(1) : name.slice(0, 8), architecture, passages === null ? "" : counted(passages, "passage"), created.slice(0, 10)];
+  return make("option", { value: name, title: name }, about.filter(Boolean).map(shown).join(" · "));
+}
+
+async function readChoices() {
+  const found = await call("indexes");
+  answering = { index: found.index, champion: found.champion };
+  const about = [nameOf(found), found.architecture, counted(found.passages, "passage"), keyOf(found.index)];
+  $("state").textContent = about.map(shown).join(" · ");
+  $("k").max = found.most_passages;
+  $("where").placeholder = shown(`${found.columns.at(-1)} is not null`);
+  $("where").title = shown(`Columns: ${found.columns.join(", ")}`);
+  [found.champion ? "Champion" : "The server's", "None"].forEach((first, side) => {
+    const select = $(`index-${side}`), before = select.value;
+    const others = found.indexes.map(choiceOf);
+    select.replaceChildren(make("option", { value: "" }, first), ...others, ...(others.length ? [make("option", { value: NAMED }, "By name …")] : []));
+    choose(side, before);
+  });
+}
+
+function choose(side, name) {
+  const select = $(`index-${side}`), named = $(`name-${side}`);
+  if ([...select.options].some((option) => option.value === name)) select.value = name;
+  else { select.value = NAMED; named.value = name; }
+  named.hidden = select.value !== NAMED;
+}
+
+function chosen(side) {
+  const value = $(`index-${side}`).value;
+  return value === NAMED ? $(`name-${side}`).value.trim() : value;
+}
+
+// Says so where another index answers than before; `from` is what is shown.
+async function noteChange(now) {
+  if (!answering || (now.index === answering.index && now.champion === answering.champion)) return;
+  const before = nameOf(answering);
+  answering = { index: now.index, champion: now.champion };
+  const old = sides.find((side) => !side.name && (side.index !== now.index || side.champion !== now.champion));
+  $("changed").querySelector("span").textContent = `${nameOf(now)} answers now, no longer ${before.toLowerCase()}.${old ? ` These answers are from ${nameOf(old).toLowerCase()}.` : ""}`;
+  $("changed").querySelector("button").hidden = !old;
+  $("changed").hidden = false;
+  await readChoices();
+}
+
+async function look() {
+  if (document.hidden || !answering) return;
+  try {
+    const state = await call("readyz");
+    await noteChange(state);
+    if (state.problem) report(new Error(state.problem));
+  } catch (error) { report(error); }
+}
+
+// Asking
+
+async function ask() {
+  const question = $("question").value.trim();
+  if (!question) return $("question").focus();
+  asking?.abort();
+  const { signal } = asking = new AbortController();
+  const common = { questions: [question], k: Number($("k").value), explain: true, where: $("where").value.trim() || null };
+  const wanted = [chosen(0), ...($("index-1").value ? [chosen(1)] : [])];
+  remember();
+  report(null);
+  tell("Searching …");
+  $("answers").setAttribute("aria-busy", "true");
+  try {
+    const begun = performance.now();
+    const found = await Promise.all(wanted.map((index) => call("search", { ...common, index: index || null }, signal)));
+    if (signal.aborted) return;
+    sides = found.map(({ index, champion, answers: [answer] }, number) => ({ name: wanted[number], index, champion, ...answer }));
+    $("changed").hidden = true;
+    show(performance.now() - begun);
+    const plain = sides.find((side) => !side.name);
+    if (plain) await noteChange(plain);
+  } catch (error) {
+    if (!signal.aborted) { tell(""); report(error); }
+  } finally {
+    if (!signal.aborted) $("answers").setAttribute("aria-busy", "false");
+  }
+}
+
+function show(milliseconds) {
+  const [{ question, hits }, second] = sides;
+  const number = counted(hits.length, "passage");
+  tell(`${hits.length ? number : "No passage"} in ${Math.round(milliseconds)} ms${second ? `, ${difference(...sides)}` : ""}`);
+  $("answers").className = second ? "two" : "";
+  $("answers").replaceChildren(...sides.map((side, at) => sideOf(side, at, second && sides[1 - at].hits)));
+  const button = make("button", { type: "button" }, "Ranks by BM25, dense and fused");
+  button.addEventListener("click", () => explain(question, button));
+  $("ranks").replaceChildren(button);
+  $("ranks").hidden = false;
+}
+
+function sideOf(side, at, others) {
+  const option = [...$("index-0").options].find((each) => each.value && each.value === keyOf(side.index));
+  const title = make("h2", { id: `side-${at}` }, side.champion ? nameOf(side) : shown(option?.textContent ?? nameOf(side)));
+  const about = make("p", {}, make("code", {}, isolated(keyOf(side.index))), side.exact ? "" : " · approximate: better passages may be missing");
+  const mapOf = async (id) => {
+    const path = `views/${encodeURIComponent(id)}?index=${encodeURIComponent(keyOf(side.index))}`;
+    try { return cosinesOf(await call(path)); } catch (error) { return [make("p", { className: "problem" }, shown(error.message))]; }
+  };
+  return make("section", { className: "side", ariaLabel: title.textContent }, make("header", {}, title, about),
+    make("ol", { className: "hits" }, ...side.hits.map((hit, number) => hitOf(hit, number, others, mapOf))));
+}
+
+function difference(one, other) {
+  const ids = new Set(other.hits.map((hit) => hit.id));
+  const both = one.hits.filter((hit) => ids.has(hit.id)).length;
+  const moved = one.hits.filter((hit) => other.hits.some((each) => each.id === hit.id && each.rank !== hit.rank)).length;
+  const top = one.hits[0]?.id === other.hits[0]?.id ? "the same first" : "another first";
+  return `${both} on both sides, ${moved} of them at another rank, ${top}`;
+}
+
+async function explain(question, button) {
+  const { index, name } = sides[0];
+  button.disabled = true;
+  button.textContent = "Ranking …";
+  try {
+    const body = { question, where: $("where").value.trim() || null, index: name ? keyOf(index) : null };
+    $("ranks").replaceChildren(make("h2", { tabIndex: -1 }, "Ranks by BM25, dense and fused"), ...ranksOf(await call("explain", body)));
+    $("ranks").firstChild.focus({ preventScroll: true });
+  } catch (error) {
+    button.disabled = false;
+    button.textContent = "Ranks by BM25, dense and fused";
+    report(error);
+  }
+}
+
+// The address keeps what was asked: after #, which no server is sent.
+
+const FIELDS = { q: "question", k: "k", where: "where" };
+
+function remember() {
+  const kept = new URLSearchParams(Object.entries(FIELDS).map(([name, id]) => [name, $(id).value.trim()]));
+  [0, 1].forEach((side) => kept.set(`index${side}`, chosen(side)));
+  for (const [name, value] of [...kept]) if (!value || (name === "k" && value === "10")) kept.delete(name);
+  if (`#${kept}` !== location.hash) history.pushState(null, "", `#${kept}`);
+}
+
+function recall() {
+  const kept = new URLSearchParams(location.hash.slice(1));
+  for (const [name, id] of Object.entries(FIELDS)) $(id).value = kept.get(name) ?? (name === "k" ? "10" : "");
+  [0, 1].forEach((side) => choose(side, kept.get(`index${side}`) ?? ""));
+  if ($("question").value) ask();
+}
+
+// The keyboard
+
+function go(event, hit) {
+  if (!hit) return;
+  event.preventDefault();
+  for (const each of document.querySelectorAll(".hit")) each.tabIndex = each === hit ? 0 : -1;
+  hit.focus();
+}
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || $("locked").open) return;
+  const writing = event.target.closest("input, select");
+  const hit = event.target.closest(".hit");
+  if (event.key === "/" && !writing) {
+    event.preventDefault();
+    $("question").focus();
+    $("question").select();
+  } else if (event.target === $("question") && event.key === "ArrowDown") {
+    go(event, document.querySelector(".hit"));
+  } else if (hit) {
+    const list = [...hit.parentElement.children], at = list.indexOf(hit);
+    const lists = [...document.querySelectorAll(".hits")], side = lists.indexOf(hit.parentElement);
+    const beside = (step) => lists[side + step]?.children[Math.min(at, lists[side + step].children.length - 1)];
+    switch (event.key) {
+      case "ArrowDown": return go(event, list[at + 1]);
+      case "ArrowUp": return go(event, list[at - 1] ?? $("question"));
+      case "Home": return go(event, list[0]);
+      case "End": return go(event, list.at(-1));
+      case "ArrowRight": return go(event, beside(1));
+      case "ArrowLeft": return go(event, beside(-1));
+      case "Escape": return go(event, $("question"));
+      case "Enter": if (event.target === hit) { event.preventDefault(); hit.querySelector(".open").click(); }
+    }
+  }
+});
+
+$("ask").addEventListener("submit", (event) => { event.preventDefault(); ask(); });
+$("changed").querySelector("button").addEventListener("click", ask);
+for (const side of [0, 1]) {
+  $(`index-${side}`).addEventListener("change", () => {
+    const named = $(`name-${side}`);
+    named.hidden = $(`index-${side}`).value !== NAMED;
+    if (!named.hidden) named.focus(); else if (sides.length) ask();
+  });
+}
+addEventListener("popstate", recall);
+addEventListener("visibilitychange", look);
+setInterval(look, LOOK);
+readChoices().catch(report).then(recall);
