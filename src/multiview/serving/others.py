@@ -11,6 +11,7 @@ from multiview import names
 from multiview.artifacts.champions import champion_numbers, current, read_champion
 from multiview.artifacts.record import Record, load_reference, read_record, split_address
 from multiview.artifacts.store import Store
+from multiview.config import Model
 from multiview.errors import InputError
 from multiview.refresh.challenger import challenger_of
 from multiview.serving.follow import Generation, Generations
@@ -118,7 +119,7 @@ class Others:
             _, model = load_reference(record.inputs[names.MODEL][0], f"index {record.key}", self._store)
         except (InputError, KeyError):
             return ""
-        return str(model.config.get("model", {}).get("architecture", ""))
+        return str(model.config.get("model", {}).get("architecture", Model().architecture))
 
     def _roles(self) -> dict[str, list[str]]:
         """Roles by the key of their index, in the order in which they are listed."""

@@ -35,8 +35,9 @@ function marked(text, span, whole) {
   const from = whole || start <= BEFORE ? 0 : start - BEFORE;
   const to = whole || points.length <= stop + AFTER * 1.2 ? points.length : stop + AFTER;
   const part = (first, last) => points.slice(first, last).join("");
+  const snippet = part(start, stop), trimmed = snippet.trimEnd();
   return [
-    from ? "… " : "", part(from, start), span ? make("mark", {}, part(start, stop)) : "", part(stop, to),
+    from ? "… " : "", part(from, start), span ? make("mark", {}, trimmed) : "", snippet.slice(trimmed.length), part(stop, to),
     to < points.length ? " …" : "",
   ];
 }
@@ -57,27 +58,27 @@ function unfolding(button, region, fill) {
   });
 }
 
-// Where a passage stands on the other side.
+// Where a passage stands on the other side, if it stands elsewhere there.
 function otherRank(hit, others) {
   if (!others) return null;
   const other = others.find((each) => each.id === hit.id);
-  if (!other) return make("span", { className: "apart" }, "only here");
-  if (other.rank === hit.rank) return make("span", { className: "same" }, "same rank on the other side");
-  return make("span", { className: "rose" }, `rank ${other.rank} on the other side`);
+  if (!other) return make("span", { className: "apart" }, "only on this side");
+  return other.rank === hit.rank ? null : make("span", { className: "moved" }, `rank ${other.rank} on the other side`);
 }
 
 function hitOf(hit, number, others, mapOf) {
   const text = make("p", { className: "text", dir: "auto" }, ...marked(hit.text, hit.span, false));
   const whole = make("div", { hidden: true });
   const open = make("button", { type: "button", className: "plain open" }, "Views and columns");
-  const title = hit.span === null && hit.snippet ? make("mark", {}, isolated(hit.title)) : isolated(hit.title || "no title");
-  const item = make("li", { className: "hit", tabIndex: number ? -1 : 0 },
+  const title = hit.span === null && hit.snippet ? make("mark", {}, isolated(hit.title)) : hit.title ? isolated(hit.title) : make("span", { className: "note" }, "no title");
+  const apart = otherRank(hit, others);
+  const item = make("li", { className: `hit ${apart?.className ?? ""}`, tabIndex: number ? -1 : 0 },
     make("div", { className: "head" },
       make("span", { className: "rank" }, `${hit.rank}`), make("h3", { dir: "auto" }, title),
       make("span", { className: "score", title: "Score: the inner product of question and view" }, figure(hit.score))),
     make("div", { className: "body" }, text,
       make("div", { className: "about" }, make("code", {}, isolated(hit.id)),
-        make("span", {}, hit.snippet === "" ? `view ${hit.view}, of no snippet` : `view ${hit.view}`), otherRank(hit, others), open),
+        make("span", {}, hit.snippet === "" ? `view ${hit.view}, of no snippet` : `view ${hit.view}`), apart, open),
       whole));
   unfolding(open, whole, (opened) => {
     text.replaceChildren(...marked(hit.text, hit.span, opened));
@@ -113,7 +114,7 @@ function viewsOf(hit) {
     bar.style.width = `${100 * (view.score - low) / (high - low)}%`;
     const query = view.query ? make("div", { className: "note" }, "read with ", isolated(view.query)) : null;
     return make("tr", { className: view.view === hit.view ? "best" : "" },
-      make("th", { scope: "row" }, `${view.view}`), make("td", { className: "scored" }, figure(view.score), bar),
+      make("th", { scope: "row" }, `${view.view}`), make("td", { className: "scored" }, figure(view.view === hit.view ? hit.score : view.score), bar),
       make("td", { className: "start", dir: "auto" }, isolated(whatOf(view, hit)), query));
   });
   const heads = [["View", ""], ["Score", ""], ["What it represents", "start"]];

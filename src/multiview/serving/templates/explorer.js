@@ -53,7 +53,7 @@ const nameOf = ({ champion, index }) => (champion ? `Champion ${champion}` : `In
 
 function choiceOf({ name, roles, architecture, passages, created }) {
   const [role] = roles;
-  const about = [role ? role[0].toUpperCase() + role.slice(1) : name.slice(0, 8), architecture, passages === null ? "" : counted(passages, "passage"), created.slice(0, 10)];
+  const about = [role ? role[0].toUpperCase() + role.slice(1) : name.slice(0, 8), architecture, passages === null ? "" : counted(passages, "passage"), created.slice(0, 16).replace("T", " ")];
   return make("option", { value: name, title: name }, about.filter(Boolean).map(shown).join(" · "));
 }
 
@@ -123,7 +123,7 @@ async function ask() {
     const begun = performance.now();
     const found = await Promise.all(wanted.map((index) => call("search", { ...common, index: index || null }, signal)));
     if (signal.aborted) return;
-    sides = found.map(({ index, champion, answers: [answer] }, number) => ({ name: wanted[number], index, champion, ...answer }));
+    sides = found.map(({ index, champion, answers: [answer] }, number) => ({ name: wanted[number], where: common.where, index, champion, ...answer }));
     $("changed").hidden = true;
     show(performance.now() - begun);
     const plain = sides.find((side) => !side.name);
@@ -136,15 +136,15 @@ async function ask() {
 }
 
 function show(milliseconds) {
-  const [{ question, hits }, second] = sides;
+  const [{ hits }, second] = sides;
   const number = counted(hits.length, "passage");
   tell(`${hits.length ? number : "No passage"} in ${Math.round(milliseconds)} ms${second ? `, ${difference(...sides)}` : ""}`);
   $("answers").className = second ? "two" : "";
   $("answers").replaceChildren(...sides.map((side, at) => sideOf(side, at, second && sides[1 - at].hits)));
-  const button = make("button", { type: "button" }, "Ranks by BM25, dense and fused");
-  button.addEventListener("click", () => explain(question, button));
-  $("ranks").replaceChildren(button);
-  $("ranks").hidden = false;
+  $("ways").hidden = !hits.length;
+  $("ways").setAttribute("aria-expanded", "false");
+  $("ranks").hidden = true;
+  $("ranks").replaceChildren();
 }
 
 function sideOf(side, at, others) {
@@ -164,20 +164,20 @@ function difference(one, other) {
   const both = one.hits.filter((hit) => ids.has(hit.id)).length;
   const moved = one.hits.filter((hit) => other.hits.some((each) => each.id === hit.id && each.rank !== hit.rank)).length;
   const top = one.hits[0]?.id === other.hits[0]?.id ? "the same first" : "another first";
-  return `${both} on both sides, ${moved} of them at another rank, ${top}`;
+  const ranks = moved ? `${moved} of them at another rank` : "at the same ranks";
+  return `${both} on both sides, ${ranks}, ${top}`;
 }
 
-async function explain(question, button) {
-  const { index, name } = sides[0];
-  button.disabled = true;
-  button.textContent = "Ranking …";
+async function explain(opened) {
+  if (!opened || $("ranks").childNodes.length) return;
+  const { question, where, index, name } = sides[0];
+  $("ranks").append("Ranking …");
   try {
-    const body = { question, where: $("where").value.trim() || null, index: name ? keyOf(index) : null };
-    $("ranks").replaceChildren(make("h2", { tabIndex: -1 }, "Ranks by BM25, dense and fused"), ...ranksOf(await call("explain", body)));
-    $("ranks").firstChild.focus({ preventScroll: true });
+    const found = await call("explain", { question, where, index: name ? keyOf(index) : null }, asking.signal);
+    $("ranks").replaceChildren(...ranksOf(found));
   } catch (error) {
-    button.disabled = false;
-    button.textContent = "Ranks by BM25, dense and fused";
+    $("ranks").replaceChildren();
+    if (error.name !== "AbortError") $("ways").click();
     report(error);
   }
 }
@@ -202,11 +202,11 @@ function recall() {
 
 // The keyboard
 
-function go(event, hit) {
-  if (!hit) return;
+function go(event, target) {
+  if (!target) return;
   event.preventDefault();
-  for (const each of document.querySelectorAll(".hit")) each.tabIndex = each === hit ? 0 : -1;
-  hit.focus();
+  if (target.matches(".hit")) for (const hit of document.querySelectorAll(".hit")) hit.tabIndex = hit === target ? 0 : -1;
+  target.focus();
 }
 
 document.addEventListener("keydown", (event) => {
@@ -238,6 +238,7 @@ document.addEventListener("keydown", (event) => {
 
 $("ask").addEventListener("submit", (event) => { event.preventDefault(); ask(); });
 $("changed").querySelector("button").addEventListener("click", ask);
+unfolding($("ways"), $("ranks"), explain);
 for (const side of [0, 1]) {
   $(`index-${side}`).addEventListener("change", () => {
     const named = $(`name-${side}`);
