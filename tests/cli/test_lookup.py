@@ -11,6 +11,7 @@ from multiview.artifacts.record import Reference
 from multiview.artifacts.store import LocalStore
 from multiview.cli.lookup import (
     Address,
+    CurrentChallenger,
     CurrentChampion,
     LoggedModel,
     Lookup,
@@ -24,7 +25,7 @@ from multiview.cli.lookup import (
 from multiview.errors import InputError
 from multiview.steps.runs import Run, StepState
 from multiview.tracking import RegisteredModel, TrackedRun, TrackedStep
-from tests.fixtures.champions import champion
+from tests.fixtures.champions import artifact, champion, refuse
 from tests.fixtures.servers import new_database
 
 MODEL = "m-" + "0123456789abcdef" * 2
@@ -45,6 +46,7 @@ MODEL = "m-" + "0123456789abcdef" * 2
         ("it's", RunId("it's")),
         ("", RunId("")),
         ("champion", CurrentChampion()),
+        ("challenger", CurrentChallenger()),
         (MODEL, LoggedModel(MODEL)),
         (f"models:/{MODEL}", LoggedModel(MODEL)),
         ("models:/multiview-train.json@champion", RegisteredModel("multiview-train.json", alias="champion")),
@@ -157,6 +159,18 @@ def test_a_step_stands_for_its_outputs_and_for_the_index_that_it_built_or_search
 
 
 # The other forms, in a store.
+
+
+def test_the_challenger_is_the_index_that_was_refused_last(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path / "store")
+    lookup = Lookup(store.url, None)
+    crown(store, champion(store, 1))
+    with pytest.raises(InputError, match=f"^store {store.url} has no challenger: no refresh was refused"):
+        lookup.index("challenger")
+    refused = artifact(store, "index", "refused")
+    refuse(store, 1, refused, ended=1)
+    assert lookup.index("challenger") == refused.address
+    assert lookup.artifacts("challenger") == [refused]
 
 
 def test_the_champion_is_an_index_and_an_artifact(tmp_path: Path) -> None:

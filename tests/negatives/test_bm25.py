@@ -57,6 +57,14 @@ def test_bm25_ties_go_to_the_smaller_id_and_only_shared_words_count():
     assert ids_of(reverse, reverse.search(["capitals"], 4)) == ids_of(index, top, 0)
 
 
+def test_bm25_searches_some_passages_alone_and_their_scores_stay():
+    index = Bm25Index(PASSAGES, Bm25())
+    whole, part = (index.search(["capital Lyon"], 5, among=among) for among in (None, np.arange(5) % 2 == 0))
+    assert ids_of(index, whole) == ["b", "c", "d"] and ids_of(index, part) == ["c", "d"]
+    assert part.scores[0, :2].tolist() == whole.scores[0, 1:3].tolist()
+    assert ids_of(index, index.search(["capital Lyon"], 5, among=np.zeros(5, bool))) == []
+
+
 def test_words_of_one_letter_or_digit_count():
     vitamins = [
         passage("b12", "Vitamin B and vitamin K were found later; 2 of them."),

@@ -165,7 +165,7 @@ function ranksOf({ passages, depth }) {
     make("thead", {}, make("tr", {}, ...METHODS.map(([, name]) => make("th", { scope: "col" }, name)), make("th", { scope: "col", className: "start" }, "Passage"))),
     make("tbody", {}, ...rows.values()));
   const heads = METHODS.map(([, name], column) => draw("text", { x: 60 + 150 * column, y: 14, "text-anchor": "middle" }, name));
-  const below = draw("text", { x: 0, y: 48 + 26 * TOP + 34, }, `below rank ${TOP}`);
+  const below = draw("text", { x: 0, y: 48 + 26 * TOP + 34 }, `below rank ${TOP}`);
   const chart = draw("svg", { viewBox: `0 0 420 ${48 + 26 * TOP + 44}`, "aria-hidden": "true" }, ...heads, ...ways.values(), below);
   const note = `The first ${TOP} of each, of ${depth} ranks; – is a passage below them. Fused: the sum of 1 / (60 + rank).`;
   return [make("p", { className: "note" }, note), make("div", { className: "layout" }, make("div", { className: "scrolled", tabIndex: 0 }, table), chart)];
@@ -173,11 +173,12 @@ function ranksOf({ passages, depth }) {
 
 function wayOf(passage) {
   const points = METHODS.map(([method], column) => {
-    const rank = passage[method]?.rank ?? Infinity;
-    return { x: 60 + 150 * column, y: 14 + 26 * Math.min(rank, TOP + 1.6), rank };
+    const rank = passage[method]?.rank <= TOP ? passage[method].rank : null;
+    return { x: 60 + 150 * column, y: 14 + 26 * (rank ?? TOP + 1.6), rank };
   });
-  const line = draw("path", { d: points.map(({ x, y }, number) => `${number ? "L" : "M"}${x} ${y}`).join(" ") });
-  const marks = points.filter(({ rank }) => rank <= TOP).flatMap(({ x, y, rank }, number) => [
+  const steps = points.slice(1).map((to, at) => [points[at], to]).filter(([from, to]) => from.rank || to.rank);
+  const line = draw("path", { d: steps.map(([from, to]) => `M${from.x} ${from.y}L${to.x} ${to.y}`).join("") });
+  const marks = points.filter(({ rank }) => rank).flatMap(({ x, y, rank }) => [
     draw("circle", { cx: x, cy: y, r: 9 }),
     draw("text", { x, y: y + 4, "text-anchor": "middle", class: "in" }, `${rank}`),
   ]);

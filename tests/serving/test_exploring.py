@@ -1,0 +1,133 @@
+"""The explorer's routes, asked over HTTP."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+
+import numpy as np
+import pytest
+
+import multiview
+from multiview.cli.lookup import Lookup
+from multiview.serving.app import Serving
+from multiview.serving.follow import Follower, Generation, Generations
+from multiview.serving.limits import Limits
+from multiview.serving.others import Others
+from tests.fixtures.answering_server import answering
+from tests.fixtures.crowned import index_record, promote
+
+QUESTION = "Where was Tesla born?"
+
+
+@pytest.fixture(scope="module")
+def crowned(indexes, tmp_path_factory):
+    copy = indexes.copy(tmp_path_factory.mktemp("explored") / "store")
+    promote(copy, "camvr")
+    promote(copy, "mvr")
+    return copy
+
+
+@pytest.fixture(scope="module")
+def client(crowned):
+    follower = Follower(crowned.store)
+    others = Others(follower.generations, crowned.store, Lookup(crowned.store.url, None).index, 2)
+    with answering(Serving(follower.generations, follower, others)) as client:
+        yield client
+
+
+def test_the_page_is_one_file_that_may_load_nothing_and_run_nothing_else(client):
+    sent = client.get("/")
+    assert sent.status_code == 200 and sent.headers["content-type"] == "text/html; charset=utf-8"
+    policy = dict(part.split(" ", 1) for part in sent.headers["content-security-policy"].split("; "))
+    for kind in ("script", "style"):
+        (text,) = re.findall(f"<{kind}>(.*?)</{kind}>", sent.text, re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert policy[f"{kind}-src"] == f"'sha256-{digest}'"
+    assert policy["default-src"] == policy["frame-ancestors"] == "'none'"
+    assert policy["connect-src"] == "'self'"
+    assert "innerHTML" not in sent.text and "style=" not in sent.text
+    references = re.findall(r"""(?:src|href)="([^"]*)""", sent.text)
+    assert references == ["data:,"]
+
+
+def test_a_request_may_name_an_index(client, crowned):
+    for name, system, number in ((None, "mvr", 2), ("champion", "mvr", 2), (index_record(crowned, "dpr").key, "dpr", None), (crowned.index("camvr"), "camvr", None)):  # fmt: skip
+        found = client.search(QUESTION, k=3, index=name)
+        (alone,) = multiview.load(crowned.index(system)).search([QUESTION], k=3)
+        assert (found["index"], found["champion"]) == (crowned.index(system), number)
+        assert [(hit["id"], hit["score"]) for hit in found["answers"][0]["hits"]] == [
+            (hit.id, hit.score) for hit in alone
+        ]
+    key = index_record(crowned, "camvr").key
+    views = client.get(f"/passages/p1?index={key}").json()["views"]
+    assert [view["snippet"] for view in views] != [
+        view["snippet"] for view in client.get("/passages/p1").json()["views"]
+    ]
+    assert "is no index of the store" in client.refused(
+        404, {"questions": ["?"], "index": "/etc/index/passwd"}
+    )
+    assert client.get("/passages/p1?index=none").status_code == 404
+
+
+def test_a_server_of_one_index_answers_from_it_alone(crowned):
+    retriever = multiview.load(crowned.index("camvr"))
+    with answering(Serving(Generations(Generation(retriever)))) as client:
+        assert client.search(QUESTION, index=index_record(crowned, "camvr").key)["index"] == retriever.address
+        for other in ("champion", index_record(crowned, "mvr").key):
+            assert "answers from one index" in client.refused(404, {"questions": ["?"], "index": other})
+        found = client.get("/indexes").json()
+        assert (found["index"], found["champion"], found["indexes"]) == (retriever.address, None, [])
+        assert client.post("/explain", {"question": QUESTION}).status_code == 200
+
+
+def test_what_may_be_named_is_listed(client, crowned):
+    found = client.get("/indexes").json()
+    assert (found["index"], found["champion"]) == (crowned.index("mvr"), 2)
+    assert (found["passages"], found["architecture"], found["most_passages"]) == (32, "mvr", 100)
+    assert found["columns"] == ["id", "title", "url", "day"]
+    assert [each["roles"] for each in found["indexes"][:2]] == [["champion 2"], ["champion 1"]]
+    for each in found["indexes"]:
+        assert client.search(QUESTION, index=each["name"])["index"].endswith(each["name"])
+
+
+def test_cosines_between_a_passage_s_views(client, crowned):
+    key = index_record(crowned, "camvr").key
+    found = client.get(f"/views/p1?index={key}").json()
+    retriever = multiview.load(crowned.index("camvr"))
+    views = retriever.index.views_of(retriever.index.row_of("p1")).astype(np.float64)
+    lengths = np.linalg.norm(views, axis=1)
+    expected = views @ views.T / np.outer(lengths, lengths)
+    np.testing.assert_allclose(found["cosines"], expected, atol=1e-5)
+    assert [view["view"] for view in found["views"]] == [
+        view["view"] for view in client.get(f"/passages/p1?index={key}").json()["views"]
+    ]
+    assert client.get("/views/none").status_code == 404
+
+
+def test_the_ranks_of_a_question(client, crowned):
+    found = client.post("/explain", {"question": QUESTION, "depth": 5, "where": "url is not null"}).json()
+    (hits,) = multiview.load(crowned.index("mvr")).search([QUESTION], k=5, where="url is not null")
+    dense = {each["id"]: each["dense"] for each in found["passages"] if each["dense"]}
+    assert dense == {hit.id: {"rank": rank, "score": hit.score} for rank, hit in enumerate(hits, 1)}
+    assert (found["question"], found["depth"], found["champion"]) == (QUESTION, 5, 2)
+    assert sorted(each["bm25"]["rank"] for each in found["passages"] if each["bm25"]) == [1, 2, 3, 4, 5]
+    assert "no column" in client.refused(422, {"question": "?", "where": "ulr is null"}, "/explain")
+    assert "less than or equal to 100" in client.refused(422, {"question": "?", "depth": 101}, "/explain")
+
+
+def test_a_corpus_that_is_too_large_for_bm25_is_told(crowned):
+    retriever = multiview.load(crowned.index("camvr"))
+    limits = Limits(bm25_passages=31)
+    with answering(Serving(Generations(Generation(retriever)), limits=limits)) as client:
+        assert "32 passages" in client.refused(422, {"question": "?"}, "/explain")
+
+
+def test_all_but_the_page_ask_for_a_key(crowned):
+    retriever = multiview.load(crowned.index("camvr"))
+    with answering(Serving(Generations(Generation(retriever)), keys=["secret"])) as client:
+        assert client.get("/").status_code == 200
+        for path in ("/indexes", "/views/p1"):
+            assert client.get(path).status_code == 401
+        client.refused(401, {"question": "?"}, "/explain")

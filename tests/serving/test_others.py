@@ -1,0 +1,167 @@
+"""Indexes beside the one that answers."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import weakref
+
+import pytest
+
+import multiview
+from multiview.artifacts.champions import rollback
+from multiview.artifacts.record import Reference
+from multiview.cli.lookup import Lookup
+from multiview.serving.follow import Follower
+from multiview.serving.others import NoSuchIndex, Others
+from tests.fixtures.champions import refuse
+from tests.fixtures.crowned import index_record, promote
+
+QUESTION = "Where was Tesla born?"
+
+
+@pytest.fixture
+def crowned(indexes, tmp_path):
+    copy = indexes.copy(tmp_path / "store")
+    promote(copy, "camvr")
+    return copy
+
+
+def others_of(crowned, most: int = 2) -> tuple[Follower, Others]:
+    follower = Follower(crowned.store)
+    return follower, Others(follower.generations, crowned.store, Lookup(crowned.store.url, None).index, most)
+
+
+async def address(others: Others, name: str) -> str:
+    async with others.using(name) as generation:
+        generation.retriever.search([QUESTION], k=1)
+        return generation.retriever.address
+
+
+def test_an_index_is_found_by_key_address_role_and_run(crowned):
+    refuse(crowned.store, 1, Reference.to(crowned.store, index_record(crowned, "mvr")), ended=1)
+
+    async def ask() -> None:
+        follower, others = others_of(crowned)
+        mvr = crowned.index("mvr")
+        for name in (index_record(crowned, "mvr").key, mvr, "challenger"):
+            assert await address(others, name) == mvr
+        answering = index_record(crowned, "camvr").key
+        async with others.using(answering) as generation:
+            assert generation is follower.generations.newest, "not loaded twice"
+        assert await address(others, "champion") == crowned.index("camvr")
+
+    asyncio.run(ask())
+
+
+OUTSIDE = ["", ".", "..", "none", "../index/x", "/etc/index/passwd", "s3://elsewhere/index/key", "m-" + "0" * 32, "models:/x"]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_no_name_leads_out_of_the_store(crowned, name):
+    async def ask() -> None:
+        _, others = others_of(crowned)
+        with pytest.raises(NoSuchIndex) as error:
+            await address(others, name)
+        assert "\n" not in str(error.value)
+
+    asyncio.run(ask())
+
+
+def test_another_kind_and_a_path_within_the_store_are_no_index(crowned):
+    record = index_record(crowned, "mvr")
+    url = crowned.store.url
+
+    async def ask() -> None:
+        _, others = others_of(crowned)
+        for name in (record.inputs["model"][0].address, f"{url}/model/x", f"{url}/index/../index/{record.key}", f"{url}/index/none"):  # fmt: skip
+            with pytest.raises(NoSuchIndex):
+                await address(others, name)
+
+    asyncio.run(ask())
+
+
+def test_the_few_that_were_asked_for_last_are_kept_and_a_request_ends_on_its_index(crowned):
+    async def ask() -> None:
+        follower, others = others_of(crowned, most=1)
+        generations = follower.generations
+        async with others.using(index_record(crowned, "mvr").key) as generation:
+            held = weakref.ref(generation.retriever)
+            assert await address(others, index_record(crowned, "dpr").key) == crowned.index("dpr")
+            assert not generations.loaded(crowned.index("mvr"))
+            assert generation.retriever.search([QUESTION]), "it still answers its request"
+            assert generations.ending == 1
+        del generation
+        gc.collect()
+        assert (held(), generations.ending) == (None, 0)
+        assert generations.loaded(crowned.index("dpr"))
+        promote(crowned, "dpr")
+        assert follower.check() and rollback(crowned.store) and follower.check()
+        assert await address(others, index_record(crowned, "dpr").key) == crowned.index("dpr")
+
+    asyncio.run(ask())
+
+
+def test_it_is_loaded_once_for_all_who_ask_at_once(crowned, monkeypatch):
+    loads = []
+    load = multiview.serving.follow.load
+    monkeypatch.setattr(
+        "multiview.serving.follow.load", lambda *a, **more: loads.append(a) or load(*a, **more)
+    )
+
+    async def ask() -> None:
+        _, others = others_of(crowned)
+        key = index_record(crowned, "mvr").key
+        assert len(set(await asyncio.gather(*(address(others, key) for _ in range(20))))) == 1
+
+    asyncio.run(ask())
+    assert len(loads) == 2, "the champion, and this one"
+
+
+def test_a_damaged_index_is_told_and_tried_again(crowned):
+    views = crowned.files(index_record(crowned, "mvr")) / "views.f16"
+    whole = views.read_bytes()
+
+    async def ask() -> None:
+        _, others = others_of(crowned)
+        views.write_bytes(whole[:-1])
+        with pytest.raises(NoSuchIndex, match=r"views\.f16 has \d+ bytes instead of"):
+            await address(others, index_record(crowned, "mvr").key)
+        views.write_bytes(whole)
+        assert await address(others, index_record(crowned, "mvr").key)
+
+    asyncio.run(ask())
+
+
+def test_choices_are_champions_the_challenger_and_all_others(crowned):
+    promote(crowned, "mvr")
+    rollback(crowned.store)
+    refuse(crowned.store, 3, Reference.to(crowned.store, index_record(crowned, "pooled")), ended=1)
+
+    async def ask() -> None:
+        _, others = others_of(crowned)
+        choices = await others.choices()
+        found = {choice.record.key: (choice.roles, choice.architecture) for choice in choices}
+        keys = {system: index_record(crowned, system).key for system in ("camvr", "mvr", "pooled", "dpr")}
+        assert list(found)[:3] == [keys["camvr"], keys["mvr"], keys["pooled"]]
+        assert found[keys["camvr"]] == (("champion 3", "champion 1"), "camvr")
+        assert found[keys["mvr"]] == (("champion 2",), "mvr")
+        assert found[keys["pooled"]] == (("challenger",), "camvr")
+        assert found[keys["dpr"]] == ((), "dpr")
+        assert [choice.address for choice in choices[:2]] == [crowned.index("camvr"), crowned.index("mvr")]
+
+    asyncio.run(ask())
+
+
+def test_copies_are_not_removed_while_an_index_is_loaded(crowned, tmp_path):
+    follower, _ = others_of(crowned)
+    folder = tmp_path / "copy"
+    folder.mkdir()
+    follower.generations._leftover.add(folder)
+    with contextlib.ExitStack() as loading:
+        loading.enter_context(follower.generations.loading())
+        follower.generations.remove_copies()
+        assert folder.exists()
+    follower.generations.remove_copies()
+    assert not folder.exists()
