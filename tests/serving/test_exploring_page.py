@@ -1,0 +1,252 @@
+"""The explorer in a real browser."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from multiview.artifacts.champions import rollback
+from multiview.cli.lookup import Lookup
+from multiview.serving.app import Serving
+from multiview.serving.follow import Follower
+from multiview.serving.others import Others
+from tests.fixtures.answering_server import answering, wait_for
+from tests.fixtures.browser import Browser, program, started
+from tests.fixtures.crowned import index_record, promote
+from tests.fixtures.hostile_texts import HOSTILE
+from tests.fixtures.system_indexes import SYSTEMS, make
+
+pytestmark = pytest.mark.skipif(program() is None, reason="no Chromium here: apt-get install chromium")
+
+PHONE = 360
+QUESTION = "Where was Tesla born?"
+TEXTS = (*HOSTILE, "\x1b[31mred\x1b[0m \x07", "'; DROP TABLE passages; --" + "W" * 300)
+"""The former texts and escapes of terminals, and a word that is wider than any screen."""
+DOWN, UP, RIGHT, LEFT = ("ArrowDown", 40), ("ArrowUp", 38), ("ArrowRight", 39), ("ArrowLeft", 37)
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    executable = program()
+    assert executable
+    with started(executable, tmp_path_factory.mktemp("browser")) as browser:
+        yield browser
+
+
+def serving_of(indexes, **more) -> Serving:
+    follower = Follower(indexes.store)
+    others = Others(follower.generations, indexes.store, Lookup(indexes.store.url, None).index, 2)
+    return Serving(follower.generations, follower, others, **more)
+
+
+@pytest.fixture
+def crowned(indexes, tmp_path):
+    copy = indexes.copy(tmp_path / "store")
+    promote(copy, "camvr")
+    return copy
+
+
+@pytest.fixture
+def client(crowned):
+    with answering(serving_of(crowned, poll_seconds=0.05)) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory):
+    indexes = make(tmp_path_factory.mktemp("hostile"), {"camvr": SYSTEMS["camvr"]}, TEXTS)
+    promote(indexes, "camvr")
+    with answering(serving_of(indexes)) as client:
+        yield client
+
+
+def open_page(browser: Browser, client, width: int = 1280, fragment: str = "", dark: bool = False) -> None:
+    browser.open("about:blank")
+    browser.open(f"{client.url}/{fragment}", width, dark)
+
+
+def ask(browser: Browser, question: str) -> list[str]:
+    """Types a question as a person does; the ids of the passages of the first side."""
+    browser.ask("document.querySelector('#question').select()")
+    browser.type(question)
+    browser.press("Enter", 13, "\r")
+    browser.wait("document.querySelector('#answers').ariaBusy === 'false' && document.querySelector('.hit')")
+    return shown(browser)
+
+
+def shown(browser: Browser, side: int = 0) -> list[str]:
+    return browser.ask(
+        f"[...document.querySelectorAll('.side')[{side}].querySelectorAll('.about code')].map(c => c.textContent)"
+    )
+
+
+def text(browser: Browser, selector: str) -> str:
+    return browser.ask(f"document.querySelector({json.dumps(selector)})?.textContent")
+
+
+def open_everything(browser: Browser) -> None:
+    browser.ask("document.querySelectorAll('.open').forEach(b => b.click())")
+    browser.ask(
+        "document.querySelectorAll('.body button[aria-expanded=false]').forEach(b => b.click());"
+        "document.querySelector('#ways').click()"
+    )
+    browser.wait(
+        "document.querySelectorAll('.map').length === document.querySelectorAll('.hit').length"
+        " && document.querySelector('#ranks svg')"
+    )
+
+
+def test_a_typed_question_is_answered_as_the_search_answers(browser, client):
+    open_page(browser, client)
+    browser.wait("document.querySelector('#state').textContent")
+    assert "Champion 1 · camvr · 32 passages" in text(browser, "#state")
+    assert browser.ask("document.activeElement.id") == "question"
+    found = client.search(QUESTION, explain=True)["answers"][0]["hits"]
+    assert ask(browser, QUESTION) == [hit["id"] for hit in found]
+    marks = browser.ask("[...document.querySelectorAll('mark')].map(m => m.textContent)")
+    assert marks == [hit["snippet"].rstrip() for hit in found]
+    open_everything(browser)
+    scores = browser.ask(
+        "[...document.querySelectorAll('.hit')].map(h => [...h.querySelectorAll('.scored')].map(s => parseFloat(s.textContent)))"
+    )
+    for shown_scores, hit in zip(scores, found, strict=True):
+        assert shown_scores == pytest.approx([view["score"] for view in hit["views"]], abs=0.002)
+    cosines = client.get(f"/views/{found[0]['id']}").json()["cosines"]
+    cells = browser.ask(
+        "[...document.querySelector('.map').querySelectorAll('td')].map(c => c.textContent).slice(1)"
+    )
+    assert cells == [f"{cosine:.2f}" for row in cosines for cosine in row]
+    ranked = client.post("/explain", {"question": QUESTION}).json()["passages"]
+    fused = browser.ask("[...document.querySelectorAll('#ranks tbody tr')].map(r => r.cells[1].textContent)")
+    expected = [
+        each["fused"]["rank"]
+        for each in ranked
+        if min((each[method] or {"rank": 99})["rank"] for method in ("bm25", "dense", "fused")) <= 10
+    ]
+    assert fused == [str(rank) for rank in expected]
+    assert not browser.problems
+
+
+def test_two_indexes_stand_beside_each_other_with_what_differs(browser, client, crowned):
+    key = index_record(crowned, "dpr").key
+    open_page(browser, client, fragment=f"#q=Where+was+Tesla+born%3F&index1={key}&k=5&where=url+is+not+null")
+    browser.wait("document.querySelectorAll('.side').length === 2")
+    sides = [
+        client.search(QUESTION, k=5, where="url is not null", index=index)["answers"][0]["hits"]
+        for index in (None, key)
+    ]
+    ids = [[hit["id"] for hit in side] for side in sides]
+    assert [shown(browser, side) for side in (0, 1)] == ids
+    both = set(ids[0]) & set(ids[1])
+    assert f"{len(both)} on both sides" in text(browser, "#message")
+    assert browser.ask("document.querySelectorAll('span.apart').length") == 2 * (5 - len(both))
+    moved = sum(ids[0].index(id) != ids[1].index(id) for id in both)
+    assert browser.ask("document.querySelectorAll('span.moved').length") == 2 * moved
+    assert moved or len(both) < 5, "these differ"
+    named = "document.querySelector('#index-0').value = '*'; document.querySelector('#name-0').value = 'none'; ask()"
+    browser.ask(named)
+    browser.wait("!document.querySelector('#problem').hidden")
+    assert not [problem for problem in browser.problems if "404" not in problem]
+
+
+def test_the_keyboard_reaches_all(browser, client, crowned):
+    open_page(browser, client, fragment=f"#index1={index_record(crowned, 'mvr').key}")
+    browser.wait("document.querySelector('#index-1').value")
+    ask(browser, QUESTION)
+    focus = "[...document.querySelectorAll('.side')].map(s => [...s.querySelectorAll('.hit')].indexOf(document.activeElement))"
+    for key, expected in ((DOWN, [0, -1]), (DOWN, [1, -1]), (RIGHT, [-1, 1]), (DOWN, [-1, 2]), (LEFT, [2, -1]), (UP, [1, -1])):  # fmt: skip
+        browser.press(*key)
+        assert browser.ask(focus) == expected
+    assert browser.ask("document.querySelectorAll('.hit[tabindex=\"0\"]').length") == 1
+    browser.press("Enter", 13, "\r")
+    assert browser.ask("document.activeElement.querySelector('.open').ariaExpanded") == "true"
+    assert browser.ask("document.activeElement.querySelector('.views') !== null")
+    browser.press("Escape", 27)
+    assert browser.ask("document.activeElement.id") == "question"
+    browser.press("/", 191, "/")
+    assert browser.ask("document.querySelector('#question').value").endswith("/"), "it is written"
+    browser.ask("document.activeElement.blur()")
+    browser.press("/", 191, "/")
+    assert browser.ask("document.activeElement.id") == "question"
+    reached = set()
+    for _ in range(60):
+        browser.press("Tab", 9)
+        reached.add(browser.ask("document.activeElement.id || document.activeElement.className"))
+        style = "getComputedStyle(document.activeElement)"
+        if browser.ask("document.activeElement !== document.body"):
+            assert browser.ask(f"{style}.outlineStyle + ' ' + {style}.outlineWidth") != "none 0px"
+    assert {"index-0", "index-1", "k", "where", "ways", "plain open"} <= reached
+    assert any(name.startswith("hit") for name in reached)
+    assert not browser.problems
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [PHONE, 1280])
+def test_what_others_wrote_is_text_and_nothing_scrolls_sideways(browser, hostile, width, dark):
+    open_page(browser, hostile, width, "#k=32", dark)
+    browser.wait("document.querySelector('#state').textContent")
+    assert len(ask(browser, TEXTS[0])) == 32
+    open_everything(browser)
+    written = browser.ask("document.body.textContent")
+    for each in TEXTS:
+        pictured = each.replace("\x1b", "␛").replace("\x07", "␇")
+        assert written.count(pictured) >= 4, "title, id, text, column"
+    assert browser.ask("document.querySelectorAll('script').length") == 1
+    assert browser.ask("document.querySelectorAll('img, iframe, object, h1 ~ h1, body style').length") == 0
+    assert browser.ask(
+        "[...document.querySelectorAll('a')].every(a => a.href.startsWith('https://example.org/'))"
+    )
+    overridden = "[...document.querySelectorAll('*')].filter(e => [...e.childNodes].some(n => n.nodeType === 3 && n.data.includes('\\u202e')))"
+    assert browser.ask(
+        f"{overridden}.filter(e => e.localName !== 'script').every(e => ['isolate', 'plaintext', 'isolate-override']"
+        ".includes(getComputedStyle(e.closest('bdi, .text, dd, td') ?? document.body).unicodeBidi))"
+    )
+    assert browser.ask("document.scrollingElement.scrollWidth") <= width
+    assert not browser.problems
+
+
+def test_a_swap_while_the_page_is_open_is_told(browser, client, crowned):
+    open_page(browser, client)
+    browser.wait("document.querySelector('#state').textContent")
+    before = ask(browser, QUESTION)
+    promote(crowned, "mvr")
+    wait_for(lambda: client.get("/readyz").json()["champion"] == 2)
+    browser.ask("look()")
+    browser.wait("!document.querySelector('#changed').hidden")
+    notice = "Champion 2 answers now, no longer champion 1. These answers are from champion 1."
+    assert text(browser, "#changed span") == notice
+    assert shown(browser) == before, "what is shown stays"
+    assert text(browser, ".side h2") == "Champion 1"
+    browser.wait("document.querySelector('#state').textContent.includes('Champion 2 · mvr')")
+    browser.ask(
+        "document.querySelector('.open').click(); document.querySelector('.hit dl ~ *, .hit .body button[aria-expanded=false]').click()"
+    )
+    browser.wait("document.querySelector('.map')")
+    browser.ask("document.querySelector('#changed button').click()")
+    browser.wait("document.querySelector('.side h2').textContent === 'Champion 2'")
+    assert browser.ask("document.querySelector('#changed').hidden")
+    rollback(crowned.store)
+    wait_for(lambda: client.get("/readyz").json()["champion"] == 3)
+    assert ask(browser, QUESTION + " ") and browser.ask("sides[0].champion") == 3
+    browser.wait("!document.querySelector('#changed').hidden")
+    assert text(browser, "#changed span") == "Champion 3 answers now, no longer champion 2."
+    assert not browser.problems
+
+
+def test_a_key_is_asked_for_and_kept_in_the_tab_alone(browser, crowned):
+    with answering(serving_of(crowned, keys=["secret"])) as client:
+        client.headers = {"X-API-Key": "secret"}
+        open_page(browser, client)
+        for key in ("wrong", "secret"):
+            browser.wait("document.querySelector('#locked').open")
+            browser.type(key)
+            browser.press("Enter", 13, "\r")
+            browser.wait("!document.querySelector('#locked').open")
+        browser.wait("document.querySelector('#state').textContent")
+        assert ask(browser, QUESTION) == [hit["id"] for hit in client.search(QUESTION)["answers"][0]["hits"]]
+        kept = browser.ask(
+            "[sessionStorage.length, localStorage.length, document.cookie, location.href.includes('secret')]"
+        )
+        assert kept == [1, 0, "", False]
+        assert not [problem for problem in browser.problems if "401" not in problem]
