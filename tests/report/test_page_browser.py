@@ -4,6 +4,7 @@ import pytest
 
 from multiview.data.questions import Question
 from tests.fixtures.browser import Browser, program, started
+from tests.fixtures.colours import COLOURS, contrast, luminance
 from tests.fixtures.compared_systems import BM25, CAMVR, MVR, PASSAGES, QUESTIONS, ComparedSystems, System
 from tests.fixtures.hostile_texts import HOSTILE, hostile_systems
 from tests.fixtures.page_tree import read
@@ -180,25 +181,3 @@ def test_text_stands_out_from_what_is_behind_it(browser, file, dark):
             " return getComputedStyle(document.body).outlineColor; })()"
         )
         assert contrast(drawn, paper) >= 3, colour
-
-
-COLOURS = """[...new Map([...document.querySelectorAll('body *')].filter(e => e.localName !== 'script' &&
-  [...e.childNodes].some(n => n.nodeType === 3 && n.data.trim()) && e.getClientRects().length
-  && !e.closest('.symbol, title, desc')).map(e => {
-    let behind = e, paper = 'rgba(0, 0, 0, 0)';
-    while (behind && paper === 'rgba(0, 0, 0, 0)') {
-      paper = getComputedStyle(behind).backgroundColor; behind = behind.parentElement; }
-    const style = getComputedStyle(e), ink = e.closest('svg') ? style.fill : style.color;
-    return [ink + paper, [ink, paper, e.localName + '.' + e.getAttribute('class')]]; })).values()]"""
-
-
-def contrast(one: str, other: str) -> float:
-    lighter, darker = sorted((luminance(one), luminance(other)), reverse=True)
-    return (lighter + 0.05) / (darker + 0.05)
-
-
-def luminance(colour: str) -> float:
-    """WCAG's relative luminance of `rgb(…)`."""
-    parts = [int(part) / 255 for part in colour.removeprefix("rgb(").removesuffix(")").split(",")]
-    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
-    return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))

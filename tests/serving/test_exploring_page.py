@@ -13,6 +13,7 @@ from multiview.serving.follow import Follower
 from multiview.serving.others import Others
 from tests.fixtures.answering_server import answering, wait_for
 from tests.fixtures.browser import Browser, program, started
+from tests.fixtures.colours import COLOURS, contrast
 from tests.fixtures.crowned import index_record, promote
 from tests.fixtures.hostile_texts import HOSTILE
 from tests.fixtures.system_indexes import SYSTEMS, make
@@ -203,6 +204,10 @@ def test_what_others_wrote_is_text_and_nothing_scrolls_sideways(browser, hostile
         ".includes(getComputedStyle(e.closest('bdi, .text, dd, td') ?? document.body).unicodeBidi))"
     )
     assert browser.ask("document.scrollingElement.scrollWidth") <= width
+    colours = browser.ask(COLOURS)
+    assert len(colours) > 5
+    for ink, paper, where in colours:
+        assert contrast(ink, paper) >= 4.5, (where, ink, paper)
     assert not browser.problems
 
 
