@@ -19,7 +19,7 @@ def search(
         str | None,
         typer.Option(
             envvar=environment.INDEX,
-            help="An index's address, models:/NAME@ALIAS, a run's id, or champion. Default: the store's champion, or "
+            help="An index's address, models:/NAME@ALIAS, a run's id, champion or challenger. Default: the store's champion, or "
             "where there is none, the index of the newest finished run.",
         ),
     ] = None,
@@ -62,7 +62,7 @@ def lineage(
         typer.Argument(
             metavar="NAME",
             help="An artifact's address; a run's id (multiview's, MLflow's or Kubeflow's); a step's id in MLflow; a logged "
-            "model's id (m-…); models:/NAME@ALIAS; or champion.",
+            "model's id (m-…); models:/NAME@ALIAS; champion or challenger.",
         ),
     ],
     verify: Annotated[
@@ -88,7 +88,7 @@ def register(
     index: Annotated[
         str,
         typer.Argument(
-            metavar="INDEX", help="An index's address, models:/NAME@ALIAS, a run's id, or champion."
+            metavar="INDEX", help="An index's address, models:/NAME@ALIAS, a run's id, champion or challenger."
         ),
     ],
     aliases: Annotated[
