@@ -7,6 +7,8 @@ import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from multiview.config import Config, Corpus, Questions
+from multiview.data import cjk
 from multiview.data.answers import (
     ASCII_TOKEN,
     TOKEN,
@@ -15,6 +17,7 @@ from multiview.data.answers import (
     decompose,
     find_answers,
     has_answer,
+    matching_mode,
 )
 from multiview.errors import InputError
 
@@ -192,3 +195,68 @@ def test_without_offsets_every_snippet_with_a_whole_match():
 def test_the_title_never_holds_an_answer():
     # The title's snippet has no span; merged with sentences it has the sentences' span.
     assert answer_views([None, (0, 39)], TEXT, ["Title"]) == ((), "none")
+
+
+CJK = st.text("東京はガ서울가A1é. 。-", max_size=20)
+
+
+def characters(text: str) -> list[str]:
+    """The tokens by plain steps: each letter of these scripts with its marks, other letters and digits in runs."""
+    found: list[str] = []
+    for cluster in regex.findall(r"\X", unicodedata.normalize("NFD", text)):
+        joins = bool(regex.match(r"[\p{L}\p{N}\p{M}]", cluster)) and not cjk.has_letters(cluster)
+        if joins and found and found[-1][0]:
+            found[-1] = (True, found[-1][1] + cluster)
+        elif regex.search(r"[^\p{Z}\p{C}]", cluster):
+            found.append((joins, cluster))
+        else:
+            found.append((False, ""))
+    return [token.lower() for _, token in found if token]
+
+
+@given(CJK, st.text("東京ガ서A1", min_size=1, max_size=3))
+@settings(max_examples=400, deadline=None)
+def test_by_characters_an_answer_needs_no_spaces_around_it(text, answer):
+    words, wanted = characters(text), characters(answer)
+    starts = [i for i in range(len(words)) if words[i : i + len(wanted)] == wanted]
+    assert has_answer(text, [answer], "characters") == bool(starts)
+    spans = find_answers(TokenizedText(text, "characters"), [answer], "characters")
+    assert len(spans) == len(starts)
+    assert all(characters(text[start:stop]) == wanted for start, stop in spans)
+
+
+@given(st.text("aB1é .-", max_size=20), st.text("aB1é .-", max_size=4))
+def test_by_characters_other_languages_are_matched_by_words(text, answer):
+    assert has_answer(text, [answer], "characters") == has_answer(text, [answer])
+
+
+@pytest.mark.parametrize(
+    ("text", "answer", "by_words"),
+    [
+        ("東京タワーは港区にある。", "港区", False),
+        ("完成は1958年である", "1958年", False),
+        ("서울은 대한민국의 수도이다.", "서울", False),
+        ("A東B", "東", False),
+        ("窓はｶﾞﾗｽです", "ｶﾞﾗｽ", False),
+        ("答えは 東京 です", "東京", True),
+    ],
+)
+def test_dprs_tokens_find_no_answer_inside_a_run_of_letters(text, answer, by_words):
+    assert has_answer(text, [answer]) == by_words
+    assert has_answer(text, [answer], "characters")
+    (span,) = find_answers(text, [answer], "characters")
+    assert text[slice(*span)] == answer
+
+
+@pytest.mark.parametrize(
+    ("language", "matching", "mode"),
+    [
+        ("english", "string", "string"),
+        ("japanese", "string", "characters"),
+        ("korean", "string", "characters"),
+        ("chinese", "regex", "regex"),
+    ],
+)
+def test_the_language_decides_how_answers_are_matched(language, matching, mode):
+    chosen = Config(corpus=Corpus(language=language), questions=Questions(answer_matching=matching))
+    assert matching_mode(chosen) == mode

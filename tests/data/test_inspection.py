@@ -188,9 +188,11 @@ def test_what_cannot_be_read_is_a_line(tmp_path, capsys, monkeypatch):
 
 def test_sentence_data_that_are_not_installed_are_no_problem_of_the_sources(tmp_path, capsys, monkeypatch):
     files = small_files(tmp_path)
-    words = (files.corpus, files.train, "--set", "corpus.language=klingon")
+    words = (files.corpus, files.train, "--set", "corpus.language=malayalam")
     printed = inspected(*words, capsys=capsys, monkeypatch=monkeypatch, status=2)
-    assert printed.startswith("error: corpus.language=klingon: NLTK's sentence data for it are not installed")
+    assert printed.startswith(
+        "error: corpus.language=malayalam: NLTK's sentence data for it are not installed"
+    )
 
 
 @pytest.mark.parametrize("numbers", [[], [5], [1, 2], [3, 1, 2], [4, 4, 1, 9]])

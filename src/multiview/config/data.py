@@ -48,7 +48,7 @@ class Corpus(Section):
     shards: Annotated[int, Field(ge=1, le=100)] = 2
     """Number of shards, the units of work of encoding: tens, never thousands. *Ours.*"""
     language: str = "english"
-    """Language of NLTK's sentence splitter, in every step."""
+    """Language of the texts: of NLTK's sentence splitter, BM25's stemmer and stop words. In `chinese`, `japanese` and `korean`, sentences end with 。！？ too, answers are matched by characters, and BM25 compares pairs of letters; without spaces, each letter is a word (docs/data.md)."""
 
 
 class Questions(Section):
@@ -77,7 +77,7 @@ class Questions(Section):
     max_missing_gold: Annotated[float, Field(ge=0, le=1)] = 0.1
     """Largest share of questions whose gold passage may be missing from the corpus. *Ours.*"""
     answer_matching: Literal["string", "regex"] = "string"
-    """Search for answers in texts: by DPR's token match, or as regular expressions (CuratedTREC)."""
+    """Search for answers in texts: by DPR's token match (by characters in Chinese, Japanese and Korean: `corpus.language`), or as regular expressions (CuratedTREC)."""
     seed: int = 0
     """Seed of the random choices above."""
 

@@ -12,9 +12,11 @@ from typing import Literal
 
 import regex
 
+from multiview.config import Config
+from multiview.data import cjk
 from multiview.errors import InputError
 
-Mode = Literal["string", "regex"]
+Mode = Literal["string", "characters", "regex"]
 Kind = Literal["offset", "one", "several", "none"]
 Span = tuple[int, int]
 """Code points [start, stop) of a text."""
@@ -23,25 +25,37 @@ FLAGS = regex.IGNORECASE | regex.UNICODE | regex.MULTILINE
 TOKEN = regex.compile(r"[\p{L}\p{N}\p{M}]+|[^\p{Z}\p{C}]", FLAGS)
 ASCII_TOKEN = re.compile(r"[A-Za-z0-9]+|[!-/:-@\[-`{-~]")
 """`TOKEN` for texts of ASCII alone, in half of the time."""
+CHARACTER = regex.compile(
+    rf"(?=[{cjk.LETTERS}])\X|[[\p{{L}}\p{{N}}\p{{M}}]--[{cjk.LETTERS}]]+|[^\p{{Z}}\p{{C}}]",
+    FLAGS | regex.VERSION1,
+)
+"""`TOKEN` with each letter of Chinese, Japanese and Korean as a token, as CMRC's, DRCD's and JaQuAD's scores count."""
 SEPARATOR = " "  # in the class Z, so no token holds it
 ASCII_WORD = re.compile(r"[a-z0-9]")
 SIGMAS = frozenset("Σσς")
 
 
+def matching_mode(settings: Config) -> Mode:
+    """Returns how answers are matched: as `questions.answer_matching` says, and by characters where the language needs it."""
+    matching = settings.questions.answer_matching
+    return "characters" if matching == "string" and settings.corpus.language in cjk.LANGUAGES else matching
+
+
 class TokenizedText:
     """A text that is tokenised once, when it is first needed, and searched for many answers.
 
-    Tokens are DPR's: after NFD, runs of letters, digits and marks, or single other characters, lower-cased. They are
-    joined into one string with separators, so that a contiguous run of tokens is a substring.
+    Tokens are DPR's: after NFD, runs of letters, digits and marks, or single other characters, lower-cased. In the mode
+    `characters` each letter of Chinese, Japanese and Korean is a token. They are joined into one string with
+    separators, so that a contiguous run of tokens is a substring.
     """
 
-    def __init__(self, text: str) -> None:
-        self.text = text
+    def __init__(self, text: str, mode: Mode = "string") -> None:
+        self.text, self.mode = text, mode
 
     @cached_property
     def joined(self) -> str:
         """The text's tokens between separators (see `joined_tokens`)."""
-        return joined_tokens(self.text)
+        return joined_tokens(self.text, self.mode)
 
     @cached_property
     def decomposed(self) -> str:
@@ -55,7 +69,7 @@ class TokenizedText:
 
     def find(self, answer: str) -> list[Span]:
         """Returns the spans of all occurrences of the answer's tokens, in code points of the original text."""
-        needle = joined_tokens(answer)
+        needle = joined_tokens(answer, self.mode)
         if not needle or needle not in self.joined:
             return []
         starts, spans = self._offsets_and_spans
@@ -76,17 +90,21 @@ class TokenizedText:
             spans = [match.span() for match in ASCII_TOKEN.finditer(self.text)]
         else:
             decomposed, origin = decompose(self.text)
-            spans = [_original(origin, *match.span()) for match in TOKEN.finditer(decomposed)]
+            spans = [_original(origin, *match.span()) for match in _token(self.mode).finditer(decomposed)]
         tokens = self.joined.split(SEPARATOR)[1:-1]
         return list(accumulate((len(token) + 1 for token in tokens[:-1]), initial=0)), spans
 
 
-def joined_tokens(text: str) -> str:
+def _token(mode: Mode) -> regex.Pattern[str]:
+    return CHARACTER if mode == "characters" else TOKEN
+
+
+def joined_tokens(text: str, mode: Mode = "string") -> str:
     """Returns the text's tokens, lower-cased, each between two separators; empty without tokens."""
     if text.isascii():
         tokens = ASCII_TOKEN.findall(text)
     else:
-        tokens = TOKEN.findall(unicodedata.normalize("NFD", text))
+        tokens = _token(mode).findall(unicodedata.normalize("NFD", text))
     if not tokens:
         return ""
     return f"{SEPARATOR}{SEPARATOR.join(tokens)}{SEPARATOR}".lower()
@@ -128,6 +146,8 @@ def answer_matcher(answers: Sequence[str], mode: Mode = "string") -> Callable[[T
     """Returns a function that says whether a text holds one of the answers (DPR's `has_answer`).
 
     - `string`: the answer's tokens are a contiguous run of the text's tokens; an answer without tokens never matches.
+    - `characters`: the same, with each letter of Chinese, Japanese and Korean as a token, so that words need no spaces.
+      The texts have to be tokenised in this mode.
     - `regex`: the answer is a pattern that matches a part of the NFD text, not the empty string.
 
     Raises InputError for an invalid pattern.
@@ -137,7 +157,7 @@ def answer_matcher(answers: Sequence[str], mode: Mode = "string") -> Callable[[T
         return lambda text: any(
             match.end() > match.start() for pattern in patterns for match in pattern.finditer(text.decomposed)
         )
-    needles = [needle for answer in dict.fromkeys(answers) if (needle := joined_tokens(answer))]
+    needles = [needle for answer in dict.fromkeys(answers) if (needle := joined_tokens(answer, mode))]
     tokens_and_needles = [(_longest_token(needle), needle) for needle in needles]
 
     def holds(text: TokenizedText) -> bool:
@@ -153,7 +173,7 @@ def answer_matcher(answers: Sequence[str], mode: Mode = "string") -> Callable[[T
 
 def _stands_alone(token: str, lowered: str) -> bool:
     """Whether a text may have the token: it occurs without letters or digits of ASCII around it, which would be part of it."""
-    if not token.isalnum():
+    if not token.isalnum() or cjk.has_letters(token):
         return True
     start = lowered.find(token)
     while start >= 0:
@@ -173,7 +193,7 @@ def _longest_token(needle: str) -> str:
 
 def has_answer(text: str | TokenizedText, answers: Sequence[str], mode: Mode = "string") -> bool:
     """Whether the text holds one of the answers (see `answer_matcher`, which is for many texts)."""
-    return answer_matcher(answers, mode)(TokenizedText(text) if isinstance(text, str) else text)
+    return answer_matcher(answers, mode)(TokenizedText(text, mode) if isinstance(text, str) else text)
 
 
 def find_answers(text: str | TokenizedText, answers: Sequence[str], mode: Mode = "string") -> list[Span]:
@@ -186,7 +206,7 @@ def find_answers(text: str | TokenizedText, answers: Sequence[str], mode: Mode =
                 if match.end() > match.start():
                     matches.add(_original(origin, *match.span()))
     else:
-        tokens = TokenizedText(text) if isinstance(text, str) else text
+        tokens = TokenizedText(text, mode) if isinstance(text, str) else text
         for answer in answers:
             matches.update(tokens.find(answer))
     return sorted(matches)

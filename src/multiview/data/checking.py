@@ -252,7 +252,7 @@ def _holding(
     names = ("id", "text", *ARTICLE_COLUMNS)
     for id_, text, article, begin in zip(*(table.column(n).to_pylist() for n in names), strict=True):
         about = questions.get(article, ())
-        tokens = TokenizedText(text) if about else None
+        tokens = TokenizedText(text, matching) if about else None
         for question in about:
             if question.answer_starts:
                 answer, start = question.answers[0], question.answer_starts[0] - begin

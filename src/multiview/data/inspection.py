@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from multiview.config import Config
-from multiview.data import checking
+from multiview.data import checking, cjk
+from multiview.data.answers import matching_mode
 from multiview.data.corpus import CorpusFiles
 from multiview.data.questions import Question, questions_per_passage, unknown_positives
 from multiview.data.reading import sources
@@ -21,6 +22,7 @@ from multiview.data.reading.judged import Use
 from multiview.data.reading.problems import Problems
 from multiview.data.reading.readers import PASSAGE_COLUMNS, QUESTION_COLUMNS, match_columns
 from multiview.data.reading.tables import Row
+from multiview.data.scripts import Scripts
 from multiview.data.sentences import iterate_sentence_ends, tokenizer
 from multiview.errors import InputError
 
@@ -92,7 +94,11 @@ class Inspection:
     """Training and dev questions."""
     missing_gold: dict[Use, int] = field(default_factory=dict)
     """Number of questions that name only passages that are not in the corpus."""
+    scripts: Scripts = field(default_factory=Scripts)
+    """Letters of the passages by script."""
     problems: Problems = field(default_factory=Problems)
+    warnings: list[str] = field(default_factory=list)
+    """Lines about what a run accepts, and probably should not."""
     remarks: Problems = field(default_factory=Problems)
     """Rows that are skipped without being a problem."""
 
@@ -183,7 +189,7 @@ def inspect(config: Config, progress: Callable[[int], None]) -> Inspection:
         seen = checking.check(
             corpus,
             [question for questions in inspection.questions.values() for question in questions],
-            settings.answer_matching,
+            matching_mode(config),
             progress,
             inspection.problems,
             lambda table: _measure_passages(inspection, table, config.corpus.language),
@@ -204,6 +210,8 @@ def inspect(config: Config, progress: Callable[[int], None]) -> Inspection:
             for _ in range(unknown_positives(question, seen.rows)):
                 inspection.remarks(UNKNOWN_POSITIVES, f"{SETTING[use]}: question {question.qid} has others")
     _check_settings(inspection, config)
+    if line := inspection.scripts.problem(config.corpus.language):
+        inspection.warnings.append(line)
     return inspection
 
 
@@ -225,7 +233,8 @@ def _check_settings(inspection: Inspection, config: Config) -> None:
 def _measure_passages(inspection: Inspection, table: pa.Table, language: str) -> None:
     """Adds a table of passages to the counts and lengths."""
     texts = table.column("text").to_pylist()
-    inspection.words.add(len(text.split()) for text in texts)
+    inspection.scripts.add(texts)
+    inspection.words.add(cjk.count_words(text, language) for text in texts)
     sampled = texts[: max(0, SAMPLE - inspection.passages)]
     inspection.sentences.add(map(len, iterate_sentence_ends(sampled, language)))
     inspection.titled += sum(bool(title) for title in table.column("title").to_pylist())

@@ -15,6 +15,7 @@ from multiview.artifacts.record import load_record
 from multiview.artifacts.scratch import scratch
 from multiview.config import Config, JsonObject, Questions
 from multiview.data import checking, passages, questions, shards
+from multiview.data.answers import matching_mode
 from multiview.data.corpus import CorpusFiles
 from multiview.data.processes import further_processes, rare_collections
 from multiview.data.questions import Question
@@ -22,6 +23,7 @@ from multiview.data.reading import sources
 from multiview.data.reading.kept import KeptPassages
 from multiview.data.reading.problems import Problems
 from multiview.data.reading.readers import PASSAGE_COLUMNS, UNKNOWN_JUDGED
+from multiview.data.scripts import SAMPLE, Scripts
 from multiview.data.sentences import KnownSentences, SentencesOf, SplitSentences, tokenizer
 from multiview.errors import InputError
 from multiview.steps.context import StepContext
@@ -55,14 +57,17 @@ def _split(context: StepContext, pool: Executor | None, kept: KeptPassages) -> N
     keeping = None if context.settings.corpus.source else kept  # then files of questions bring no passages
     train = checking.read_questions(asked, asked.source, "train", report_remark=remarks, kept=keeping)
     dev = checking.read_questions(asked, asked.dev_source, "dev", report_remark=remarks, kept=keeping)
-    corpus = CorpusFiles.of(context.settings)
+    corpus, scripts = CorpusFiles.of(context.settings), Scripts()
     seen = checking.check(
         corpus,
         [*train, *dev],
-        asked.answer_matching,
+        matching_mode(context.settings),
         lambda done: context.events.progress(done, done, "passages checked"),
+        visit=lambda table: scripts.add(table.column("text").slice(0, SAMPLE).to_pylist()),
         kept=kept,
     )
+    if line := scripts.problem(corpus.language):
+        context.events.warning(line)
     train, dev = [[seen.in_passages(question) for question in found] for found in (train, dev)]
     chosen = _choose(asked, train, dev, seen)
     if context.settings.corpus.keep == "gold":

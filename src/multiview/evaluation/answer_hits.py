@@ -19,6 +19,7 @@ class AnswerHits:
         self, questions: Sequence[Question], ids: pa.Array, corpus: PassageLookup, matching: Mode
     ) -> None:
         """`ids` [p] are the ids of the passages by row; `corpus` has their texts."""
+        self._matching: Mode = matching
         self._matchers = [answer_matcher(question.answers, matching) for question in questions]
         self._ids, self._corpus = ids, corpus
         self._pairs, self._holds = np.empty(0, np.int64), np.empty(0, bool)
@@ -50,7 +51,7 @@ class AnswerHits:
         group_of = dict(zip(self._ids.take(pa.array(distinct)).to_pylist(), groups, strict=True))
         found = np.zeros(len(pairs), bool)
         for id_, text in self._corpus.stream_texts(group_of):
-            tokenized, group = TokenizedText(text), group_of[id_]
+            tokenized, group = TokenizedText(text, self._matching), group_of[id_]
             found[group] = [self._matchers[question](tokenized) for question in questions[group].tolist()]
         order = np.argsort(known := np.concatenate([self._pairs, pairs]))
         self._pairs, self._holds = known[order], np.concatenate([self._holds, found])[order]

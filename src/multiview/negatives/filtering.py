@@ -56,7 +56,7 @@ def answer_holding(
     matchers = [answer_matcher(question.answers, mode) for question in questions]
     holds = np.zeros(passage_rows.shape, dtype=bool)
     for passage, hits in hits_by_passage(passage_rows, passage_rows >= 0, ids, passages):
-        text = TokenizedText(passage.text)
+        text = TokenizedText(passage.text, mode)
         for question, column in hits:
             holds[question, column] = matchers[question](text)
     return holds
