@@ -12,7 +12,7 @@ import numpy as np
 
 from multiview import names
 from multiview.artifacts.record import Record, load_record, load_reference
-from multiview.artifacts.staging import stage
+from multiview.artifacts.staging import Check, stage
 from multiview.artifacts.staging import verify as read_all
 from multiview.artifacts.store import Store
 from multiview.config import Encode
@@ -216,14 +216,15 @@ def load(address: str, *, device: str = "auto", verify: bool = False) -> Retriev
     from multiview.encoding.encode import Encoder
     from multiview.index.view_index import ViewIndex
 
+    check: Check = "bytes" if verify else "size"
     with _checked_on_error([(store, record)]):
-        index = ViewIndex.load(stage(store, record, verify=verify).path)
+        index = ViewIndex.load(stage(store, record, check=check).path)
     index.check_model(model[1].digest)
     settings = Encode.model_validate(record.config.get("encode", {}) | {"device": device})
     with _checked_on_error([model]):
-        encoder = Encoder(stage(*model, verify=verify).path, settings, questions_only=True, plain=True)
+        encoder = Encoder(stage(*model, check=check).path, settings, questions_only=True, plain=True)
     with _checked_on_error([corpus]):
-        rows = PassageRows(shard_files(stage(*corpus, verify=verify).path))
+        rows = PassageRows(shard_files(stage(*corpus, check=check).path))
     if len(rows) != len(index):
         raise InputError(
             f"{reader}: it has {len(index)} passages, but its corpus {len(rows)}: build the index again"
