@@ -67,7 +67,7 @@ def test_problems_are_counted_with_the_first_of_each(tmp_path, capsys, monkeypat
     for problem in (
         "2 passages whose id was used before, the first:\n    p.jsonl row 11: passage id 'p3' was used before, in p.jsonl row 4",
         "1 passages without text, the first:\n    p.jsonl row 13",
-        "1 answers that are not at their offset, the first:\n    question t2",
+        "1 answers are not at their offset, and a run takes the nearest occurrence; the first: question t2",
         "1 questions that cannot be used, the first:\n    q.jsonl row 6 (question t5): no answer",
         "1 questions whose id was used before, the first:\n    q.jsonl row 13",
         "1 sources whose gold passages are not in the corpus, the first:\n    questions.source: the gold passages of 2 of 11",

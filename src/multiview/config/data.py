@@ -75,7 +75,7 @@ class Questions(Section):
     one_per_passage: bool = False
     """Keep one training question per passage: AVQ = 1 (CAMVR 4.4)."""
     max_missing_gold: Annotated[float, Field(ge=0, le=1)] = 0.1
-    """Largest share of questions whose gold passage may be missing from the corpus. *Ours.*"""
+    """Largest share of questions whose gold passage may be missing from the corpus, or hold none of their answers any more; they are left out and counted. *Ours.*"""
     answer_matching: Literal["string", "regex"] = "string"
     """Search for answers in texts: by DPR's token match (by characters in Chinese, Japanese and Korean: `corpus.language`), or as regular expressions (CuratedTREC)."""
     seed: int = 0

@@ -198,6 +198,13 @@ def inspect(config: Config, progress: Callable[[int], None]) -> Inspection:
         inspection.problems("sources that cannot be read as passages", str(error))
         return inspection
     inspection.columns = seen.extra.names
+    for line in seen.lost.values():
+        inspection.remarks("questions whose gold passages do not hold their answers", line)
+    if seen.moved_answers:
+        inspection.warnings.append(
+            f"{len(seen.moved_answers)} answers are not at their offset, and a run takes the nearest occurrence; "
+            f"the first: {seen.moved_answers[0]}"
+        )
     for use, questions in inspection.questions.items():
         inspection.questions[use] = [seen.in_passages(question) for question in questions]
         # Dev questions may name no passages at all, training questions must.

@@ -142,6 +142,7 @@ class _Chosen:
     unknown: int  # gold passages that kept questions lost
     nameless: int  # training questions that name no gold passage
     unknown_negatives: int  # given negatives that are not in the corpus
+    lost: int  # questions whose gold passages hold none of their answers any more
 
 
 def _choose(section: Questions, train: list[Question], dev: list[Question], seen: checking.Seen) -> _Chosen:
@@ -151,15 +152,18 @@ def _choose(section: Questions, train: list[Question], dev: list[Question], seen
     """
     known = seen.rows
     if not section.source and not section.dev_source:  # the training questions are made by another step
-        return _Chosen([], [], [], 0, 0, 0, 0, 0)
+        return _Chosen([], [], [], 0, 0, 0, 0, 0, 0)
     checking.check_gold(train, seen, "questions.source", section.max_missing_gold)
     nameless = sum(not q.positive_ids for q in train)
     unknown = sum(questions.unknown_positives(q, known) for q in (*train, *dev))
-    train, dropped = questions.with_known_positives(train, known)
+    lost = sum(q in seen.lost for q in (*train, *dev))
+    train, dropped = questions.with_known_positives([q for q in train if q not in seen.lost], known)
     if section.dev_source:
         with_gold = [q for q in dev if q.positive_ids]
         checking.check_gold(with_gold, seen, "questions.dev_source", section.max_missing_gold)
-        kept, dropped_dev = questions.with_known_positives(with_gold, known)
+        kept, dropped_dev = questions.with_known_positives(
+            [q for q in with_gold if q not in seen.lost], known
+        )
         by_id = {q.qid: q for q in kept}
         dev = [by_id.get(q.qid, q) for q in dev if not q.positive_ids or q.qid in by_id]
         dropped += dropped_dev
@@ -176,7 +180,9 @@ def _choose(section: Questions, train: list[Question], dev: list[Question], seen
         )
     limited = questions.limited(dev, section.dev_limit, section.seed)
     shared = len({q.qid for q in train} & {q.qid for q in limited})
-    return _Chosen(train, limited, dev, dropped - nameless, shared, unknown, nameless, unknown_negatives)
+    return _Chosen(
+        train, limited, dev, dropped - nameless, shared, unknown, nameless, unknown_negatives, lost
+    )
 
 
 # --- passages ----------------------------------------------------------------------------------
@@ -233,6 +239,16 @@ def _report(
         events.warning(f"{chosen.shared} dev questions are training questions too")
     if chosen.dropped:
         events.warning(f"{chosen.dropped} questions were dropped: their gold passages are not in the corpus")
+    if chosen.lost:
+        events.warning(
+            f"{chosen.lost} questions were left out: their gold passages hold their answers no more, the first: "
+            f"{next(iter(seen.lost.values()))}"
+        )
+    if seen.moved_answers:
+        events.warning(
+            f"{len(seen.moved_answers)} answers are not at their offset and were found again in their passage, the "
+            f"first: {seen.moved_answers[0]}"
+        )
     if chosen.nameless:
         events.warning(f"{chosen.nameless} training questions name no gold passage: left out")
     if seen.left_out:
@@ -255,6 +271,8 @@ def _report(
         "dev_questions": len(chosen.dev),
         "dropped_questions": chosen.dropped,
         "questions_without_gold": chosen.nameless,
+        "questions_with_lost_answers": chosen.lost,
+        "moved_answers": len(seen.moved_answers),
         "passages_without_text": seen.left_out,
         "unknown_positives": chosen.unknown,
         "unknown_judged_questions": remarks.counts.get(UNKNOWN_JUDGED, 0),
