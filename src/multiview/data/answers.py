@@ -50,7 +50,8 @@ class TokenizedText:
     """
 
     def __init__(self, text: str, mode: Mode = "string") -> None:
-        self.text, self.mode = text, mode
+        self.text = text
+        self.mode: Mode = mode
 
     @cached_property
     def joined(self) -> str:

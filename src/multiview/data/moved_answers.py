@@ -19,7 +19,7 @@ def find_again(question: Question, id_: str, text: str) -> tuple[Question | None
     gone: list[str] = []
     for answer, start in zip(question.answers, question.answer_starts or (), strict=True):
         offset = nearest(text, answer, start)
-        if offset != start:
+        if offset is None or offset != start:
             line = not_at_offset(
                 question, answer, start, text, f"passage {id_}", "the first positive passage's text"
             )
