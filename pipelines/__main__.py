@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
-from rich.console import Console
 
 from multiview import tracking
 from multiview.artifacts.record import Reference
@@ -31,6 +30,7 @@ from multiview.plans import PIPELINES
 from multiview.plans.description import describe
 from multiview.plans.request import Request
 from multiview.steps.runs import StepState
+from multiview.terminal import Console
 from pipelines.kubeflow import commands
 from pipelines.kubeflow.commands import PipelineName
 from pipelines.kubeflow.connection import Profile, connected

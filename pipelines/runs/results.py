@@ -12,7 +12,6 @@ from typing import cast
 
 import pyarrow.parquet as pq
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -44,6 +43,7 @@ from multiview.refresh.gate import TITLES
 from multiview.refresh.promote import PROMOTION_FILE
 from multiview.steps.path import StepPath
 from multiview.steps.runs import StepState, finished_outputs, read_run, read_states
+from multiview.terminal import Console
 
 
 def show_results(console: Console, states: list[StepState], tracking_uri: str | None) -> None:

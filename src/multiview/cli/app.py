@@ -6,10 +6,10 @@ import sys
 from typing import NoReturn
 
 import typer
-from rich.console import Console
 
 from multiview.cli import commands
 from multiview.errors import InputError, StepFailed, one_line
+from multiview.terminal import Console
 
 app = typer.Typer(
     no_args_is_help=True,

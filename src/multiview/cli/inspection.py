@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -17,6 +16,7 @@ from multiview.data.questions import Question
 from multiview.data.reading.formats import COMPANIONS, FORMATS
 from multiview.data.reading.judged import Use
 from multiview.data.reading.problems import Problems
+from multiview.terminal import Console
 
 TITLES: dict[Use, str] = {"corpus": "Passages", "train": "Training questions", "dev": "Dev questions"}
 ID_WIDTH = 24

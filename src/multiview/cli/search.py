@@ -11,9 +11,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-
 from multiview.errors import InputError
+from multiview.terminal import Console
 
 if TYPE_CHECKING:
     from multiview.serving.retriever import Hit, Retriever

@@ -10,7 +10,6 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 import yaml
 from pydantic.fields import FieldInfo
-from rich.console import Console
 from rich.text import Text
 
 from multiview.config import Config, Section
@@ -20,6 +19,7 @@ from multiview.errors import InputError, nearest
 from multiview.model.layouts import LAYOUTS
 from multiview.model.systems import resolve
 from multiview.steps.table import STEPS
+from multiview.terminal import Console
 
 BOUNDS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
 

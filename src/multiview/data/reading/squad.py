@@ -62,7 +62,8 @@ def _question(file: str, entry: JsonObject, positive: str) -> Row:
 def _paragraphs(article: JsonObject, file: str) -> list[tuple[str, JsonObject]]:
     title, paragraphs = "", []
     try:
-        title, paragraphs = str(article.get("title", "")).replace("_", " "), article["paragraphs"]
+        title, paragraphs = article.get("title") or "", article["paragraphs"]
+        title = title.replace("_", " ")
         valid = all(isinstance(p["context"], str) and isinstance(p["qas"], list) for p in paragraphs)
     except (KeyError, TypeError, AttributeError):
         valid = False
