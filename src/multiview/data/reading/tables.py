@@ -36,6 +36,10 @@ def json_lines(file: str) -> Iterator[Row]:
             continue
         try:
             row = json.loads(line)
+        except RecursionError:
+            raise InputError(
+                f"{file} line {number}: objects or lists are nested too deeply; is it data?"
+            ) from None
         except ValueError as error:
             raise InputError(
                 f"{file} line {number}: not JSON ({error}); one object per line is expected"
@@ -101,12 +105,12 @@ def tables_of_rows(rows: Iterable[Row], file: str) -> Iterator[pa.Table]:
 
 def _column(values: list[object], name: str, location: str) -> pa.Array:
     """Returns a column with the type inferred from its values; numbers among strings become strings, and NaN null."""
-    flat = [_flat(value) for value in values]
     try:
+        flat = [_flat(value) for value in values]
         if any(isinstance(value, str) for value in flat):
             flat = [_as_text(value) for value in flat]
         return pa.array(flat)
-    except (pa.ArrowException, OverflowError, TypeError) as error:
+    except (pa.ArrowException, OverflowError, TypeError, RecursionError) as error:
         raise InputError(
             f"{location}: values of column {name!r} differ in type ({error}); give them one type"
         ) from None
