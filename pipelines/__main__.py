@@ -24,6 +24,7 @@ from multiview.cli.options import (
     Wait,
 )
 from multiview.config.overrides import Overrides, gather, merge, parse_setting, validate
+from multiview.errors import InputError
 from multiview.estimates.rates import default_rates
 from multiview.evaluation.tables import baseline_of
 from multiview.plans import PIPELINES
@@ -109,6 +110,8 @@ def compile_(
         print(*write_components(out), sep="\n")
         return
     store = store and check_store(store)
+    if out.exists() and not out.is_dir():
+        raise InputError(f"--out {out}: it is a file; name a folder")
     for name in [pipeline] if pipeline else PIPELINES:
         request, target = Request.from_settings(name, preset, settings), out / f"{name}.yaml"
         if manifests:

@@ -134,8 +134,8 @@ def apply(
     from pipelines.kubeflow import recurring_runs
     from pipelines.kubeflow.schedule_file import read_schedules
 
-    kfp_client.check_connection(connection)
     document = read_schedules(file)
+    kfp_client.check_connection(connection)
     wanted = {
         schedule.name: recurring_runs.prepare(schedule, document.owner, connection, store)
         for schedule in document.schedules

@@ -85,9 +85,9 @@ class Questions(Section):
 class Bm25(Section):
     """BM25 negatives, with the values of DPR's maintainers. *Ours.*"""
 
-    k1: float = 0.9
+    k1: Annotated[float, Field(ge=0)] = 0.9
     """Term saturation."""
-    b: float = 0.4
+    b: Annotated[float, Field(ge=0, le=1)] = 0.4
     """Length normalisation."""
     depth: Annotated[int, Field(ge=1)] = 50
     """Hits per question, before answer-holding passages and positives are left out."""

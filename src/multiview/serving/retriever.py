@@ -189,6 +189,16 @@ def _scored(view: IndexedView, score: float) -> ScoredView:
     return ScoredView(view.number + 1, score, view.span, view.snippet, view.query)
 
 
+def check_index(address: str) -> tuple[Store, Record]:
+    """Returns the record of the index at `address`, and its store. Raises InputError if there is none."""
+    store, record = load_record(address)
+    if record.kind != names.INDEX:
+        raise InputError(
+            f"{address} is the address of an artifact of kind {record.kind}: search needs one of kind {names.INDEX}"
+        )
+    return store, record
+
+
 def load(address: str, *, device: str = "auto", verify: bool = False) -> Retriever:
     """Returns the retriever of the index at `address`, `<store>/index/<key>`.
 
@@ -200,11 +210,7 @@ def load(address: str, *, device: str = "auto", verify: bool = False) -> Retriev
     Raises InputError, with one line that names the way out, if there is no index at `address`, or if an artifact that
     its record names is missing, truncated or altered.
     """
-    store, record = load_record(address)
-    if record.kind != names.INDEX:
-        raise InputError(
-            f"{address} is the address of an artifact of kind {record.kind}: search needs one of kind {names.INDEX}"
-        )
+    store, record = check_index(address)
     reader = f"index {address}"
     if missing := [name for name in ("model", "passages") if name not in record.inputs]:
         raise InputError(
