@@ -93,6 +93,7 @@ def top_passages_by(
         return tops
     import torch
 
+    views = np.asarray(views)  # the memory of a mapped file, without the cost of `np.memmap` per access
     longest = longest_view(views) if longest is None else longest
     at_once = QUESTIONS_AT_ONCE if device == "cpu" else GPU_QUESTIONS_AT_ONCE
     for start in range(0, len(queries), at_once):
@@ -252,4 +253,4 @@ def by_question(questions: np.ndarray) -> np.ndarray:
 
 def _exact_scores(views: np.ndarray, rows: np.ndarray, query: np.ndarray) -> np.ndarray:
     """Returns the scores of views [n] float64; the order of each sum is the same whatever the other views."""
-    return np.einsum("nd,d->n", tensor(views[rows]).double().numpy(), query)
+    return np.einsum("nd,d->n", tensor(views.take(rows, axis=0)).double().numpy(), query)
