@@ -102,7 +102,8 @@ def blocks(
         if within is not None and not within.any():
             continue
         for start in range(first, stop, len(buffer)):
-            part = tensor(views[start : min(start + len(buffer), stop)])
+            # On a GPU, converted there: copying to another type would convert first and move twice the bytes.
+            part = tensor(views[start : min(start + len(buffer), stop)]).to(device)
             _multiply(
                 buffer[: len(part)].copy_(part), matrix, products[start - first : start - first + len(part)]
             )
