@@ -1,4 +1,4 @@
-"""Generated queries: the generator, its queries per shard of passages, and their evaluation."""
+"""Generated queries and questions: the generator, its queries per shard of passages, and questions made from snippets."""
 
 from kfp.dsl import Artifact, Dataset, Input, Model, Output
 
@@ -102,4 +102,69 @@ def evaluate_queries(
         queries=queries,
         questions=questions,
         query_evaluation=query_evaluation,
+    )
+
+
+@component
+def crop_questions(
+    run: str,
+    path: str,
+    config: str,
+    shard: str,
+    passages: Input[Dataset],
+    drafts: Output[Dataset],
+) -> str:
+    """Questions about the passages of one shard, cropped from their snippets."""
+    from multiview.kubeflow.component import execute
+
+    return execute("crop-questions", run, path, config, shard=shard, passages=passages, drafts=drafts)
+
+
+@component
+def generate_questions(
+    run: str,
+    path: str,
+    config: str,
+    shard: str,
+    generator: Input[Model],
+    passages: Input[Dataset],
+    drafts: Output[Dataset],
+) -> str:
+    """Questions about the passages of one shard, generated from their snippets."""
+    from multiview.kubeflow.component import execute
+
+    return execute(
+        "generate-questions",
+        run,
+        path,
+        config,
+        shard=shard,
+        generator=generator,
+        passages=passages,
+        drafts=drafts,
+    )
+
+
+@component
+def make_questions(
+    run: str,
+    path: str,
+    config: str,
+    drafts: list[str],
+    passages: Input[Dataset],
+    train_questions: Output[Dataset],
+    dev_questions: Output[Dataset],
+) -> str:
+    """Training and dev questions made from the corpus: drafts with which BM25 finds their passage again."""
+    from multiview.kubeflow.component import execute
+
+    return execute(
+        "make-questions",
+        run,
+        path,
+        config,
+        drafts=drafts,
+        passages=passages,
+        train_questions=train_questions,
+        dev_questions=dev_questions,
     )

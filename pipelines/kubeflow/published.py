@@ -39,10 +39,11 @@ DESCRIPTIONS = {
     "comparison": "Tables of several evaluations with the tests of their differences.",
     "dev_questions": "The questions for evaluation.",
     "digest": "The sha256 that the artifact must have; empty: whatever is at the address is read.",
+    "drafts": "Questions made from snippets of the passages of a shard, before the round trip.",
     "embeddings": "Views of passages as vectors.",
     "evaluation": "Rankings and metrics of one system on the questions for evaluation.",
     "evaluations": "Addresses of evaluations on the same questions.",
-    "generator": "The model that writes queries for passages.",
+    "generator": "The model that writes queries for passages, and questions about snippets.",
     "index": "The search index over the views of all passages.",
     "known": "An earlier corpus, whose sentences need not be split again.",
     "metrics": "The figures that Kubeflow's pages show.",
@@ -63,6 +64,7 @@ DESCRIPTIONS = {
 """Descriptions of inputs and outputs by name; that of `config` follows from the step."""
 
 LISTS = {
+    "drafts": "Addresses of the questions made from each shard.",
     "embeddings": "Addresses of the embeddings of each shard.",
     "queries": "Addresses of generated queries.",
 }

@@ -25,6 +25,7 @@ from multiview.data.passages import PassageLookup
 from multiview.data.questions import iterate_questions
 from multiview.data.reading.tables import Row
 from multiview.evaluation.files import METRICS_FILE, QUESTIONS_FILE, SIGNIFICANCE_FILE
+from multiview.evaluation.generated import asked_legend, count_generated, trained_legend
 from multiview.evaluation.tables import (
     MARK,
     SOURCE,
@@ -52,6 +53,7 @@ def show_results(console: Console, states: list[StepState], tracking_uri: str | 
     """
     if metrics := _metrics(states):
         show_table(console, metrics, _significance(states), _paper(states))
+        _show_generated(console, states)
     promotion = _promotion(states)
     if promotion:
         _show_promotion(console, promotion)
@@ -89,6 +91,29 @@ def _show_promotion(console: Console, promotion: JsonObject) -> None:
     if promotion["decision"] == "refuse":
         console.print(f"Challenger:   {promotion['challenger']} can be asked with --index", markup=False)
     console.print()
+
+
+def _show_generated(console: Console, states: list[StepState]) -> None:
+    """Prints which of the questions behind the last figures were generated: those that were asked, and training ones."""
+    if not (rows := _evaluations(states)):
+        return
+    folder = stage(*load_record(next(iter(rows.values())))).path
+    if lines := [line for line in (asked_legend(*count_generated(folder)), trained_legend(rows)) if line]:
+        console.print("\n".join(lines), style="dim", markup=False)
+        console.print()
+
+
+def _evaluations(states: list[StepState]) -> dict[str, str]:
+    """The addresses of the last comparison's evaluations by row, or that of the last evaluation."""
+    for state in reversed(states):
+        if names.COMPARISON in state.outputs:
+            rows = state.config["comparison"]["rows"]
+            return dict(
+                zip(rows, (reference.address for reference in state.inputs["evaluations"]), strict=True)
+            )
+        if names.EVALUATION in state.outputs:
+            return {_row(state): state.outputs[names.EVALUATION].address}
+    return {}
 
 
 def show_table(

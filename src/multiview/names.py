@@ -8,6 +8,8 @@ PASSAGES = "passages"
 TRAIN_QUESTIONS = "train_questions"
 DEV_QUESTIONS = "dev_questions"
 NEGATIVES = "negatives"
+DRAFTS = "drafts"
+"""Questions generated from the corpus, before the round trip."""
 MODEL = "model"
 GENERATOR = "generator"
 QUERIES = "queries"
@@ -31,6 +33,7 @@ KFP_TYPES = {
     TRAIN_QUESTIONS: "Dataset",
     DEV_QUESTIONS: "Dataset",
     NEGATIVES: "Dataset",
+    DRAFTS: "Dataset",
     MODEL: "Model",
     CHAMPION_MODEL: "Model",
     GENERATOR: "Model",
@@ -45,6 +48,9 @@ ANALYSES = "analyses"
 
 REPORT_PAGE_FILE = "report.html"
 """The only file of a report."""
+
+GENERATED = "generated"
+"""Fact in the record of questions that were generated from the corpus: how. Labelled questions have none."""
 
 # Files of a verdict: its figures for programs, and its text for people.
 VERDICT_FILE = "verdict.json"
@@ -83,6 +89,9 @@ TAG_STUDY = "study"
 TAG_COMPARES = "compares"
 """Tag of a comparison of earlier runs: the ids of those runs."""
 TAG_CORPUS = "corpus"
+TAG_TRAIN_QUESTIONS = "train_questions"
+TAG_DEV_QUESTIONS = "dev_questions"
+"""Tags of runs whose training or dev questions were generated: how. Labelled questions have no tag."""
 TAG_GIT = "git_sha"
 TAG_IMAGE = "image"
 TAG_ERROR = "error"

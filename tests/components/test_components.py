@@ -76,11 +76,16 @@ def plans() -> list[Plan]:
     fused = gather(None, ["comparison={systems: {camvr: {}}, fusion: [camvr]}"])
     training, comparison, refresh = (PIPELINES[name] for name in ("training", "comparison", "refresh"))
     doc2query = gather("dual-cross", ["comparison={systems: {dual: {}}, bm25: true}"])
+    made = [
+        training({"questions": {"origin": origin}, "generation": {"fine_tune": False}})
+        for origin in ("crop", "generator")
+    ]
     given = training({"questions": {"hard_negatives": "given"}})
     return [
         training(tuned),
         training(queries),
         given,
+        *made,
         comparison(fused),
         comparison(doc2query),
         refresh({}),

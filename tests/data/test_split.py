@@ -314,3 +314,11 @@ def test_given_negatives_that_nobody_names_are_an_error(tmp_path, files):
         InputError, match=r"questions\.hard_negatives=given: no training question names a negative"
     ):
         Done(tmp_path / "out", corpus, asked.model_copy(update={"hard_negatives": "given"}))
+
+
+def test_a_corpus_without_questions_is_split_where_questions_are_made(tmp_path):
+    corpus, questions = settings(small_files(tmp_path))
+    done = Done(tmp_path / "made", corpus, Questions(origin="crop"))
+    labelled = Done(tmp_path / "labelled", corpus, questions)
+    assert done.train == done.dev == []
+    assert done.passages == labelled.passages and done.events.warnings == []

@@ -78,6 +78,10 @@ def test_fewer_passages_than_shards(tmp_path, files):
 def test_no_source_of_passages_or_questions(tmp_path, files):
     fails(tmp_path, r"corpus\.source: name the passages; train\.jsonl", Corpus(), settings(files)[1])
     fails(tmp_path / "q", r"questions\.source", settings(files)[0], Questions())
+    made, corpus = Questions(origin="crop"), settings(files)[0]
+    fails(tmp_path / "made", r"corpus\.source: .* none is named", Corpus(), made)
+    gold = corpus.model_copy(update={"keep": "gold"})
+    fails(tmp_path / "gold", r"corpus\.keep=gold: .* corpus\.keep=all", gold, made)
 
 
 def test_a_column_of_two_types(tmp_path, files):

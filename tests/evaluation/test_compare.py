@@ -57,7 +57,9 @@ def test_a_comparison_names_each_evaluation_rightly(tmp_path: Path) -> None:
         compare(StepContext(settings, {"evaluations": evaluations}, {"comparison": output}, events))
 
 
-def compared(tmp_path: Path, values: dict[str, list[float | None]], **settings) -> Path:
+def compared(
+    tmp_path: Path, values: dict[str, list[float | None]], qids: list[str] | None = None, **settings
+) -> Path:
     """The output of a comparison of systems by one metric, whose value per question is given."""
     evaluations = []
     for system, column in values.items():
@@ -66,8 +68,8 @@ def compared(tmp_path: Path, values: dict[str, list[float | None]], **settings) 
         mean = np.mean([value for value in column if value is not None])
         (folder / "metrics.json").write_text(json.dumps({"mrr_at_10": mean, "views": 0.5}))
         (folder / "qrels.trec").write_text("q0 0 p 1\n")
-        qids = [f"q{i}" for i in range(len(column))]
-        pq.write_table(questions(qids, mrr_at_10=column), folder / "questions.parquet")
+        asked = qids or [f"q{i}" for i in range(len(column))]
+        pq.write_table(questions(asked, mrr_at_10=column), folder / "questions.parquet")
         evaluations.append(Staged(folder, system))
     output = tmp_path / "comparison"
     output.mkdir()
@@ -75,6 +77,18 @@ def compared(tmp_path: Path, values: dict[str, list[float | None]], **settings) 
     step = Config.partial({"comparison": section})
     compare(StepContext(step, {"evaluations": evaluations}, {"comparison": output}, RecordedEvents()))
     return output
+
+
+def test_figures_on_generated_questions_are_marked_below_the_table(tmp_path: Path) -> None:
+    labelled = compared(tmp_path / "labelled", {"mvr": [0.5, 1.0], "camvr": [0.5, 0.0]})
+    assert "generated" not in (labelled / "table.md").read_text()
+    for qids, words in (
+        (["generated:p0:0", "generated:p1:7"], "measured on generated questions: "),
+        (["q0", "generated:p1:7"], "measured on 1 generated questions of 2: "),
+    ):
+        folder = tmp_path / qids[0].replace(":", "-")
+        output = compared(folder, {"mvr": [0.5, 1.0], "camvr": [0.5, 0.0]}, qids)
+        assert words in (output / "table.md").read_text().splitlines()[-1]
 
 
 def test_a_comparison_marks_what_differs(tmp_path: Path) -> None:

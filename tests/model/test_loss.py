@@ -23,18 +23,21 @@ def plain_loss(case: dict[str, Any], tau: float, mode: str, choice: str, weight:
             [case["scores"][b][p][v] for v in range(case["V"]) if case["mask"][p][v]]
             for p in range(case["P"])
         ]
-        target = max(f[d])
         marked = [case["scores"][b][d][v] for v in range(case["V"]) if case["answers"][b][v]]
         real = [case["scores"][b][d][v] for v in range(case["V"]) if case["real"][d][v]]
-        if mode == "answer":
-            target = (max(marked) if choice == "best" else marked[0]) if marked else max(real)
+        targets = [max(f[d])]
+        if mode in ("answer", "both"):
+            of_answer = (max(marked) if choice == "best" else marked[0]) if marked else max(real)
+            targets = [of_answer, *targets] if mode == "both" else [of_answer]
         negatives = [max(f[p]) for p in range(case["P"]) if p != d and not case["excluded"][b][p]]
         if mode == "each":
             every = [s for p in range(case["P"]) if p != d and not case["excluded"][b][p] for s in f[p]]
             for positive in marked or [max(real)]:
                 pairs.append(math.log(sum(math.exp((s - positive) / tau) for s in [positive, *every])))
         else:
-            total += math.log(sum(math.exp((s - target) / tau) for s in [target, *negatives]))
+            for best in targets:
+                share = sum(math.exp((s - best) / tau) for s in [best, *negatives])
+                total += math.log(share) / len(targets)
         total += weight * math.log(sum(math.exp((s - max(f[d])) / tau) for s in f[d]))
     return total / len(case["positive"]) + sum(pairs) / max(1, len(pairs))
 
@@ -76,7 +79,7 @@ def run(case: dict[str, Any], tau: float, dtype: torch.dtype = torch.float32, **
 @given(
     st.integers(0, 10**6),
     st.sampled_from([0.3, 0.7, 1.0]),
-    st.sampled_from(["max", "answer", "each"]),
+    st.sampled_from(["max", "answer", "both", "each"]),
     st.sampled_from(["first", "best"]),
     st.sampled_from([0.0, 0.01, 0.5]),
 )

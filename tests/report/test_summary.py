@@ -1,8 +1,9 @@
 """The page's summary in words."""
 
+from dataclasses import replace
 from typing import Any
 
-from multiview.report.contents import Contents, System
+from multiview.report.contents import Contents, System, Training
 from multiview.report.summary import duration, size, summary
 
 
@@ -92,3 +93,17 @@ def test_durations_and_sizes():
         "3 h 12 min",
     ]
     assert [size(b) for b in (12, 2_400, 3.4e6, 5e13)] == ["12 B", "2.4 kB", "3.4 MB", "50.0 TB"]
+
+
+def test_the_summary_marks_generated_questions_and_who_learned_from_some():
+    trainings = [Training("train", {})]
+    systems = [
+        System("base", 0, {"accuracy_at_5": 0.5}, generated_by="crop"),
+        System("crops", 1, {"accuracy_at_5": 0.5}, generated_by="crop", trainings=trainings),
+        System("labelled", 2, {"accuracy_at_5": 0.5}, trainings=trainings),
+    ]
+    of = contents({"base": 0.5, "crops": 0.5, "labelled": 0.5}, 1.0)
+    assert not any("generated" in text for text in words(of).values())
+    said = words(replace(of, systems=systems, generated=100))
+    assert "Measured on generated questions: each was made from a snippet" in said["Asked"]
+    assert said["Trained"].startswith("crops learned from questions that were generated from the corpus")

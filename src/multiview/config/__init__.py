@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from multiview.config.data import Bm25, Corpus, DataFormat, Questions, Sources
 from multiview.config.gate import Gate
-from multiview.config.generation import Generation, GeneratorTraining
+from multiview.config.generation import Generation, GeneratorTraining, MakeQuestions
 from multiview.config.kubeflow import Kubeflow, Pod, Toleration
 from multiview.config.notify import Notify
 from multiview.config.refresh import Refresh
@@ -35,6 +35,7 @@ __all__ = [
     "Index",
     "JsonObject",
     "Kubeflow",
+    "MakeQuestions",
     "Mining",
     "Model",
     "Notify",
@@ -62,6 +63,7 @@ class Config(Section):
     train: Train = Train()
     mining: Mining = Mining()
     generation: Generation = Generation()
+    make_questions: MakeQuestions = MakeQuestions()
     encode: Encode = Encode()
     index: Index = Index()
     evaluation: Evaluation = Evaluation()

@@ -54,6 +54,8 @@ class Corpus(Section):
 class Questions(Section):
     """Sources of the questions, and which questions are used."""
 
+    origin: Annotated[Literal["labelled", "crop", "generator"], HOW] = "labelled"
+    """Origin of the training questions: `source`, or each is made from a snippet of the corpus (docs/questions.md): a run of its words, which needs no model, or what `generation.model` asks of it. Shapes the DAG. *Ours.*"""
     source: Annotated[Sources, HOW] = ()
     """Files, folders, patterns or URLs of training questions (docs/data.md)."""
     dev_source: Annotated[Sources, HOW] = ()

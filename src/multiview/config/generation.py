@@ -1,10 +1,10 @@
-"""Settings of the query generator."""
+"""Settings of the query generator, and of the questions that are made from the corpus."""
 
 from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, ValidationInfo, field_validator
 
 from multiview.config.section import HOW, Section
 
@@ -62,3 +62,31 @@ class Generation(Section):
     device: Annotated[str, HOW] = "auto"
     """cpu, cuda, or auto."""
     train: GeneratorTraining = GeneratorTraining()
+
+
+class MakeQuestions(Section):
+    """Questions made from snippets of the corpus, with `questions.origin` (docs/questions.md). *Ours.*"""
+
+    share: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """Share of the passages that questions are made from, drawn by `seed`."""
+    snippets: Annotated[int, Field(ge=1)] = 8
+    """n of Algorithm 1, which cuts a passage into snippets: as many as CAMVR has views, or more."""
+    per_passage: Annotated[int, Field(ge=1)] = 2
+    """Snippets per passage that questions are made from, drawn by `seed`."""
+    per_snippet: Annotated[int, Field(ge=1)] = 1
+    """Questions per drawn snippet."""
+    shortest: Annotated[int, Field(ge=1)] = 4
+    """Fewest words of a crop; snippets with fewer words are not cropped."""
+    longest: Annotated[int, Field(ge=1)] = 16
+    """Most words of a crop."""
+    found_within: Annotated[int, Field(ge=1)] | None = 10
+    """Keep training questions with which BM25 finds their passage among this many (the round trip); none: keep all. Dev questions are not filtered, because every figure of BM25 would follow from the filter."""
+    seed: int = 0
+    """Seed of the draws, per passage and snippet: order and sharding do not matter."""
+
+    @field_validator("longest")
+    @classmethod
+    def _longest_is_not_below_shortest(cls, longest: int, info: ValidationInfo) -> int:
+        if longest < (shortest := info.data.get("shortest", longest)):
+            raise ValueError(f"should be at least make_questions.shortest={shortest}")
+        return longest

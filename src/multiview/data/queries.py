@@ -25,11 +25,15 @@ def write_queries(rows: Iterable[Row], file: Path) -> None:
     pq.write_table(table, file, compression="zstd")
 
 
-def join(files: Sequence[Path], target: Path) -> None:
-    """Joins files of queries into one file, one row group per file, with one file in memory."""
-    with pq.ParquetWriter(target, SCHEMA, compression="zstd") as writer:
+def join(files: Sequence[Path], target: Path, schema: pa.Schema = SCHEMA) -> int:
+    """Joins files of one schema into one file, one row group per file, with one file in memory; returns its rows."""
+    rows = 0
+    with pq.ParquetWriter(target, schema, compression="zstd") as writer:
         for file in files:
-            writer.write_table(pq.read_table(file, schema=SCHEMA))
+            table = pq.read_table(file, schema=schema)
+            writer.write_table(table)
+            rows += table.num_rows
+    return rows
 
 
 def iterate_queries(folder: Path) -> Iterator[Row]:

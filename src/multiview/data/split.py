@@ -39,6 +39,7 @@ def split(context: StepContext) -> None:
     once. Ids and questions stay in memory, texts do not (but a SQuAD article is parsed whole). Sentences are
     split on all cores. Raises InputError that names the file, row or setting.
     """
+    _check_sources(context.settings)
     tokenizer(context.settings.corpus.language)  # fails first, where its data are missing
     with (
         rare_collections(),
@@ -89,12 +90,7 @@ def _split(context: StepContext, pool: Executor | None, kept: KeptPassages) -> N
 def sources_fingerprint(settings: Config) -> JsonObject:
     """Returns the fingerprints of the sources for the step's key: their content, never their location."""
     asked = settings.questions
-    if not asked.source and not asked.dev_source:
-        collection = next(filter(sources.is_collection, settings.corpus.source), "")
-        raise InputError(
-            "questions.source: no questions are named; name the files of the training questions"
-            + (f", as in questions.source={collection}" if collection else "")
-        )
+    _check_sources(settings)
     train = sources.expand_sources(asked.source, "train")
     dev = sources.expand_sources(asked.dev_source, "dev")
     corpus = [
@@ -107,6 +103,25 @@ def sources_fingerprint(settings: Config) -> JsonObject:
         "questions": sources.fingerprints(train),
         "dev_questions": sources.fingerprints(dev),
     }
+
+
+def _check_sources(settings: Config) -> None:
+    """Raises InputError unless the settings name questions, or a corpus that some are made from."""
+    if settings.questions.source or settings.questions.dev_source:
+        return
+    if settings.questions.origin == "labelled":
+        collection = next(filter(sources.is_collection, settings.corpus.source), "")
+        raise InputError(
+            "questions.source: no questions are named; name the files of the training questions"
+            + (f", as in questions.source={collection}" if collection else "")
+            + ", or have some made from the corpus with questions.origin=crop"
+        )
+    if not settings.corpus.source:
+        raise InputError("corpus.source: questions are made from the corpus, and none is named")
+    if settings.corpus.keep == "gold":
+        raise InputError(
+            "corpus.keep=gold: no questions are named that have gold passages; set corpus.keep=all"
+        )
 
 
 # --- questions ---------------------------------------------------------------------------------
@@ -130,6 +145,8 @@ def _choose(section: Questions, train: list[Question], dev: list[Question], seen
     Dev questions that name no passage at all are kept, because retrieved passages are searched for their answers.
     """
     known = seen.rows
+    if not section.source and not section.dev_source:  # the training questions are made by another step
+        return _Chosen([], [], [], 0, 0, 0, 0, 0)
     checking.check_gold(train, seen, "questions.source", section.max_missing_gold)
     nameless = sum(not q.positive_ids for q in train)
     unknown = sum(questions.unknown_positives(q, known) for q in (*train, *dev))

@@ -72,12 +72,13 @@ def workload_of(run: str, records: Iterable[Record], default: Workload) -> Workl
         raise InputError(
             f"--from {run}: the run has no split and embeddings yet, from which rates could be read"
         )
+    made = facts.get(names.TRAIN_QUESTIONS, split)  # of make-questions, if the run has it
     return replace(
         default,
         passages=split["passages"],
         views=views / passages,
-        questions=split["train_questions"],
-        dev_questions=split["dev_questions"],
+        questions=made["train_questions"],
+        dev_questions=split["dev_questions"] or made["dev_questions"],
     )
 
 

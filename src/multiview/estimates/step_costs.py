@@ -10,7 +10,7 @@ from multiview.config import Config
 from multiview.config.section import MOST_WORKERS
 from multiview.data.processes import MOST as PROCESSES
 from multiview.estimates.index_bytes import ROW_BYTES, faiss_bytes, index_bytes, view_bytes
-from multiview.estimates.workload import QUESTION_TOKENS, Setting
+from multiview.estimates.workload import QUESTION_TOKENS, Setting, made_drafts
 from multiview.index.approximate import EXACT
 from multiview.index.approximate.kinds import FEWEST_PROBES, SAMPLED_PER_LIST, SMALLEST_SAMPLE, default_lists
 from multiview.index.exact import GPU_QUESTIONS_AT_ONCE, QUESTIONS_AT_ONCE
@@ -19,7 +19,15 @@ BLOCK_BYTES = 128 << 20
 """Bytes of the products that a search holds at once."""
 KMEANS_ROUNDS = 10
 """Passes of faiss' k-means over its sample."""
-WITHOUT_TORCH = ("split", "split-again", "bm25-negatives", "evaluate-bm25", "evaluate-bm25-with-queries")
+WITHOUT_TORCH = (
+    "split",
+    "split-again",
+    "crop-questions",
+    "make-questions",
+    "bm25-negatives",
+    "evaluate-bm25",
+    "evaluate-bm25-with-queries",
+)
 """Steps whose process imports no torch."""
 ANOTHER_PASS = ("first_views", "each_view")
 """Analyses of an evaluation that search all views once more, together."""
@@ -121,6 +129,14 @@ def _bm25(questions: float, depth: int, setting: Setting, more_words: float = 0.
 
 def _bm25_negatives(config: Config, setting: Setting, shards: int) -> Cost:
     return _bm25(setting.workload.questions, config.bm25.depth, setting)
+
+
+def _make_questions(config: Config, setting: Setting, shards: int) -> Cost:
+    """BM25 searches for the drafts until as many are kept as are wanted: all of them, at most."""
+    drafts, load = made_drafts(config, setting.workload.passages), setting.workload
+    cost = _bm25(drafts if config.make_questions.found_within else 0, 0, setting)
+    words = (load.questions + load.dev_questions) * QUESTION_TOKENS / setting.rates["tokens_per_word"]
+    return replace(cost, disk=words * setting.rates["stored_bytes_per_word"])
 
 
 def _evaluate_bm25(config: Config, setting: Setting, shards: int) -> Cost:
@@ -325,6 +341,7 @@ StepCost = Callable[[Config, Setting, int], Cost]
 COSTS: dict[str, StepCost] = {
     "split": _split,
     "split-again": _split,
+    "make-questions": _make_questions,
     "bm25-negatives": _bm25_negatives,
     "evaluate-bm25": _evaluate_bm25,
     "evaluate-bm25-with-queries": _evaluate_bm25_with_queries,

@@ -68,6 +68,12 @@ def views_of(config: Config) -> float:
     return float(config.generation.queries if reads else config.model.views)
 
 
+def made_drafts(config: Config, passages: float) -> float:
+    """Questions that are drafted from the corpus, at most: a text may have fewer snippets than are drawn."""
+    made = config.make_questions
+    return passages * made.share * min(made.per_passage, made.snippets) * made.per_snippet
+
+
 @dataclass(frozen=True)
 class Hardware:
     """The machines that an estimate is for."""

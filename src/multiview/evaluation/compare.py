@@ -32,6 +32,7 @@ from multiview.evaluation.files import (
     TABLE_FILE,
     WON_FILE,
 )
+from multiview.evaluation.generated import asked_legend, count_generated, trained_legend
 from multiview.evaluation.significance import CONFIDENCE, Figure, paired_figures, seeds_figures
 from multiview.evaluation.tables import (
     Metrics,
@@ -101,9 +102,13 @@ def compare(context: StepContext) -> None:
     _write(folder / SETTINGS_FILE, differing_settings(addresses))
     (folder / METRICS_FILE).write_text(json.dumps(metrics, indent=1) + "\n")
     (folder / SIGNIFICANCE_FILE).write_text(json.dumps(significance, indent=1) + "\n")
-    (folder / TABLE_FILE).write_text(
-        "\n".join(filter(None, (seeds, table, legend(significance), paper_legend(paper)))).rstrip() + "\n"
+    legends = (
+        legend(significance),
+        paper_legend(paper),
+        asked_legend(*count_generated(folders_of_evaluations[0])),
+        trained_legend(addresses),
     )
+    (folder / TABLE_FILE).write_text("\n".join(filter(None, (seeds, table, *legends))).rstrip() + "\n")
     for system, figures in metrics.items():
         for name, value in figures.items():
             context.events.metric(metric_names.of_group(system, name), value)

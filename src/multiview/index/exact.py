@@ -42,6 +42,7 @@ def top_passages(
     queries: np.ndarray,
     k: int,
     *,
+    among: np.ndarray | None = None,
     longest: float | None = None,
     device: str = "cpu",
     report_done: Callable[[int], None] = lambda done: None,
@@ -54,6 +55,7 @@ def top_passages(
         queries,
         k,
         [ALL_VIEWS],
+        among=among,
         longest=longest,
         device=device,
         report_done=report_done,
@@ -68,6 +70,7 @@ def top_passages_by(
     k: int,
     ranges: Sequence[ViewRange],
     *,
+    among: np.ndarray | None = None,
     longest: float | None = None,
     device: str = "cpu",
     report_done: Callable[[int], None] = lambda done: None,
@@ -76,7 +79,7 @@ def top_passages_by(
 
     `views` [v, dim] float16 may be memory-mapped; `offsets` [p] int64 is the row of each passage's first view, ascending;
     `tie_order` [p] is the position of each passage's id in string order: of passages that tie, the one with the smaller
-    id comes first. `queries` [q, dim] float32. `longest` is the largest Euclidean norm of a view, and is computed where
+    id comes first. `queries` [q, dim] float32. With `among` [p] bool, only its passages are found. `longest` is the largest Euclidean norm of a view, and is computed where
     it is not given. `device` multiplies, as torch names it; the result is the same to the bit. `report_done` is called
     with the number of questions done. Passages without a view in a range are not found by it. Raises ValueError for a k
     below 1 and for vectors that are not finite.
@@ -100,10 +103,9 @@ def top_passages_by(
     for start in range(0, len(queries), at_once):
         chunk = queries[start : start + at_once]
         held = PROPOSED_AT_ONCE // max(1, len(ranges))
-        found = [
-            _Found(views, offsets, tie_order, chunk, min(k, len(offsets)), longest, held) for _ in ranges
-        ]
-        for block in blocks(views, offsets, chunk, torch.device(device)):
+        room = min(k, max(1, len(offsets) if among is None else int(among.sum())))
+        found = [_Found(views, offsets, tie_order, chunk, room, longest, held) for _ in ranges]
+        for block in blocks(views, offsets, chunk, torch.device(device), among):
             for best, view_range in zip(found, ranges, strict=True):
                 best.add(block, view_range)
         for best, top in zip(found, tops, strict=True):

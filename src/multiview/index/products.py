@@ -50,11 +50,14 @@ class Block:
     """[p] int64: position in the block of each passage's first view, rising."""
     counts: np.ndarray
     """[p] int64: number of each passage's views."""
+    among: np.ndarray | None = None
+    """[p] bool: which of the passages may be found; none: all."""
 
     def passages(self, first: int, stop: int | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The passages that have views [first, stop) of their own, and the first and the number of these [p] int64."""
+        """The passages that have views [first, stop) of their own and may be found, and the first and the number of these
+        views [p] int64."""
         counts = np.clip(self.counts, 0, stop) - first
-        some = np.flatnonzero(counts > 0)
+        some = np.flatnonzero(counts > 0 if self.among is None else (counts > 0) & self.among)
         return self.first_passage + some, self.starts[some] + first, counts[some]
 
     def best(self, starts: np.ndarray, counts: np.ndarray) -> Tensor:
@@ -73,10 +76,17 @@ class Block:
         return best.scatter_reduce_(0, runs[:, None].expand_as(products), products, "amax")
 
 
-def blocks(views: np.ndarray, offsets: np.ndarray, queries: np.ndarray, device: device) -> Iterator[Block]:
+def blocks(
+    views: np.ndarray,
+    offsets: np.ndarray,
+    queries: np.ndarray,
+    device: device,
+    among: np.ndarray | None = None,
+) -> Iterator[Block]:
     """Yields the products of all `views` [v, dim] float16 with `queries` [q, dim] float32, in float32.
 
-    `offsets` [p] is the row of each passage's first view, rising. Views are read once and in order, a block at a time.
+    `offsets` [p] is the row of each passage's first view, rising. Views are read once and in order, a block at a time;
+    with `among` [p] bool, without the blocks that hold no passage of it.
     """
     import torch
 
@@ -91,17 +101,21 @@ def blocks(views: np.ndarray, offsets: np.ndarray, queries: np.ndarray, device: 
     # Of one size for all blocks, since oneDNN compiles a kernel per size; what is left in it beyond a block is not read.
     buffer = torch.zeros(min(rows, rows_at_once), dim, device=device)
     for first, stop in pairwise(bounds):
+        # A passage without views shares its offset with the next one; "right" finds the one that has the view.
+        low, high = np.searchsorted(offsets, [first, stop - 1], side="right").tolist()
+        within = None if among is None else among[low - 1 : high]
+        if within is not None and not within.any():
+            continue
         parts = []
         for start in range(first, stop, len(buffer)):
-            part = tensor(views[start : min(start + len(buffer), stop)])
+            # On a GPU, converted there: copying to another type would convert first and move twice the bytes.
+            part = tensor(views[start : min(start + len(buffer), stop)]).to(device)
             buffer[: len(part)] = part
             parts.append(_multiply(buffer, matrix)[: len(part)])
         products = parts[0] if len(parts) == 1 else torch.cat(parts)
-        # A passage without views shares its offset with the next one; "right" finds the one that has the view.
-        low, high = np.searchsorted(offsets, [first, stop - 1], side="right").tolist()
         starts = offsets[low - 1 : high]
         counts = np.diff(starts, append=stop)
-        yield Block(first, low - 1, products, starts - first, counts)
+        yield Block(first, low - 1, products, starts - first, counts, within)
 
 
 def _bounds(offsets: np.ndarray, views: int, rows: int) -> list[int]:

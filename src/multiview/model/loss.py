@@ -6,6 +6,7 @@ The modes of s+:
 
 - "max" (MVR Eq. 5-7): s+ = f(q,d+), the max over views.
 - "answer" (CAMVR Eq. 13): s+ is the score of the answer's view.
+- "both" (ours): the first term is the mean of those of "answer" and "max".
 - "each" (MVR 5.1): the first term is the mean over all pairs of a question and a view of d+ that holds its answer.
   s+ is the score of this view, and the sum runs over every view of every negative.
 """
@@ -15,6 +16,8 @@ from typing import Literal
 
 import torch
 from torch import Tensor
+
+PositiveMode = Literal["max", "answer", "both", "each"]
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,7 @@ def contrastive_loss(
     *,
     real_views: Tensor,
     answer_views: Tensor | None = None,
-    positive_mode: Literal["max", "answer", "each"] = "max",
+    positive_mode: PositiveMode = "max",
     answer_view: Literal["first", "best"] = "first",
     local_weight: float = 0.0,
 ) -> tuple[Tensor, LossParts]:
@@ -55,9 +58,9 @@ def contrastive_loss(
     - `excluded` bool [B, P]: passages that are positives of the same question, and therefore no negatives.
     - `answer_views` bool [B, V]: the views of the positive with the answer in their snippet.
 
-    The score of a negative is the max over all of its views, padding included. With `positive_mode` "answer", s+ is
-    the first or the best of the answer views. With "each" every answer view is a separate positive. In both modes, a
-    question without an answer view has the max over the real views as its only s+.
+    The score of a negative is the max over all of its views, padding included. With `positive_mode` "answer" and "both",
+    the answer's view is the first or the best of the answer views. With "each" every answer view is a separate positive.
+    In these modes, a question without an answer view has the max over the real views as its only s+.
 
     All values are computed in float32, and no ratio of exponentials is ever formed.
     """
@@ -78,17 +81,19 @@ def contrastive_loss(
             known = answers.any(dim=-1)
             target = _answer_scores(view_scores, answers, known, real_views[positive], answer_view)
         no_negative = excluded.scatter(1, positive[:, None], True)
+        targets = [target]
+        if positive_mode == "both":
+            targets.append(passages[rows, positive])
         if positive_mode == "each":
             # Pairs of a question and one of its positive views, each against all views of the negatives.
             fallback = ~known[:, None] & real_views[positive] & (view_scores == target[:, None])
             rows, columns = (answers | fallback).nonzero(as_tuple=True)
-            target_scores = view_scores[rows, columns]
+            targets = [view_scores[rows, columns]]
             negatives = scores.masked_fill(no_negative[:, :, None], -torch.inf).flatten(1)
         else:
-            target_scores = target
             negatives = passages.masked_fill(no_negative, -torch.inf)
-        logits = torch.cat([target_scores[:, None], negatives[rows]], dim=1)
-        contrastive = -torch.log_softmax(logits, dim=1)[:, 0].mean()
+        logits = torch.stack([torch.cat([each[:, None], negatives[rows]], dim=1) for each in targets])
+        contrastive = -torch.log_softmax(logits, dim=-1)[..., 0].mean()
         local = (torch.logsumexp(view_scores, dim=-1) - view_scores.amax(dim=-1)).mean()
         # Without λ the local term is only reported; a gradient times 0 would be 0, but not free.
         loss = contrastive + local_weight * local if local_weight else contrastive

@@ -13,7 +13,7 @@ from multiview.config.overrides import PLACES, Overrides, merge, validate
 from multiview.errors import InputError
 from multiview.model.layouts import architecture, check
 
-SHARED = {"corpus", "questions", "bm25", "generation", "evaluation", "comparison"}
+SHARED = {"corpus", "questions", "bm25", "generation", "make_questions", "evaluation", "comparison"}
 """Sections that are equal for all systems of a comparison."""
 
 WITHOUT_MODEL = ("bm25", "doct5query")

@@ -1,4 +1,5 @@
-"""The steps that all systems of a plan share: the split, the negatives of round one, and generated queries."""
+"""The steps that all systems of a plan share: the split, questions made from the corpus, the negatives of round one, and
+generated queries."""
 
 from __future__ import annotations
 
@@ -7,9 +8,10 @@ from dataclasses import dataclass, replace
 
 from multiview import names
 from multiview.config import Config
+from multiview.errors import InputError
 from multiview.generation.sources import published
 from multiview.model.layouts import architecture
-from multiview.plans.plan import Output, Plan, Source
+from multiview.plans.plan import Node, Output, Plan, Source
 from multiview.steps.path import StepPath, shard_name
 
 
@@ -27,27 +29,83 @@ class Data:
 
 
 def add_data(plan: Plan, config: Config, systems: Iterable[Config]) -> Data:
-    """Adds the split, BM25's or given negatives, and generated queries if one of the systems needs them."""
+    """Adds the split, BM25's or given negatives, and generated queries if one of the systems needs them.
+
+    Where questions are made from the corpus, they are the training questions, and the dev questions only if the
+    settings name no labelled ones.
+    """
+    systems = list(systems)
     split = plan.add(StepPath("split"), "split", config)
     passages, train_questions = split.output(names.PASSAGES), split.output(names.TRAIN_QUESTIONS)
+    dev_questions = split.output(names.DEV_QUESTIONS)
+    if config.questions.origin != "labelled":
+        check_made_questions(config, systems)
+        made = add_made_questions(plan, config, passages)
+        train_questions = made.output(names.TRAIN_QUESTIONS)
+        if not config.questions.source and not config.questions.dev_source:
+            dev_questions = made.output(names.DEV_QUESTIONS)
     inputs: dict[str, Source] = {"questions": train_questions}
     step = "given-negatives"
     if config.questions.hard_negatives != "given":
         step, inputs["passages"] = "bm25-negatives", passages
     negatives = plan.add(StepPath(step), step, config, (), **inputs)
-    data = Data(
-        passages, train_questions, split.output(names.DEV_QUESTIONS), negatives.output(), shard_names(config)
-    )
+    data = Data(passages, train_questions, dev_questions, negatives.output(), shard_names(config))
     if any(reads_queries(system) or system.train.warm_up for system in systems):
         data = replace(data, queries=add_queries(plan, config, data))
     return data
 
 
+def check_made_questions(config: Config, systems: Iterable[Config]) -> None:
+    """Raises InputError for settings that do not suit training questions which are made from the corpus."""
+    origin, snippets = config.questions.origin, config.make_questions.snippets
+    if config.questions.hard_negatives != "bm25":
+        raise InputError(
+            f"questions.hard_negatives={config.questions.hard_negatives}: questions made from the corpus "
+            f"(questions.origin={origin}) come without negatives; set questions.hard_negatives=bm25"
+        )
+    if origin == "generator" and config.generation.fine_tune:
+        raise InputError(
+            "generation.fine_tune: the generator makes the training questions (questions.origin=generator), so it "
+            "cannot be trained on them; set it to false, or generation.model=ADDRESS to a generator that was fine-tuned"
+        )
+    for system in systems:
+        model = system.model
+        if system.train.positive == "max" or model.architecture != "camvr":
+            continue
+        if model.views > snippets:
+            raise InputError(
+                f"make_questions.snippets={snippets}: a system with model.views={model.views} cuts finer snippets, and a "
+                f"question's answer would lie in several of them; set make_questions.snippets={model.views}"
+            )
+        if not model.merge_title:
+            raise InputError(
+                "model.merge_title=false: questions are made from snippets that are cut with the title merged, and their "
+                "answers would lie in several snippets of this system; set model.merge_title=true"
+            )
+
+
+def add_made_questions(plan: Plan, config: Config, passages: Output) -> Node:
+    """Adds the drafts of questions by shard, and the step that keeps some of them."""
+    step, inputs = "crop-questions", dict[str, Source](passages=passages)
+    if config.questions.origin == "generator":
+        step, inputs["generator"] = "generate-questions", _generator(plan, config)
+    drafts: list[Source] = [plan.add(StepPath(step), step, config, shard_names(config), **inputs).output()]
+    return plan.add(
+        StepPath("make-questions"), "make-questions", config, (), passages=passages, drafts=drafts
+    )
+
+
+def _generator(plan: Plan, config: Config) -> Source:
+    """Returns the generator as it comes: an artifact, or the output of a step that is added if the plan lacks it."""
+    if generator := published(config.generation.model):
+        return generator
+    node = plan.nodes.get(path := StepPath("initial-generator"))
+    return (node or plan.add(path, "initial-generator", config)).output()
+
+
 def add_queries(plan: Plan, config: Config, data: Data) -> Output:
     """Adds the generation of queries for all passages and their evaluation; the generator may be fine-tuned first."""
-    generator: Source | None = published(config.generation.model)
-    if generator is None:
-        generator = plan.add(StepPath("initial-generator"), "initial-generator", config).output()
+    generator = _generator(plan, config)
     if config.generation.fine_tune:
         generator = plan.add(
             StepPath("train-generator"),

@@ -26,6 +26,7 @@ def refresh(overrides: Overrides) -> Plan:
     """Encodes the changes of the corpus, edits the champion's index, evaluates it, and promotes it if the gate passes."""
     config = resolve(merge(DEFAULTS, overrides))
     _check_gate(config)
+    _check_questions(config)
     plan = Plan("refresh", architectures=_architectures(config))
     champion = plan.add(StepPath("champion"), "champion", config)
     old_passages = champion.output(names.PASSAGES)
@@ -94,6 +95,16 @@ def _check_gate(config: Config) -> None:
                     f"gate.{setting}: {metric} is not measured: with evaluation.at={list(cuts)} and "
                     f"evaluation.depth={depth} there are {', '.join(metrics)}"
                 )
+
+
+def _check_questions(config: Config) -> None:
+    """Raises InputError where the questions of the gate would have to be made."""
+    asked = config.questions
+    if asked.origin != "labelled" and not asked.source and not asked.dev_source:
+        raise InputError(
+            f"questions.origin={asked.origin}: a refresh makes no questions, and its gate needs some: set "
+            "questions.dev_source to labelled ones, or to the dev questions of the run that trained the champion"
+        )
 
 
 def _generator(plan: Plan, config: Config) -> Source:

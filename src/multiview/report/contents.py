@@ -52,6 +52,8 @@ class System:
     view_counts: Mapping[int, int] = field(default_factory=dict)
     """Number of views to the number of passages that have so many."""
     trainings: list[Training] = field(default_factory=list)
+    generated_by: str | None = None
+    """The `questions.origin` of its training questions, if they were generated; None for labelled ones."""
 
 
 @dataclass(frozen=True)
@@ -114,6 +116,8 @@ class Contents:
     won: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     seeds: Mapping[str, Mapping[str, JsonObject]] = field(default_factory=dict)
     """System to metric to a `SeedsFigure`, of a study with several seeds."""
+    generated: int = 0
+    """Number of questions that were generated from the corpus."""
     paper: Mapping[str, PaperFigures] = field(default_factory=dict)
     """What papers report for the rows of a study, by row or by system of several seeds."""
 

@@ -27,6 +27,7 @@ from multiview.evaluation.files import (
     WON_FILE,
     analysis_table_file,
 )
+from multiview.evaluation.generated import count_generated, generated_training
 from multiview.evaluation.tables import Significance, metric_columns, read_paper
 from multiview.index.view_index import PASSAGES_FILE
 from multiview.lineage.ancestry import Ancestor
@@ -74,6 +75,9 @@ def gather(
                 architecture=kept(f"{row}'s architecture", lambda m=model: _architecture(m), None),
                 analyses=analyses.get(row, {}),
                 view_counts=kept(f"{row}'s views per passage", lambda i=index: _view_counts(i), {}),
+                generated_by=kept(
+                    f"{row}'s training questions", lambda e=evaluation: e and generated_training(e), None
+                ),
                 trainings=kept(f"{row}'s training", lambda m=model: trainings(m) if m else [], []),
                 **_tables(staged.path / names.ANALYSES),
             )
@@ -100,6 +104,7 @@ def gather(
         won=_read(comparison.path, WON_FILE),
         seeds=_read(comparison.path, SEEDS_FILE),
         paper=read_paper(comparison.path),
+        generated=count_generated(folders[0])[0],
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from multiview import metric_names
+from multiview.evaluation.generated import asked_legend
 from multiview.evaluation.tables import LEVEL, metric_columns
 from multiview.report.contents import Contents, System
 
@@ -31,6 +32,7 @@ def summary(contents: Contents) -> list[Statement]:
     """Returns sentences on the questions, the best systems, the significant differences, the costs and the views."""
     statements = [
         ("Asked", " ".join(_asked(contents))),
+        ("Trained", _trained(contents.systems)),
         *_best(contents),
         ("Tests", " ".join(_differences(contents))),
         ("Cost", " ".join(_cost(contents))),
@@ -72,8 +74,22 @@ def _asked(contents: Contents) -> Iterator[str]:
     same = "" if single or contents.questions == 1 else "the same "
     over = f" over {counted(contents.passages, 'passage')}" if contents.passages else ""
     yield f"{systems} answered {same}{counted(contents.questions, 'question')}{over}."
+    if text := asked_legend(contents.generated, contents.questions):
+        yield f"{text[0].upper()}{text[1:]}."
     if 0 < contents.questions < 30 and not single:
         yield "So few questions say little: differences must be large not to be chance."
+
+
+def _trained(systems: Sequence[System]) -> str:
+    """Which systems were trained on generated questions; empty for labelled ones."""
+    by_origin: dict[str, list[str]] = {}
+    for system in systems:
+        if system.generated_by and system.trainings:
+            by_origin.setdefault(system.generated_by, []).append(system.name)
+    return " ".join(
+        f"{_listed(trained)} learned from questions that were generated from the corpus (questions.origin={origin})."
+        for origin, trained in by_origin.items()
+    )
 
 
 def _headlines(contents: Contents) -> list[str]:

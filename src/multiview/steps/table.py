@@ -15,6 +15,11 @@ _SAMPLING = tuple(
     f"generation.{name}" for name in ("queries", "top_k", "top_p", "batch_size", "bucket", "seed", "device")
 )
 
+_SNIPPETS = tuple(
+    f"make_questions.{name}" for name in ("share", "snippets", "per_passage", "per_snippet", "seed")
+)
+"""Settings of the snippets that questions are made from."""
+
 _MATCHING = ("questions.answer_matching", "corpus.language")
 
 _SPLIT = Step(
@@ -122,6 +127,45 @@ STEPS: dict[str, Step] = {
             checkpoints=True,
             torch=True,
             gpu=True,
+        ),
+        Step(
+            name="crop-questions",
+            version=1,
+            run="multiview.generation.drafts:crop_questions",
+            settings=(*_SNIPPETS, "make_questions.shortest", "make_questions.longest"),
+            inputs=("passages",),
+            outputs=(names.DRAFTS,),
+            sharded=True,
+        ),
+        Step(
+            name="generate-questions",
+            version=1,
+            run="multiview.generation.drafts:generate_questions",
+            settings=(*_SNIPPETS, *(name for name in _SAMPLING if name != "generation.queries"), *_PAIRS),
+            inputs=("generator", "passages"),
+            outputs=(names.DRAFTS,),
+            sharded=True,
+            checkpoints=True,
+            torch=True,
+            gpu=True,
+        ),
+        Step(
+            name="make-questions",
+            version=1,
+            run="multiview.generation.make_questions:make_questions",
+            settings=(
+                "make_questions.found_within",
+                *(
+                    f"questions.{name}"
+                    for name in ("origin", "dev_share", "limit", "dev_limit", "one_per_passage", "seed")
+                ),
+                "bm25.k1",
+                "bm25.b",
+                "corpus.language",
+            ),
+            inputs=("passages", "drafts"),
+            list_inputs=("drafts",),
+            outputs=(names.TRAIN_QUESTIONS, names.DEV_QUESTIONS),
         ),
         Step(
             name="evaluate-queries",

@@ -12,6 +12,7 @@ from multiview.evaluation.files import METRICS_FILE, TABLE_FILE
 from multiview.evaluation.tables import markdown_table
 from multiview.steps.path import StepPath, last_rounds
 from multiview.steps.runs import Run, StepState
+from multiview.tracking.questions import question_tags
 
 LONGEST = 5000
 """Characters of a description; MLflow takes 8000 and silently cuts longer ones."""
@@ -31,6 +32,7 @@ def of_run(
     subject = f"{run.pipeline}{f' of {systems}' if systems else ''}{f' over {corpus}' if corpus else ''}"
     sections = [
         subject,
+        _generated(states),
         _failures(states),
         _verdict(store, states),
         _table(store, states),
@@ -45,7 +47,7 @@ def of_system(store: Store, run: Run, system: str, states: Iterable[StepState], 
     those of its steps."""
     states = list(states)
     subject = f"{system} of run {run.id}{f' over {corpus}' if corpus else ''}"
-    sections = [subject, _failures(states), _table(store, states), _next(run, states)]
+    sections = [subject, _generated(states), _failures(states), _table(store, states), _next(run, states)]
     return "\n\n".join(section for section in sections if section)
 
 
@@ -75,6 +77,11 @@ def of_model(run: Run, state: StepState, reference: Reference) -> str:
 
 def _address(reference: Reference) -> str:
     return f"`{reference.address}`" + (f" {reference.file}" if reference.file else "")
+
+
+def _generated(states: list[StepState]) -> str:
+    """The kinds of questions that were generated; empty where all are labelled."""
+    return "; ".join(f"{tag.replace('_', ' ')} {how}" for tag, how in sorted(question_tags(states).items()))
 
 
 def _failures(states: list[StepState]) -> str:

@@ -18,6 +18,7 @@ from multiview.steps.runs import Run, StepState
 from multiview.steps.table import STEPS
 from multiview.tracking.client import flatten, log_parameters, parts
 from multiview.tracking.headlines import headlines_of
+from multiview.tracking.questions import question_tags, tags_of
 from multiview.tracking.tags import model_tags, step_tags
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ class RunContents:
         events = list(read_events(self.store, state.attempt)) if state.attempt else []
         warnings = [event.text for event in events if isinstance(event, WarningEvent)]
         wanted = step_tags(self.run, state, self._record(state), warnings, self.corpus)
+        wanted |= question_tags([state]) | tags_of(state.outputs.values())
         wanted[names.TAG_SHIPPED] = str(len(events))
         link = self._evaluated(run, state)
         shipped = int(tags.get(names.TAG_SHIPPED, 0))

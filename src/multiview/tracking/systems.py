@@ -25,6 +25,7 @@ from multiview.tracking import notes
 from multiview.tracking.claims import Claims
 from multiview.tracking.client import flatten, log_parameters, set_description, set_status
 from multiview.tracking.headlines import costs_of, curves_of, figures_of
+from multiview.tracking.questions import question_tags
 from multiview.tracking.tags import system_tags
 
 if TYPE_CHECKING:
@@ -134,7 +135,8 @@ class Systems:
 
     def _report_tags(self, opened: MlflowRun, states: list[StepState]) -> None:
         errors = [f"{state.path}: {state.error}" for state in states if state.error]
-        wanted = {names.TAG_CORPUS: self.corpus, names.TAG_ERROR: next(iter(errors), None)}
+        error = next(iter(errors), None)
+        wanted = {names.TAG_CORPUS: self.corpus, names.TAG_ERROR: error, **question_tags(states)}
         for tag, value in wanted.items():
             if value and opened.data.tags.get(tag) != value:
                 self.client.set_tag(opened.info.run_id, tag, value[:8000])
@@ -148,7 +150,9 @@ def settings_of(run: Run, system: str, states: Iterable[StepState]) -> JsonObjec
     if (config := _resolved(run, system)) is None:
         return merge(*(state.config for state in states))
     reads_queries = architecture(config.model.architecture).reads_queries
-    sections = (*SECTIONS, "generation") if reads_queries else SECTIONS
+    origin = config.questions.origin
+    generates = reads_queries or origin == "generator"
+    sections = (*SECTIONS, *["generation"] * generates, *["make_questions"] * (origin != "labelled"))
     return {name: getattr(config, name).model_dump(mode="json") for name in sections}
 
 

@@ -14,6 +14,7 @@ from multiview.steps.path import StepPath
 from multiview.steps.runs import Run, StepState
 from multiview.tracking import notes
 from multiview.tracking.client import PARENT_RUN, condition
+from multiview.tracking.questions import question_tags
 
 Tags: TypeAlias = dict[str, str | None]
 """Values by tag; a tag without a value is not set."""
@@ -43,11 +44,13 @@ def parent_tags(run: Run, store: Store) -> Tags:
 
 def later_parent_tags(run: Run, store: Store, states: Iterable[StepState], corpus: str | None) -> Tags:
     """Returns the tags of the parent that become known while its steps run."""
+    states = list(states)
     starts = store.files(f"{names.RUNS}/{run.id}/{names.KUBEFLOW}")
     return {
         names.TAG_KUBEFLOW_RUNS: " ".join(sorted(file.rsplit("/", 1)[-1] for file in starts)),
         names.TAG_CORPUS: corpus,
         names.TAG_IMAGE: " ".join(sorted({state.image for state in states if state.image})),
+        **question_tags(states),
     }
 
 

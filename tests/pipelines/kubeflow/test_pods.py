@@ -21,7 +21,7 @@ from tests.fixtures.pod_security import driver_s_pod, violations
 from tests.fixtures.project import ROOT
 
 ON_GPU = {"train", "encode", "mine", "evaluate"}
-ON_GPU |= {"train-generator", "generate-queries", "encode-with-queries", "warm-up"}
+ON_GPU |= {"train-generator", "generate-queries", "generate-questions", "encode-with-queries", "warm-up"}
 
 
 @pytest.mark.parametrize("name", PIPELINES)
@@ -35,6 +35,15 @@ def test_so_has_every_task_that_queries_are_generated_by(tmp_path):
     target = compile_request(Request.make("training", overrides), tmp_path / "training.yaml")
     tasks = check_tasks(*documents(target))
     assert {"generate-queries", "gather-queries", "train-generator", "warm-up", "evaluate-queries"} <= tasks
+
+
+@pytest.mark.parametrize(
+    ("origin", "step"), [("crop", "crop-questions"), ("generator", "generate-questions")]
+)
+def test_so_has_every_task_that_questions_are_made_by(tmp_path, origin, step):
+    request = Request.make("training", {"questions": {"origin": origin}})
+    tasks = check_tasks(*documents(compile_request(request, tmp_path / "training.yaml")))
+    assert {step, "make-questions"} <= tasks
 
 
 def check_tasks(ir: dict, platform: dict) -> set[str]:

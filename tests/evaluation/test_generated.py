@@ -1,0 +1,92 @@
+"""Marks of generated questions over a run of real steps: below tables, in records and in MLflow."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from mlflow import MlflowClient
+
+from multiview import names, tracking
+from multiview.artifacts.record import load_record
+from multiview.artifacts.store import LocalStore
+from multiview.config.overrides import gather, merge
+from multiview.data.questions import GENERATED
+from multiview.evaluation.generated import asked_legend, count_generated, generated_training, trained_legend
+from multiview.lineage.ancestry import Ancestor
+from tests.fixtures.inprocess import command
+from tests.fixtures.project import Project
+
+CHANGES = {
+    "questions": {"limit": 16},
+    "train": {"rounds": 1, "max_steps": 1},
+    "evaluation": {"analyses": []},
+}
+UNLABELLED = {"questions": {"origin": "crop", "source": [], "dev_source": []}}
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project.make(tmp_path)
+
+
+def trained(project: Project, monkeypatch, capsys, changes: dict) -> str:
+    """What a training prints, after changes of the project's settings."""
+    preset = project.folder / "tiny.yaml"
+    preset.write_text(yaml.safe_dump(merge(gather(str(preset), []), CHANGES, changes)))
+    return command(monkeypatch, capsys, *project.command("run", "training")[3:])
+
+
+def mlflow_tags(project: Project) -> dict[str, dict[str, str]]:
+    """The tags of generated questions by step, by `pipeline` and by `system`."""
+    (run,) = project.runs()
+    tracking.ship(LocalStore(Path(project.store)), run, project.tracking)
+    client = MlflowClient(project.tracking)
+    (experiment,) = [e for e in client.search_experiments() if e.name == names.EXPERIMENT]
+    return {
+        shown.data.tags.get(names.TAG_PATH) or shown.data.tags[names.TAG_LEVEL]: {
+            tag: shown.data.tags[tag]
+            for tag in (names.TAG_TRAIN_QUESTIONS, names.TAG_DEV_QUESTIONS)
+            if tag in shown.data.tags
+        }
+        for shown in client.search_runs([experiment.experiment_id])
+    }
+
+
+def test_a_run_without_labels_is_marked_wherever_it_is_shown(project, monkeypatch, capsys):
+    printed = " ".join(trained(project, monkeypatch, capsys, UNLABELLED).split())
+    assert "measured on generated questions: each was made from a snippet of the corpus" in printed
+    assert "training questions were generated from the corpus: camvr (crop)" in printed
+    (run,) = project.runs()
+    states = project.states(run)
+    evaluation = Ancestor(*load_record(states["camvr/round-1/evaluate"].outputs[names.EVALUATION].address))
+    generated, questions = count_generated(evaluation.folder())
+    assert generated == questions > 0 and generated_training(evaluation) == "crop"
+    lines = (evaluation.folder() / "run.trec").read_text().splitlines()
+    assert all(line.startswith(GENERATED) for line in lines)
+    train, dev = {"train_questions": "generated: crop"}, {"dev_questions": "generated: crop"}
+    tags = mlflow_tags(project)
+    assert tags["pipeline"] == tags["system"] == tags["make-questions"] == train | dev
+    assert tags["camvr/round-1/train"] == tags["bm25-negatives"] == train
+    assert tags["camvr/round-1/evaluate"] == train | dev
+    assert tags["split"] == tags["camvr/round-1/index"] == {}
+
+
+def test_only_the_training_is_marked_where_dev_questions_are_labelled(project, monkeypatch, capsys):
+    printed = trained(project, monkeypatch, capsys, {"questions": {"origin": "crop"}})
+    assert "measured on generated" not in printed
+    assert "training questions were generated from the corpus: camvr (crop)" in " ".join(printed.split())
+    tags = mlflow_tags(project)
+    assert tags["pipeline"] == tags["system"] == {"train_questions": "generated: crop"}
+
+
+def test_labelled_runs_have_no_mark(project, monkeypatch, capsys):
+    assert "generated" not in trained(project, monkeypatch, capsys, {})
+    assert not any(mlflow_tags(project).values())
+
+
+def test_legends_of_what_is_labelled_or_gone_are_empty(tmp_path: Path):
+    assert asked_legend(0, 7) == trained_legend({}) == ""
+    assert trained_legend({"camvr": f"{tmp_path}/evaluation/gone"}) == ""
+    assert asked_legend(3, 7).startswith("measured on 3 generated questions of 7: ")

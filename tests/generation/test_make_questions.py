@@ -1,0 +1,175 @@
+"""The step make-questions: the round trip, what is held out, and systems trained without a label."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from multiview import metric_names, names
+from multiview.artifacts.staged import Staged
+from multiview.artifacts.store import LocalStore
+from multiview.config import Config, MakeQuestions, Questions
+from multiview.config.data import Bm25
+from multiview.config.overrides import gather, merge
+from multiview.config.section import Section
+from multiview.data import checking
+from multiview.data.passages import Passage, PassageLookup
+from multiview.data.questions import FILE, GENERATED, Question, limited, read_questions
+from multiview.errors import InputError
+from multiview.generation import make_questions as module
+from multiview.generation.make_questions import make_questions
+from multiview.negatives.bm25 import Bm25Index
+from multiview.plans.training import training
+from multiview.steps.context import StepContext
+from multiview.steps.events import read_metrics
+from tests.fixtures.artifacts import questions_folder, write_passages
+from tests.fixtures.events import RecordedEvents
+from tests.fixtures.inprocess import run_plan
+from tests.fixtures.project import Project
+from tests.fixtures.tiny import tiny_t5
+
+WORDS = ["tower", "river", "battle", "violin", "oxygen", "harbour", "poet", "bridge", "comet", "garden"]
+PASSAGES = [
+    Passage(f"p{number:02d}", "", f"The {word} number{number} stood here. All of it is old.", (30, 51))
+    for number, word in enumerate(WORDS * 4)
+]
+GOOD = [
+    Question(f"{GENERATED}{p.id}:0", f"number{number}", ("stood here",), None, (p.id,))
+    for number, p in enumerate(PASSAGES)
+]
+LOST = [
+    Question(f"{GENERATED}{p.id}:30", "All of it is old", ("All of it is old.",), None, (p.id,))
+    for p in PASSAGES
+]
+"""Questions that every passage answers: BM25 finds the passages with the smallest ids."""
+
+
+class Made:
+    """What the step makes of drafts in two shards."""
+
+    def __init__(self, folder: Path, drafts: list[Question], made: Any = None, **asked: Any) -> None:
+        for name in ("train", "dev"):
+            (folder / name).mkdir(parents=True)
+        middle = len(drafts) // 2
+        parts = [
+            Staged(questions_folder(folder / f"drafts-{number}", part), "")
+            for number, part in enumerate((drafts[:middle], drafts[middle:]))
+        ]
+        passages = Staged(write_passages(folder / "passages", PASSAGES, shards=2), "")
+        sections: dict[str, Section] = {
+            "make_questions": MakeQuestions(**(made or {})),
+            "questions": Questions(origin="crop", **asked),
+            "bm25": Bm25(),
+        }
+        corpus = {"corpus": Config().corpus}
+        self.events = RecordedEvents()
+        make_questions(
+            StepContext(
+                Config.partial({**sections, **corpus}),
+                {"passages": passages, "drafts": parts},
+                {names.TRAIN_QUESTIONS: folder / "train", names.DEV_QUESTIONS: folder / "dev"},
+                self.events,
+            )
+        )
+        self.train, self.dev = read_questions(folder / "train"), read_questions(folder / "dev")
+
+
+def test_training_questions_are_those_with_which_bm25_finds_their_passage(tmp_path: Path) -> None:
+    made = Made(tmp_path, [*GOOD, *LOST], {"found_within": 3})
+    index = Bm25Index(PASSAGES, Bm25())
+    dev_passages = {question.positive_ids[0] for question in made.dev}
+    expected = []
+    for question in (*GOOD, *LOST):
+        top = index.search([question.question], 3).passages[0]
+        found = {index.ids[row].as_py() for row in top if row >= 0}
+        if question.positive_ids[0] in found and question.positive_ids[0] not in dev_passages:
+            expected.append(question)
+    assert made.train == expected
+    assert set(GOOD) & set(made.train) and set(LOST) & set(made.train), "ties go to the smallest ids"
+    assert len(made.train) < len(GOOD) + len(LOST) - len(made.dev), "some are filtered"
+    assert made.events.facts["generated"] == "crop"
+    assert made.events.facts["train_questions"] == len(made.train)
+
+
+def test_without_a_round_trip_all_are_kept(tmp_path: Path) -> None:
+    made = Made(tmp_path, [*GOOD, *LOST], {"found_within": None})
+    assert {*made.train, *made.dev} == {*GOOD, *LOST}
+
+
+def test_dev_questions_are_about_other_passages_and_are_not_filtered(tmp_path: Path) -> None:
+    made = Made(tmp_path, [*GOOD, *LOST], {"found_within": 1}, dev_share=0.3)
+    train, dev = ({q.positive_ids[0] for q in questions} for questions in (made.train, made.dev))
+    assert not train & dev and len(dev) == round(0.3 * len(PASSAGES))
+    assert [q for q in LOST if q.positive_ids[0] in dev] == [q for q in made.dev if q in LOST]
+    limited_dev = Made(tmp_path / "limited", [*GOOD, *LOST], dev_share=0.3, dev_limit=5)
+    assert len(limited_dev.dev) == 5 and set(limited_dev.dev) < set(made.dev)
+
+
+def test_a_limit_draws_from_all_kept_questions_and_searches_for_no_more_than_it_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "TOGETHER", 4)
+    drafts = [*GOOD, *LOST]
+    whole = Made(tmp_path / "whole", drafts, {"found_within": 2})
+    few = Made(tmp_path / "few", drafts, {"found_within": 2}, limit=7)
+    assert few.train == limited(whole.train, 7, 0) and len(few.train) == 7
+    assert few.events.facts["searched_questions"] < whole.events.facts["searched_questions"]
+
+
+def test_one_per_passage_holds_for_made_questions(tmp_path: Path) -> None:
+    made = Made(tmp_path, [*GOOD, *LOST], {"found_within": None}, one_per_passage=True)
+    assert len({q.positive_ids for q in made.train}) == len(made.train) < len(GOOD)
+
+
+def test_nothing_to_train_on_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="make_questions: there are 0 questions about fewer than two"):
+        Made(tmp_path / "none", [])
+    lost = [q for q in LOST if q.positive_ids[0] > "p05"]
+    with pytest.raises(InputError, match="make_questions.found_within=1: BM25 finds the passage of none"):
+        Made(tmp_path / "lost", lost, {"found_within": 1})
+
+
+@pytest.mark.parametrize("origin", ["crop", "generator"])
+def test_camvr_trains_by_answer_views_and_is_evaluated_without_a_label(tmp_path: Path, origin: str) -> None:
+    project = Project.make(tmp_path)
+    settings = merge(
+        gather(str(project.folder / "tiny.yaml"), []),
+        {
+            "questions": {"origin": origin, "source": [], "dev_source": [], "limit": 24, "dev_limit": 8},
+            "make_questions": {"found_within": 20 if origin == "crop" else None},
+            "generation": {"model": str(tiny_t5(tmp_path / "t5")), "max_length": 12, "input_length": 64},
+            "model": {"architecture": "camvr"},
+            "train": {"rounds": 1, "max_steps": 3},
+        },
+    )
+    store = LocalStore(tmp_path / "store")
+    records = run_plan(training(settings), store)
+    made = records["make-questions"]
+    train, dev = (
+        read_questions(store.root / made[kind].data) for kind in (names.TRAIN_QUESTIONS, names.DEV_QUESTIONS)
+    )
+    assert made[names.TRAIN_QUESTIONS].facts["generated"] == origin
+    assert len(train) == 24 and len(dev) == 8
+    lookup = PassageLookup(store.root / records["split"]["passages"].data)
+    texts = lookup.texts([q.positive_ids[0] for q in (*train, *dev)])
+    for question in (*train, *dev):
+        assert question.answer_starts is not None
+        (start,), (answer,) = question.answer_starts, question.answers
+        assert texts[question.positive_ids[0]][1][start:].startswith(answer)
+
+    events = list(read_metrics(store, records["camvr/round-1/train"]["model"].data))
+    fallback = [event.value for event in events if event.name == "fallback_share"]
+    assert fallback and set(fallback) == {0.0}, "every question has the view of its answer"
+    evaluation = store.root / records["camvr/round-1/evaluate"]["evaluation"].data
+    found = json.loads((evaluation / names.ANALYSES / "metrics.json").read_text())
+    assert found[metric_names.answer_found("offset")] == 1.0
+    assert records["camvr/round-1/evaluate"]["evaluation"].facts["questions"] == 8
+    again = run_plan(training(settings), store)
+    assert again == records
+    file = str(store.root / made[names.DEV_QUESTIONS].data / FILE)
+    assert checking.read_questions(Questions(), [file], "dev") == dev, (
+        "they can be named as questions.dev_source"
+    )
