@@ -43,30 +43,23 @@ def snippet_parts(
     """Returns the neighbouring sentences of each snippet but padding (see `split_snippets`); the part None is the title."""
     if n < 1:
         raise ValueError(f"a passage needs at least one snippet, not {n}")
-    spans: list[tuple[int, int] | None] = [*pairwise([0, *map(int, sentence_ends)])]
+    spans = [*pairwise([0, *map(int, sentence_ends)])]
     titled = bool(title.strip())
-    if len(spans) + titled <= n:
-        return [[None]] * titled + [[span] for span in spans]
-    lengths = [stop - start for start, stop in _text_spans(spans)]
+    parts: list[tuple[int, int] | None] = [None, *spans] if titled else [*spans]
+    if len(parts) <= n:
+        return [[part] for part in parts]
+    lengths = [stop - start for start, stop in spans]
     if titled and not merge_title and n > 1:
         groups = [(0, 1)] + [(first + 1, last + 1) for first, last in _merge(lengths, n - 1)]
-        spans.insert(0, None)
     else:
-        if titled:
-            lengths.insert(0, len(title))
-            spans.insert(0, None)
-        groups = _merge(lengths, n)
-    return [spans[first:last] for first, last in groups]
+        groups = _merge([len(title), *lengths] if titled else lengths, n)
+    return [parts[first:last] for first, last in groups]
 
 
 def covered(parts: Sequence[tuple[int, int] | None]) -> tuple[int, int] | None:
     """Returns the span of the text that neighbouring parts cover; None for the title alone."""
     first, last = parts[0] or (parts[1] if len(parts) > 1 else None), parts[-1]
     return first and last and (first[0], last[1])
-
-
-def _text_spans(spans: Sequence[tuple[int, int] | None]) -> list[tuple[int, int]]:
-    return [span for span in spans if span is not None]
 
 
 def _join(title: str, text: str, parts: Sequence[tuple[int, int] | None]) -> Snippet:
