@@ -32,6 +32,7 @@ BENCHMARKS = (
     "evaluation",
     "memory",
     "refresh",
+    "serving",
     "commands",
 )
 """Modules of this package with `rows(size)`, in the order of the table."""

@@ -15,6 +15,9 @@ from tests.fixtures.imports import FLOORS, Import, imports_of, module_paths
 from tests.fixtures.project import ROOT
 
 ONLY_IN = {
+    "fastapi": ["multiview.serving"],
+    "prometheus_client": ["multiview.serving"],
+    "uvicorn": ["multiview.cli"],
     "mlflow": ["multiview.tracking"],
     "kfp": ["components", "pipelines"],
     "kfp_kubernetes": ["components", "pipelines"],

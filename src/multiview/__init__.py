@@ -2,20 +2,41 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, overload
 
-from multiview.names import VERSION
+from multiview.names import CHAMPION, VERSION
 
 if TYPE_CHECKING:
+    from multiview.serving.follow import FollowingRetriever
     from multiview.serving.retriever import Retriever
 
 __version__ = VERSION
 
 
-def load(address: str, *, device: str = "auto", verify: bool = False) -> Retriever:
-    """Returns the retriever of the index at `address`, such as `gs://bucket/store/index/KEY`.
+@overload
+def load(
+    address: str, *, store: str = ..., device: str = ..., verify: bool = ..., follow: Literal[False] = ...
+) -> Retriever: ...
 
-    See `multiview.serving.retriever.load`. The first call imports torch.
+
+@overload
+def load(
+    address: str, *, store: str = ..., device: str = ..., verify: bool = ..., follow: Literal[True]
+) -> FollowingRetriever: ...
+
+
+def load(
+    address: str,
+    *,
+    store: str = "store",
+    device: str = "auto",
+    verify: bool = False,
+    follow: bool = False,
+) -> Retriever | FollowingRetriever:
+    """Returns the retriever of the index at `address`, such as `gs://bucket/store/index/KEY`, or of the `champion` of `store`.
+
+    See `multiview.serving.retriever.load`. With `follow`, which only a champion allows, the retriever answers from the
+    store's next champion once that one has been loaded and verified. The first call imports torch.
 
     >>> import multiview
     >>> retriever = multiview.load(address)
@@ -27,4 +48,15 @@ def load(address: str, *, device: str = "auto", verify: bool = False) -> Retriev
     """
     from multiview.serving import retriever
 
-    return retriever.load(address, device=device, verify=verify)
+    if address != CHAMPION:
+        if follow:
+            raise ValueError(f"only {CHAMPION!r} can be followed, not {address}")
+        return retriever.load(address, device=device, verify=verify)
+    from multiview.artifacts.champions import address_of, champion_of
+    from multiview.artifacts.store import open_store
+    from multiview.serving import follow as following
+
+    opened = open_store(store)
+    if follow:
+        return following.FollowingRetriever(following.Follower(opened, device))
+    return retriever.load(address_of(opened, champion_of(opened)), device=device, verify=verify)

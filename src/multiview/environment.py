@@ -12,6 +12,9 @@ STORE = "MULTIVIEW_STORE"
 INDEX = "MULTIVIEW_INDEX"
 """The index of a search without `--index`."""
 
+API_KEYS = "MULTIVIEW_API_KEYS"
+"""The API keys of a server without `--api-keys`, separated by white space; unset: it asks for none."""
+
 SCRATCH = "MULTIVIEW_SCRATCH"
 """The folder for local copies and other temporary files; unset: the system's temporary folder."""
 

@@ -17,9 +17,10 @@ from multiview.artifacts.champions import current
 from multiview.artifacts.record import Reference
 from multiview.artifacts.store import LocalStore
 from multiview.cli import app
-from multiview.cli.hits import SHOWN, as_json, print_hits
+from multiview.cli.hits import SHOWN, print_hits
 from multiview.cli.lookup import newest_index
 from multiview.errors import InputError
+from multiview.serving.answers import answer, as_json
 from multiview.serving.retriever import Hit, ScoredView
 from multiview.steps.runs import Run, StepState, write_run, write_state
 from tests.fixtures.changing_corpus import ChangingCorpus
@@ -291,7 +292,7 @@ def test_what_matched_may_be_the_title_or_nothing():
 
 def test_json_is_one_line_whatever_the_columns_hold():
     columns = {"day": date(2020, 1, 2), "n": 3, "x": float("nan")}
-    line = as_json("ä\n", [hit("a\u2028b\n", (0, 1), columns=columns)], True)
+    line = as_json(answer("ä\n", [hit("a\u2028b\n", (0, 1), columns=columns)], True))
     assert len(line.splitlines()) == 1
     assert json.loads(line)["hits"][0]["columns"] == {"day": "2020-01-02", "n": 3, "x": None}
     assert json.loads(line)["question"] == "ä\n"
@@ -312,3 +313,14 @@ def test_search_asks_the_champion(promoted_corpus: ChangingCorpus, monkeypatch: 
             promoted_corpus.store.url,
         )
         assert json.loads(found)["hits"]
+
+
+def test_a_condition_on_the_corpus_s_columns_is_answered_exactly(system_indexes, multiview_search):
+    words = (QUESTION, "--index", system_indexes.index("pooled"), "--where", "url is null")
+    status, out, _ = multiview_search(*words, "--json")
+    found = json.loads(out)
+    assert status == 0 and found["exact"] and found["hits"]
+    assert all(hit["columns"]["url"] is None for hit in found["hits"])
+    status, _, err = multiview_search(*words[:3], "--where", "ulr is null")
+    assert (status, err.count("\n")) == (2, 1)
+    assert "where, character 1: there is no column 'ulr'; did you mean url?" in err

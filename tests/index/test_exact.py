@@ -93,6 +93,24 @@ def test_ranges_of_views_are_searched_as_if_there_were_no_others(collection, fir
         assert as_rows(top, ids) == expected
 
 
+@settings(max_examples=200, deadline=None)
+@given(collections(), st.sampled_from([0.0, 0.05, 0.5, 1.0]), st.sampled_from([4, 60, 1 << 23]))
+def test_passages_among_others_are_searched_as_if_there_were_no_others(collection, share, block_bytes):
+    """Which of them may be found is decided by chance; blocks without any such passage are not multiplied."""
+    views, counts, ids, queries, k = collection
+    offsets = np.cumsum(counts) - counts
+    among = np.random.default_rng(len(views)).random(len(ids)) < share
+    with pytest.MonkeyPatch.context() as patch:
+        for size in ("BLOCK_BYTES", "SCORES_BYTES"):
+            patch.setattr(products, size, block_bytes)
+        top = top_passages(views, offsets, tie_order(pa.array(ids)), queries, k, among=among)
+    kept = np.flatnonzero(among)
+    parts = np.split(views, offsets[1:])
+    rows = np.concatenate([parts[row] for row in kept]) if len(kept) else views[:0]
+    part_counts, part_ids = [counts[row] for row in kept], [ids[row] for row in kept]
+    assert as_rows(top, ids) == by_brute_force(rows, part_counts, part_ids, queries, k)
+
+
 @pytest.mark.parametrize("scale", [1.0, 300.0])
 def test_products_that_float32_cannot_tell_apart_are_ranked_as_in_float64(scale):
     """Views that differ in tiny values alone, beside large ones that cancel out: in float32 their order is chance."""

@@ -96,6 +96,14 @@ def current(store: Store) -> Champion | None:
     return read_champion(store, known[-1]) if known else None
 
 
+def champion_of(store: Store) -> Champion:
+    """Returns the champion of a store. Raises InputError if it has none."""
+    champion = current(store)
+    if champion is None:
+        raise InputError(f"store {store.url} has no champion: run the pipeline refresh first")
+    return champion
+
+
 def address_of(store: Store, champion: Champion) -> str:
     """Returns the address of a champion's index, preferably in `store`. Raises InputError if the index is gone."""
     index_store, record = champion.load(store)[names.INDEX]
@@ -137,9 +145,7 @@ def rollback(store: Store, to: int | None = None) -> Champion:
     For a champion made by a rollback, the predecessor is that of the restored champion, so that two rollbacks go back
     twice. Raises InputError if there is no champion to go back to, or its artifacts are gone.
     """
-    now = current(store)
-    if now is None:
-        raise InputError(f"store {store.url} has no champion: run the pipeline refresh first")
+    now = champion_of(store)
     target = read_champion(store, _before(store, now) if to is None else to)
     if target.index == now.index:
         raise InputError(f"champion {now.number} already answers from the index of champion {target.number}")

@@ -8,7 +8,9 @@ from typing import Annotated
 import typer
 
 from multiview import environment
-from multiview.cli.options import Debug, IndexStoreUrl, Preset, Settings, StoreUrl, TrackingUri
+from multiview.cli.options import Debug, Device, IndexStoreUrl, Preset, Settings, StoreUrl, TrackingUri
+from multiview.cli.question_log import question_log
+from multiview.cli.serve import serve
 
 
 def search(
@@ -30,7 +32,11 @@ def search(
     json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object per question, each on its line.")
     ] = False,
-    device: Annotated[str, typer.Option(help="cpu, cuda, or auto.")] = "auto",
+    where: Annotated[
+        str | None,
+        typer.Option(help="Search only passages whose columns satisfy a condition, as in 'year >= 2000'."),
+    ] = None,
+    device: Device = "auto",
     verify: Annotated[
         bool,
         typer.Option(
@@ -47,7 +53,7 @@ def search(
 
     batches = read_questions(question, questions)
     address = Lookup(store, tracking_uri).index(index)
-    print_answers(batches, address, k, explain=explain, json=json, device=device, verify=verify)
+    print_answers(batches, address, k, explain=explain, where=where, json=json, device=device, verify=verify)
 
 
 def lineage(
@@ -251,4 +257,4 @@ def plan(
         print(line)
 
 
-COMMANDS = (search, lineage, register, sync, gc, inspect, config, plan)
+COMMANDS = (search, serve, question_log, lineage, register, sync, gc, inspect, config, plan)

@@ -1,9 +1,7 @@
-"""The hits of a search as text for a terminal, and as JSON."""
+"""The hits of a search as text for a terminal."""
 
 from __future__ import annotations
 
-import json
-import math
 import re
 from collections.abc import Sequence
 
@@ -39,57 +37,7 @@ def print_hits(console: Console, question: str, hits: Sequence[Hit]) -> None:
         for view in hit.views:
             _print_line(console, _view(view, view.number == hit.best.number))
     if not hits:
-        console.print("nothing found: the index is empty")
-
-
-def as_json(question: str, hits: Sequence[Hit], exact: bool) -> str:
-    """Returns one line: `{"question", "exact", "hits": [{"rank", "id", "title", "text", "score", "view", "span", "snippet",
-    "columns"}]}`, with every view's score under `views` where the hits have them.
-
-    Spans are in code points. `exact` is false where the index may have missed better passages. All is ASCII, so that
-    nothing in a text ends the line.
-    """
-    content = {
-        "question": question,
-        "exact": exact,
-        "hits": [
-            {
-                "rank": rank,
-                "id": hit.id,
-                "title": hit.title,
-                "text": hit.text,
-                "score": hit.score,
-                "view": hit.best.number,
-                "span": hit.span,
-                "snippet": hit.snippet,
-                **_query_json(hit.best),
-                "columns": {name: _finite(value) for name, value in hit.columns.items()},
-            }
-            | ({"views": [_view_json(view) for view in hit.views]} if hit.views else {})
-            for rank, hit in enumerate(hits, 1)
-        ],
-    }
-    return json.dumps(content, default=str, allow_nan=False)
-
-
-def _finite(value: object) -> object:
-    """The value, None for NaN: JSON has none, and pandas writes it for a number that is missing."""
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _view_json(view: ScoredView) -> dict[str, object]:
-    return {
-        "view": view.number,
-        "score": view.score,
-        "span": view.span,
-        "snippet": view.snippet,
-        **_query_json(view),
-    }
-
-
-def _query_json(view: ScoredView) -> dict[str, str]:
-    """The query that the passage was read with, for architectures that read queries."""
-    return {"query": view.query} if view.query is not None else {}
+        console.print("nothing found: the index has no such passage")
 
 
 def _heading(console: Console, rank: int, hit: Hit) -> Text:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from multiview import names, tracking
-from multiview.artifacts.champions import address_of, current
+from multiview.artifacts.champions import address_of, champion_of, current
 from multiview.artifacts.record import Reference, split_address
 from multiview.artifacts.store import Store, open_store
 from multiview.errors import InputError
@@ -136,11 +136,7 @@ class Lookup:
                     f"a run's id, or {names.CHAMPION}"
                 )
             case CurrentChampion():
-                if (address := self._champion_index()) is None:
-                    raise InputError(
-                        f"store {self.store.url} has no champion: run the pipeline refresh first"
-                    )
-                return address
+                return address_of(self.store, champion_of(self.store))
 
     def _champion_index(self) -> str | None:
         champion = current(self.store)

@@ -39,6 +39,7 @@ Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="SECTION.NAME=VALUE", help="Override a setting; repeatable."),
 ]
+Device = Annotated[str, typer.Option(help="cpu, cuda, or auto.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Change nothing, only print what would be done.")]
 Wait = Annotated[bool, typer.Option("--wait", help="On Kubeflow: follow the run to its end.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks, and KFP's own output.")]

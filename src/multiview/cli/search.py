@@ -74,6 +74,7 @@ def print_answers(
     k: int,
     *,
     explain: bool = False,
+    where: str | None = None,
     json: bool = False,
     device: str = "auto",
     verify: bool = False,
@@ -87,10 +88,11 @@ def print_answers(
     count, seconds = 0, 0.0
     for questions in batches:
         started = time.perf_counter()
-        answers = retriever.search(questions, k, explain=explain)
+        answers = retriever.search(questions, k, explain=explain, where=where)
         seconds += time.perf_counter() - started
         for question, hits in zip(questions, answers, strict=True):
-            _print_answer(console, question, hits, json, retriever.exact, first=count == 0)
+            exact = retriever.exact or where is not None
+            _print_answer(console, question, hits, json, exact, first=count == 0)
             count += 1
     if not json:
         line = f"{address}: {_summary(retriever)}; {loading}, {seconds / count:.3f} s per question"
@@ -113,10 +115,11 @@ def _load(address: str, device: str, verify: bool, log: Console) -> tuple[Retrie
 def _print_answer(
     console: Console, question: str, hits: Sequence[Hit], json: bool, exact: bool, first: bool
 ) -> None:
-    from multiview.cli.hits import as_json, print_hits
+    from multiview.cli.hits import print_hits
+    from multiview.serving.answers import answer, as_json
 
     if json:
-        print(as_json(question, hits, exact), flush=True)
+        print(as_json(answer(question, hits, exact)), flush=True)
         return
     if not first:
         console.print()

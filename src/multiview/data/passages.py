@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby
 from pathlib import Path
 
@@ -107,6 +108,7 @@ class PassageRows:
     """
 
     def __init__(self, files: Sequence[Path]) -> None:
+        self._files = list(files)
         self._groups: list[tuple[Path, int]] = []  # per row group: its file, its number in the file
         sizes: list[int] = []
         for file in files:
@@ -117,6 +119,17 @@ class PassageRows:
 
     def __len__(self) -> int:
         return int(self._firsts[-1])
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The columns of the shards: those of `SCHEMA`, and the user's further columns."""
+        return pq.read_schema(self._files[0]).remove_metadata()
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Yields the given columns of all passages in order, a row group at most at a time."""
+        for file in self._files:
+            with pq.ParquetFile(file, pre_buffer=False) as parquet:  # otherwise the whole file is read ahead
+                yield from parquet.iter_batches(batch_size=ROW_GROUP, columns=list(columns))
 
     def tables(
         self, passage_rows: np.ndarray, columns: Sequence[str] | None = None

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from multiview import names
@@ -140,19 +141,24 @@ class ViewIndex:
             )
 
     def search(
-        self, queries: np.ndarray, k: int, report_done: Callable[[int], None] = lambda done: None
+        self,
+        queries: np.ndarray,
+        k: int,
+        report_done: Callable[[int], None] = lambda done: None,
+        among: np.ndarray | None = None,
     ) -> TopPassages:
         """The k best passages of each question; of those that the index proposes, if it is not `exact`.
 
-        `queries` [q, dim], with the score's scale included. Raises InputError for queries of another width.
+        `queries` [q, dim], with the score's scale included. With `among` [p] bool, the k best of its passages, found
+        exactly by any index: one that is not `exact` cannot propose from a part, so all stored views are read. Raises InputError for queries of another width.
         """
         if queries.ndim != 2 or queries.shape[1] != self.stored.dim:
             raise InputError(
                 f"the questions' vectors have shape {tuple(queries.shape)}, but the index is {self.stored.dim} wide: "
                 "search with the index's own model"
             )
-        if self._faiss_index is None:
-            return self.search_views([ALL_VIEWS], queries, k, report_done)[0]
+        if self._faiss_index is None or among is not None:
+            return self.search_views([ALL_VIEWS], queries, k, report_done, among)[0]
         from multiview.index.approximate.searching import approximate_top
 
         return approximate_top(
@@ -173,8 +179,10 @@ class ViewIndex:
         queries: np.ndarray,
         k: int,
         report_done: Callable[[int], None] = lambda done: None,
+        among: np.ndarray | None = None,
     ) -> list[TopPassages]:
-        """The k best passages by each of several `ranges` of their views, exactly and in one pass over all views."""
+        """The k best passages by each of several `ranges` of their views, exactly and in one pass over all views; with
+        `among` [p] bool, the k best of its passages."""
         return top_passages_by(
             self.stored.matrix,
             self.offsets,
@@ -182,6 +190,7 @@ class ViewIndex:
             queries,
             k,
             ranges,
+            among=among,
             longest=self.header[LONGEST],
             device=self._device,
             report_done=report_done,
@@ -206,6 +215,11 @@ class ViewIndex:
     def passage_id(self, row: int) -> str:
         """The user's id of a passage."""
         return self.ids[row].as_py()
+
+    def row_of(self, id: str) -> int | None:
+        """The row of the passage with an id; None where there is none."""
+        row = pc.call_function("index", [self.ids], pc.IndexOptions(pa.scalar(id, self.ids.type))).as_py()
+        return row if row >= 0 else None
 
     def queries(self, passage_rows: Iterable[int]) -> dict[int, tuple[str, ...]]:
         """The queries generated for each passage, by its row, as drawn; empty for most architectures.

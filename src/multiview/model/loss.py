@@ -17,7 +17,6 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-
 PositiveMode = Literal["max", "answer", "both", "each"]
 
 

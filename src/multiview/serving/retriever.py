@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache, partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,13 +16,14 @@ from multiview import names
 from multiview.artifacts.record import Record, load_record, load_reference
 from multiview.artifacts.staging import Check, stage
 from multiview.artifacts.staging import verify as read_all
-from multiview.artifacts.store import Store
+from multiview.artifacts.store import LocalStore, Store
 from multiview.config import Encode
 from multiview.data.answers import Span
 from multiview.data.passages import PassageRows, shard_files
 from multiview.data.reading.tables import Row
 from multiview.errors import InputError
 from multiview.index.indexed_passages import IndexedPassage, IndexedPassages, IndexedView, TextsInOrder
+from multiview.serving.where import Where, satisfying
 
 if TYPE_CHECKING:
     from multiview.encoding.encode import Encoder
@@ -28,6 +31,9 @@ if TYPE_CHECKING:
 
 QUESTIONS_AT_ONCE = 256
 """Questions that are searched and looked up together. Memory depends on it; results do not."""
+
+CONDITIONS_KEPT = 32
+"""Conditions whose passages are remembered, at a bit per passage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,14 +97,20 @@ class Retriever:
         encoder: Encoder,
         corpus: PassageRows,
         sources: Sequence[tuple[Store, Record]] = (),
+        copies: Collection[Path] = (),
     ) -> None:
         """`corpus` has the passages of `index` in the same order; `sources` are the artifacts that the passages are read from."""
         self.address = address
+        self.copies = frozenset(copies)
+        """The folders with local copies of artifacts in a bucket, which are read until the retriever is dropped."""
         self.index = index
         self._encoder = encoder
+        self._corpus = corpus
         self._passages = IndexedPassages(index, encoder.layout, TextsInOrder(corpus))
         self._sources = sources
         self._turn = threading.Lock()
+        # No method of this object, which would keep it alive until a collection of cycles.
+        self._satisfying = lru_cache(CONDITIONS_KEPT)(partial(satisfying, corpus))
 
     def __len__(self) -> int:
         """Number of passages."""
@@ -114,11 +126,15 @@ class Retriever:
         """Name of the model's architecture."""
         return self._encoder.layout.name
 
-    def search(self, questions: Sequence[str], k: int = 10, *, explain: bool = False) -> list[list[Hit]]:
+    def search(
+        self, questions: Sequence[str], k: int = 10, *, explain: bool = False, where: str | None = None
+    ) -> list[list[Hit]]:
         """Returns the k best passages of each question, best first; fewer where the corpus is smaller.
 
         Scores are exact, and so are the passages where `exact` says so; of passages that tie, the one with the
-        smaller id comes first. `explain` adds the scores of all views.
+        smaller id comes first. `explain` adds the scores of all views. `where` is a condition on the corpus's columns
+        (`multiview.serving.where`): the k best of the passages that satisfy it are found, exactly by any index. Raises
+        ConditionError, with the position, for a text that is no condition.
 
         Each question is encoded alone: its hits and their scores are the same to the bit in whatever list, order and
         thread it is asked, on the same machine with the same number of torch's threads. `evaluate` encodes questions in
@@ -132,15 +148,33 @@ class Retriever:
         if isinstance(questions, str):
             raise TypeError("search takes a list of questions: search([question])")
         hits: list[list[Hit]] = []
+        among = None if where is None else self.among(where)
         for start in range(0, len(questions), QUESTIONS_AT_ONCE):
-            hits += self._search(questions[start : start + QUESTIONS_AT_ONCE], k, explain)
+            hits += self._search(questions[start : start + QUESTIONS_AT_ONCE], k, explain, among)
         return hits
 
-    def _search(self, questions: Sequence[str], k: int, explain: bool) -> list[list[Hit]]:
+    def among(self, where: str) -> np.ndarray:
+        """Returns which passages satisfy the condition `where` [p] bool.
+
+        The columns that it names are read from disk. The newest conditions are kept, a bit per passage. Raises
+        ConditionError, with the position, for a text that is no condition.
+        """
+        Where(where, self._corpus.schema)
+        with _checked_on_error(self._sources):
+            return np.unpackbits(self._satisfying(where), count=len(self)).view(bool)
+
+    def passage(self, id: str) -> IndexedPassage | None:
+        """Returns the passage with an id, with its columns and what its views represent; None where there is none."""
+        row = self.index.row_of(id)
+        return None if row is None else self._read(np.array([row]))[row]
+
+    def _search(
+        self, questions: Sequence[str], k: int, explain: bool, among: np.ndarray | None
+    ) -> list[list[Hit]]:
         with self._turn:
             queries = np.stack([self._encoder.question_vector(question) for question in questions])
         # Room is made for k passages, of which there are no more than this.
-        top = self.index.search(queries, min(k, max(1, len(self))))
+        top = self.index.search(queries, min(k, max(1, len(self))), among=among)
         passages = self._read(top.passages)
         return [
             [
@@ -223,19 +257,26 @@ def load(address: str, *, device: str = "auto", verify: bool = False) -> Retriev
     from multiview.index.view_index import ViewIndex
 
     check: Check = "bytes" if verify else "size"
+    copies: list[Path] = []
+
+    def staged(store: Store, record: Record) -> Path:
+        folder = stage(store, record, check=check).path
+        copies.extend([] if isinstance(store, LocalStore) else [folder])
+        return folder
+
     with _checked_on_error([(store, record)]):
-        index = ViewIndex.load(stage(store, record, check=check).path)
+        index = ViewIndex.load(staged(store, record))
     index.check_model(model[1].digest)
     settings = Encode.model_validate(record.config.get("encode", {}) | {"device": device})
     with _checked_on_error([model]):
-        encoder = Encoder(stage(*model, check=check).path, settings, questions_only=True, plain=True)
+        encoder = Encoder(staged(*model), settings, questions_only=True, plain=True)
     with _checked_on_error([corpus]):
-        rows = PassageRows(shard_files(stage(*corpus, check=check).path))
+        rows = PassageRows(shard_files(staged(*corpus)))
     if len(rows) != len(index):
         raise InputError(
             f"{reader}: it has {len(index)} passages, but its corpus {len(rows)}: build the index again"
         )
-    return Retriever(address, index, encoder, rows, [corpus])
+    return Retriever(address, index, encoder, rows, [corpus], copies)
 
 
 @contextlib.contextmanager

@@ -1,0 +1,102 @@
+"""`multiview serve`: loads what is to answer, and runs the server. It imports what it needs when it runs."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from multiview import environment, names
+from multiview.cli.options import Debug, Device, StoreUrl, TrackingUri
+from multiview.serving.limits import POLL_SECONDS, Limits
+
+
+def serve(
+    index: Annotated[
+        str | None,
+        typer.Option(
+            envvar=environment.INDEX,
+            help="An index's address, models:/NAME@ALIAS or a run's id, which is served as long as the server runs. Default: "
+            "the store's champion, and each next one.",
+        ),
+    ] = None,
+    host: Annotated[
+        str, typer.Option(help="The address to listen at; 0.0.0.0: all of this machine's.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="The port to listen at; 0: any free one.")
+    ] = 8080,
+    poll: Annotated[
+        float, typer.Option(min=0.1, help="Seconds between two looks at which champion the store names.")
+    ] = POLL_SECONDS,
+    api_keys: Annotated[
+        Path | None,
+        typer.Option(
+            help=f"File with one API key per line; default: the keys in {environment.API_KEYS}, and without any, everybody may ask."
+        ),
+    ] = None,
+    question_log: Annotated[
+        Path | None,
+        typer.Option(
+            help="File to which questions are appended with the ids and scores of their hits; default: none."
+        ),
+    ] = None,
+    max_questions: Annotated[
+        int, typer.Option(min=1, help="Questions per request at most.")
+    ] = Limits.questions,
+    max_characters: Annotated[
+        int, typer.Option(min=1, help="Characters per question at most.")
+    ] = Limits.characters,
+    max_k: Annotated[int, typer.Option(min=1, help="Passages per question at most.")] = Limits.k,
+    max_waiting: Annotated[
+        int, typer.Option(min=1, help="Requests that may wait for the model; others are answered with 429.")
+    ] = Limits.waiting,
+    max_batch: Annotated[
+        int, typer.Option(min=1, help="Questions of waiting requests that are searched together at most.")
+    ] = Limits.batch,
+    timeout: Annotated[
+        float, typer.Option(min=0.001, help="Seconds that a request may take; then it is answered with 504.")
+    ] = Limits.seconds,
+    device: Device = "auto",
+    store: StoreUrl = "store",
+    tracking_uri: TrackingUri = None,
+    debug: Debug = False,
+) -> None:
+    """Answer questions over HTTP from the store's champion, and from each next one once it is loaded and verified."""
+    import uvicorn
+
+    from multiview.cli.lookup import Lookup
+    from multiview.serving.app import Serving, build_app
+    from multiview.serving.follow import Follower, Generation, Generations
+    from multiview.serving.keys import read_keys
+    from multiview.serving.question_log import QuestionLog
+    from multiview.serving.retriever import load
+
+    limits = Limits(max_questions, max_characters, max_k, max_waiting, timeout, max_batch)
+    keys, log = read_keys(api_keys), QuestionLog(question_log) if question_log else None
+    lookup, follower = Lookup(store, tracking_uri), None
+    if index in (None, names.CHAMPION):
+        follower = Follower(lookup.store, device)
+        generations = follower.generations
+    else:
+        generations = Generations(Generation(load(lookup.index(index), device=device, verify=True)))
+    uvicorn.run(
+        build_app(Serving(generations, follower, limits, keys, log, poll)),
+        host=host,
+        port=port,
+        access_log=False,  # it would hold paths and query strings
+        log_config=log_config(),
+        server_header=False,
+        timeout_graceful_shutdown=round(timeout) + 1,
+    )
+
+
+def log_config() -> dict[str, Any]:
+    """Returns uvicorn's configuration of logging, by which multiview's lines are written too."""
+    from uvicorn.config import LOGGING_CONFIG
+
+    config = copy.deepcopy(LOGGING_CONFIG)
+    config["loggers"]["multiview"] = {"handlers": ["default"], "level": "INFO", "propagate": False}
+    return config

@@ -1,0 +1,218 @@
+"""The server: answers questions from the champion, or from the index that it was given, over HTTP."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from fastapi import Depends, FastAPI, HTTPException, Path, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from starlette.exceptions import HTTPException as StarletteHTTPException
+
+from multiview.names import CHAMPION, VERSION
+from multiview.serving import answers, openai, schemas
+from multiview.serving.batching import Batcher, Search, TooManyWaiting
+from multiview.serving.follow import Follower, Generation, Generations
+from multiview.serving.keys import KeyCheck
+from multiview.serving.limits import POLL_SECONDS, Limits
+from multiview.serving.observing import Metrics, Observed, StateCollector, refusal
+from multiview.serving.question_log import QuestionLog
+from multiview.serving.retriever import Hit
+from multiview.serving.where import ConditionError
+
+REFUSALS = {
+    400: "The body is no text.",
+    401: "No or a wrong API key.",
+    404: "There is no such passage, vector store or path.",
+    413: "The body is too long.",
+    422: "The request is not understood; the message names the field, or the position in a condition.",
+    429: "Too many requests wait; try again after the seconds of Retry-After.",
+    504: "The time for a request was over.",
+}
+MESSAGES = {
+    "json_invalid": "not JSON from this character of the body on",
+    "string_pattern_mismatch": "a question of white space alone",
+}
+"""Texts for kinds of invalid input that pydantic describes in the words of programmers."""
+RETRY_AFTER = {"Retry-After": "1"}
+
+
+@dataclass(frozen=True)
+class Serving:
+    """What a server serves, and how."""
+
+    generations: Generations
+    follower: Follower | None = None
+    """Which replaces the generation that answers; none for an index that was named."""
+    limits: Limits = field(default_factory=Limits)
+    keys: Sequence[str] = ()
+    """API keys; empty: everybody may ask."""
+    question_log: QuestionLog | None = None
+    poll_seconds: float = POLL_SECONDS
+    """Time between two looks at the store's champion."""
+
+
+def build_app(serving: Serving) -> FastAPI:
+    """Returns the ASGI application.
+
+    While it runs, a task searches for the questions of all requests, and another one looks at the store's champion.
+    """
+    limits, generations, metrics = serving.limits, serving.generations, Metrics()
+    batcher = Batcher(limits.batch, limits.waiting, metrics.batches.observe)
+    metrics.registry.register(StateCollector(generations, serving.follower, batcher))
+    tasks: list[asyncio.Task[None]] = []
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        tasks.append(asyncio.create_task(batcher.run()))
+        if serving.follower is not None:
+            tasks.append(asyncio.create_task(_follow(serving.follower, serving.poll_seconds)))
+        yield
+        for task in tasks:
+            task.cancel()
+
+    app = FastAPI(
+        title="multiview",
+        version=VERSION,
+        summary="Passages of a corpus that answer questions.",
+        lifespan=lifespan,
+        docs_url=None,  # its page loads scripts from elsewhere
+        redoc_url=None,
+    )
+    app.add_middleware(Observed, metrics=metrics, body_bytes=limits.body_bytes)
+    _add_refusals(app)
+    _add_probes(app, serving, metrics, tasks)
+    asked = {
+        "dependencies": [Depends(KeyCheck(serving.keys))],
+        "responses": {
+            status: {"model": schemas.Refusal, "description": why} for status, why in REFUSALS.items()
+        },
+    }
+
+    async def found(generation: Generation, questions: Sequence[str], search: Search) -> list[list[Hit]]:
+        """The hits of each question, in time."""
+        async with asyncio.timeout(limits.seconds):
+            hits = await batcher.search(generation.retriever, questions, search)
+        if serving.question_log is not None:
+            serving.question_log.write(generation, search.where, questions, hits)
+        return hits
+
+    SearchRequest, VectorStoreSearchRequest = schemas.search_body(limits), schemas.openai_body(limits)
+
+    @app.post("/search", response_model=schemas.Answers, **asked)
+    async def search(body: SearchRequest) -> Response:  # pyright: ignore[reportInvalidTypeForm]
+        """Search: the best passages of each question, with the snippet that matched."""
+        with generations.using() as generation:
+            wanted = Search(body.k, body.explain, body.where)
+            hits = await found(generation, body.questions, wanted)
+            exact = generation.retriever.exact or body.where is not None
+            content = {
+                "index": generation.retriever.address,
+                "champion": generation.number,
+                "answers": [
+                    answers.answer(question, each, exact)
+                    for question, each in zip(body.questions, hits, strict=True)
+                ],
+            }
+            return _json(content)
+
+    @app.get("/passages/{id:path}", response_model=schemas.Passage, **asked)
+    async def passage(id: str) -> Response:
+        """A passage of the corpus by its id, with its columns and what its views represent."""
+        with generations.using() as generation:
+            indexed = await asyncio.to_thread(generation.retriever.passage, id)
+            if indexed is None:
+                raise HTTPException(404, "the corpus has no passage with this id")
+            return _json(answers.passage(indexed))
+
+    @app.post("/v1/vector_stores/{vector_store_id}/search", response_model=schemas.ResultsPage, **asked)
+    async def search_vector_store(
+        vector_store_id: Annotated[str, Path(examples=[CHAMPION])],
+        body: VectorStoreSearchRequest,  # pyright: ignore[reportInvalidTypeForm]
+    ) -> Response:
+        """Search in the shape of OpenAI's vector stores: the store is `champion`, or the key of the index that answers."""
+        questions = [body.query] if isinstance(body.query, str) else body.query
+        where = openai.condition(body.filters) if body.filters else None
+        least = body.ranking_options.score_threshold if body.ranking_options else None
+        with generations.using() as generation:
+            known = {
+                generation.retriever.address.rpartition("/")[2],
+                *([CHAMPION] if generation.champion else []),
+            }
+            if vector_store_id not in known:
+                raise HTTPException(
+                    404, f"there is no such vector store; there are: {', '.join(sorted(known))}"
+                )
+            hits = await found(generation, questions, Search(body.max_num_results, where=where))
+            return _json(openai.page(questions, hits, body.max_num_results, least).model_dump())
+
+    return app
+
+
+async def _follow(follower: Follower, seconds: float) -> None:
+    while True:
+        await asyncio.sleep(seconds)
+        await asyncio.to_thread(follower.check)
+
+
+def _json(content: object) -> Response:
+    return Response(answers.as_json(content), media_type="application/json")
+
+
+def _add_probes(app: FastAPI, serving: Serving, metrics: Metrics, tasks: list[asyncio.Task[None]]) -> None:
+    """Adds the routes that need no key: they tell nothing of questions and passages."""
+
+    def broken() -> bool:
+        return not tasks or any(task.done() for task in tasks)
+
+    @app.get("/healthz")
+    async def healthz() -> JSONResponse:
+        """Whether the process works; where it does not, only a new process helps."""
+        return JSONResponse({"status": "broken" if broken() else "ok"}, 503 if broken() else 200)
+
+    @app.get("/readyz", response_model=schemas.State, responses={503: {"model": schemas.State}})
+    async def readyz() -> JSONResponse:
+        """Whether questions are answered, from what, and why the store's champion does not answer where it does not."""
+        newest = serving.generations.newest
+        state = schemas.State(
+            status="broken" if broken() else "ready",
+            index=newest.retriever.address,
+            champion=newest.number,
+            passages=len(newest.retriever),
+            problem=serving.follower.problem if serving.follower else "",
+        )
+        return JSONResponse(state.model_dump(), 503 if broken() else 200)
+
+    @app.get("/metrics", response_class=Response)
+    async def prometheus() -> Response:
+        """Metrics for Prometheus."""
+        return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_LATEST)
+
+
+def _add_refusals(app: FastAPI) -> None:
+    """Lets every error that has a status be answered in one shape; an answer repeats nothing of the request's body."""
+
+    @app.exception_handler(StarletteHTTPException)
+    async def refused(request: Request, error: StarletteHTTPException) -> JSONResponse:
+        return refusal(error.status_code, error.detail, dict(error.headers or {}))
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        return refusal(422, f"{where}: {MESSAGES.get(first['type'], first['msg'])}")
+
+    @app.exception_handler(ConditionError)
+    async def no_condition(request: Request, error: ConditionError) -> JSONResponse:
+        return refusal(422, str(error))
+
+    @app.exception_handler(TooManyWaiting)
+    async def too_many(request: Request, error: TooManyWaiting) -> JSONResponse:
+        return refusal(429, "too many requests wait; try again", RETRY_AFTER)
+
+    @app.exception_handler(TimeoutError)
+    async def too_late(request: Request, error: TimeoutError) -> JSONResponse:
+        return refusal(504, "the time for a request was over")

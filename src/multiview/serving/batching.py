@@ -1,0 +1,135 @@
+"""Joining the questions of concurrent requests: those that arrive while the model is busy are searched together.
+
+Each question is encoded alone (`Retriever.search`), and a batch holds only requests with the same `k`, `explain` and `where` to
+one retriever, so an answer is the same to the bit whatever it shared a batch with. The pass over the views is shared.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from multiview.serving.retriever import Hit, Retriever
+
+
+class TooManyWaiting(Exception):
+    """As many requests wait as may."""
+
+
+@dataclass(frozen=True)
+class Search:
+    """What requests must have in common to be searched together."""
+
+    k: int = 10
+    explain: bool = False
+    where: str | None = None
+
+
+@dataclass(eq=False)
+class _Waiting:
+    """A request that waits."""
+
+    retriever: Retriever
+    questions: Sequence[str]
+    search: Search
+    answers: asyncio.Future[list[list[Hit]]] = field(default_factory=asyncio.Future)
+
+    def joins(self, other: _Waiting) -> bool:
+        return self.retriever is other.retriever and self.search == other.search
+
+
+class Batcher:
+    """Searches for the requests of one event loop, a batch at a time, in the order of their arrival."""
+
+    def __init__(
+        self, questions: int, waiting: int, report_batch: Callable[[int], object] = lambda size: None
+    ) -> None:
+        """A batch has up to `questions` questions, or one request; up to `waiting` requests wait. `report_batch` is called
+        with the number of questions of each batch."""
+        self._questions, self._most_waiting, self._report_batch = questions, waiting, report_batch
+        self._requests: deque[_Waiting] = deque()
+        self._reading = 0
+        # A thread of its own, for which conditions and passages that are read leave no other waiting.
+        self._thread = ThreadPoolExecutor(1, "multiview-search")
+        self._arrived = asyncio.Event()
+
+    @property
+    def waiting(self) -> int:
+        """Number of requests that wait, or whose condition is being read; not those that are being searched for."""
+        return len(self._requests) + self._reading
+
+    async def search(self, retriever: Retriever, questions: Sequence[str], search: Search) -> list[list[Hit]]:
+        """Returns the hits of each question. Raises TooManyWaiting, and what the search raises.
+
+        A condition is read before the request joins the others, so that these do not wait for it.
+        """
+        if self.waiting >= self._most_waiting:
+            raise TooManyWaiting
+        if search.where is not None:
+            self._reading += 1
+            try:
+                await asyncio.to_thread(retriever.among, search.where)
+            finally:
+                self._reading -= 1
+        request = _Waiting(retriever, questions, search)
+        self._requests.append(request)
+        self._arrived.set()
+        try:
+            return await request.answers
+        finally:
+            if request in self._requests:  # whoever asked has gone, or the time is over
+                self._requests.remove(request)
+
+    async def run(self) -> None:
+        """Searches until it is cancelled."""
+        while True:
+            await self._arrived.wait()
+            if self._requests:
+                await self._answer(self._next_batch())
+            else:
+                self._arrived.clear()
+
+    def _next_batch(self) -> list[_Waiting]:
+        batch = [first := self._requests.popleft()]
+        room = self._questions - len(first.questions)
+        for request in list(self._requests):
+            if request.joins(first) and len(request.questions) <= room:
+                self._requests.remove(request)
+                batch.append(request)
+                room -= len(request.questions)
+        return batch
+
+    async def _answer(self, batch: list[_Waiting]) -> None:
+        retriever, search = batch[0].retriever, batch[0].search
+        questions = [question for request in batch for question in request.questions]
+        self._report_batch(len(questions))
+        try:
+            found = await asyncio.get_running_loop().run_in_executor(
+                self._thread,
+                partial(retriever.search, questions, search.k, explain=search.explain, where=search.where),
+            )
+        except Exception as error:
+            if len(batch) == 1:
+                _settle(batch[0], error)
+                return
+            for request in batch:  # one of them is to blame, and the others are not to suffer for it
+                await self._answer([request])
+            return
+        for request in batch:
+            _settle(request, found[: len(request.questions)])
+            found = found[len(request.questions) :]
+
+
+def _settle(request: _Waiting, result: list[list[Hit]] | Exception) -> None:
+    if request.answers.done():  # cancelled meanwhile
+        return
+    if isinstance(result, Exception):
+        request.answers.set_exception(result)
+    else:
+        request.answers.set_result(result)

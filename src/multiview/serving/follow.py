@@ -1,0 +1,220 @@
+"""Following the champion: the next one is loaded and verified beside the old one, which answers until then.
+
+Whoever asks takes the generation that answers at that moment and keeps it to the end of the request. A generation that was
+replaced is dropped, with its memory and its local copies, when the last request that took it has ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import logging
+import shutil
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from multiview.artifacts.champions import Champion, address_of, champion_of, current
+from multiview.artifacts.store import Store
+from multiview.errors import InputError, one_line
+from multiview.serving.limits import POLL_SECONDS
+from multiview.serving.retriever import Hit, Retriever, load
+
+RETRY_SECONDS = 60.0
+"""Time after which a champion that could not be loaded is tried again."""
+
+TRIAL = "which passage answers?"
+"""The question that a retriever must answer before it is given others."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Generation:
+    """A retriever and the champion that it was loaded for; none for an index that was named."""
+
+    retriever: Retriever
+    champion: Champion | None = None
+    requests: int = 0
+    """Number of requests that use the retriever."""
+
+    @property
+    def number(self) -> int | None:
+        """The champion's number; None for an index that was named."""
+        return self.champion.number if self.champion else None
+
+    @property
+    def name(self) -> str:
+        """`champion 17` and its index, or the index."""
+        champion = f"champion {self.champion.number}, " if self.champion else ""
+        return f"{champion}index {self.retriever.address}"
+
+
+class Generations:
+    """The generation that answers, and those that were replaced and still end their requests."""
+
+    def __init__(self, first: Generation) -> None:
+        self._lock = threading.Lock()
+        self._newest = first
+        self._replaced: list[Generation] = []
+        self._leftover: set[Path] = set()
+
+    @property
+    def newest(self) -> Generation:
+        """The generation that answers new requests; `using` keeps it."""
+        return self._newest
+
+    @property
+    def ending(self) -> int:
+        """Number of replaced generations that still have requests."""
+        return len(self._replaced)
+
+    @contextlib.contextmanager
+    def using(self) -> Iterator[Generation]:
+        """The generation that answers now, which is kept until the end of the block whatever replaces it."""
+        with self._lock:
+            generation = self._newest
+            generation.requests += 1
+        try:
+            yield generation
+        finally:
+            with self._lock:
+                generation.requests -= 1
+                self._drop_ended()
+
+    def replace(self, following: Generation) -> None:
+        """Lets another generation answer from now on."""
+        with self._lock:
+            self._replaced.append(self._newest)
+            self._newest = following
+            self._drop_ended()
+
+    def remove_copies(self) -> None:
+        """Removes local copies that no generation reads any more; not while another generation is loaded."""
+        with self._lock:
+            used = self._newest.retriever.copies.union(*(each.retriever.copies for each in self._replaced))
+            unused, self._leftover = self._leftover - used, set()
+        for folder in unused:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _drop_ended(self) -> None:
+        ended = [each for each in self._replaced if not each.requests]
+        self._replaced = [each for each in self._replaced if each.requests]
+        self._leftover.update(*(each.retriever.copies for each in ended))
+
+
+def open_generation(store: Store, champion: Champion, device: str = "auto") -> Generation:
+    """Returns the generation of a champion, whose bytes are all checked and which has answered a question.
+
+    Raises InputError where an artifact is missing, short or altered.
+    """
+    retriever = load(address_of(store, champion), device=device, verify=True)
+    retriever.search([TRIAL], k=1)
+    return Generation(retriever, champion)
+
+
+class Follower:
+    """Keeps the store's champion answering; `check` looks once."""
+
+    def __init__(self, store: Store, device: str = "auto") -> None:
+        """Loads the champion. Raises InputError where the store has none, or it cannot be loaded."""
+        champion = champion_of(store)
+        self._store, self._device = store, device
+        self.generations = Generations(open_generation(store, champion, device))
+        self.problem = ""
+        """Why the store's champion does not answer, in one line; empty where it does."""
+        self.loads = 0
+        """Number of champions that were loaded after the first."""
+        self.failures = 0
+        """Number of times that a champion could not be loaded."""
+        self._failed: Champion | None = None
+        self._retry_at = 0.0
+        self._checking = threading.Lock()
+
+    def check(self) -> bool:
+        """Lets the store's champion answer if another one does; returns whether it was replaced.
+
+        A champion that cannot be loaded is logged and described by `problem`; the old one goes on. It is tried again after
+        `RETRY_SECONDS`, another one at once. One thread checks at a time; others return at once.
+        """
+        if not self._checking.acquire(blocking=False):
+            return False
+        try:
+            return self._check()
+        except Exception as error:  # whatever it is, the old champion goes on
+            self._report_failure(_line(error))
+            return False
+        finally:
+            self._checking.release()
+
+    def _check(self) -> bool:
+        self.generations.remove_copies()
+        champion = current(self._store)
+        answering = self.generations.newest
+        if champion is None or champion == answering.champion:
+            self.problem, self._failed = "", None
+            return False
+        if champion == self._failed and time.monotonic() < self._retry_at:
+            return False
+        self._failed, self._retry_at = champion, time.monotonic() + RETRY_SECONDS
+        log.info("champion %d: loading beside %s", champion.number, answering.name)
+        try:
+            following = open_generation(self._store, champion, self._device)
+        except Exception as error:
+            raise InputError(f"champion {champion.number} could not be loaded: {_line(error)}") from error
+        self.generations.replace(following)
+        self.problem, self._failed = "", None
+        self.loads += 1
+        log.info("%s answers", following.name)
+        del answering
+        gc.collect()  # the memory of what was replaced, as far as it lies in cycles
+        return True
+
+    def _report_failure(self, why: str) -> None:
+        self.failures += 1
+        if why != self.problem:
+            log.error("%s; %s goes on answering", why, self.generations.newest.name)
+        self.problem = why
+
+
+def _line(error: Exception) -> str:
+    return str(error) if isinstance(error, InputError) else one_line(error)
+
+
+class FollowingRetriever:
+    """Answers from the store's champion, whichever it is when a question is asked: `load("champion", follow=True)`.
+
+    Which champion that is is looked up at most every few seconds, in a thread, when a question is asked; the next champion
+    is loaded in that thread, and the old one answers until then.
+    """
+
+    def __init__(self, follower: Follower, every: float = POLL_SECONDS) -> None:
+        """`every` is the least time between two looks, in seconds."""
+        self._follower, self._every = follower, every
+        self._next = time.monotonic() + every
+
+    @property
+    def retriever(self) -> Retriever:
+        """The retriever that answers now; while it is held, its memory is not freed."""
+        self._look()
+        return self._follower.generations.newest.retriever
+
+    @property
+    def problem(self) -> str:
+        """Why the store's champion does not answer, in one line; empty where it does."""
+        return self._follower.problem
+
+    def search(
+        self, questions: Sequence[str], k: int = 10, *, explain: bool = False, where: str | None = None
+    ) -> list[list[Hit]]:
+        """Returns the k best passages of each question, all from one champion (see `Retriever.search`)."""
+        self._look()
+        with self._follower.generations.using() as generation:
+            return generation.retriever.search(questions, k, explain=explain, where=where)
+
+    def _look(self) -> None:
+        if (now := time.monotonic()) >= self._next:
+            self._next = now + self._every
+            threading.Thread(target=self._follower.check, daemon=True).start()

@@ -1,0 +1,71 @@
+"""API keys: `Authorization: Bearer KEY` or `X-API-Key: KEY`."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated
+
+from fastapi import HTTPException, Security
+from fastapi.security import APIKeyHeader, HTTPAuthorizationCredentials, HTTPBearer
+
+from multiview import environment
+from multiview.errors import InputError
+
+BEARER = HTTPBearer(auto_error=False, description="An API key, where the server asks for one.")
+HEADER = APIKeyHeader(name="X-API-Key", auto_error=False, description="The same key in a header of its own.")
+
+
+def read_keys(file: Path | None) -> list[str]:
+    """Returns the keys of a file, one per line, else of the environment, separated by white space; empty: none is asked for.
+
+    Lines that begin with `#` are comments. Raises InputError for a file that is missing or has no key, and for a key that
+    no header can hold.
+    """
+    if file is None:
+        return _checked(os.environ.get(environment.API_KEYS, "").split(), environment.API_KEYS)
+    try:
+        lines = [line.strip() for line in file.read_text(encoding="utf-8").splitlines()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"--api-keys {file}: cannot be read ({type(error).__name__})") from None
+    keys = [line for line in lines if line and not line.startswith("#")]
+    if not keys:
+        raise InputError(f"--api-keys {file}: there is no key in it; write one per line")
+    return _checked(keys, f"--api-keys {file}")
+
+
+def _checked(keys: list[str], source: str) -> list[str]:
+    for number, key in enumerate(keys, 1):
+        if not key.isascii() or not key.isprintable() or " " in key:
+            raise InputError(
+                f"{source}: key {number} has a character that is not printable ASCII; choose another key"
+            )
+    return keys
+
+
+class KeyCheck:
+    """The dependency of every route that asks for a key."""
+
+    def __init__(self, keys: Iterable[str]) -> None:
+        self._digests = [_digest(key) for key in keys]
+
+    async def __call__(
+        self,
+        bearer: Annotated[HTTPAuthorizationCredentials | None, Security(BEARER)],
+        header: Annotated[str | None, Security(HEADER)],
+    ) -> None:
+        """Raises 401 unless the request has one of the keys, or none is asked for. Each key is compared in the same time."""
+        given = [_digest(key) for key in (bearer.credentials if bearer else None, header) if key]
+        equal = [hmac.compare_digest(one, known) for one in given for known in self._digests]
+        if self._digests and not any(equal):
+            raise HTTPException(
+                401, "an API key is needed: Authorization: Bearer KEY", {"WWW-Authenticate": "Bearer"}
+            )
+
+
+def _digest(key: str) -> bytes:
+    """Keys of any length compare in the same time by their digests."""
+    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()

@@ -1,0 +1,158 @@
+"""What the server tells of itself: metrics for Prometheus, and errors in the log without anything of a question."""
+
+from __future__ import annotations
+
+import logging
+import time
+import traceback
+from collections.abc import Iterable
+from pathlib import Path
+
+from fastapi import HTTPException
+from fastapi.responses import JSONResponse
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Histogram,
+    PlatformCollector,
+    ProcessCollector,
+    disable_created_metrics,
+)
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from multiview.errors import InputError
+from multiview.serving.batching import Batcher
+from multiview.serving.follow import Follower, Generations
+
+disable_created_metrics()  # a second time series for each, with the time when it began
+
+log = logging.getLogger(__name__)
+
+SECONDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)
+QUESTIONS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+
+
+class Metrics:
+    """The counts of requests and batches."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        PlatformCollector(registry=self.registry)
+        self.requests = Counter(
+            "multiview_requests", "Requests by route and status.", ["route", "status"], registry=self.registry
+        )
+        self.seconds = Histogram(
+            "multiview_request_seconds",
+            "Seconds of requests.",
+            ["route"],
+            buckets=SECONDS,
+            registry=self.registry,
+        )
+        self.batches = Histogram(
+            "multiview_batch_questions",
+            "Questions searched together.",
+            buckets=QUESTIONS,
+            registry=self.registry,
+        )
+
+
+class StateCollector(Collector):
+    """The state of a server, read whenever Prometheus asks."""
+
+    def __init__(self, generations: Generations, follower: Follower | None, batcher: Batcher) -> None:
+        self._generations, self._follower, self._batcher = generations, follower, batcher
+
+    def collect(self) -> Iterable[Metric]:
+        newest = self._generations.newest
+        about = {"address": newest.retriever.address, "architecture": newest.retriever.architecture}
+        yield InfoMetricFamily("multiview_index", "The index that answers.", value=about)
+        yield GaugeMetricFamily("multiview_passages", "Passages of the index.", value=len(newest.retriever))
+        yield GaugeMetricFamily(
+            "multiview_waiting_requests", "Requests that wait for the model.", value=self._batcher.waiting
+        )
+        yield GaugeMetricFamily(
+            "multiview_ending_generations",
+            "Replaced indexes that still answer requests.",
+            value=self._generations.ending,
+        )
+        if newest.champion is None or self._follower is None:
+            return
+        yield GaugeMetricFamily(
+            "multiview_champion", "Number of the champion that answers.", value=newest.champion.number
+        )
+        yield CounterMetricFamily(
+            "multiview_champion_loads", "Champions loaded after the first.", value=self._follower.loads
+        )
+        yield CounterMetricFamily(
+            "multiview_champion_load_failures", "Failures to load a champion.", value=self._follower.failures
+        )
+        yield GaugeMetricFamily(
+            "multiview_champion_problem",
+            "1 while the store's champion cannot answer.",
+            value=bool(self._follower.problem),
+        )
+
+
+class Observed:
+    """ASGI middleware: counts requests, bounds their bodies, and turns errors into answers and log lines of one line.
+
+    A log line names the kind of an error and where it was raised, and never its text, which may repeat a question; an
+    InputError's text is ours.
+    """
+
+    def __init__(self, app: ASGIApp, metrics: Metrics, body_bytes: int) -> None:
+        self._app, self._metrics, self._body_bytes = app, metrics, body_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        begun, status, received = time.perf_counter(), 0, 0
+
+        async def counted_receive() -> Message:
+            nonlocal received
+            message = await receive()
+            received += len(message.get("body", b""))
+            if received > self._body_bytes:
+                raise HTTPException(413, f"the body is longer than {self._body_bytes} bytes")
+            return message
+
+        async def seen_send(message: Message) -> None:
+            nonlocal status
+            status = message.get("status", status)
+            await send(message)
+
+        try:
+            await self._app(scope, counted_receive, seen_send)
+        except Exception as error:
+            log.error("%s: %s", _route(scope), described(error))
+            if status:
+                raise RuntimeError("an answer broke off") from None
+            answer = refusal(500, "the server failed; its log says where")
+            await answer(scope, receive, seen_send)
+        finally:
+            self._metrics.requests.labels(_route(scope), str(status)).inc()
+            self._metrics.seconds.labels(_route(scope)).observe(time.perf_counter() - begun)
+
+
+def described(error: BaseException) -> str:
+    """Returns an error's kind and place in one line; its text too where that is known to hold nothing of a question."""
+    if isinstance(error, InputError):
+        return str(error)
+    frames = traceback.extract_tb(error.__traceback__)
+    location = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}{location}"
+
+
+def refusal(status: int, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
+    """Returns an answer that is no success: `{"error": {"message": "…"}}`."""
+    return JSONResponse({"error": {"message": message}}, status, headers)
+
+
+def _route(scope: Scope) -> str:
+    """The route's pattern, which holds nothing of the request; `other` for a path that is none."""
+    return getattr(scope.get("route"), "path", "other")

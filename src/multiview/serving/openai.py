@@ -1,0 +1,61 @@
+"""A search in the shape of OpenAI's vector stores, for tools that know that one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from multiview.serving.answers import finite
+from multiview.serving.schemas import Content, Filter, Result, ResultsPage
+from multiview.serving.where import ConditionError
+
+if TYPE_CHECKING:
+    from multiview.serving.retriever import Hit
+
+OPERATORS = {
+    "eq": "==", "ne": "!=", "gt": ">", "gte": ">=", "lt": "<", "lte": "<=", "in": "in", "nin": "not in",
+}  # fmt: skip
+
+
+def condition(filter: Filter) -> str:
+    """Returns a filter as the text of a condition (`multiview.serving.where`).
+
+    >>> condition(Filter(type="eq", key="source", value="news"))
+    "(columns['source'] == 'news')"
+    """
+    if filter.type in ("and", "or"):
+        if not filter.filters:
+            raise ConditionError(f"filters: {filter.type} joins no filter")
+        return f"({f' {filter.type} '.join(map(condition, filter.filters))})"
+    if filter.key is None:
+        raise ConditionError(f"filters: {filter.type} has no key")
+    if isinstance(filter.value, list) != (filter.type in ("in", "nin")):
+        raise ConditionError(
+            f"filters: {filter.type} takes {'one value' if isinstance(filter.value, list) else 'a list'}"
+        )
+    return f"(columns[{filter.key!r}] {OPERATORS[filter.type]} {filter.value!r})"
+
+
+def page(
+    questions: Sequence[str], found: Sequence[Sequence[Hit]], most: int, least: float | None
+) -> ResultsPage:
+    """Returns the `most` best hits of all questions with a score of `least` or more, each passage once, best first."""
+    best: dict[str, Hit] = {}
+    for hit in (hit for hits in found for hit in hits):
+        if (least is None or hit.score >= least) and (hit.id not in best or hit.score > best[hit.id].score):
+            best[hit.id] = hit
+    ranked = sorted(best.values(), key=lambda hit: (-hit.score, hit.id))[:most]
+    return ResultsPage(search_query=list(questions), data=[_result(hit) for hit in ranked])
+
+
+def _result(hit: Hit) -> Result:
+    columns = {name: finite(value) for name, value in hit.columns.items()}
+    attributes = {
+        name: value if isinstance(value, str | bool | int | float) else str(value)
+        for name, value in columns.items()
+        if value is not None
+    }
+    content = [Content(text=hit.text)]
+    return Result(
+        file_id=hit.id, filename=hit.title or hit.id, score=hit.score, attributes=attributes, content=content
+    )

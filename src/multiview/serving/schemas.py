@@ -1,0 +1,193 @@
+"""The bodies of requests and answers of the server, as OpenAPI shows them."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, create_model
+
+from multiview.serving.limits import Limits
+
+QUESTION = "When did the lighthouse stop burning oil?"
+Column = Any
+"""A value of a column of the corpus, as JSON."""
+
+
+class View(BaseModel):
+    """A view of a passage."""
+
+    view: int = Field(description="Position among all views of the passage, from 1.")
+    span: tuple[int, int] | None = Field(
+        description="The part of the text that the view represents, in code points."
+    )
+    snippet: str | None = Field(description="The text of the span, or the title.")
+    query: str | None = Field(
+        None, description="The generated query that the passage was read with for this view."
+    )
+
+
+class ScoredView(View):
+    """A view of a passage with its score for the question."""
+
+    score: float
+
+
+class Hit(View):
+    """A passage that was found, with the view that gave it its score."""
+
+    rank: int
+    id: str
+    title: str
+    text: str
+    score: float
+    columns: dict[str, Column] = Field(description="Other columns of the corpus.")
+    views: list[ScoredView] = Field([], description="Every indexed view, where `explain` was asked for.")
+
+
+class Answer(BaseModel):
+    """The passages that were found for a question, best first."""
+
+    question: str
+    exact: bool = Field(description="False where the index may have missed better passages.")
+    hits: list[Hit]
+
+
+class Answers(BaseModel):
+    """The answers to all questions of a request, all from one index."""
+
+    index: str = Field(description="The index's address.")
+    champion: int | None = Field(description="The champion's number; null where an index was named.")
+    answers: list[Answer]
+
+
+class Passage(BaseModel):
+    """A passage of the corpus, with what its views represent."""
+
+    id: str
+    title: str
+    text: str
+    columns: dict[str, Column]
+    views: list[View]
+
+
+class State(BaseModel):
+    """What answers."""
+
+    status: Literal["ready", "broken"]
+    index: str
+    champion: int | None
+    passages: int
+    problem: str = Field(description="Why the store's champion does not answer; empty where it does.")
+
+
+class Message(BaseModel):
+    """Why a request was refused."""
+
+    message: str
+
+
+class Refusal(BaseModel):
+    """The body of every answer that is no success."""
+
+    error: Message
+
+
+class Content(BaseModel):
+    """A piece of a result, in OpenAI's shape."""
+
+    type: Literal["text"] = "text"
+    text: str
+
+
+class Result(BaseModel):
+    """A passage, in OpenAI's shape."""
+
+    file_id: str = Field(description="The passage's id.")
+    filename: str = Field(description="The passage's title, else its id.")
+    score: float = Field(description="The inner product that ranks; not limited to 0 to 1.")
+    attributes: dict[str, str | int | float | bool] | None = Field(
+        description="Other columns of the corpus that have a value."
+    )
+    content: list[Content]
+
+
+class ResultsPage(BaseModel):
+    """The results of a search, in OpenAI's shape."""
+
+    object: Literal["vector_store.search_results.page"] = "vector_store.search_results.page"
+    search_query: list[str]
+    data: list[Result]
+    has_more: bool = False
+    next_page: str | None = None
+
+
+class RankingOptions(BaseModel):
+    """How results are ranked, in OpenAI's shape: there is one ranker."""
+
+    ranker: str | None = None
+    score_threshold: float | None = Field(None, description="Results below this score are left out.")
+
+
+class Filter(BaseModel):
+    """A comparison (`key`, `value`) or several filters joined by `and` or `or`, in OpenAI's shape."""
+
+    type: Literal["eq", "ne", "gt", "gte", "lt", "lte", "in", "nin", "and", "or"]
+    key: str | None = None
+    value: str | int | float | bool | list[str | int | float | bool] | None = None
+    filters: list["Filter"] = []
+
+
+def search_body(limits: Limits) -> type[BaseModel]:
+    """Returns the body of `POST /search` under some limits."""
+    return create_model(
+        "SearchRequest",
+        __doc__="Questions, and which passages are wanted.",
+        __config__=ConfigDict(
+            extra="forbid",
+            json_schema_extra={
+                "examples": [
+                    {"questions": [QUESTION]},
+                    {"questions": [QUESTION], "k": 3, "explain": True, "where": 'id != "p7"'},
+                ]
+            },
+        ),
+        questions=(_questions(limits), Field(description="Answered each by itself.")),
+        k=(
+            Annotated[int, Field(ge=1, le=limits.k)],
+            Field(min(10, limits.k), description="Passages per question."),
+        ),
+        explain=(bool, Field(False, description="Also give the score of every view.")),
+        where=(str | None, Field(None, description="A condition on the corpus's columns (docs/serving.md).")),
+    )
+
+
+def openai_body(limits: Limits) -> type[BaseModel]:
+    """Returns the body of a search in OpenAI's shape under some limits."""
+    most = min(50, limits.k)
+    return create_model(
+        "VectorStoreSearchRequest",
+        __doc__="A search in OpenAI's shape.",
+        __config__=ConfigDict(
+            json_schema_extra={
+                "examples": [{"query": QUESTION, "max_num_results": 3, "rewrite_query": False}]
+            }
+        ),
+        query=(
+            _question(limits) | _questions(limits),
+            Field(description="One question, or several whose results are merged by score."),
+        ),
+        max_num_results=(Annotated[int, Field(ge=1, le=most)], min(10, most)),
+        filters=(Filter | None, None),
+        ranking_options=(RankingOptions | None, None),
+        rewrite_query=(
+            bool,
+            Field(False, description="Taken and not done: questions are searched as they are."),
+        ),
+    )
+
+
+def _question(limits: Limits) -> Any:
+    return Annotated[str, StringConstraints(max_length=limits.characters, pattern=r"\S")]
+
+
+def _questions(limits: Limits) -> Any:
+    question = _question(limits)
+    return Annotated[list[question], Field(min_length=1, max_length=limits.questions)]  # pyright: ignore[reportInvalidTypeForm]

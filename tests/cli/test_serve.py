@@ -1,0 +1,148 @@
+"""`multiview serve` as a process of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.fixtures import documented as documents
+from tests.fixtures.answering_server import Client
+from tests.fixtures.crowned import promote
+from tests.fixtures.project import ROOT
+
+PLANTED = "Whose zebra drinks lamp oil at Xyzzy?"
+MULTIVIEW = [sys.executable, "-c", "from multiview.cli.app import main; main()"]
+PAGE = ROOT / "docs" / "serving.md"
+
+
+@pytest.fixture
+def environ(monkeypatch):
+    for name in ("MULTIVIEW_INDEX", "MULTIVIEW_STORE", "MULTIVIEW_API_KEYS"):
+        monkeypatch.delenv(name, raising=False)
+    return {**os.environ, "PYTHONUNBUFFERED": "1"}
+
+
+class Served:
+    """A running `multiview serve` and what it has printed."""
+
+    def __init__(self, words: list[str], environ: dict[str, str], folder: Path) -> None:
+        self.process = subprocess.Popen(
+            [*MULTIVIEW, "serve", *words],
+            env=environ,
+            cwd=folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self.printed = ""
+        assert self.process.stdout is not None
+        while not (running := re.search(r"running on http://[\d.]+:(\d+)", self.printed)):
+            line = self.process.stdout.readline()
+            assert line, self.printed
+            self.printed += line
+        self.address = f"127.0.0.1:{running[1]}"
+
+    def end(self) -> None:
+        """Tells it to end, as Kubernetes does, and reads the rest of what it prints."""
+        self.process.send_signal(signal.SIGTERM)
+        self.printed += self.process.communicate(timeout=60)[0]
+
+
+@contextlib.contextmanager
+def served(words: list[str], environ: dict[str, str], folder: Path) -> Iterator[Served]:
+    server = Served(words, environ, folder)
+    try:
+        yield server
+    finally:
+        server.process.kill()
+        server.process.communicate()
+
+
+def test_it_answers_follows_and_ends_when_it_is_told_to(system_indexes, tmp_path, environ):
+    copy = system_indexes.copy(tmp_path / "store")
+    promote(copy, "camvr")
+    (tmp_path / "keys").write_text("secret\n")
+    words = "--port 0 --poll 0.1 --api-keys keys --question-log questions.jsonl --max-k 5"
+    with served(shlex.split(words), environ, tmp_path) as server:
+        client = Client(f"http://{server.address}", {"Authorization": "Bearer secret"})
+        assert client.search(PLANTED)["champion"] == 1
+        assert "less than or equal to 5" in client.refused(422, {"questions": [PLANTED], "k": 6})
+        promote(copy, "mvr")
+        while client.get("/readyz").json()["champion"] != 2:
+            time.sleep(0.05)
+        assert client.search(PLANTED)["champion"] == 2
+        server.end()
+        assert server.process.returncode in (0, -signal.SIGTERM)
+    assert re.search(r"champion 2, index \S+ answers", server.printed)
+    assert "zebra" not in server.printed and "secret" not in server.printed
+    assert (tmp_path / "questions.jsonl").read_text().count("zebra") == 2
+
+
+@pytest.mark.documented("multiview serve", "multiview question-log", document="serving.md")
+def test_the_commands_and_the_code_of_its_page_do_what_they_say(
+    documented_lines, system_indexes, tmp_path, environ
+):
+    """Commands in a folder with a store and keys; requests and Python against the server that runs there."""
+    promote(system_indexes.copy(tmp_path / "store"), "camvr")
+    (tmp_path / "keys.txt").write_text("secret\n")
+    text = PAGE.read_text(encoding="utf-8")
+    curls = re.findall(r"^curl .*", text, re.M)
+    programs = re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)
+    assert (len(curls), len(programs)) == (3, 2) and shutil.which("curl")
+    for line in documented_lines:
+        if not line.startswith("multiview serve"):
+            ended = subprocess.run(
+                [*MULTIVIEW, *documents.words(line)],
+                env=environ,
+                cwd=tmp_path,
+                capture_output=True,
+                text=True,
+            )
+            assert ended.returncode == 0 and "questions, " in ended.stdout, ended.stderr
+            continue
+        with served([*documents.words(line), "--port", "0"][1:], environ, tmp_path) as server:
+            if "--api-keys" in line:
+                curls = [f"{curl} -H 'authorization: Bearer secret'" for curl in curls]
+                environ["MULTIVIEW_API_KEYS"] = "secret"
+            for curl in curls:
+                answer = subprocess.check_output(
+                    curl.replace("localhost:8080", server.address), shell=True, text=True
+                )
+                assert '"champion"' in answer and '"error"' not in answer, answer
+            for program in programs:
+                program = program.replace("localhost:8080", server.address)
+                program = program.replace("a key, if the server asks for one", "secret")
+                shown = subprocess.run([sys.executable, "-c", program], env=environ, cwd=tmp_path, capture_output=True, text=True)  # fmt: skip
+                if "No module named 'openai'" not in shown.stderr:
+                    assert re.search(r"^\d+\.\d+ p\d+ ", shown.stdout), shown.stderr
+    assert (tmp_path / "candidates" / "gate.yaml").is_file()
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["--store", "{empty}"], "error: store {empty} has no champion: run the pipeline refresh first"),
+        (["--index", "{empty}/index/none"], "error: there is no artifact at {empty}/index/none: "),
+        (
+            ["--store", "{empty}", "--api-keys", "{empty}/keys"],
+            "error: --api-keys {empty}/keys: cannot be read",
+        ),
+        (["--question-log", "{empty}/no/log"], "error: --question-log {empty}/no/log: cannot be written"),
+    ],
+)
+def test_what_cannot_be_served_is_refused_in_a_line_before_it_listens(tmp_path, environ, words, line):
+    given = [word.format(empty=tmp_path) for word in words]
+    ended = subprocess.run([*MULTIVIEW, "serve", *given], env=environ, capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout, ended.stderr.count("\n")) == (2, "", 1)
+    assert ended.stderr.startswith(line.format(empty=tmp_path))

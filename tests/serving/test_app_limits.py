@@ -1,0 +1,123 @@
+"""A server with more requests than it can answer, with questions that nobody may read in a log, and with a log of them."""
+
+from __future__ import annotations
+
+import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+import multiview
+from multiview.serving.app import Serving
+from multiview.serving.follow import Generation, Generations
+from multiview.serving.limits import Limits
+from multiview.serving.question_log import QuestionLog, read_question_log
+from multiview.serving.retriever import Retriever
+from tests.fixtures.answering_server import answering, wait_for
+
+PLANTED = "Whose zebra drinks lamp oil at Xyzzy?"
+
+
+@pytest.fixture(scope="module")
+def loaded(indexes) -> Retriever:
+    return multiview.load(indexes.index("camvr"))
+
+
+class Slow(Retriever):
+    """Answers once it may."""
+
+    may: threading.Event
+
+    def search(self, questions, k=10, *, explain=False, where=None):
+        self.may.wait()
+        return super().search(questions, k, explain=explain, where=where)
+
+    def among(self, where):
+        self.may.wait()
+        return super().among(where)
+
+
+@pytest.fixture
+def slow(indexes):
+    retriever = multiview.load(indexes.index("camvr"))
+    retriever.__class__ = Slow
+    assert isinstance(retriever, Slow)
+    retriever.may = threading.Event()
+    yield retriever
+    retriever.may.set()
+
+
+def test_more_requests_than_may_wait_are_told_to_come_again(slow):
+    limits = Limits(waiting=3)
+    with (
+        answering(Serving(Generations(Generation(slow)), limits=limits)) as client,
+        ThreadPoolExecutor(4) as pool,
+    ):
+        first = pool.submit(client.search, "first?")
+        wait_for(lambda: client.metric("multiview_batch_questions_count") == 1)
+        others = [pool.submit(client.search, f"{number}?", where=where) for number, where in enumerate([None, "url is null", "url is null"])]  # fmt: skip
+        wait_for(lambda: client.metric("multiview_waiting_requests") == 3)
+        refused = client.post("/search", {"questions": ["one more?"]})
+        assert (refused.status_code, refused.headers["Retry-After"]) == (429, "1")
+        slow.may.set()
+        assert all(each.result()["answers"] for each in [first, *others])
+        assert client.search("one more?")
+
+
+def test_a_request_that_takes_too_long_is_answered_and_leaves_the_queue(slow):
+    limits = Limits(seconds=0.2)
+    with answering(Serving(Generations(Generation(slow)), limits=limits)) as client:
+        assert "time for a request" in client.refused(504, {"questions": ["first?"]})
+        assert "time for a request" in client.refused(504, {"questions": ["second?"]})
+        assert client.metric("multiview_waiting_requests") == 0
+        slow.may.set()
+        wait_for(lambda: client.post("/search", {"questions": ["third?"]}).status_code == 200)
+
+
+class Failing(Retriever):
+    """Fails with an error that repeats the question."""
+
+    def search(self, questions, k=10, *, explain=False, where=None):
+        if PLANTED in questions:
+            raise RuntimeError(f"cannot encode {questions[0]}")
+        return super().search(questions, k, explain=explain, where=where)
+
+
+def test_nothing_of_a_question_is_in_the_log(indexes, capfd):
+    retriever = multiview.load(indexes.index("camvr"))
+    retriever.__class__ = Failing
+    with answering(Serving(Generations(Generation(retriever)))) as client:
+        body = {"questions": [PLANTED]}
+        assert client.refused(500, body) == "the server failed; its log says where"
+        client.refused(422, {"questions": [PLANTED], "where": f"title == {PLANTED!r} and"})
+        client.refused(422, {"questions": [PLANTED], "k": PLANTED})
+        client.refused(422, {"questions": PLANTED})
+        client.refused(404, {"query": PLANTED}, "/v1/vector_stores/none/search")
+        assert client.get(f"/search?question={PLANTED}").status_code == 405
+        assert client.get(f"/{PLANTED}").status_code == 404
+        assert "zebra" not in client.get("/metrics").text
+        with ThreadPoolExecutor(8) as pool:  # in a batch with others, which are answered
+            statuses = list(pool.map(lambda number: client.post("/search", {"questions": [PLANTED if number == 3 else "Tesla?"]}).status_code, range(8)))  # fmt: skip
+        assert statuses == [200, 200, 200, 500, 200, 200, 200, 200]
+    printed = "".join(capfd.readouterr())
+    assert "/search: RuntimeError (test_app_limits.py:" in printed
+    assert not re.search("zebra|xyzzy", printed, re.I)
+
+
+def test_questions_are_logged_where_that_is_asked_for(loaded, tmp_path):
+    file = tmp_path / "questions.jsonl"
+    with answering(Serving(Generations(Generation(loaded)), question_log=QuestionLog(file))) as client:
+        first = client.search("Tesla?", "Ü\u2028?", k=2)
+        client.search("Rome?", where="url is null")
+    logged = list(read_question_log(file))
+    assert [(each.question, each.where) for each in logged] == [
+        ("Tesla?", None),
+        ("Ü\u2028?", None),
+        ("Rome?", "url is null"),
+    ]
+    for line, found in zip(logged, first["answers"], strict=False):
+        assert [(hit.id, hit.score) for hit in line.hits] == [
+            (hit["id"], hit["score"]) for hit in found["hits"]
+        ]
+        assert (line.index, line.champion) == (loaded.address, None)

@@ -1,0 +1,100 @@
+"""What the server promises by OpenAPI, and its route in the shape of OpenAI's vector stores."""
+
+from __future__ import annotations
+
+import jsonschema
+import pytest
+
+import multiview
+from multiview.serving.app import Serving
+from multiview.serving.follow import Generation, Generations
+from multiview.serving.retriever import Retriever
+from tests.fixtures.answering_server import answering
+
+
+@pytest.fixture(scope="module")
+def loaded(indexes) -> Retriever:
+    return multiview.load(indexes.index("camvr"))
+
+
+@pytest.fixture(scope="module")
+def client(loaded):
+    with answering(Serving(Generations(Generation(loaded)))) as client:
+        yield client
+
+
+def test_the_server_keeps_what_its_openapi_promises(client, loaded):
+    """Each example of a body is answered with what the schema of the answer says."""
+    api = client.get("/openapi.json").json()
+    answered = 0
+    for path, methods in api["paths"].items():
+        for method, operation in methods.items():
+            if method != "post":
+                continue
+            (content,) = operation["requestBody"]["content"].values()
+            schema = api["components"]["schemas"][content["schema"]["$ref"].rpartition("/")[2]]
+            for example in schema["examples"]:
+                jsonschema.validate(example, {**schema, "components": api["components"]})
+                key = loaded.address.rpartition("/")[2]
+                sent = client.post(path.replace("{vector_store_id}", key), example)
+                assert sent.status_code == 200, sent.text
+                (shown,) = operation["responses"]["200"]["content"].values()
+                jsonschema.validate(sent.json(), {**shown["schema"], "components": api["components"]})
+                answered += 1
+            assert {"401", "404", "413", "422", "429", "504"} <= set(operation["responses"])
+    assert answered == 3
+    for path in ("/readyz", "/passages/p1"):
+        (shown,) = api["paths"][path.replace("p1", "{id}")]["get"]["responses"]["200"]["content"].values()
+        jsonschema.validate(client.get(path).json(), {**shown["schema"], "components": api["components"]})
+    assert api["paths"]["/search"]["post"]["security"]
+
+
+def test_a_search_in_openai_s_shape(client, loaded):
+    key = loaded.address.rpartition("/")[2]
+    path = f"/v1/vector_stores/{key}/search"
+    filters = {"type": "or", "filters": [{"type": "ne", "key": "url", "value": "x"}, {"type": "in", "key": "id", "value": ["p2"]}]}  # fmt: skip
+    found = client.post(path, {"query": "Tesla?", "max_num_results": 3, "filters": filters}).json()
+    (hits,) = loaded.search(["Tesla?"], k=3)
+    assert (found["object"], found["search_query"]) == ("vector_store.search_results.page", ["Tesla?"])
+    assert (found["has_more"], found["next_page"]) == (False, None)
+    for one, hit in zip(found["data"], hits, strict=True):
+        attributes = {name: str(value) for name, value in hit.columns.items() if value is not None}
+        assert one == {
+            "file_id": hit.id,
+            "filename": hit.title or hit.id,
+            "score": hit.score,
+            "attributes": attributes,
+            "content": [{"type": "text", "text": hit.text}],
+        }
+    several = client.post(path, {"query": ["Tesla?", "Rome?"], "max_num_results": 4}).json()
+    both = {}
+    for hits in loaded.search(["Tesla?", "Rome?"], k=4):
+        for hit in hits:
+            both[hit.id] = max(both.get(hit.id, hit.score), hit.score)
+    best = sorted(both.items(), key=lambda each: (-each[1], each[0]))[:4]
+    assert [(one["file_id"], one["score"]) for one in several["data"]] == best
+    least = {"score_threshold": best[1][1]}
+    some = client.post(path, {"query": ["Tesla?", "Rome?"], "ranking_options": least}).json()
+    assert [one["file_id"] for one in some["data"]] == [id for id, _ in best[:2]]
+    assert f"there are: {key}" in client.refused(404, {"query": "?"}, "/v1/vector_stores/champion/search")
+    assert "takes a list" in client.refused(
+        422, {"query": "?", "filters": {"type": "in", "key": "id", "value": "x"}}, path
+    )
+    assert "no column" in client.refused(
+        422, {"query": "?", "filters": {"type": "eq", "key": "x", "value": 1}}, path
+    )
+
+
+def test_openai_s_client_searches_it(client, loaded):
+    openai = pytest.importorskip("openai")
+    asking = openai.OpenAI(base_url=f"{client.url}/v1", api_key="unused", max_retries=0)
+    key = loaded.address.rpartition("/")[2]
+    found = asking.vector_stores.search(
+        key, query="Tesla?", max_num_results=3, filters={"type": "lt", "key": "day", "value": "2020-01-20"}
+    )
+    (hits,) = loaded.search(["Tesla?"], k=3, where='day < "2020-01-20"')
+    assert [(one.file_id, one.score, one.content[0].text) for one in found] == [
+        (hit.id, hit.score, hit.text) for hit in hits
+    ]
+    with pytest.raises(openai.NotFoundError, match="there is no such vector store"):
+        asking.vector_stores.search("none", query="Tesla?")

@@ -1,0 +1,184 @@
+"""Following the champion: promotions, rollbacks, and champions that cannot be loaded."""
+
+from __future__ import annotations
+
+import ast
+import gc
+import logging
+import re
+import threading
+import weakref
+
+import pytest
+
+import multiview
+from multiview.artifacts.champions import champion_file, rollback
+from multiview.artifacts.store import LocalStore
+from multiview.errors import InputError
+from multiview.serving import follow
+from multiview.serving.follow import Follower
+from tests.fixtures.bucket import emulated_bucket, free_port
+from tests.fixtures.crowned import index_record, promote
+from tests.fixtures.on_buckets import run_on
+
+QUESTION = "Where was Tesla born?"
+
+
+@pytest.fixture
+def crowned(indexes, tmp_path):
+    copy = indexes.copy(tmp_path / "store")
+    promote(copy, "camvr")
+    return copy
+
+
+def test_the_next_champion_answers_and_after_a_rollback_the_old_one(crowned):
+    follower = Follower(crowned.store)
+    alone = {system: multiview.load(crowned.index(system)).search([QUESTION]) for system in ("camvr", "mvr")}
+    answers = []
+    for change in (lambda: None, lambda: promote(crowned, "mvr"), lambda: rollback(crowned.store)):
+        change()
+        follower.check()
+        with follower.generations.using() as generation:
+            answers.append(generation.retriever.search([QUESTION]))
+    assert answers == [alone["camvr"], alone["mvr"], alone["camvr"]]
+    assert not follower.check(), "nothing is loaded while nothing changes"
+    assert (follower.loads, follower.failures, follower.problem) == (2, 0, "")
+    assert follower.generations.newest.number == 3
+
+
+def test_a_request_ends_on_the_champion_that_it_began_with_which_is_freed_then(crowned):
+    follower = Follower(crowned.store)
+    with follower.generations.using() as generation:
+        retriever = generation.retriever
+        before = retriever.search([QUESTION])
+        promote(crowned, "mvr")
+        assert follower.check() and follower.generations.ending == 1
+        assert retriever.search([QUESTION]) == before
+        old = weakref.ref(retriever)
+        matrix = weakref.ref(retriever.index.stored.matrix)
+        del retriever, generation
+        gc.collect()
+        assert old() is not None
+    assert follower.generations.ending == 0
+    assert (old(), matrix()) == (None, None), "without waiting for a collection"
+
+
+def test_a_champion_that_cannot_be_loaded_is_told_and_the_old_one_goes_on(crowned, caplog, monkeypatch):
+    caplog.set_level(logging.INFO)
+    follower = Follower(crowned.store)
+    before = follower.generations.newest
+    views = crowned.files(index_record(crowned, "mvr")) / "views.f16"
+    whole = views.read_bytes()
+    views.write_bytes(whole[:-1])
+    promote(crowned, "mvr")
+    for _ in range(3):
+        assert not follower.check()
+    line = f"champion 2 could not be loaded: {views} has {len(whole) - 1} bytes instead of {len(whole)}: "
+    assert follower.problem.startswith(line) and "remove the folder" in follower.problem
+    assert follower.generations.newest is before
+    assert follower.failures == 1, "it is not read again at every look"
+    assert [record.levelname for record in caplog.records].count("ERROR") == 1
+    views.write_bytes(whole)
+    assert not follower.check()
+    monkeypatch.setattr(follow.time, "monotonic", lambda: 1e12)
+    assert follower.check() and follower.problem == ""
+
+
+def test_every_byte_of_the_next_champion_is_checked(crowned):
+    follower = Follower(crowned.store)
+    views = crowned.files(index_record(crowned, "mvr")) / "views.f16"
+    content = bytearray(views.read_bytes())
+    content[-1] ^= 1
+    views.write_bytes(content)
+    promote(crowned, "mvr")
+    assert not follower.check() and "was altered" in follower.problem
+    rollback(crowned.store)
+    assert not follower.check() or follower.generations.newest.number == 3
+    assert follower.problem == ""
+
+
+def test_a_damaged_champion_file_is_told(crowned):
+    follower = Follower(crowned.store)
+    views = crowned.files(index_record(crowned, "mvr")) / "views.f16"
+    views.write_bytes(views.read_bytes()[:-1])
+    promote(crowned, "mvr")
+    assert not follower.check() and follower.problem.startswith("champion 2 could not be loaded")
+    (crowned.store.root / champion_file(2)).write_text("{")
+    assert not follower.check()
+    assert re.match(r"\S+champions/000002\.json is damaged", follower.problem), "not what was told before"
+    (crowned.store.root / champion_file(2)).unlink()
+    assert not follower.check() and follower.problem == ""
+
+
+def test_a_store_without_a_champion_is_refused(tmp_path):
+    with pytest.raises(InputError, match="has no champion: run the pipeline refresh first"):
+        Follower(LocalStore(tmp_path))
+
+
+BUCKET = """
+import sys
+from pathlib import Path
+from multiview.artifacts.champions import rollback
+from multiview.artifacts.scratch import scratch
+from multiview.artifacts.store import open_store
+from multiview.serving.follow import Follower
+
+local, store = Path(sys.argv[1]), open_store("gs://bucket/served")
+files = sorted(file.relative_to(local).as_posix() for file in local.rglob("*") if file.is_file())
+second = "champions/000002.json"
+for name in files:
+    if name != second:
+        store.create(name, (local / name).read_bytes())
+
+def answer():
+    with follower.generations.using() as generation:
+        return [(hit.id, hit.score) for hit in generation.retriever.search([sys.argv[2]])[0]]
+
+def copies():
+    return follower.generations.newest.retriever.copies
+
+follower = Follower(store)
+first, answers = copies(), [answer()]
+assert len(first) == 3 and all(folder.is_relative_to(scratch()) for folder in first)
+store.create(second, (local / second).read_bytes())
+assert follower.check()
+answers.append(answer())
+now = copies()
+assert not follower.check(), "which removes copies"
+assert first & now and first - now, "the corpus is read by both"
+assert all(folder.is_dir() for folder in now) and not any(folder.exists() for folder in first - now)
+rollback(store)
+assert follower.check()
+answers.append(answer())
+print(answers)
+"""
+
+
+def test_local_copies_of_a_champion_in_a_bucket_go_with_it(crowned):
+    promote(crowned, "mvr")
+    with emulated_bucket(free_port()) as environment:
+        answers = ast.literal_eval(run_on(environment, BUCKET, str(crowned.store.root), QUESTION))
+    alone = [
+        [(hit.id, hit.score) for hit in multiview.load(crowned.index(system)).search([QUESTION])[0]]
+        for system in ("camvr", "mvr", "camvr")
+    ]
+    assert answers == alone
+
+
+def test_in_python_a_loaded_champion_is_followed_where_asked(crowned, monkeypatch):
+    store = crowned.store.url
+    still = multiview.load("champion", store=store)
+    followed = multiview.load("champion", store=store, follow=True)
+    assert followed.search([QUESTION], k=3) == still.search([QUESTION], k=3)
+    promote(crowned, "mvr")
+    expected = multiview.load(crowned.index("mvr")).search([QUESTION], k=3)
+    assert followed.search([QUESTION], k=3) == still.search([QUESTION], k=3), "it was looked up a moment ago"
+    followed._next = 0
+    followed.search([QUESTION])
+    for thread in threading.enumerate():
+        if thread.daemon and thread is not threading.current_thread():
+            thread.join(30)
+    assert followed.search([QUESTION], k=3) == expected
+    assert still.architecture == "camvr" and followed.retriever.architecture == "mvr"
+    with pytest.raises(ValueError, match="only 'champion' can be followed"):
+        multiview.load(crowned.index("mvr"), follow=True)

@@ -1,0 +1,56 @@
+"""API keys of a server: where they come from, and how they are compared."""
+
+import asyncio
+
+import pytest
+from fastapi import HTTPException
+from fastapi.security import HTTPAuthorizationCredentials
+
+from multiview.errors import InputError
+from multiview.serving.keys import KeyCheck, read_keys
+
+
+@pytest.fixture(autouse=True)
+def no_keys(monkeypatch):
+    monkeypatch.delenv("MULTIVIEW_API_KEYS", raising=False)
+
+
+def test_keys_come_from_a_file_or_the_environment(tmp_path, monkeypatch):
+    assert read_keys(None) == []
+    monkeypatch.setenv("MULTIVIEW_API_KEYS", " one\ttwo\n")
+    assert read_keys(None) == ["one", "two"]
+    (tmp_path / "keys").write_text("# of the team\n three \n\nfour\n")
+    assert read_keys(tmp_path / "keys") == ["three", "four"]
+
+
+@pytest.mark.parametrize("content", ["", "# one\n", "ключ\n", "one two\n", b"\xff"])
+def test_a_file_without_a_usable_key_is_refused(tmp_path, content):
+    """And never means that everybody may ask."""
+    (tmp_path / "keys").write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(
+        InputError, match="--api-keys .*keys: (there is no key|key 1 has|cannot be read)"
+    ) as error:
+        read_keys(tmp_path / "keys")
+    assert "two" not in str(error.value)
+    with pytest.raises(InputError, match="cannot be read"):
+        read_keys(tmp_path / "none")
+
+
+def allowed(keys: list[str], bearer: str | None, header: str | None) -> bool:
+    credentials = (
+        HTTPAuthorizationCredentials(scheme="Bearer", credentials=bearer) if bearer is not None else None
+    )
+    try:
+        asyncio.run(KeyCheck(keys)(credentials, header))
+    except HTTPException as error:
+        assert error.status_code == 401
+        return False
+    return True
+
+
+def test_a_key_must_be_given_whole():
+    assert allowed([], None, None)
+    assert allowed(["one", "two"], "two", None) and allowed(["one", "two"], None, "one")
+    assert allowed(["one"], "wrong", "one")
+    for wrong in (None, "", "on", "one ", "onetwo", "ONE", "\udcff"):
+        assert not allowed(["one", "two"], wrong, wrong)

@@ -1,0 +1,53 @@
+"""The log of questions: rotation, damage, and a disk that fails."""
+
+import logging
+
+import pytest
+
+import multiview
+from multiview.errors import InputError
+from multiview.serving import question_log
+from multiview.serving.follow import Generation
+from multiview.serving.question_log import QuestionLog, read_question_log
+
+
+@pytest.fixture(scope="module")
+def generation(indexes):
+    return Generation(multiview.load(indexes.index("camvr")))
+
+
+def test_a_full_file_is_followed_by_the_next_and_all_are_read_in_order(generation, tmp_path, monkeypatch):
+    monkeypatch.setattr(question_log, "FILE_BYTES", 400)
+    monkeypatch.setattr(question_log, "FILES_KEPT", 3)
+    written = QuestionLog(tmp_path / "q.jsonl")
+    for number in range(30):
+        written.write(generation, None, [f"{number}?"], [[]])
+    files = sorted(file.name for file in tmp_path.iterdir())
+    assert files == ["q.jsonl", "q.jsonl.1", "q.jsonl.2", "q.jsonl.3"]
+    assert all(file.stat().st_size <= 400 for file in tmp_path.iterdir())
+    read = [each.question for each in read_question_log(tmp_path / "q.jsonl")]
+    assert read == [f"{number}?" for number in range(30)][-len(read) :] and len(read) > 5
+
+
+def test_a_line_that_cannot_be_written_is_told_without_its_question(
+    generation, tmp_path, caplog, capfd, monkeypatch
+):
+    written = QuestionLog(tmp_path / "q.jsonl")
+
+    def full(text):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(written._handler.stream, "write", full, raising=False)
+    with caplog.at_level(logging.ERROR):
+        written.write(generation, None, ["the zebra?"], [[]])
+    assert "a line was not written" in caplog.text
+    assert "zebra" not in caplog.text + "".join(capfd.readouterr())
+
+
+def test_what_is_no_log_is_refused(tmp_path):
+    with pytest.raises(InputError, match="there is no such file"):
+        list(read_question_log(tmp_path / "none"))
+    (tmp_path / "other").write_text('{"question": "secret?"}\n')
+    with pytest.raises(InputError, match="other line 1: no line of a log of questions") as error:
+        list(read_question_log(tmp_path / "other"))
+    assert "secret" not in str(error.value)

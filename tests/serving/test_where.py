@@ -1,0 +1,237 @@
+"""`where` against a filter row by row, and what it says of texts that are no condition."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, date, datetime
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import multiview
+from multiview.errors import InputError
+from multiview.serving.where import DEEPEST, LONGEST, Where
+
+ROWS = [
+    {"id": "a", "name": "Öl", "n": 1, "x": 0.5, "ok": True, "tags": ["a", "b"], "day": date(2020, 1, 2)},
+    {"id": "b", "name": "", "n": -3, "x": math.nan, "ok": False, "tags": [], "day": date(1999, 12, 31)},
+    {"id": "c", "name": None, "n": None, "x": None, "ok": None, "tags": None, "day": None},
+    {
+        "id": "d",
+        "name": 'it\'s "x"',
+        "n": 2**62 + 1,
+        "x": -2.0,
+        "ok": True,
+        "tags": ["b", None],
+        "day": date(2020, 1, 3),
+    },
+    {"id": "e", "name": "oil", "n": 2, "x": 2.0, "ok": None, "tags": ["Öl"], "day": date(2020, 1, 2)},
+]
+SCHEMA = pa.schema(
+    [
+        ("id", pa.string()),
+        ("name", pa.string()),
+        ("n", pa.int64()),
+        ("x", pa.float64()),
+        ("ok", pa.bool_()),
+        ("tags", pa.list_(pa.string())),
+        ("day", pa.date32()),
+    ]
+)
+TABLE = pa.RecordBatch.from_pylist(ROWS, schema=SCHEMA)
+
+
+def known(value):
+    return None if value is None or value != value else value
+
+
+PLAIN = {
+    "==": lambda value, other: value == other,
+    "!=": lambda value, other: value != other,
+    "<": lambda value, other: value is not None and value < other,
+    "<=": lambda value, other: value is not None and value <= other,
+    ">": lambda value, other: value is not None and value > other,
+    ">=": lambda value, other: value is not None and value >= other,
+}
+LITERALS = {
+    "name": st.sampled_from(["Öl", "", "oil", 'it\'s "x"', "p"]),
+    "n": st.one_of(
+        st.integers(-4, 4), st.sampled_from([2**62, 2**62 + 1, 2**70, -(2**70), 0.5, 1.5, 2.0, -3.5, 1e30])
+    ),
+    "x": st.one_of(st.integers(-3, 3), st.sampled_from([0.5, -2.0, 0.1])),
+    "day": st.sampled_from(["2020-01-02", "1999-12-31", "2021-01-01"]),
+}
+
+
+def of_day(name, value):
+    return date.fromisoformat(value) if name == "day" else value
+
+
+@st.composite
+def comparisons(draw):
+    name = draw(st.sampled_from(list(LITERALS)))
+    column = draw(st.sampled_from([name, f'columns["{name}"]']))
+    value, symbol = draw(LITERALS[name]), draw(st.sampled_from(list(PLAIN)))
+    form = draw(st.sampled_from(["column first", "value first", "in", "not in", "null", "list", "bool"]))
+    other = of_day(name, value)
+    if form == "column first":
+        return f"{column} {symbol} {value!r}", lambda row: PLAIN[symbol](known(row[name]), other)
+    if form == "value first":
+        mirrored = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}.get(symbol, symbol)
+        return f"{value!r} {mirrored} {column}", lambda row: PLAIN[symbol](known(row[name]), other)
+    if form in ("in", "not in"):
+        values = [*draw(st.lists(LITERALS[name], max_size=3)), *draw(st.sampled_from([[], [None]]))]
+        written = ", ".join("null" if each is None else repr(each) for each in values)
+        wanted = [each and of_day(name, each) for each in values]
+        return f"{column} {form} [{written}]", lambda row: (known(row[name]) in wanted) == (form == "in")
+    if form == "null":
+        word, missing = draw(st.sampled_from([("is", True), ("is not", False), ("==", True), ("!=", False)]))
+        return f"{column} {word} null", lambda row: (known(row[name]) is None) == missing
+    if form == "list":
+        tag = draw(st.sampled_from(["a", "b", "Öl", ""]))
+        word = draw(st.sampled_from(["in", "not in"]))
+        return f"{tag!r} {word} tags", lambda row: (tag in (row["tags"] or [])) == (word == "in")
+    return draw(
+        st.sampled_from(
+            [("ok", lambda row: row["ok"] is True), ("ok == false", lambda row: row["ok"] is False)]
+        )
+    )
+
+
+def joined(parts):
+    def both(word, first, second):
+        join = all if word == "and" else any
+        return f"({first[0]}) {word} {second[0]}", lambda row: join(part[1](row) for part in (first, second))
+
+    return st.one_of(
+        st.builds(
+            both, st.sampled_from(["and", "or"]), parts, parts.map(lambda part: (f"({part[0]})", part[1]))
+        ),
+        parts.map(lambda part: (f"not ({part[0]})", lambda row: not part[1](row))),
+    )
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.recursive(comparisons(), joined, max_leaves=6))
+def test_a_condition_selects_what_a_filter_row_by_row_selects(condition):
+    text, plain = condition
+    assert Where(text, SCHEMA).mask(TABLE).tolist() == [plain(row) for row in ROWS], text
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "text", "found"),
+    [
+        (pa.dictionary(pa.int8(), pa.string()), ["a", None, "b"], 'c == "b"', [False, False, True]),
+        (pa.decimal128(21, 2), [1, None, 2], "c > 1.5", [False, False, True]),
+        (pa.decimal128(21, 2), [1, None, 2], "c == 2", [False, False, True]),
+        (pa.uint8(), [0, None, 255], "c < 256", [True, False, True]),
+        (pa.uint8(), [0, None, 255], "c >= -1", [True, False, True]),
+        (pa.float32(), [0.5, None, 0.1], "c == 0.5", [True, False, False]),
+        (pa.null(), [None, None, None], 'c == "x"', [False, False, False]),
+        (pa.large_string(), ["a", None, "b"], 'c <= "a"', [True, False, False]),
+        (pa.timestamp("ms"), [datetime(2020, 1, 1), None, datetime(2020, 1, 2)], 'c > "2020-01-01T12:00"', [False, False, True]),
+        (pa.timestamp("us", "UTC"), [datetime(2020, 1, 1, tzinfo=UTC), None, None], 'c == "2020-01-01"', [True, False, False]),
+        (pa.timestamp("us", "UTC"), [datetime(2020, 1, 1, tzinfo=UTC), None, None], 'c == "2020-01-01T01:00+01:00"', [True, False, False]),
+    ],
+)  # fmt: skip
+def test_columns_of_every_type_are_compared(kind, values, text, found):
+    batch = pa.RecordBatch.from_arrays([pa.array(values).cast(kind)], ["c"])
+    assert Where(text, batch.schema).mask(batch).tolist() == found
+
+
+def test_one_value_in_parentheses_is_a_list_of_one():
+    assert Where('id in ("b")', SCHEMA).mask(TABLE).tolist() == [False, True, False, False, False]
+
+
+def test_a_range_is_written_as_in_mathematics():
+    assert Where("0 < n <= 2 and ok is null or true == ok", SCHEMA).mask(TABLE).tolist() == [
+        True, False, False, True, True,
+    ]  # fmt: skip
+
+
+REFUSED = {
+    "": "where, character 1: it ends where more is expected",
+    "n ==": "where, character 5: it ends where more is expected",
+    '  nmae == "x"': "where, character 3: there is no column 'nmae'; did you mean name?",
+    'name == "Ö" and m > 1': "where, character 17: there is no column 'm'; there are: id,",
+    "n < 'x'": "where, character 5: column n is of type int64: compare it with a number",
+    "n == true": "where, character 6: column n is of type int64: compare it with a number",
+    "n < null": "where, character 5: null is neither smaller nor larger",
+    "n is 3": "where, character 6: only null follows is; use ==",
+    "name": "where, character 1: column name is no condition; compare it with a value",
+    "n == x": "where, character 6: two columns cannot be compared",
+    "1 == 1": "where, character 1: a comparison is of a column with a value",
+    'day > "soon"': "where, character 7: column day of type date32[day] cannot be compared with 'soon'",
+    "n in (1, x)": "where, character 10: a string, a number, true, false or null is expected here",
+    "n in range(3)": "where, character 6: a string, a number, true, false or null is expected here",
+    "'a' in name": "where, character 8: column name holds no lists; write name in (…)",
+    "text == 'x'": "where, character 1: there is no column 'text'",
+    "n == 1e999": "where, character 6: column n is compared with numbers that are finite",
+    "tags == 'x'": "where, character 9: column tags of type list",
+    "n == 2 + 3": "where, character 6: a string, a number, true, false or null is expected here",
+    "f'{n}' == name": "where, character 1: a string, a number",
+    "__import__('os').system('x')": "where, character 1: a condition is expected here",
+    "(lambda: ok)()": "where, character 1: a condition is expected here",
+    "[n for n in tags]": "where, character 1: a condition is expected here",
+    "name.upper == 'x'": "where, character 1: a comparison is of a column with a value",
+    "ok if ok else ok": "where, character 1: a condition is expected here",
+    "(ok := true)": "where, character 2: a condition is expected here",
+    "n == 1; import os": "where, character 7: invalid syntax",
+    "name == '\0'": "where",
+    "name == '\ud800'": "where",
+    "not " * (DEEPEST + 2) + "ok": "more than 50 conditions within conditions",
+    "(" * 300 + "ok" + ")" * 300: "where, character ",
+    "ok and " * LONGEST + "ok": f"characters; at most {LONGEST} are read",
+}
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_a_text_that_is_no_condition_is_refused_in_a_line_that_names_the_position(text):
+    with pytest.raises(InputError) as error:
+        Where(text, pa.schema([*SCHEMA, ("text", pa.string())]))
+    assert REFUSED[text] in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(alphabet="nokday <>=!()[]{}'\"\\,.:-+*/01eÖ\n\t#@;&|~", max_size=40))
+def test_any_text_is_a_condition_or_is_refused(text):
+    try:
+        where = Where(text, SCHEMA)
+    except InputError as error:
+        assert str(error).startswith("where")
+    else:
+        assert where.mask(TABLE).dtype == bool
+
+
+@pytest.mark.parametrize("system", ["camvr", "pooled"])
+def test_the_best_passages_among_those_that_satisfy_it_are_found(indexes, system):
+    """By an approximate index too: as if all passages were asked for and the others left out."""
+    loaded = multiview.load(indexes.index(system))
+    everything = loaded.search(indexes.questions, k=len(loaded))
+    for where, satisfied in {
+        'url is not null and day < "2020-01-10"': lambda row: (
+            row["url"] is not None and row["day"] < date(2020, 1, 10)
+        ),
+        'id in ("p1", "p3")': None,
+        "true": lambda row: True,
+        'day > "2030-01-01"': lambda row: False,
+    }.items():
+        found = loaded.search(indexes.questions, k=4, where=where)
+        for hits, every in zip(found, everything, strict=True):
+            keep = satisfied or (lambda row: False)
+            wanted = [
+                hit for hit in every if (hit.id in ("p1", "p3") if satisfied is None else keep(hit.columns))
+            ]
+            assert hits == wanted[:4]
+
+
+def test_a_search_with_a_condition_does_not_read_the_corpus_twice(indexes, monkeypatch):
+    loaded = multiview.load(indexes.index("camvr"))
+    first = loaded.search(indexes.questions[:2], k=3, where="url is null")
+    monkeypatch.setattr(loaded._corpus, "batches", lambda columns: pytest.fail("read again"))
+    assert loaded.search(indexes.questions[:2], k=3, where="url is null") == first
+    assert np.array_equal(loaded.among("url is null"), [i % 3 == 2 for i in range(len(loaded))])
