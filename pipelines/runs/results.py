@@ -116,6 +116,10 @@ def _evaluations(states: list[StepState]) -> dict[str, str]:
     return {}
 
 
+WIDEST = 10_000
+"""More columns of text than any terminal has."""
+
+
 def show_table(
     console: Console,
     metrics: Mapping[str, Mapping[str, float]],
@@ -124,8 +128,11 @@ def show_table(
 ) -> None:
     """Prints the table and the meaning of its marks and columns; on a terminal with lines, elsewhere as Markdown."""
     marked = marked_of(significance) if significance else ()
-    if console.is_terminal:
-        console.print(as_table(metrics, marked, paper))
+    table = as_table(metrics, marked, paper)
+    # Rich would leave out the figures where the columns do not fit.
+    width = console.measure(table, options=console.options.update_width(WIDEST)).maximum
+    if console.is_terminal and width <= console.width:
+        console.print(table)
         console.print(
             "per cent; acc: an answer among the top k passages, gold: the gold passage", style="dim"
         )

@@ -230,3 +230,30 @@ def test_it_reads_what_a_run_reads(tmp_path):
     assert found.questions == {"train": done.train, "dev": done.dev}
     assert found.passages == len(done.passages)
     assert [passage["id"] for passage in found.first_passages] == done.ids[:3]
+
+
+def test_columns_that_are_not_read_are_named_and_one_that_may_hold_gold_passages_is_suggested(
+    tmp_path, capsys, monkeypatch
+):
+    passages = write(tmp_path / "passages.jsonl", passage_rows(5))
+    rows = [
+        {
+            "qid": f"q{n}",
+            "question": "?",
+            "answers": [f"word{n}"],
+            "positive_passage_id": f"p{n}",
+            "source": "x",
+        }
+        for n in range(5)
+    ]
+    train = write(tmp_path / "train.jsonl", rows)
+    output = inspected(passages, train, capsys=capsys, monkeypatch=monkeypatch)
+    assert value(output, "not read") == "positive_passage_id, source"
+    assert (
+        "its questions name no passages, and its column positive_passage_id is not read; if it names them, set "
+        "questions.columns={positive_ids: positive_passage_id}" in output
+    )
+    words = (passages, train, "--set", "questions.columns={positive_ids: positive_passage_id}")
+    output = inspected(*words, capsys=capsys, monkeypatch=monkeypatch)
+    assert value(output, "not read") == "source" and "Warnings" not in output
+    assert value(output, "AVQ").startswith("1.00"), "training questions now"

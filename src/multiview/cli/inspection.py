@@ -136,6 +136,8 @@ def _questions(inspection: Inspection, use: Use, questions: list[Question]) -> l
     ]
     if use == "train":
         rows.append(("AVQ", f"{inspection.avq:.2f} questions per passage that has one"))
+    if unread := inspection.unread.get(use):
+        rows.append(("not read", ", ".join(unread)))
     first = []
     for question in questions[:FIRST]:
         answers = f"  → {'; '.join(question.answers)}" if question.answers else ""

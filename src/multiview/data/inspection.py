@@ -20,7 +20,7 @@ from multiview.data.reading.files import plain_name
 from multiview.data.reading.formats import COMPANIONS, FORMATS, detect
 from multiview.data.reading.judged import Use
 from multiview.data.reading.problems import Problems
-from multiview.data.reading.readers import PASSAGE_COLUMNS, QUESTION_COLUMNS, match_columns
+from multiview.data.reading.readers import PASSAGE_COLUMNS, QUESTION_COLUMNS, match_columns, unread_columns
 from multiview.data.reading.tables import Row
 from multiview.data.scripts import Scripts
 from multiview.data.sentences import iterate_sentence_ends, tokenizer
@@ -33,6 +33,8 @@ SETTING: dict[Use, str] = {
 }
 HELD_OUT = {"dev", "test", "valid", "validation", "val", "eval"}
 """Words in a file name that mark its questions as not for training."""
+GOLD = re.compile("pos|gold|passage|context|doc|pid", re.IGNORECASE)
+"""Words in the name of a column that may name gold passages."""
 SAMPLE = 20_000
 """Number of passages, from the first on, in which sentences are counted."""
 UNKNOWN_POSITIVES = "gold passages that are not in the corpus, of questions that have others"
@@ -92,6 +94,8 @@ class Inspection:
     first_passages: list[Row] = field(default_factory=list)
     questions: dict[Use, list[Question]] = field(default_factory=dict)
     """Training and dev questions."""
+    unread: dict[Use, list[str]] = field(default_factory=dict)
+    """Columns of the files of questions that are not read."""
     missing_gold: dict[Use, int] = field(default_factory=dict)
     """Number of questions that name only passages that are not in the corpus."""
     scripts: Scripts = field(default_factory=Scripts)
@@ -178,6 +182,8 @@ def inspect(config: Config, progress: Callable[[int], None]) -> Inspection:
         inspection.formats[use] = {
             file: detect(file, settings.format, "questions.format", columns) for file in files
         }
+        unread = (unread_columns(file, settings.format, settings.columns) for file in files)
+        inspection.unread[use] = list(dict.fromkeys(column for each in unread for column in each))
         inspection.questions[use] = checking.read_questions(
             settings, source, use, inspection.problems, inspection.remarks
         )
@@ -217,6 +223,13 @@ def inspect(config: Config, progress: Callable[[int], None]) -> Inspection:
             for _ in range(unknown_positives(question, seen.rows)):
                 inspection.remarks(UNKNOWN_POSITIVES, f"{SETTING[use]}: question {question.qid} has others")
     _check_settings(inspection, config)
+    for use, columns in inspection.unread.items():
+        gold = next((column for column in columns if GOLD.search(column)), None)
+        if gold and not any(question.positive_ids for question in inspection.questions[use]):
+            inspection.warnings.append(
+                f"{SETTING[use]}: its questions name no passages, and its column {gold} is not read; if it names them, set "
+                f"questions.columns={{positive_ids: {gold}}}"
+            )
     if line := inspection.scripts.problem(config.corpus.language):
         inspection.warnings.append(line)
     return inspection

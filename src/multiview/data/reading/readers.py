@@ -259,6 +259,15 @@ def _question_rows(
         yield {name: row.get(column) for name, column in taken}
 
 
+def unread_columns(file: str, form: str, columns: Mapping[str, str]) -> list[str]:
+    """Returns the columns of the first row of a file of questions that are not read; none for formats without names."""
+    name = detect(file, form, "questions.format", columns.values())
+    read = FORMATS[name].questions if name in FORMATS and FORMATS[name].names_columns else None
+    row = next(iter(read(file)), {}) if read else {}
+    taken = {*match_columns(columns, QUESTION_COLUMNS, row).values()}
+    return [column for column in row if column not in taken]
+
+
 def _question(row: Row, judged: Mapping[str, dict[str, int]], location: str, form: str) -> Question | None:
     """Returns the checked question of a row with our column names; None when only other questions are judged."""
     if float in map(type, row.values()):  # pandas and json.dumps write NaN for what is missing
