@@ -7,7 +7,7 @@ multiplies, at twice the speed of OpenBLAS and MKL on some processors.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -137,13 +137,23 @@ def _multiply(block: Tensor, queries: Tensor) -> Tensor:
     """The products of `block` [n, dim] with `queries` [q, dim], in float32 [n, q]."""
     import torch
 
-    on_cpu = block.device.type == "cpu"
-    if on_cpu and (len(queries) < ONEDNN_QUESTIONS or not torch.backends.mkldnn.is_available()):
+    if block.device.type != "cpu":
+        with _whole_float32():
+            return block @ queries.T
+    onednn = _onednn_product() if len(queries) >= ONEDNN_QUESTIONS else None
+    if onednn is None:
         return torch.from_numpy(block.numpy() @ queries.numpy().T)
     with _whole_float32():
-        if on_cpu:
-            return torch.ops.mkldnn._linear_pointwise(block, queries, None, "none", [], "")
-        return block @ queries.T
+        return onednn(block, queries, None, "none", [], "")
+
+
+def _onednn_product() -> Callable[..., Tensor] | None:
+    """torch's product by oneDNN, which has no public name; None in a torch without it."""
+    import torch
+
+    if not torch.backends.mkldnn.is_available():
+        return None
+    return getattr(torch.ops.mkldnn, "_linear_pointwise", None)
 
 
 @contextlib.contextmanager
