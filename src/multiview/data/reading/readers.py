@@ -193,7 +193,8 @@ def _as_strings(column: pa.ChunkedArray, allow_numbers: bool) -> pa.ChunkedArray
         # pandas writes a column of missing values as NaN.
         return pa.chunked_array([pa.nulls(len(column), pa.string())]) if _is_all_nan(column) else None
     if pa.types.is_floating(column.type):
-        column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
+        missing = pc.call_function("is_nan", [column])
+        column = pc.call_function("if_else", [missing, pa.scalar(None, column.type), column])
     try:
         return column.cast(pa.string())
     except pa.ArrowException:
@@ -201,7 +202,9 @@ def _as_strings(column: pa.ChunkedArray, allow_numbers: bool) -> pa.ChunkedArray
 
 
 def _is_all_nan(column: pa.ChunkedArray) -> bool:
-    return pa.types.is_floating(column.type) and pc.all(pc.is_nan(column)).as_py() is not False
+    if not pa.types.is_floating(column.type):
+        return False
+    return pc.call_function("all", [pc.call_function("is_nan", [column])]).as_py() is not False
 
 
 def _as_passages(table: pa.Table, columns: Mapping[str, str], file: str) -> pa.Table:
