@@ -53,7 +53,7 @@ def test_what_is_waited_for_and_forwarded_is_there():
         line for line in lines("kubectl --namespace multiview") if " wait " in line or "forward" in line
     ]
     assert len(waited) >= 4
-    applied = {f"{m['kind'].lower()}/{name_of(m)[1]}" for folder in OVERLAYS for m in golden(folder)}
+    applied = {f"{m['kind'].lower()}/{name_of(m)[1]}" for folder in BUILT for m in golden(folder)}
     for line in waited:
         (target,) = re.findall(r"\b(?:deployment|job|service)/\S+", line)
         assert target in applied
