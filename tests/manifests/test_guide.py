@@ -14,7 +14,6 @@ from tests.fixtures import overlays as built
 from tests.fixtures.overlays import (
     BUILT,
     MANIFESTS,
-    OVERLAYS,
     ROOT,
     Manifest,
     amount,
@@ -39,7 +38,7 @@ def lines(start: str) -> list[str]:
 
 
 def test_what_is_applied_is_there():
-    applied = re.findall(r"kubectl (?:apply -k|kustomize) manifests/(\S+)", GUIDE + README)
+    applied = re.findall(r"kubectl (?:apply -k|kustomize) manifests/([\w/-]+)", GUIDE + README)
     assert set(applied) <= set(BUILT)
     for profile in re.findall(r"MULTIVIEW_PROFILES=(\S+)", GUIDE):
         assert (ROOT / profile).is_file()
