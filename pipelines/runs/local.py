@@ -88,7 +88,7 @@ def _execute(plan: Plan, context: Context, log: Path, debug: bool) -> Exception 
     from pipelines.kubeflow.compile import pipeline
 
     with contextlib.ExitStack() as stack:
-        stack.enter_context(fork_server.offer(log))
+        stack.enter_context(fork_server.offer(log, [node.step for node in plan.nodes.values()]))
         root = stack.enter_context(tempfile.TemporaryDirectory(prefix="multiview-kfp-"))
         if not debug:
             file = stack.enter_context(log.open("a", encoding="utf-8", buffering=1))

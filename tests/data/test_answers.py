@@ -1,5 +1,6 @@
 """Answer matching: DPR's has_answer, where matches stand, and the answer's view."""
 
+import sys
 import unicodedata
 
 import pytest
@@ -44,6 +45,14 @@ def test_a_text_of_ascii_has_the_same_tokens():
         assert ASCII_TOKEN.findall(text) == TOKEN.findall(text)
 
 
+def test_lower_case_is_of_the_same_class():
+    """So that letters and digits of a lower-cased text are those of the text."""
+    word = regex.compile(r"[\p{L}\p{N}\p{M}]+")
+    for point in range(sys.maxunicode + 1):
+        text = unicodedata.normalize("NFD", chr(point))
+        assert bool(word.fullmatch(text)) == bool(word.fullmatch(text.lower()))
+
+
 @pytest.mark.parametrize(
     ("text", "answer", "held"),
     [
@@ -56,6 +65,13 @@ def test_a_text_of_ascii_has_the_same_tokens():
         ("one\u0301", "one", False),
         ("\u212aone one", "one", True),
         ("\u212aone", "one", False),
+        ("at one time", "One time", True),
+        ("at one\n time", "one time", True),
+        ("at one, time", "one time", False),
+        ("at one times one\u0301 time", "one time", False),
+        ("at U.S. one", "u.s. one", True),
+        ("at US one", "u.s. one", False),
+        ("at \u0395\u03a3 one", "\u03b5\u03c2 one", True),
     ],
 )
 def test_a_part_of_a_word_is_no_answer(text, answer, held):

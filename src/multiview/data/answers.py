@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import accumulate
 from typing import Literal
@@ -26,6 +27,30 @@ ASCII_TOKEN = re.compile(r"[A-Za-z0-9]+|[!-/:-@\[-`{-~]")
 SEPARATOR = " "  # in the class Z, so no token holds it
 ASCII_WORD = re.compile(r"[a-z0-9]")
 SIGMAS = frozenset("Σσς")
+
+
+@dataclass(frozen=True, slots=True)
+class Needle:
+    """An answer to look for in many texts, lower-cased."""
+
+    joined: str
+    """Its tokens between separators (see `joined_tokens`)."""
+    tokens: tuple[str, ...]
+    """Its tokens but those that have a sigma, which Python lower-cases by the letters around it."""
+    longest: str
+    """The longest of `tokens`; empty without any."""
+    phrase: str
+    """Its tokens between spaces; empty if one has a sigma, or other characters than letters and digits."""
+
+    @classmethod
+    def of(cls, answer: str) -> Needle | None:
+        """Returns the needle of an answer; None for an answer without tokens."""
+        if not (joined := joined_tokens(answer)):
+            return None
+        every = joined.split(SEPARATOR)[1:-1]
+        tokens = tuple(token for token in every if not SIGMAS.intersection(token))
+        plain = tokens == tuple(every) and all(map(str.isalnum, tokens))
+        return cls(joined, tokens, max(tokens, key=len, default=""), " ".join(tokens) if plain else "")
 
 
 class TokenizedText:
@@ -68,6 +93,14 @@ class TokenizedText:
             matches.append((min(start for start, _ in run), max(stop for _, stop in run)))
             offset = self.joined.find(needle, offset + 1)
         return matches
+
+    def has_tokens(self, needle: Needle) -> bool:
+        """Whether the text has the needle's tokens; its longest token is known to be in `lowered`."""
+        if needle.phrase and _stands_alone(needle.phrase, self.lowered, clearly=True):
+            return True
+        if not _stands_alone(needle.longest, self.lowered):
+            return False
+        return all(token in self.lowered for token in needle.tokens) and needle.joined in self.joined
 
     @cached_property
     def _offsets_and_spans(self) -> tuple[list[int], list[Span]]:
@@ -124,56 +157,65 @@ def _original(origin: Sequence[int], start: int, stop: int) -> Span:
     return min(indices), max(indices) + 1
 
 
-def answer_matcher(answers: Sequence[str], mode: Mode = "string") -> Callable[[TokenizedText], bool]:
-    """Returns a function that says whether a text holds one of the answers (DPR's `has_answer`).
+class QuestionAnswers:
+    """The answers of many questions, each prepared once, for DPR's `has_answer` of many texts.
 
     - `string`: the answer's tokens are a contiguous run of the text's tokens; an answer without tokens never matches.
     - `regex`: the answer is a pattern that matches a part of the NFD text, not the empty string.
-
-    Raises InputError for an invalid pattern.
     """
-    if mode == "regex":
-        patterns = [_pattern(answer) for answer in answers]
-        return lambda text: any(
-            match.end() > match.start() for pattern in patterns for match in pattern.finditer(text.decomposed)
-        )
-    needles = [needle for answer in dict.fromkeys(answers) if (needle := joined_tokens(answer))]
-    tokens_and_needles = [(_longest_token(needle), needle) for needle in needles]
 
-    def holds(text: TokenizedText) -> bool:
+    def __init__(self, answers: Iterable[Sequence[str]], mode: Mode = "string") -> None:
+        """`answers` has the answers of each question. Raises InputError for an invalid pattern."""
+        self._patterns: list[list[regex.Pattern[str]]] | None = None
+        self._needles: list[list[tuple[str, Needle]]] = []
+        """Per question, the longest token of each answer, and the answer."""
+        if mode == "regex":
+            self._patterns = [[_pattern(answer) for answer in each] for each in answers]
+            return
+        needles = ([Needle.of(answer) for answer in dict.fromkeys(each)] for each in answers)
+        self._needles = [[(n.longest, n) for n in each if n] for each in needles]
+
+    def answered(self, text: TokenizedText, questions: Sequence[int]) -> list[int]:
+        """Returns the positions in `questions`, which are rows, of the questions that the text holds an answer of."""
+        if self._patterns is not None:
+            patterns = self._patterns
+            return [i for i, row in enumerate(questions) if _matches(patterns[row], text.decomposed)]
+        positions: list[int] = []
         lowered = text.lowered
-        # Most texts lack the longest token of every answer, and are never tokenised.
-        for token, needle in tokens_and_needles:
-            if token in lowered and _stands_alone(token, lowered) and needle in text.joined:
-                return True
-        return False
+        for position, row in enumerate(questions):
+            for token, needle in self._needles[row]:
+                # Most texts lack the longest token of every answer, and are never tokenised.
+                if token in lowered and text.has_tokens(needle):
+                    positions.append(position)
+                    break
+        return positions
 
-    return holds
+
+def _matches(patterns: Sequence[regex.Pattern[str]], text: str) -> bool:
+    return any(match.end() > match.start() for pattern in patterns for match in pattern.finditer(text))
 
 
-def _stands_alone(token: str, lowered: str) -> bool:
-    """Whether a text may have the token: it occurs without letters or digits of ASCII around it, which would be part of it."""
-    if not token.isalnum():
+def _stands_alone(piece: str, lowered: str, clearly: bool = False) -> bool:
+    """Whether a piece that is one word or several may be words of a text: no letter or digit of ASCII is next to it.
+
+    `clearly`: it is words of the text, since only other characters of ASCII are next to it.
+    """
+    if not clearly and not piece.isalnum():
         return True
-    start = lowered.find(token)
+    start = lowered.find(piece)
     while start >= 0:
-        stop = start + len(token)
+        stop = start + len(piece)
         around = lowered[start - 1 : start] + lowered[stop : stop + 1]
-        if not ASCII_WORD.search(around):
+        if not ASCII_WORD.search(around) and (around.isascii() or not clearly):
             return True
-        start = lowered.find(token, start + 1)
+        start = lowered.find(piece, start + 1)
     return False
 
 
-def _longest_token(needle: str) -> str:
-    """The longest token of an answer; empty if it has a sigma, which Python lower-cases by the letters around it."""
-    token = max(needle.split(SEPARATOR), key=len)
-    return "" if SIGMAS.intersection(token) else token
-
-
 def has_answer(text: str | TokenizedText, answers: Sequence[str], mode: Mode = "string") -> bool:
-    """Whether the text holds one of the answers (see `answer_matcher`, which is for many texts)."""
-    return answer_matcher(answers, mode)(TokenizedText(text) if isinstance(text, str) else text)
+    """Whether the text holds one of the answers (see `QuestionAnswers`, which is for many texts)."""
+    tokenized = TokenizedText(text) if isinstance(text, str) else text
+    return bool(QuestionAnswers([answers], mode).answered(tokenized, [0]))
 
 
 def find_answers(text: str | TokenizedText, answers: Sequence[str], mode: Mode = "string") -> list[Span]:
