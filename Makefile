@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip install -qq --no-compile
 TORCH := $(shell grep '^torch==' constraints.txt)
 
-.PHONY: setup demo test acceptance containers bench bench-quick lint format docs golden images wheels lock sbom clean
+.PHONY: setup demo results-quick test acceptance containers bench bench-quick lint format docs golden images wheels lock sbom clean
 
 setup: $(VENV)/tested
 
@@ -41,6 +41,10 @@ $(VENV)/tested: pyproject.toml constraints.txt
 # The main job, here: see README.md. DEMO takes further options of `python -m pipelines run`.
 demo: $(VENV)/ready
 	$(BIN)/python -m pipelines run comparison --preset demo $(DEMO)
+
+# The smallest table of docs/results.md, on SQuAD in MULTIVIEW_DATA, in ten minutes. RESULTS takes further options.
+results-quick: $(VENV)/ready
+	$(BIN)/python -m pipelines run comparison --preset results-quick $(RESULTS)
 
 # Tests keep their files in memory where it has room: MLflow's databases alone wait for a disk thousands of times.
 MEMORY := $(shell test $$(df --output=avail -BG /dev/shm 2>/dev/null | tail -n 1 | tr -dc 0-9) -ge 8 2>/dev/null && echo /dev/shm)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
-from rich.console import Console
 
 from multiview import tracking
 from multiview.artifacts.record import Reference
@@ -25,12 +24,14 @@ from multiview.cli.options import (
     Wait,
 )
 from multiview.config.overrides import Overrides, gather, merge, parse_setting, validate
+from multiview.errors import InputError
 from multiview.estimates.rates import default_rates
 from multiview.evaluation.tables import baseline_of
 from multiview.plans import PIPELINES
 from multiview.plans.description import describe
 from multiview.plans.request import Request
 from multiview.steps.runs import StepState
+from multiview.terminal import Console
 from pipelines.kubeflow import commands
 from pipelines.kubeflow.commands import PipelineName
 from pipelines.kubeflow.connection import Profile, connected
@@ -109,6 +110,8 @@ def compile_(
         print(*write_components(out), sep="\n")
         return
     store = store and check_store(store)
+    if out.exists() and not out.is_dir():
+        raise InputError(f"--out {out}: it is a file; name a folder")
     for name in [pipeline] if pipeline else PIPELINES:
         request, target = Request.from_settings(name, preset, settings), out / f"{name}.yaml"
         if manifests:

@@ -43,6 +43,7 @@ ACROSS_ROOMS = {
     "refresh/test_crashes.py": "a whole refresh that ends at any of its writes",
     "refresh/test_generated_queries.py": "a whole refresh with generated queries",
     "refresh/test_served_index.py": "hits from a refreshed index, from the plan to the retriever",
+    "serving/test_pod.py": "the command of a manifest's pods, over a store in a bucket",
     "test_floors.py": "imports between rooms",
     "test_source.py": "the whole source",
     "test_tree.py": "this rule",

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from multiview import environment
 from multiview.artifacts.store import open_store
@@ -16,6 +15,7 @@ from multiview.cli.options import BucketUrl, Debug, DryRun, Preset, Settings, Wa
 from multiview.estimates.rates import default_rates
 from multiview.plans import PIPELINES
 from multiview.plans.request import Request
+from multiview.terminal import Console
 from pipelines.kubeflow.connection import Profile, connected
 
 if TYPE_CHECKING:
@@ -134,8 +134,8 @@ def apply(
     from pipelines.kubeflow import recurring_runs
     from pipelines.kubeflow.schedule_file import read_schedules
 
-    kfp_client.check_connection(connection)
     document = read_schedules(file)
+    kfp_client.check_connection(connection)
     wanted = {
         schedule.name: recurring_runs.prepare(schedule, document.owner, connection, store)
         for schedule in document.schedules

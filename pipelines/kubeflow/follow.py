@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 import time
 
-from rich.console import Console
-
 from multiview.artifacts.store import Store, open_store
 from multiview.errors import InputError, StepFailed
 from multiview.names import RUNS
 from multiview.steps.path import StepPath
 from multiview.steps.runs import Run, StepState
+from multiview.terminal import Console
 from pipelines.kubeflow.client import ENDED, PATIENT, SUCCEEDED, ApiObject, Unavailable, connect, explained
 from pipelines.kubeflow.connection import Connection
 from pipelines.kubeflow.submission import Submission

@@ -8,7 +8,9 @@ from __future__ import annotations
 import builtins
 import contextlib
 import os
+import signal
 import tempfile
+import threading
 import time
 import traceback
 from collections.abc import Iterable, Iterator
@@ -24,10 +26,13 @@ from multiview.plans.found import find_steps
 from multiview.plans.plan import Plan
 from multiview.steps.backends import fork_server
 from multiview.steps.runs import Context, Run, StepState, write_run
+from multiview.terminal import Console
 from multiview.tracking.tags import user
 from pipelines.runs.progress import Progress
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from kfp.local import SubprocessRunner
 
 
@@ -44,6 +49,7 @@ def run_here(plan: Plan, run: Run, store: Store, tracking_uri: str, debug: bool 
         _shard_threads(plan),
         _code_of(run),
         Progress(store, run.id, run.steps, started=time.time()) as progress,
+        _interruptible(progress.console),
         # What cannot be shipped now is shipped below, where errors are reported.
         tracking.ship_live(store, run.id, tracking_uri),
     ):
@@ -58,6 +64,24 @@ def run_here(plan: Plan, run: Run, store: Store, tracking_uri: str, debug: bool 
     if debug:
         raise error
     raise _failure(run, states.values(), error, log) from error
+
+
+@contextlib.contextmanager
+def _interruptible(console: Console) -> Iterator[None]:
+    """Says at once, on Ctrl-C, that the run is not lost: ending its steps takes seconds."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        console.print("stopping; the same command goes on from here", style="yellow")
+        signal.default_int_handler(number, frame)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    previous = signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, previous)
 
 
 def _failure(run: Run, states: Iterable[StepState], error: Exception, log: Path) -> StepFailed:
@@ -88,7 +112,7 @@ def _execute(plan: Plan, context: Context, log: Path, debug: bool) -> Exception 
     from pipelines.kubeflow.compile import pipeline
 
     with contextlib.ExitStack() as stack:
-        stack.enter_context(fork_server.offer(log))
+        stack.enter_context(fork_server.offer(log, [node.step for node in plan.nodes.values()]))
         root = stack.enter_context(tempfile.TemporaryDirectory(prefix="multiview-kfp-"))
         if not debug:
             file = stack.enter_context(log.open("a", encoding="utf-8", buffering=1))

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from itertools import groupby
 from operator import attrgetter
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.spinner import Spinner
@@ -26,6 +26,7 @@ from multiview.artifacts.store import LocalStore, Store
 from multiview.steps.events import WarningEvent, progress_path, read_events
 from multiview.steps.path import StepPath
 from multiview.steps.runs import StepState, read_states
+from multiview.terminal import Console
 
 MARKS = {"done": ("✓", "green"), "found": ("✓", "dim"), "failed": ("✗", "red"), "running": ("", "")}
 

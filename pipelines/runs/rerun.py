@@ -44,7 +44,7 @@ class Rerun:
                     f"{reference.address} has digest {record.digest[:12]}…, but MLflow says "
                     f"{reference.digest[:12]}…: it was replaced; rerun the step that makes it ({record.step})"
                 )
-            stage(store, record, verify=True)
+            stage(store, record, check="bytes")
 
 
 def cut(earlier: TrackedRun, path: str, changes: Overrides, downstream: bool) -> Rerun:

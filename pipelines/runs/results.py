@@ -12,7 +12,6 @@ from typing import cast
 
 import pyarrow.parquet as pq
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -44,6 +43,7 @@ from multiview.refresh.gate import TITLES
 from multiview.refresh.promote import PROMOTION_FILE
 from multiview.steps.path import StepPath
 from multiview.steps.runs import StepState, finished_outputs, read_run, read_states
+from multiview.terminal import Console
 
 
 def show_results(console: Console, states: list[StepState], tracking_uri: str | None) -> None:
@@ -116,6 +116,10 @@ def _evaluations(states: list[StepState]) -> dict[str, str]:
     return {}
 
 
+WIDEST = 10_000
+"""More columns of text than any terminal has."""
+
+
 def show_table(
     console: Console,
     metrics: Mapping[str, Mapping[str, float]],
@@ -124,8 +128,11 @@ def show_table(
 ) -> None:
     """Prints the table and the meaning of its marks and columns; on a terminal with lines, elsewhere as Markdown."""
     marked = marked_of(significance) if significance else ()
-    if console.is_terminal:
-        console.print(as_table(metrics, marked, paper))
+    table = as_table(metrics, marked, paper)
+    # Rich would leave out the figures where the columns do not fit.
+    width = console.measure(table, options=console.options.update_width(WIDEST)).maximum
+    if console.is_terminal and width <= console.width:
+        console.print(table)
         console.print(
             "per cent; acc: an answer among the top k passages, gold: the gold passage", style="dim"
         )

@@ -1,6 +1,7 @@
 """Exceptions with a message for the user, and the wording of error lines."""
 
 import difflib
+import errno
 import traceback
 from collections.abc import Iterable
 from pathlib import Path
@@ -35,6 +36,17 @@ class Undeclared(Exception):
     """
 
 
+FAULTS = {
+    errno.ENOSPC: "make room on the disk, and the same command goes on",
+    errno.EDQUOT: "make room within the quota, and the same command goes on",
+    errno.EFBIG: "the file system or a limit (ulimit -f) allows no larger file",
+    errno.EROFS: "the disk cannot be written to: choose another place",
+    errno.EACCES: "ask for the right to this file, or choose another place",
+    errno.EPERM: "ask for the right to this file, or choose another place",
+}
+"""Errors of the machine that a person can mend, with the way out."""
+
+
 def nearest(name: str, names: Iterable[str], listed: Iterable[str] = ()) -> str:
     """Returns the end of an error line: the nearest of the known `names` and the `listed` names, or all names."""
     names, listed = list(names), list(listed)
@@ -49,6 +61,9 @@ def one_line(error: BaseException) -> str:
     """Returns an unforeseen error as one line: its type, its text, and where it was raised."""
     if isinstance(error, ProcessFailed):
         return str(error)
+    if isinstance(error, OSError) and error.errno in FAULTS:
+        file = f"{error.filename}: " if error.filename else ""
+        return f"{file}{error.strerror}; {FAULTS[error.errno]}"
     frames = traceback.extract_tb(error.__traceback__)
     location = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
     text = " ".join(str(error).split())

@@ -1,11 +1,16 @@
 """Bad input on the command line: one line that says what is wrong and what to do, and status 2, before work starts."""
 
+import errno
+import os
+import subprocess
 import sys
 
 import pytest
 
+from multiview.artifacts.local_store import LocalStore
 from multiview.cli import app as cli
 from multiview.cli.app import run_app
+from multiview.errors import one_line
 from pipelines.__main__ import app
 from tests.fixtures.corpus import squad_corpus
 
@@ -93,3 +98,123 @@ def test_an_unknown_pipeline_and_a_rerun_of_nothing_are_one_line(tmp_path, capsy
     words = ["rerun", "split", "--from", "nobody", "--store", str(tmp_path / "store")]
     (line,) = complaint(words, capsys, monkeypatch)
     assert "there is no MLflow database" in line and "--tracking-uri" in line
+
+
+BOTH = {
+    "a truth value for a number": (
+        "run training --set train.batch_size=true",
+        "train.batch_size: expected a value of another",
+    ),
+    "a negative k1": ("run training --set bm25.k1=-5", "bm25.k1: input should be greater than or equal to 0"),
+    "b above one": ("run training --set bm25.b=2", "bm25.b: input should be less than or equal to 1"),
+    "a key given twice": ("run training --set corpus.columns={id: a, id: b}", "'id' is given twice"),
+    "an empty source": ('run training --set corpus.source=[""]', "one is empty"),
+    "compile into a file": ("compile --out FILE", "FILE: it is a file; name a folder"),
+    "a schedule that is not there": ("schedule apply none.yaml", "none.yaml: No such file"),
+}
+
+
+@pytest.mark.parametrize("case", BOTH)
+def test_what_a_stranger_typed_to_the_pipelines(case, files, tmp_path, capsys, monkeypatch):
+    (tmp_path / "file").write_text("x")
+    text, said = (part.replace("FILE", str(tmp_path / "file")) for part in BOTH[case])
+    head, _, setting = text.partition(" --set ")
+    words = [*head.split(), *(["--set", setting] if setting else [])]
+    if "run" in words:
+        words += ["--set", f"questions.source={files['TRAIN']}", "--store", str(tmp_path / "store")]
+    monkeypatch.chdir(tmp_path)
+    (line,) = complaint(words, capsys, monkeypatch)
+    assert said in line
+    assert {path.name for path in tmp_path.iterdir()} == {"file"}
+
+
+def test_what_a_stranger_typed_to_multiview(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "p.jsonl.zst").write_text('{"id": "a", "text": "x"}')
+    cases = {
+        ("inspect", "p.jsonl.zst"): "p.jsonl.zst: cannot be read (Unable to decompress",
+        ("gc", "--store", "nowhere"): f"store {tmp_path}/nowhere: there is nothing; is it the right one?",
+        ("search", "a \udcff b", "--index", "s/index/k"): "the question is not UTF-8",
+        ("search", "a", "--index", "s/index/k"): "there is no artifact at s/index/k",
+    }
+    for words, said in cases.items():
+        (line,) = complaint(list(words), capsys, monkeypatch, cli.app)
+        assert said in line
+    assert [path.name for path in tmp_path.iterdir()] == ["p.jsonl.zst"]
+
+
+def test_a_missing_index_is_named_before_torch_is_imported(tmp_path):
+    code = (
+        "import sys; sys.argv = ['multiview', 'search', 'a', '--index', 's/index/k']\n"
+        "from multiview.cli.app import main\n"
+        "try: main()\n"
+        "except SystemExit as ended: print(ended.code, 'torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    assert done.stdout.split() == ["2", "False"], done.stderr
+
+
+def test_a_locale_without_letters_prints_escapes(tmp_path):
+    rows = '{"id": "\u00e9", "text": "\u6771\u4eac"}\n{"id": "b", "text": "c"}\n'
+    (tmp_path / "p.jsonl").write_text(rows, encoding="utf-8")
+    environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    command = [sys.executable, "-c", "from multiview.cli.app import main; main()", "inspect", "p.jsonl"]
+    done = subprocess.run(command, capture_output=True, cwd=tmp_path, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert b"\\xe9  \\u6771" in done.stdout
+
+
+def test_a_damaged_description_of_a_run_is_named(tmp_path, capsys, monkeypatch):
+    (tmp_path / "s" / "runs" / "r").mkdir(parents=True)
+    (tmp_path / "s" / "runs" / "r" / "run.json").write_text('{"id": 3')
+    monkeypatch.setattr(sys, "argv", ["multiview", "sync", "--store", str(tmp_path / "s")])
+    with pytest.raises(SystemExit) as ended:
+        run_app(cli.app)
+    assert ended.value.code == 1
+    assert f"error: r: {tmp_path}/s/runs/r/run.json is damaged: remove it" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("limited", [True, False])
+def test_a_full_disk_is_a_line_without_a_class_name(limited):
+    code = (
+        "import resource, signal, sys, tempfile, typer\n"
+        "from multiview.cli.app import run_app\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "app = typer.Typer()\n"
+        "@app.command()\n"
+        "def fill():\n"
+        "    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
+        "    with tempfile.TemporaryFile() as file:\n"
+        "        file.write(b'x' * 100_000)\n"
+        "        file.flush()\n"
+        "sys.argv = ['x']\n"
+        "run_app(app)"
+    )
+    if not limited:
+        code = code.replace(
+            "file.write(b'x' * 100_000)", "raise OSError(errno.ENOSPC, 'No space left on device', 'a')"
+        )
+        code = "import errno\n" + code
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr in (
+        "error: File too large; the file system or a limit (ulimit -f) allows no larger file\n",
+        "error: a: No space left on device; make room on the disk, and the same command goes on\n",
+    ), done.stderr
+
+
+def test_gc_in_a_store_that_cannot_be_written_removes_nothing_and_says_so(tmp_path, monkeypatch):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "file").write_text("x")
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", "file")
+
+    monkeypatch.setattr(os, "unlink", refuse)
+    with pytest.raises(PermissionError) as error:
+        LocalStore(tmp_path).remove("folder")
+    assert (
+        one_line(error.value)
+        == "file: Permission denied; ask for the right to this file, or choose another place"
+    )
+    assert (tmp_path / "folder" / "file").exists()

@@ -25,6 +25,25 @@ def test_a_wrong_preset_is_one_line(tmp_path):
         gather(str(tmp_path / "none.yaml"), [])
 
 
+def test_a_preset_extends_another(tmp_path):
+    below, above = tmp_path / "below.yaml", tmp_path / "above.yaml"
+    below.write_text("train: {epochs: 3, batch_size: 8}\nmodel: {views: 4}\n")
+    above.write_text(f"extends: {below}\ntrain: {{epochs: 5}}\n")
+    assert gather(str(above), []) == {"train": {"epochs": 5, "batch_size": 8}, "model": {"views": 4}}
+    assert gather("results-quick", [])["model"]["scale"] == gather("camvr-plus", [])["model"]["scale"]
+
+
+def test_presets_in_a_circle_are_one_line(tmp_path):
+    one, other = tmp_path / "one.yaml", tmp_path / "other.yaml"
+    one.write_text(f"extends: {other}\n")
+    other.write_text(f"extends: {one}\n")
+    with pytest.raises(InputError, match="in a circle"):
+        gather(str(one), [])
+    one.write_text("extends: [demo]\n")
+    with pytest.raises(InputError, match="expected the name of a preset"):
+        gather(str(one), [])
+
+
 @pytest.mark.parametrize(
     ("text", "settings"),
     [

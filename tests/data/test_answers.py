@@ -1,5 +1,6 @@
 """Answer matching: DPR's has_answer, where matches stand, and the answer's view."""
 
+import sys
 import unicodedata
 
 import pytest
@@ -7,6 +8,8 @@ import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from multiview.config import Config, Corpus, Questions
+from multiview.data import cjk
 from multiview.data.answers import (
     ASCII_TOKEN,
     TOKEN,
@@ -15,6 +18,7 @@ from multiview.data.answers import (
     decompose,
     find_answers,
     has_answer,
+    matching_mode,
 )
 from multiview.errors import InputError
 
@@ -44,6 +48,14 @@ def test_a_text_of_ascii_has_the_same_tokens():
         assert ASCII_TOKEN.findall(text) == TOKEN.findall(text)
 
 
+def test_lower_case_is_of_the_same_class():
+    """So that letters and digits of a lower-cased text are those of the text."""
+    word = regex.compile(r"[\p{L}\p{N}\p{M}]+")
+    for point in range(sys.maxunicode + 1):
+        text = unicodedata.normalize("NFD", chr(point))
+        assert bool(word.fullmatch(text)) == bool(word.fullmatch(text.lower()))
+
+
 @pytest.mark.parametrize(
     ("text", "answer", "held"),
     [
@@ -56,6 +68,13 @@ def test_a_text_of_ascii_has_the_same_tokens():
         ("one\u0301", "one", False),
         ("\u212aone one", "one", True),
         ("\u212aone", "one", False),
+        ("at one time", "One time", True),
+        ("at one\n time", "one time", True),
+        ("at one, time", "one time", False),
+        ("at one times one\u0301 time", "one time", False),
+        ("at U.S. one", "u.s. one", True),
+        ("at US one", "u.s. one", False),
+        ("at \u0395\u03a3 one", "\u03b5\u03c2 one", True),
     ],
 )
 def test_a_part_of_a_word_is_no_answer(text, answer, held):
@@ -192,3 +211,68 @@ def test_without_offsets_every_snippet_with_a_whole_match():
 def test_the_title_never_holds_an_answer():
     # The title's snippet has no span; merged with sentences it has the sentences' span.
     assert answer_views([None, (0, 39)], TEXT, ["Title"]) == ((), "none")
+
+
+CJK = st.text("東京はガ서울가A1é. 。-", max_size=20)
+
+
+def characters(text: str) -> list[str]:
+    """The tokens by plain steps: each letter of these scripts with its marks, other letters and digits in runs."""
+    found: list[str] = []
+    for cluster in regex.findall(r"\X", unicodedata.normalize("NFD", text)):
+        joins = bool(regex.match(r"[\p{L}\p{N}\p{M}]", cluster)) and not cjk.has_letters(cluster)
+        if joins and found and found[-1][0]:
+            found[-1] = (True, found[-1][1] + cluster)
+        elif regex.search(r"[^\p{Z}\p{C}]", cluster):
+            found.append((joins, cluster))
+        else:
+            found.append((False, ""))
+    return [token.lower() for _, token in found if token]
+
+
+@given(CJK, st.text("東京ガ서A1", min_size=1, max_size=3))
+@settings(max_examples=400, deadline=None)
+def test_by_characters_an_answer_needs_no_spaces_around_it(text, answer):
+    words, wanted = characters(text), characters(answer)
+    starts = [i for i in range(len(words)) if words[i : i + len(wanted)] == wanted]
+    assert has_answer(text, [answer], "characters") == bool(starts)
+    spans = find_answers(TokenizedText(text, "characters"), [answer], "characters")
+    assert len(spans) == len(starts)
+    assert all(characters(text[start:stop]) == wanted for start, stop in spans)
+
+
+@given(st.text("aB1é .-", max_size=20), st.text("aB1é .-", max_size=4))
+def test_by_characters_other_languages_are_matched_by_words(text, answer):
+    assert has_answer(text, [answer], "characters") == has_answer(text, [answer])
+
+
+@pytest.mark.parametrize(
+    ("text", "answer", "by_words"),
+    [
+        ("東京タワーは港区にある。", "港区", False),
+        ("完成は1958年である", "1958年", False),
+        ("서울은 대한민국의 수도이다.", "서울", False),
+        ("A東B", "東", False),
+        ("窓はｶﾞﾗｽです", "ｶﾞﾗｽ", False),
+        ("答えは 東京 です", "東京", True),
+    ],
+)
+def test_dprs_tokens_find_no_answer_inside_a_run_of_letters(text, answer, by_words):
+    assert has_answer(text, [answer]) == by_words
+    assert has_answer(text, [answer], "characters")
+    (span,) = find_answers(text, [answer], "characters")
+    assert text[slice(*span)] == answer
+
+
+@pytest.mark.parametrize(
+    ("language", "matching", "mode"),
+    [
+        ("english", "string", "string"),
+        ("japanese", "string", "characters"),
+        ("korean", "string", "characters"),
+        ("chinese", "regex", "regex"),
+    ],
+)
+def test_the_language_decides_how_answers_are_matched(language, matching, mode):
+    chosen = Config(corpus=Corpus(language=language), questions=Questions(answer_matching=matching))
+    assert matching_mode(chosen) == mode

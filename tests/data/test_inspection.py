@@ -67,7 +67,7 @@ def test_problems_are_counted_with_the_first_of_each(tmp_path, capsys, monkeypat
     for problem in (
         "2 passages whose id was used before, the first:\n    p.jsonl row 11: passage id 'p3' was used before, in p.jsonl row 4",
         "1 passages without text, the first:\n    p.jsonl row 13",
-        "1 answers that are not at their offset, the first:\n    question t2",
+        "1 answers are not at their offset, and a run takes the nearest occurrence; the first: question t2",
         "1 questions that cannot be used, the first:\n    q.jsonl row 6 (question t5): no answer",
         "1 questions whose id was used before, the first:\n    q.jsonl row 13",
         "1 sources whose gold passages are not in the corpus, the first:\n    questions.source: the gold passages of 2 of 11",
@@ -188,9 +188,11 @@ def test_what_cannot_be_read_is_a_line(tmp_path, capsys, monkeypatch):
 
 def test_sentence_data_that_are_not_installed_are_no_problem_of_the_sources(tmp_path, capsys, monkeypatch):
     files = small_files(tmp_path)
-    words = (files.corpus, files.train, "--set", "corpus.language=klingon")
+    words = (files.corpus, files.train, "--set", "corpus.language=malayalam")
     printed = inspected(*words, capsys=capsys, monkeypatch=monkeypatch, status=2)
-    assert printed.startswith("error: corpus.language=klingon: NLTK's sentence data for it are not installed")
+    assert printed.startswith(
+        "error: corpus.language=malayalam: NLTK's sentence data for it are not installed"
+    )
 
 
 @pytest.mark.parametrize("numbers", [[], [5], [1, 2], [3, 1, 2], [4, 4, 1, 9]])
@@ -228,3 +230,30 @@ def test_it_reads_what_a_run_reads(tmp_path):
     assert found.questions == {"train": done.train, "dev": done.dev}
     assert found.passages == len(done.passages)
     assert [passage["id"] for passage in found.first_passages] == done.ids[:3]
+
+
+def test_columns_that_are_not_read_are_named_and_one_that_may_hold_gold_passages_is_suggested(
+    tmp_path, capsys, monkeypatch
+):
+    passages = write(tmp_path / "passages.jsonl", passage_rows(5))
+    rows = [
+        {
+            "qid": f"q{n}",
+            "question": "?",
+            "answers": [f"word{n}"],
+            "positive_passage_id": f"p{n}",
+            "source": "x",
+        }
+        for n in range(5)
+    ]
+    train = write(tmp_path / "train.jsonl", rows)
+    output = inspected(passages, train, capsys=capsys, monkeypatch=monkeypatch)
+    assert value(output, "not read") == "positive_passage_id, source"
+    assert (
+        "its questions name no passages, and its column positive_passage_id is not read; if it names them, set "
+        "questions.columns={positive_ids: positive_passage_id}" in output
+    )
+    words = (passages, train, "--set", "questions.columns={positive_ids: positive_passage_id}")
+    output = inspected(*words, capsys=capsys, monkeypatch=monkeypatch)
+    assert value(output, "not read") == "source" and "Warnings" not in output
+    assert value(output, "AVQ").startswith("1.00"), "training questions now"

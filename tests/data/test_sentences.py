@@ -96,11 +96,19 @@ def test_other_processes_split_the_same():
 def test_missing_data_say_what_to_run():
     """One line, both in a checkout and in an installation of the library alone."""
     with pytest.raises(InputError) as error:
-        sentence_ends("Text.", "klingon")
+        sentence_ends("Text.", "malayalam")
     assert str(error.value) == (
-        "corpus.language=klingon: NLTK's sentence data for it are not installed; run: "
-        "python -m nltk.downloader punkt_tab (in a checkout: python images/sentence_data.py klingon)"
+        "corpus.language=malayalam: NLTK's sentence data for it are not installed; run: "
+        "python -m nltk.downloader punkt_tab (in a checkout: python images/sentence_data.py malayalam)"
     )
+
+
+def test_a_language_without_any_data_is_no_dead_end():
+    with pytest.raises(
+        InputError, match="corpus.language=thai: there is no sentence splitter for it; choose one of "
+    ) as error:
+        sentence_ends("Text.", "thai")
+    assert {"chinese", "english", "japanese", "korean"} <= set(str(error.value).replace(",", "").split())
 
 
 def test_the_step_is_imported_without_what_it_does_not_need():

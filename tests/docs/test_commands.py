@@ -171,6 +171,12 @@ def test_runs_read_the_files_that_they_name(documented, files, monkeypatch):
     assert list(Path("store").glob("passages/*/artifact.json"))
 
 
+@pytest.mark.documented("multiview config --preset ")
+def test_a_preset_is_shown(documented, monkeypatch, capsys):
+    call(cli.app, documented, monkeypatch)
+    assert "model.scale=50" in capsys.readouterr().out
+
+
 @pytest.mark.documented("python -m pipelines compile ")
 def test_compile_writes_every_pipeline(documented, files, monkeypatch):
     for kind in ("CPU", "GPU"):

@@ -35,3 +35,17 @@ def test_labelled_dev_questions_are_counted_beside_made_training_questions() -> 
     made = of_sources(base_config(merge(DEMO, labelled)))
     asked = of_sources(base_config(merge(DEMO, labelled, {"questions": {"origin": "labelled"}})))
     assert made.dev_questions == asked.dev_questions > 200 and made.questions == 558
+
+
+def test_one_question_per_passage_and_gold_passages_alone_are_counted() -> None:
+    labelled = {
+        "questions": {"origin": "labelled", "source": "demo://train.json", "dev_source": "demo://dev.json"}
+    }
+    whole = of_sources(base_config(merge(DEMO, labelled)))
+    one = of_sources(base_config(merge(DEMO, labelled, {"questions": {"one_per_passage": True}})))
+    assert one.questions < whole.questions / 3 and one.passages == whole.passages
+    few = {"questions": {"limit": 50}, "corpus": {"keep": "gold"}}
+    gold = of_sources(base_config(merge(DEMO, labelled, few)))
+    assert gold.questions == 50
+    # The gold passages of 50 questions at most, and those of all dev questions.
+    assert 50 < gold.passages < 50 + whole.passages - one.questions + 1

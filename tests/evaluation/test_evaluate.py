@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from multiview.artifacts.staged import Staged
-from multiview.config import Bm25, Config, Evaluation
+from multiview.config import Bm25, Config, Corpus, Evaluation, Questions
 from multiview.data.answers import has_answer
 from multiview.data.queries import FILE, write_queries
 from multiview.data.questions import Question, relevance
@@ -27,8 +27,10 @@ from multiview.steps.context import StepContext
 from multiview.steps.events import Events
 from tests.fixtures.artifacts import passage, question, questions_folder, write_passages
 from tests.fixtures.by_trec import by_trec
+from tests.fixtures.cjk_files import ARTICLES, squad_file
 from tests.fixtures.events import RecordedEvents
 from tests.fixtures.retrieval_run import SETTINGS, scores_by_plain_formula
+from tests.fixtures.split_run import Done
 
 
 def measured(passages: Path, folder: Path, events: Events | None = None, **evaluation: Any) -> StepContext:
@@ -239,6 +241,26 @@ def test_doct5query_is_bm25_over_passages_with_their_queries_appended(tmp_path):
     rows = pq.read_table(tmp_path / "out" / "questions.parquet").to_pylist()
     assert [row["rank_of_first_answer"] for row in rows] == [None, 1, 1, 1], "a query holds no answer"
     assert [row["rank_of_first_gold"] for row in rows] == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize("language", sorted(ARTICLES))
+def test_bm25_and_answers_without_spaces_between_words(tmp_path, language):
+    """Each question finds its passage, and its answer there; by English rules none does."""
+    file = squad_file(tmp_path / "dev.json", language)
+    found = {}
+    for setting in (language, "english"):
+        corpus = Corpus(language=setting, shards=1)
+        done = Done(tmp_path / setting, corpus, Questions(source=file, dev_source=file))
+        inputs = {
+            "passages": Staged(done.output["passages"], ""),
+            "questions": Staged(done.output["dev_questions"], ""),
+        }
+        (out := tmp_path / setting / "evaluation").mkdir()
+        chosen = Config(corpus=corpus, evaluation=Evaluation(at=(1, 3), depth=3))
+        evaluate_bm25(StepContext(chosen, inputs, {"evaluation": out}, RecordedEvents()))
+        found[setting] = json.loads((out / "metrics.json").read_text())
+    assert found[language]["recall_at_1"] == found[language]["accuracy_at_1"] == 1
+    assert found["english"]["accuracy_at_1"] < 0.5
 
 
 def test_an_evaluation_with_another_model_is_refused(retrieval):

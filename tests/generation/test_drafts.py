@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multiview.artifacts.staged import Staged
-from multiview.config import Config, Generation, MakeQuestions
+from multiview.config import Config, Corpus, Generation, MakeQuestions
 from multiview.data.passages import Passage
 from multiview.data.questions import FILE, GENERATED, Question, read_questions
 from multiview.generation import drafts
@@ -37,7 +37,13 @@ def context(passages: Staged, output: Path, checkpoints: Any = None, **made: Any
     output.mkdir()
     generation = {"generation": made.pop("generation")} if "generation" in made else {}
     inputs = {"passages": passages, **({"generator": made.pop("generator")} if generation else {})}
-    chosen = Config.partial({"make_questions": MakeQuestions(**made), **generation})
+    chosen = Config.partial(
+        {
+            "make_questions": MakeQuestions(**made),
+            "corpus": Corpus.partial({"language": "english"}),
+            **generation,
+        }
+    )
     return StepContext(chosen, inputs, {"drafts": output}, RecordedEvents(), checkpoints)
 
 

@@ -256,3 +256,22 @@ def test_no_questions_and_bad_questions():
         top_passages(views, np.arange(2), np.arange(2), np.array([[np.nan, 1]]), 3)
     with pytest.raises(ValueError, match="1 or more"):
         top_passages(views, np.arange(2), np.arange(2), np.ones((1, 2)), 0)
+
+
+@pytest.mark.parametrize("without", [False, True])
+def test_onednn_and_numpy_find_the_same(without, monkeypatch):
+    rng = np.random.default_rng(4)
+    views = rng.standard_normal((3000, 24)).astype(np.float16)
+    queries = rng.standard_normal((2 * products.ONEDNN_QUESTIONS, 24)).astype(np.float32)
+    offsets, ties = np.arange(0, 3000, 3), np.arange(1000)
+    if without:
+        monkeypatch.setattr(products, "_onednn_product", lambda: None)
+    together = top_passages(views, offsets, ties, queries, 7)
+    for number, query in enumerate(queries):
+        alone = top_passages(views, offsets, ties, query[None], 7)  # by NumPy
+        assert alone.passages[0].tolist() == together.passages[number].tolist()
+        assert alone.scores[0].tobytes() == together.scores[number].tobytes()
+
+
+def test_a_torch_that_has_onednn_has_its_product():
+    assert (products._onednn_product() is not None) == torch.backends.mkldnn.is_available()

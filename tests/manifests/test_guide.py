@@ -14,7 +14,6 @@ from tests.fixtures import overlays as built
 from tests.fixtures.overlays import (
     BUILT,
     MANIFESTS,
-    OVERLAYS,
     ROOT,
     Manifest,
     amount,
@@ -39,7 +38,7 @@ def lines(start: str) -> list[str]:
 
 
 def test_what_is_applied_is_there():
-    applied = re.findall(r"kubectl (?:apply -k|kustomize) manifests/(\S+)", GUIDE + README)
+    applied = re.findall(r"kubectl (?:apply -k|kustomize) manifests/([\w/-]+)", GUIDE + README)
     assert set(applied) <= set(BUILT)
     for profile in re.findall(r"MULTIVIEW_PROFILES=(\S+)", GUIDE):
         assert (ROOT / profile).is_file()
@@ -53,7 +52,7 @@ def test_what_is_waited_for_and_forwarded_is_there():
         line for line in lines("kubectl --namespace multiview") if " wait " in line or "forward" in line
     ]
     assert len(waited) >= 4
-    applied = {f"{m['kind'].lower()}/{name_of(m)[1]}" for folder in OVERLAYS for m in golden(folder)}
+    applied = {f"{m['kind'].lower()}/{name_of(m)[1]}" for folder in BUILT for m in golden(folder)}
     for line in waited:
         (target,) = re.findall(r"\b(?:deployment|job|service)/\S+", line)
         assert target in applied

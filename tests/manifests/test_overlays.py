@@ -17,14 +17,13 @@ from tests.fixtures.overlays import (
     golden,
     kept_digest,
     needs_kustomize,
+    short,
     sources,
     sources_digest,
 )
 
 OBJECTS = [
-    pytest.param(
-        manifest, id=f"{folder.rpartition('/')[2]}-{manifest['kind']}-{manifest['metadata']['name']}"
-    )
+    pytest.param(manifest, id=f"{short(folder)}-{manifest['kind']}-{manifest['metadata']['name']}")
     for folder in BUILT
     for manifest in golden(folder)
 ]
@@ -76,6 +75,15 @@ def mutations(manifest):
         changed = copy.deepcopy(manifest)
         changed["spec"]["template"]["spec"]["containers"][0]["port"] = 80
         yield changed
+    if manifest["kind"] == "InferenceService":
+        predictor = manifest["spec"]["predictor"]
+        for change in (
+            {"minReplica": 2},
+            {"minReplicas": "two"},
+            {"deploymentStrategy": {"type": "Rolling"}},
+            {"containers": [{**predictor["containers"][0], "port": 80}]},
+        ):
+            yield {**manifest, "spec": {"predictor": {**predictor, **change}}}
     if manifest["kind"] == "CronWorkflow":
         for change in (
             {"schedules": ["0 0 3 * * 1"]},
@@ -99,10 +107,17 @@ def test_an_altered_object_is_not(manifest):
 
 def test_a_base_and_a_component_are_in_some_overlay():
     """Nothing lies in `manifests/` that no test builds."""
-    named = "".join(file.read_text() for file in MANIFESTS.rglob("kustomization.yaml"))
-    for folder in sorted(path.parent for path in MANIFESTS.rglob("kustomization.yaml")):
+    texts = {file.parent: file.read_text() for file in MANIFESTS.rglob("kustomization.yaml")}
+    named = "".join(texts.values())
+    used = {
+        (folder / entry).resolve()
+        for folder, text in texts.items()
+        for part in ("resources", "components")
+        for entry in yaml.safe_load(text).get(part, [])
+    }
+    for folder in sorted(texts):
         name = folder.relative_to(MANIFESTS).as_posix()
-        assert name in BUILT or f"../{name}\n" in named, f"{name} is in no overlay"
+        assert name in BUILT or folder.resolve() in used, f"{name} is in no overlay"
     files = {file.name for file in sources()} - {"kustomization.yaml"}
     assert {name for name in files if f"- {name}\n" not in named and f"path: {name}\n" not in named} == set()
 

@@ -28,6 +28,9 @@ from tests.fixtures.overlays import (
 
 ALL_PODS = every_pod()
 CLUSTER_WIDE = {"Namespace"}
+SERVERS = ("Deployment", "StatefulSet", "InferenceService")
+BY_DIGEST = ("overlays/gke-prod", "argo", "serving/overlays/gke", "serving/overlays/kserve")
+"""What names images by digest."""
 OF_KUBEFLOW = {"kubeflow-pipelines-edit"}
 """Cluster roles that Kubeflow brings."""
 
@@ -46,7 +49,7 @@ def test_a_container_asks_for_what_it_needs(manifest, pod):
 @pytest.mark.parametrize(("manifest", "pod"), ALL_PODS)
 def test_what_serves_is_probed(manifest, pod):
     for container in pod["containers"]:
-        assert ("ports" in container) == (manifest["kind"] in ("Deployment", "StatefulSet"))
+        assert ("ports" in container) == (manifest["kind"] in SERVERS)
         if "ports" in container:
             assert set(container) >= {"startupProbe", "readinessProbe", "livenessProbe"}
 
@@ -66,7 +69,7 @@ def test_images_have_a_version_and_in_production_a_digest(folder):
     for _, pod in pods(folder):
         for container in containers(pod):
             image = container["image"]
-            if folder in ("overlays/gke-prod", "argo"):
+            if folder in BY_DIGEST:
                 assert re.fullmatch(r"[a-z0-9./-]+@sha256:[0-9a-f]{64}", image), image
             else:
                 assert re.fullmatch(r"[a-z0-9./-]+:v?[0-9][\w.-]*", image), image

@@ -35,8 +35,9 @@ def plain_loss(case: dict[str, Any], tau: float, mode: str, choice: str, weight:
             for positive in marked or [max(real)]:
                 pairs.append(math.log(sum(math.exp((s - positive) / tau) for s in [positive, *every])))
         else:
-            for target in targets:
-                total += math.log(sum(math.exp((s - target) / tau) for s in [target, *negatives])) / len(targets)
+            for best in targets:
+                share = sum(math.exp((s - best) / tau) for s in [best, *negatives])
+                total += math.log(share) / len(targets)
         total += weight * math.log(sum(math.exp((s - max(f[d])) / tau) for s in f[d]))
     return total / len(case["positive"]) + sum(pairs) / max(1, len(pairs))
 

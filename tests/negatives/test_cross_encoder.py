@@ -11,7 +11,7 @@ from tokenizers.processors import TemplateProcessing
 from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
 
 from multiview.artifacts.store import LocalStore
-from multiview.config import Config, Encode, Mining, Questions
+from multiview.config import Config, Corpus, Encode, Mining, Questions
 from multiview.errors import InputError
 from multiview.negatives.cross_encoder import CrossEncoder
 from multiview.negatives.mined import cross_encoder_fingerprint, mine_hits
@@ -113,6 +113,7 @@ def mined_with(judge: Path | None, corpus: MinedVectors, above: float = 0.1, **m
             ),
             "encode": Encode(),
             "questions": Questions(),
+            "corpus": Corpus(),
         }
     )
     asked = [question("q", "king of the river", [corpus.passages[6].text], ["p2"])]

@@ -13,10 +13,13 @@ import pytest
 from multiview.artifacts.record import Reference, read_record
 from multiview.artifacts.store import LocalStore
 from multiview.errors import InputError
+from multiview.steps.context import StepContext
 from multiview.steps.events import read_metrics
+from multiview.steps.execution import run_step
+from multiview.steps.reporter import StepReporter
 from multiview.steps.runs import read_state
 from multiview.steps.step import FORWARDED_FILE
-from tests.fixtures.counting_step import CALLS, COUNT, read, run
+from tests.fixtures.counting_step import CALLS, COUNT, count, passages, read, run, settings
 
 ORPHAN = """
 import os, sys, time
@@ -115,3 +118,50 @@ def test_forwarded_artifacts_are_outputs_of_the_step(store: LocalStore) -> None:
     store.remove(f"{made['counts'].data}/{FORWARDED_FILE}")
     with pytest.raises(InputError, match=rf"{FORWARDED_FILE} is missing: remove the folder .*/counts/"):
         run(forwarding, store, "one two")
+
+
+def test_outputs_of_altered_inputs_are_never_published(store: LocalStore) -> None:
+    """An input of the same size with other bytes is found before the step begins."""
+    reference = passages(store, "some words")
+    file = next(Path(store.root).glob("passages/k/attempts/*/a.txt"))
+    file.write_text("nice birds")
+    reporter = StepReporter(store, "run", "count", COUNT.name)
+    with pytest.raises(InputError, match=r"a\.txt was altered"):
+        run_step(COUNT, reporter, settings(), {"passages": reference})
+    assert not list(Path(store.root).glob("counts/*/artifact.json"))
+    file.write_text("some words")
+    outputs = run_step(COUNT, reporter, settings(), {"passages": reference})
+    assert read(store, outputs["words"], "words.txt").split() == ["some", "words"]
+
+
+def alter(context: StepContext) -> None:
+    """The step `count`, while somebody writes to its input."""
+    file = context.input("passages").path / "a.txt"
+    text = file.read_text()
+    file.write_text(text.upper())
+    try:
+        count(context)
+    finally:
+        if RESTORED:
+            file.write_text(text)
+
+
+RESTORED: list[bool] = []
+
+
+@pytest.mark.parametrize(
+    ("restored", "said"),
+    [
+        (False, r"a\.txt was altered .*remove the folder"),
+        (True, r"a\.txt was written to while step count read it, .*: run again"),
+    ],
+)
+def test_outputs_of_inputs_that_are_altered_meanwhile_are_never_published(
+    store: LocalStore, restored: bool, said: str, monkeypatch
+) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "RESTORED", [True] * restored)
+    step = replace(COUNT, run="tests.steps.test_execution:alter")
+    reporter = StepReporter(store, "run", "count", step.name)
+    with pytest.raises(InputError, match=said):
+        run_step(step, reporter, settings(), {"passages": passages(store, "some words")})
+    assert not list(Path(store.root).glob("*/*/attempts/*/words.txt"))

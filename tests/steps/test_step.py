@@ -35,7 +35,7 @@ def test_the_steps_config_survives_its_json():
     settings = STEPS["train"].parse(STEPS["train"].configure(config))
     assert settings.train == config.train
     assert isinstance(settings.train.batch_size, int) and settings.train.warmup_steps is None
-    assert set(vars(settings)) == {"train", "questions"}
+    assert set(vars(settings)) == {"train", "questions", "corpus"}
 
 
 def test_settings_are_the_declared_ones_whole_or_single() -> None:

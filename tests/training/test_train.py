@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multiview.artifacts.staged import Staged
-from multiview.config import Config, Questions, Train
+from multiview.config import Config, Corpus, Questions, Train
 from multiview.data.questions import Question
 from multiview.errors import InputError
 from multiview.model.encoder import BiEncoder
@@ -153,7 +153,7 @@ def run(
         "positive": "answer",
         **options,
     }
-    step_settings = Config.partial({"train": Train(**chosen), "questions": Questions()})
+    step_settings = Config.partial({"train": Train(**chosen), "questions": Questions(), "corpus": Corpus()})
     train(StepContext(step_settings, {"start": model, **data}, {"model": output}, events, checkpoints))
     return BiEncoder.load(output)
 

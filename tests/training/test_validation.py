@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from multiview.artifacts.staged import Staged
-from multiview.config import Config, Questions, Train
+from multiview.config import Config, Corpus, Questions, Train
 from multiview.data.questions import read_questions, write_questions
 from multiview.errors import InputError
 from multiview.model.encoder import BiEncoder
@@ -60,7 +60,9 @@ class Run:
         self, data: dict[str, Staged], model: Staged, output: Path, checkpoints: Any = None, **options: Any
     ):
         self.events, self.output = RecordedEvents(), output
-        settings = Config.partial({"train": Train(**SETTINGS | options), "questions": Questions()})
+        settings = Config.partial(
+            {"train": Train(**SETTINGS | options), "questions": Questions(), "corpus": Corpus()}
+        )
         inputs = {"start": model, **data}
         train(StepContext(settings, inputs, {"model": output}, self.events, checkpoints))
 

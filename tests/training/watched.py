@@ -9,7 +9,7 @@ from unittest.mock import patch
 import torch
 
 from multiview.artifacts.staged import Staged
-from multiview.config import Config, Questions, Train
+from multiview.config import Config, Corpus, Questions, Train
 from multiview.errors import ProcessFailed
 from multiview.steps.context import StepContext
 from multiview.training import train as training
@@ -73,7 +73,7 @@ def watch_and_resume(trainings: dict[str, Train], inputs: Inputs, context: StepC
 
 
 def _train(case: Train, inputs: dict[str, Staged], context: StepContext, name: str) -> None:
-    settings = Config.partial({"train": case, "questions": Questions()})
+    settings = Config.partial({"train": case, "questions": Questions(), "corpus": Corpus()})
     body = _warm_up if "queries" in inputs else training._train
     outputs = {"model": context.output("models") / name}
     body(replace(context, settings=settings, inputs=inputs, outputs=outputs))

@@ -12,6 +12,7 @@ from typing import NotRequired, TypedDict, Unpack
 from multiview import names
 from multiview.artifacts.record import Record, Reference, describe_files, digest_of, parse_record
 from multiview.artifacts.store import LocalStore, Store
+from multiview.artifacts.verified import is_settled, remember, stamp
 from multiview.config import JsonObject
 
 
@@ -59,6 +60,7 @@ class Attempt:
         If another attempt was first, its record is valid and this attempt's files are removed.
         `description` is the rest of `Record`; `crash` is called before each write, for tests.
         """
+        stamps = {path: stamp(path) for path in self.path.rglob("*") if path.is_file()}
         files = describe_files(self.path)
         crash("save")
         self.store.save(self.path, self.data)
@@ -82,6 +84,12 @@ class Attempt:
             record = parse_record(data, f"{self.store.url}/{self.folder}")
         ours = record.attempt == self.id
         self._clean(ours)
+        if ours and isinstance(self.store, LocalStore):
+            unchanged = [
+                path for path, before in stamps.items() if stamp(path) == before and is_settled(before)
+            ]
+            whole = {path.relative_to(self.path).as_posix(): stamps[path] for path in unchanged}
+            remember(self.store, self.data, whole)
         return record, ours
 
     def abandon(self) -> None:

@@ -79,6 +79,10 @@ class Store(ABC):
         Raises FileNotFoundError, at once or at the first read.
         """
 
+    def exists(self) -> bool:
+        """Whether anything is in the store."""
+        return bool(self.folders(""))
+
     def check_writable(self) -> None:
         """Raises InputError unless the store can create files exclusively."""
         probe = f"probe-{uuid.uuid4().hex}"

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 import fsspec
 
 from multiview.artifacts.base_store import Entry, Store
-from multiview.artifacts.credentials import PROTOCOLS, credentials_explained
+from multiview.artifacts.credentials import PROTOCOLS, check_reachable, credentials_explained
 from multiview.artifacts.scratch import scratch
 
 PART, PARTS = 8 << 20, 10_000
@@ -109,5 +109,6 @@ class BucketStore(Store):
 
     def _ask(self, operation: str, path: str, *arguments: object, **options: object) -> Any:
         """Returns the result of fsspec's `operation` on a path. Raises InputError for missing or insufficient credentials."""
+        check_reachable(self.fs, self.url)
         with credentials_explained(self.url):
             return getattr(self.fs, operation)(f"{self.root}/{path}", *arguments, **options)

@@ -72,7 +72,7 @@ class LocalStore(Store):
     def remove(self, path: str) -> None:
         target = self.root / path
         if target.is_dir():
-            shutil.rmtree(target, ignore_errors=True)
+            shutil.rmtree(target, onerror=_unless_gone)
         else:
             target.unlink(missing_ok=True)
 
@@ -106,6 +106,14 @@ class LocalStore(Store):
             file.flush()
             os.fsync(file.fileno())
         return temporary
+
+
+def _unless_gone(
+    function: object, path: str, error: tuple[type[BaseException], BaseException, object]
+) -> None:
+    """Raises the error of `shutil.rmtree`, unless somebody else removed the file first."""
+    if not isinstance(error[1], FileNotFoundError):
+        raise error[1]
 
 
 def _sync(path: Path) -> None:

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from multiview.artifacts.verified import Stamp
+
 
 @dataclass(frozen=True)
 class Staged:
@@ -15,6 +17,8 @@ class Staged:
     digest: str
     address: str = ""
     """The artifact's address, for steps that read its record."""
+    files: tuple[tuple[Path, Stamp], ...] = ()
+    """Files of a local store with their stamps when they were checked."""
 
 
 @dataclass(frozen=True)

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 from multiview.artifacts.record import File, Record, file_sha256
 from multiview.artifacts.scratch import scratch
 from multiview.artifacts.staged import Staged
 from multiview.artifacts.store import LocalStore, Store
+from multiview.artifacts.verified import Stamp, is_settled, read_stamps, remember, stamp
 from multiview.errors import InputError
 
+Check = Literal["size", "changes", "bytes"]
 
-def stage(store: Store, record: Record, file: str | None = None, verify: bool = False) -> Staged:
+
+def stage(store: Store, record: Record, file: str | None = None, check: Check = "changes") -> Staged:
     """Returns an artifact's files, or one of them, on local disk.
 
-    Copies are checked against the record as they arrive. Files of a local store are checked by size, and by
-    sha256 with `verify`. Raises InputError for a file that is missing, short or altered.
+    Copies are checked against the record as they arrive. Files of a local store are checked by sha256 unless they have
+    not changed since they were last found whole (`multiview.artifacts.verified`); with `check="bytes"` in any case,
+    with `check="size"` by their sizes alone. Raises InputError for a file that is missing, short or altered.
     """
     files = [record.file(file)] if file else record.files
     digest = record.file(file).sha256 if file else record.digest
@@ -26,6 +31,9 @@ def stage(store: Store, record: Record, file: str | None = None, verify: bool = 
     else:
         # The folder is named by digest, because all artifacts of one step have the same key.
         folder = scratch() / record.digest / (file or "whole")
+    known = read_stamps(store, record.data) if isinstance(store, LocalStore) else {}
+    whole: dict[str, Stamp] = {}
+    stamps: list[tuple[Path, Stamp]] = []
     for entry in files:
         target = folder / entry.path
         if not local and target.is_file():  # staged and checked earlier by this process
@@ -35,19 +43,28 @@ def stage(store: Store, record: Record, file: str | None = None, verify: bool = 
             local_file = store.fetch(f"{record.data}/{entry.path}", part)
         except FileNotFoundError as error:
             raise InputError(broken_file(store, record, entry.path, "is missing")) from error
-        _check(store, record, entry, local_file, verify or not local)
+        before = stamp(local_file)
+        settled = is_settled(before)
+        unread = check == "size" or (check == "changes" and known.get(entry.path) == before)
+        _check(store, record, entry, local_file, not local or not unread)
         if not local:
             part.replace(target)
-        elif not in_place:
+            continue
+        stamps.append((local_file, before))
+        if not unread and settled and stamp(local_file) == before:
+            whole[entry.path] = before
+        if not in_place:
             target.parent.mkdir(parents=True, exist_ok=True)
             target.unlink(missing_ok=True)
             target.symlink_to(local_file)
-    return Staged(folder, digest, f"{store.url}/{record.folder}")
+    if isinstance(store, LocalStore):
+        remember(store, record.data, whole)
+    return Staged(folder, digest, f"{store.url}/{record.folder}", tuple(stamps))
 
 
 def verify(store: Store, record: Record) -> None:
     """Checks every byte of an artifact against its record. Raises InputError at the first flaw."""
-    stage(store, record, verify=True)
+    stage(store, record, check="bytes")
 
 
 def _check(store: Store, record: Record, entry: File, local_file: Path, verify: bool) -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from typing import NoReturn
 
 import typer
-from rich.console import Console
 
 from multiview.cli import commands
-from multiview.errors import InputError, StepFailed, one_line
+from multiview.errors import FAULTS, InputError, StepFailed, one_line
+from multiview.terminal import Console
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -28,6 +29,9 @@ def main() -> NoReturn:
 
 def run_app(app: typer.Typer) -> NoReturn:
     """Run a command line and exit: with one line and status 2 for bad input, 1 for a step that failed."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a locale that is not UTF-8 has no letters for most texts
+            stream.reconfigure(errors="backslashreplace")
     try:
         app()
     except InputError as error:
@@ -39,7 +43,8 @@ def run_app(app: typer.Typer) -> NoReturn:
     except Exception as error:
         if "--debug" in sys.argv:
             raise
-        _print_error(f"{one_line(error)}; --debug shows more")
+        fault = isinstance(error, OSError) and error.errno in FAULTS
+        _print_error(one_line(error) if fault else f"{one_line(error)}; --debug shows more")
         sys.exit(1)
     sys.exit(0)
 

@@ -147,9 +147,12 @@ def gc(
     from multiview import tracking
     from multiview.artifacts.store import open_store
     from multiview.cli.garbage import collect
+    from multiview.errors import InputError
     from multiview.lineage.garbage import referenced
 
     opened = open_store(store)
+    if not opened.exists():
+        raise InputError(f"store {opened.url}: there is nothing; is it the right one?")
     indexes = tracking.aliased_indexes(tracking_uri or tracking.tracking_uri(opened))
     collect(opened, referenced(opened, days, champions, indexes), days, delete)
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from multiview.artifacts.store import Store
 from multiview.lineage import garbage
 from multiview.lineage.garbage import ArtifactId, Garbage
+from multiview.terminal import safe
 
 
 def collect(store: Store, keep: set[ArtifactId], days: float, delete: bool) -> None:
@@ -15,7 +16,7 @@ def collect(store: Store, keep: set[ArtifactId], days: float, delete: bool) -> N
     pieces = []
     for piece in garbage.collectable(store, keep, days):
         pieces.append(piece)
-        print(f"{piece.bytes / 1e6:12,.3f} MB  {piece.kind:<11} {piece.path}")
+        print(f"{piece.bytes / 1e6:12,.3f} MB  {piece.kind:<11} {safe(piece.path)}")
         if delete:
             garbage.remove(store, piece)
     if not pieces:

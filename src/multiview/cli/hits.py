@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from rich.console import Console
 from rich.text import Text
 
 from multiview.serving.retriever import Hit, ScoredView
+from multiview.terminal import Console, safe
 
 MARK = "**"
 """Surrounds the text that matched where there is no colour: ASCII, which survives every pipe."""
@@ -117,4 +117,4 @@ def _view(view: ScoredView, best: bool) -> Text:
 
 def _clean(text: str) -> str:
     """The text as a line that a terminal shows as it is: each run of white space and control characters is a space."""
-    return re.sub(r"[\s\x00-\x1f\x7f-\x9f]+", " ", text)
+    return safe(re.sub(r"[\s\x00-\x1f\x7f-\x9f]+", " ", text))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -17,6 +16,7 @@ from multiview.data.questions import Question
 from multiview.data.reading.formats import COMPANIONS, FORMATS
 from multiview.data.reading.judged import Use
 from multiview.data.reading.problems import Problems
+from multiview.terminal import Console
 
 TITLES: dict[Use, str] = {"corpus": "Passages", "train": "Training questions", "dev": "Dev questions"}
 ID_WIDTH = 24
@@ -65,6 +65,11 @@ def print_inspection(console: Console, inspection: Inspection, options: Sequence
         console.print("  none")
     _print_counts(console, inspection.problems)
     console.print()
+    if inspection.warnings:
+        console.print(Text("Warnings", "bold"))
+        for line in inspection.warnings:
+            console.print(f"  {line}", markup=False, soft_wrap=True)
+        console.print()
     if inspection.remarks.counts:
         console.print(Text("Left out", "bold"))
         _print_counts(console, inspection.remarks)
@@ -131,6 +136,8 @@ def _questions(inspection: Inspection, use: Use, questions: list[Question]) -> l
     ]
     if use == "train":
         rows.append(("AVQ", f"{inspection.avq:.2f} questions per passage that has one"))
+    if unread := inspection.unread.get(use):
+        rows.append(("not read", ", ".join(unread)))
     first = []
     for question in questions[:FIRST]:
         answers = f"  → {'; '.join(question.answers)}" if question.answers else ""

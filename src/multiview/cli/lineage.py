@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from rich.console import Console
 from rich.filesize import decimal
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
@@ -16,6 +15,7 @@ from multiview.cli.settings import flattened
 from multiview.config import JsonObject
 from multiview.errors import InputError
 from multiview.lineage.trace import Input, Lineage, LineageNode, flaws
+from multiview.terminal import Console
 
 SHORT = 12
 """Digits of a digest or commit that are shown."""

@@ -11,9 +11,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-
 from multiview.errors import InputError
+from multiview.terminal import Console
 
 if TYPE_CHECKING:
     from multiview.serving.retriever import Hit, Retriever
@@ -32,10 +31,19 @@ def read_questions(question: str | None, file: Path | None) -> Iterator[list[str
     if file is None:
         if not (question or "").strip():
             raise InputError("the question is empty")
+        if has_surrogates(question or ""):
+            raise InputError(
+                "the question is not UTF-8; see LANG and LC_ALL, or write it to a file for --questions"
+            )
         return iter([[question or ""]])
     if str(file) != "-" and not file.is_file():
         raise InputError(f"--questions {file}: there is no such file")
     return _batches(file)
+
+
+def has_surrogates(text: str) -> bool:
+    """Whether a text has bytes that were not UTF-8, which Python reads as halves of characters."""
+    return any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def _batches(file: Path) -> Iterator[list[str]]:
@@ -97,6 +105,7 @@ def _load(address: str, device: str, verify: bool, log: Console) -> tuple[Retrie
 
     started = time.perf_counter()
     with log.status("loading PyTorch, the index and its model"):
+        retriever.check_index(address)  # before what takes seconds to import
         import_module("multiview.encoding.encode")  # what takes longest, and is loaded for any index
         imported = time.perf_counter()
         loaded = retriever.load(address, device=device, verify=verify)

@@ -10,7 +10,6 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 import yaml
 from pydantic.fields import FieldInfo
-from rich.console import Console
 from rich.text import Text
 
 from multiview.config import Config, Section
@@ -20,6 +19,7 @@ from multiview.errors import InputError, nearest
 from multiview.model.layouts import LAYOUTS
 from multiview.model.systems import resolve
 from multiview.steps.table import STEPS
+from multiview.terminal import Console
 
 BOUNDS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
 
@@ -75,7 +75,7 @@ def markdown() -> str:
         "*Written by `make docs` from `src/multiview/config/`; `multiview config` shows the same.*\n\n"
         "Settings are changed by a preset (`--preset`, a name or a YAML file) and then by "
         "`--set SECTION.NAME=VALUE`, whose value is YAML: `--set train.warmup_steps=null`, "
-        "`--set 'corpus.columns={id: pid}'`. Defaults are the papers' unless marked *ours*. A setting "
+        "`--set 'corpus.columns={id: pid}'`. A preset may begin with `extends: NAME`, the preset that it changes. Defaults are the papers' unless marked *ours*. A setting "
         "marked ° is not part of artifact keys: it changes how a step runs but not what it writes, it names "
         "something that the key holds by content, or it shapes the pipeline.\n"
     ]

@@ -48,7 +48,7 @@ class Corpus(Section):
     shards: Annotated[int, Field(ge=1, le=100)] = 2
     """Number of shards, the units of work of encoding: tens, never thousands. *Ours.*"""
     language: str = "english"
-    """Language of NLTK's sentence splitter, in every step."""
+    """Language of the texts: of NLTK's sentence splitter, BM25's stemmer and stop words. In `chinese`, `japanese` and `korean`, sentences end with 。！？ too, answers are matched by characters, and BM25 compares pairs of letters; without spaces, each letter is a word (docs/data.md)."""
 
 
 class Questions(Section):
@@ -75,9 +75,9 @@ class Questions(Section):
     one_per_passage: bool = False
     """Keep one training question per passage: AVQ = 1 (CAMVR 4.4)."""
     max_missing_gold: Annotated[float, Field(ge=0, le=1)] = 0.1
-    """Largest share of questions whose gold passage may be missing from the corpus. *Ours.*"""
+    """Largest share of questions whose gold passage may be missing from the corpus, or hold none of their answers any more; they are left out and counted. *Ours.*"""
     answer_matching: Literal["string", "regex"] = "string"
-    """Search for answers in texts: by DPR's token match, or as regular expressions (CuratedTREC)."""
+    """Search for answers in texts: by DPR's token match (by characters in Chinese, Japanese and Korean: `corpus.language`), or as regular expressions (CuratedTREC)."""
     seed: int = 0
     """Seed of the random choices above."""
 
@@ -85,9 +85,9 @@ class Questions(Section):
 class Bm25(Section):
     """BM25 negatives, with the values of DPR's maintainers. *Ours.*"""
 
-    k1: float = 0.9
+    k1: Annotated[float, Field(ge=0)] = 0.9
     """Term saturation."""
-    b: float = 0.4
+    b: Annotated[float, Field(ge=0, le=1)] = 0.4
     """Length normalisation."""
     depth: Annotated[int, Field(ge=1)] = 50
     """Hits per question, before answer-holding passages and positives are left out."""

@@ -6,12 +6,12 @@ An error in a document written by a person is one line that begins with the docu
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import TypeVar, get_args
+from typing import Any, TypeVar, get_args
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -24,6 +24,21 @@ FOLDERS = {"preset": "presets", "study": "studies"}
 """The folders of the documents shipped with this package, by kind."""
 
 Checked = TypeVar("Checked", bound=Section)
+
+
+class UniqueKeys(yaml.SafeLoader):
+    """PyYAML's safe loader, which refuses a key that is given twice; alone it takes the last one."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
+                if key.value in seen:
+                    raise yaml.constructor.ConstructorError(
+                        None, None, f"{key.value!r} is given twice", key.start_mark
+                    )
+                seen.add(key.value)
+        return super().construct_mapping(node, deep)
 
 
 @dataclass(frozen=True)
@@ -48,7 +63,7 @@ def read_document(file: Path | Traversable, kind: str, name: str | None = None) 
     """Reads a YAML file. Raises InputError if the file cannot be read or holds no mapping."""
     where = f"{kind} {name or file}"
     try:
-        content = yaml.safe_load(file.read_text(encoding="utf-8"))
+        content = yaml.load(file.read_text(encoding="utf-8"), Loader=UniqueKeys)
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{where}: {getattr(error, 'strerror', None) or error}") from error
     except yaml.YAMLError as error:
@@ -63,9 +78,11 @@ def read_document(file: Path | Traversable, kind: str, name: str | None = None) 
 def read_value(text: str, where: str) -> object:
     """Returns a single YAML value. Raises InputError; the message begins with `where`."""
     try:
-        return yaml.safe_load(text)
+        return yaml.load(text, Loader=UniqueKeys)
     except yaml.YAMLError as error:
-        raise InputError(f"{where}: the value is not YAML; quote it") from error
+        twice = getattr(error, "problem", None) or ""
+        reason = twice if twice.endswith("given twice") else "the value is not YAML; quote it"
+        raise InputError(f"{where}: {reason}") from error
 
 
 def read_compiled(text: str) -> JsonObject:

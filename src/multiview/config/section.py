@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
@@ -25,6 +25,10 @@ MOST_WORKERS = 4
 
 Workers = Annotated[Annotated[int, Field(ge=0)] | None, HOW]
 """Number of processes that tokenise ahead of the model; none: up to four per GPU, as far as there are cores, and 0 on a CPU."""
+
+
+def _takes_bool(annotation: object) -> bool:
+    return annotation in (bool, object, Any) or any(map(_takes_bool, get_args(annotation)))
 
 
 def _check_address(value: str) -> str:
@@ -49,6 +53,17 @@ class Section(BaseModel):
         for name in cls.model_fields.keys() - values.keys():
             del vars(section)[name]
         return section
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_truth_value_for_a_number(cls, value: object, info: ValidationInfo) -> object:
+        if (
+            isinstance(value, bool)
+            and info.field_name
+            and not _takes_bool(cls.model_fields[info.field_name].annotation)
+        ):
+            raise PydanticCustomError("kind", "expected a value of another kind than true or false")
+        return value
 
     if not TYPE_CHECKING:
 

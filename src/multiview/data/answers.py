@@ -5,16 +5,19 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import accumulate
 from typing import Literal
 
 import regex
 
+from multiview.config import Config
+from multiview.data import cjk
 from multiview.errors import InputError
 
-Mode = Literal["string", "regex"]
+Mode = Literal["string", "characters", "regex"]
 Kind = Literal["offset", "one", "several", "none"]
 Span = tuple[int, int]
 """Code points [start, stop) of a text."""
@@ -23,25 +26,62 @@ FLAGS = regex.IGNORECASE | regex.UNICODE | regex.MULTILINE
 TOKEN = regex.compile(r"[\p{L}\p{N}\p{M}]+|[^\p{Z}\p{C}]", FLAGS)
 ASCII_TOKEN = re.compile(r"[A-Za-z0-9]+|[!-/:-@\[-`{-~]")
 """`TOKEN` for texts of ASCII alone, in half of the time."""
+CHARACTER = regex.compile(
+    rf"(?=[{cjk.LETTERS}])\X|[[\p{{L}}\p{{N}}\p{{M}}]--[{cjk.LETTERS}]]+|[^\p{{Z}}\p{{C}}]",
+    FLAGS | regex.VERSION1,
+)
+"""`TOKEN` with each letter of Chinese, Japanese and Korean as a token, as CMRC's, DRCD's and JaQuAD's scores count."""
 SEPARATOR = " "  # in the class Z, so no token holds it
 ASCII_WORD = re.compile(r"[a-z0-9]")
 SIGMAS = frozenset("Σσς")
 
 
+def matching_mode(settings: Config) -> Mode:
+    """Returns how answers are matched: as `questions.answer_matching` says, and by characters where the language needs it."""
+    matching = settings.questions.answer_matching
+    return "characters" if matching == "string" and settings.corpus.language in cjk.LANGUAGES else matching
+
+
+@dataclass(frozen=True, slots=True)
+class Needle:
+    """An answer to look for in many texts, lower-cased."""
+
+    joined: str
+    """Its tokens between separators (see `joined_tokens`)."""
+    tokens: tuple[str, ...]
+    """Its tokens but those that have a sigma, which Python lower-cases by the letters around it."""
+    longest: str
+    """The longest of `tokens`; empty without any."""
+    phrase: str
+    """Its tokens between spaces; empty if one has a sigma, or other characters than letters and digits."""
+
+    @classmethod
+    def of(cls, answer: str, mode: Mode = "string") -> Needle | None:
+        """Returns the needle of an answer; None for an answer without tokens."""
+        if not (joined := joined_tokens(answer, mode)):
+            return None
+        every = joined.split(SEPARATOR)[1:-1]
+        tokens = tuple(token for token in every if not SIGMAS.intersection(token))
+        plain = tokens == tuple(every) and all(map(str.isalnum, tokens))
+        return cls(joined, tokens, max(tokens, key=len, default=""), " ".join(tokens) if plain else "")
+
+
 class TokenizedText:
     """A text that is tokenised once, when it is first needed, and searched for many answers.
 
-    Tokens are DPR's: after NFD, runs of letters, digits and marks, or single other characters, lower-cased. They are
-    joined into one string with separators, so that a contiguous run of tokens is a substring.
+    Tokens are DPR's: after NFD, runs of letters, digits and marks, or single other characters, lower-cased. In the mode
+    `characters` each letter of Chinese, Japanese and Korean is a token. They are joined into one string with
+    separators, so that a contiguous run of tokens is a substring.
     """
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, mode: Mode = "string") -> None:
         self.text = text
+        self.mode: Mode = mode
 
     @cached_property
     def joined(self) -> str:
         """The text's tokens between separators (see `joined_tokens`)."""
-        return joined_tokens(self.text)
+        return joined_tokens(self.text, self.mode)
 
     @cached_property
     def decomposed(self) -> str:
@@ -55,7 +95,7 @@ class TokenizedText:
 
     def find(self, answer: str) -> list[Span]:
         """Returns the spans of all occurrences of the answer's tokens, in code points of the original text."""
-        needle = joined_tokens(answer)
+        needle = joined_tokens(answer, self.mode)
         if not needle or needle not in self.joined:
             return []
         starts, spans = self._offsets_and_spans
@@ -69,6 +109,14 @@ class TokenizedText:
             offset = self.joined.find(needle, offset + 1)
         return matches
 
+    def has_tokens(self, needle: Needle) -> bool:
+        """Whether the text has the needle's tokens; its longest token is known to be in `lowered`."""
+        if needle.phrase and _stands_alone(needle.phrase, self.lowered, clearly=True):
+            return True
+        if not _stands_alone(needle.longest, self.lowered):
+            return False
+        return all(token in self.lowered for token in needle.tokens) and needle.joined in self.joined
+
     @cached_property
     def _offsets_and_spans(self) -> tuple[list[int], list[Span]]:
         """Per token, the offset of its separator in `joined` and its span in `text`."""
@@ -76,17 +124,21 @@ class TokenizedText:
             spans = [match.span() for match in ASCII_TOKEN.finditer(self.text)]
         else:
             decomposed, origin = decompose(self.text)
-            spans = [_original(origin, *match.span()) for match in TOKEN.finditer(decomposed)]
+            spans = [_original(origin, *match.span()) for match in _token(self.mode).finditer(decomposed)]
         tokens = self.joined.split(SEPARATOR)[1:-1]
         return list(accumulate((len(token) + 1 for token in tokens[:-1]), initial=0)), spans
 
 
-def joined_tokens(text: str) -> str:
+def _token(mode: Mode) -> regex.Pattern[str]:
+    return CHARACTER if mode == "characters" else TOKEN
+
+
+def joined_tokens(text: str, mode: Mode = "string") -> str:
     """Returns the text's tokens, lower-cased, each between two separators; empty without tokens."""
     if text.isascii():
         tokens = ASCII_TOKEN.findall(text)
     else:
-        tokens = TOKEN.findall(unicodedata.normalize("NFD", text))
+        tokens = _token(mode).findall(unicodedata.normalize("NFD", text))
     if not tokens:
         return ""
     return f"{SEPARATOR}{SEPARATOR.join(tokens)}{SEPARATOR}".lower()
@@ -124,56 +176,67 @@ def _original(origin: Sequence[int], start: int, stop: int) -> Span:
     return min(indices), max(indices) + 1
 
 
-def answer_matcher(answers: Sequence[str], mode: Mode = "string") -> Callable[[TokenizedText], bool]:
-    """Returns a function that says whether a text holds one of the answers (DPR's `has_answer`).
+class QuestionAnswers:
+    """The answers of many questions, each prepared once, for DPR's `has_answer` of many texts.
 
     - `string`: the answer's tokens are a contiguous run of the text's tokens; an answer without tokens never matches.
+    - `characters`: the same, with each letter of Chinese, Japanese and Korean as a token, so that words need no spaces.
+      The texts have to be tokenised in this mode.
     - `regex`: the answer is a pattern that matches a part of the NFD text, not the empty string.
-
-    Raises InputError for an invalid pattern.
     """
-    if mode == "regex":
-        patterns = [_pattern(answer) for answer in answers]
-        return lambda text: any(
-            match.end() > match.start() for pattern in patterns for match in pattern.finditer(text.decomposed)
-        )
-    needles = [needle for answer in dict.fromkeys(answers) if (needle := joined_tokens(answer))]
-    tokens_and_needles = [(_longest_token(needle), needle) for needle in needles]
 
-    def holds(text: TokenizedText) -> bool:
+    def __init__(self, answers: Iterable[Sequence[str]], mode: Mode = "string") -> None:
+        """`answers` has the answers of each question. Raises InputError for an invalid pattern."""
+        self._patterns: list[list[regex.Pattern[str]]] | None = None
+        self._needles: list[list[tuple[str, Needle]]] = []
+        """Per question, the longest token of each answer, and the answer."""
+        if mode == "regex":
+            self._patterns = [[_pattern(answer) for answer in each] for each in answers]
+            return
+        needles = ([Needle.of(answer, mode) for answer in dict.fromkeys(each)] for each in answers)
+        self._needles = [[(n.longest, n) for n in each if n] for each in needles]
+
+    def answered(self, text: TokenizedText, questions: Sequence[int]) -> list[int]:
+        """Returns the positions in `questions`, which are rows, of the questions that the text holds an answer of."""
+        if self._patterns is not None:
+            patterns = self._patterns
+            return [i for i, row in enumerate(questions) if _matches(patterns[row], text.decomposed)]
+        positions: list[int] = []
         lowered = text.lowered
-        # Most texts lack the longest token of every answer, and are never tokenised.
-        for token, needle in tokens_and_needles:
-            if token in lowered and _stands_alone(token, lowered) and needle in text.joined:
-                return True
-        return False
+        for position, row in enumerate(questions):
+            for token, needle in self._needles[row]:
+                # Most texts lack the longest token of every answer, and are never tokenised.
+                if token in lowered and text.has_tokens(needle):
+                    positions.append(position)
+                    break
+        return positions
 
-    return holds
+
+def _matches(patterns: Sequence[regex.Pattern[str]], text: str) -> bool:
+    return any(match.end() > match.start() for pattern in patterns for match in pattern.finditer(text))
 
 
-def _stands_alone(token: str, lowered: str) -> bool:
-    """Whether a text may have the token: it occurs without letters or digits of ASCII around it, which would be part of it."""
-    if not token.isalnum():
+def _stands_alone(piece: str, lowered: str, clearly: bool = False) -> bool:
+    """Whether a piece that is one word or several may be words of a text: no letter or digit of ASCII is next to it.
+
+    `clearly`: it is words of the text, since only other characters of ASCII are next to it.
+    """
+    if not clearly and (not piece.isalnum() or (not piece.isascii() and cjk.has_letters(piece))):
         return True
-    start = lowered.find(token)
+    start = lowered.find(piece)
     while start >= 0:
-        stop = start + len(token)
+        stop = start + len(piece)
         around = lowered[start - 1 : start] + lowered[stop : stop + 1]
-        if not ASCII_WORD.search(around):
+        if not ASCII_WORD.search(around) and (around.isascii() or not clearly):
             return True
-        start = lowered.find(token, start + 1)
+        start = lowered.find(piece, start + 1)
     return False
 
 
-def _longest_token(needle: str) -> str:
-    """The longest token of an answer; empty if it has a sigma, which Python lower-cases by the letters around it."""
-    token = max(needle.split(SEPARATOR), key=len)
-    return "" if SIGMAS.intersection(token) else token
-
-
 def has_answer(text: str | TokenizedText, answers: Sequence[str], mode: Mode = "string") -> bool:
-    """Whether the text holds one of the answers (see `answer_matcher`, which is for many texts)."""
-    return answer_matcher(answers, mode)(TokenizedText(text) if isinstance(text, str) else text)
+    """Whether the text holds one of the answers (see `QuestionAnswers`, which is for many texts)."""
+    tokenized = TokenizedText(text, mode) if isinstance(text, str) else text
+    return bool(QuestionAnswers([answers], mode).answered(tokenized, [0]))
 
 
 def find_answers(text: str | TokenizedText, answers: Sequence[str], mode: Mode = "string") -> list[Span]:
@@ -186,7 +249,7 @@ def find_answers(text: str | TokenizedText, answers: Sequence[str], mode: Mode =
                 if match.end() > match.start():
                     matches.add(_original(origin, *match.span()))
     else:
-        tokens = TokenizedText(text) if isinstance(text, str) else text
+        tokens = TokenizedText(text, mode) if isinstance(text, str) else text
         for answer in answers:
             matches.update(tokens.find(answer))
     return sorted(matches)

@@ -11,6 +11,7 @@ import pyarrow as pa
 from multiview.config import Questions
 from multiview.data.answers import Mode, TokenizedText, has_answer
 from multiview.data.corpus import CorpusFiles
+from multiview.data.moved_answers import Elsewhere, find_again, nearest, not_at_offset
 from multiview.data.questions import Question
 from multiview.data.reading import sources
 from multiview.data.reading.articles import ARTICLE_COLUMNS
@@ -80,11 +81,26 @@ class Seen:
     """Ids of gold passages that are cut articles."""
     left_out: int = 0
     """Number of passages without text that are left out (`corpus.empty_text`)."""
+    moved: dict[Question, Question] = field(default_factory=dict)
+    """Question to the same question with the answers that its gold passage still holds, where they stand now."""
+    moved_answers: list[str] = field(default_factory=list)
+    """One line per answer that was not at its offset and was found again in its passage."""
+    lost: dict[Question, str] = field(default_factory=dict)
+    """Question whose gold passage holds none of its answers any more, to a line that says so."""
 
     def location(self, row: int) -> str:
         """Returns the file of a row, which is counted over all files, and its number in that file."""
         index = bisect_right(self.firsts, row) - 1
         return f"{shown_names(self.files)[self.files[index]]} row {row - self.firsts[index] + 1}"
+
+    def look_for_answers(self, question: Question, id_: str, text: str) -> None:
+        """Looks for the answers of a question at their offsets in the text of its first positive, or near them."""
+        found, moved, gone = find_again(question, id_, text)
+        if found is None:
+            self.lost[question] = gone[0]
+        elif found is not question:
+            self.moved[question] = found
+        self.moved_answers += moved
 
     def in_passages(self, question: Question) -> Question:
         """Returns the question with each positive that is a cut article replaced by its passages that hold an answer.
@@ -92,7 +108,8 @@ class Seen:
         The passages get the article's grade, or the highest grade of several articles. The offsets are dropped,
         because they counted in the article.
         """
-        if not self.holding:
+        question = self.moved.get(question, question)
+        if not self.holding or question in self.lost:
             return question
         grades: dict[str, int] = {}
         for positive, grade in question.grades.items():
@@ -123,6 +140,7 @@ def check(
         if question.answer_starts is not None and question.positive_ids:
             offsets.setdefault(question.positive_ids[0], []).append(question)
     articles = _by_positive(questions)
+    elsewhere: dict[tuple[str, str], Elsewhere] = {}
     for file, table in corpus.tables(kept):
         if not seen.files or seen.files[-1] != file:
             seen.files.append(file)
@@ -155,16 +173,20 @@ def check(
                     f"{seen.location(row)}: passage {id_!r} has no text; leave it out, or set corpus.empty_text",
                 )
             for question in offsets.pop(id_, ()):
-                _check_offsets(question, id_, text, report_problem)
+                seen.look_for_answers(question, id_, text)
             row += 1
         if ARTICLE_COLUMNS[0] in table.column_names and corpus.cuts(file):
-            for qid, article, id_ in _holding(table, articles, matching, report_problem):
+            for qid, article, id_ in _holding(table, articles, matching, elsewhere):
                 seen.cut.add(article)
                 if id_ is not None:
                     seen.holding.setdefault((qid, article), []).append(id_)
         if visit is not None:
             visit(table.filter(pa.array(unseen, pa.bool_())))
         progress(row)
+    for about, found in elsewhere.items():
+        if about not in seen.holding and found.wrong and found.passage is not None:
+            seen.holding[about] = [found.passage]
+            seen.moved_answers.append(found.wrong)
     if not seen.rows:
         raise InputError(f"{', '.join(corpus.files)}: no passages in it; see corpus.source")
     return seen
@@ -177,7 +199,8 @@ def check_gold(
     max_share: float,
     report_problem: ReportProblem = raise_problem,
 ) -> None:
-    """Reports too many questions whose gold passages are not in the corpus: more than `max_share`, or all of them.
+    """Reports too many questions whose gold passages are not in the corpus or hold their answers no more: more than
+    `max_share`, or all of them.
 
     The share is taken over the questions that name gold passages. Questions without gold passages are reported only
     if there are no others, because training would have no positives.
@@ -190,7 +213,7 @@ def check_gold(
             "name their column, as in questions.columns={positive_ids: yours}; questions with only answers "
             "can be used as questions.dev_source",
         )
-    missing = [q for q in with_gold if not any(id_ in seen.rows for id_ in q.positive_ids)]
+    missing = [q for q in with_gold if q in seen.lost or not any(id_ in seen.rows for id_ in q.positive_ids)]
     if not missing or (len(missing) <= max_share * len(with_gold) and len(missing) < len(with_gold)):
         return
     first, passage = missing[0].qid, missing[0].positive_ids[0]
@@ -200,22 +223,16 @@ def check_gold(
             f"(first: question {first}: no passage that article {passage} was cut into holds its answer whole); "
             "mend the answers, or cut longer passages"
         )
+    gone = "are not in the corpus"
+    if any(q in seen.lost for q in missing):
+        gone += " or do not hold the answer"
+    if missing[0] in seen.lost:
+        reason = f"(first: {seen.lost[missing[0]]}); mend the answers"
     report_problem(
         "sources whose gold passages are not in the corpus",
-        f"{setting}: the gold passages of {len(missing)} of {len(with_gold)} questions are not in the corpus {reason}, "
+        f"{setting}: the gold passages of {len(missing)} of {len(with_gold)} questions {gone} {reason}, "
         "or allow more with questions.max_missing_gold",
     )
-
-
-def _check_offsets(question: Question, id_: str, text: str, report_problem: ReportProblem) -> None:
-    for answer, start in zip(question.answers, question.answer_starts or (), strict=True):
-        actual = text[start : start + len(answer)] if start >= 0 else ""
-        if actual != answer:
-            report_problem(
-                "answers that are not at their offset",
-                f"question {question.qid}: answer {answer!r} should stand at {start} of passage {id_}, "
-                f"where {actual!r} is; answer_starts count code points of the first positive passage's text",
-            )
 
 
 def _unified(extra: pa.Schema, schema: pa.Schema, file: str) -> pa.Schema:
@@ -242,28 +259,34 @@ def _holding(
     table: pa.Table,
     questions: Mapping[str, Sequence[Question]],
     matching: Mode,
-    report_problem: ReportProblem,
+    elsewhere: dict[tuple[str, str], Elsewhere],
 ) -> Iterator[tuple[str, str, str | None]]:
     """Yields (question, article, passage) for each passage of a question's article.
 
     The passage is None where it does not hold the answer. With offsets, that is the first answer at its offset in the
     article. Without offsets, any of the answers counts. Every passage holds the answer of a question without answers.
+    `elsewhere` receives offsets at which another text is, and the passages that hold the answer at another place.
     """
     names = ("id", "text", *ARTICLE_COLUMNS)
     for id_, text, article, begin in zip(*(table.column(n).to_pylist() for n in names), strict=True):
         about = questions.get(article, ())
-        tokens = TokenizedText(text) if about else None
+        tokens = TokenizedText(text, matching) if about else None
         for question in about:
             if question.answer_starts:
                 answer, start = question.answers[0], question.answer_starts[0] - begin
                 held = 0 <= start < len(text) and text.startswith(answer, start)
+                other = elsewhere.setdefault((question.qid, article), Elsewhere())
                 if 0 <= start < len(text) and not held and not answer.startswith(text[start:]):
-                    report_problem(
-                        "answers that are not at their offset",
-                        f"question {question.qid}: answer {answer!r} should stand at {question.answer_starts[0]} "
-                        f"of article {article}, where {text[start : start + len(answer)]!r} is; answer_starts "
-                        "count code points of the article's text",
+                    other.wrong = not_at_offset(
+                        question,
+                        answer,
+                        start,
+                        text,
+                        f"passage {id_} of article {article}",
+                        "the article's text",
                     )
+                if (near := nearest(text, answer, start)) is not None:
+                    other.add(id_, abs(near - start))
             else:
                 held = not question.answers or has_answer(tokens or text, question.answers, matching)
             yield question.qid, article, id_ if held else None

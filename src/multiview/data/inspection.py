@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from multiview.config import Config
-from multiview.data import checking
+from multiview.data import checking, cjk
+from multiview.data.answers import matching_mode
 from multiview.data.corpus import CorpusFiles
 from multiview.data.questions import Question, questions_per_passage, unknown_positives
 from multiview.data.reading import sources
@@ -19,8 +20,9 @@ from multiview.data.reading.files import plain_name
 from multiview.data.reading.formats import COMPANIONS, FORMATS, detect
 from multiview.data.reading.judged import Use
 from multiview.data.reading.problems import Problems
-from multiview.data.reading.readers import PASSAGE_COLUMNS, QUESTION_COLUMNS, match_columns
+from multiview.data.reading.readers import PASSAGE_COLUMNS, QUESTION_COLUMNS, match_columns, unread_columns
 from multiview.data.reading.tables import Row
+from multiview.data.scripts import Scripts
 from multiview.data.sentences import iterate_sentence_ends, tokenizer
 from multiview.errors import InputError
 
@@ -31,6 +33,8 @@ SETTING: dict[Use, str] = {
 }
 HELD_OUT = {"dev", "test", "valid", "validation", "val", "eval"}
 """Words in a file name that mark its questions as not for training."""
+GOLD = re.compile("pos|gold|passage|context|doc|pid", re.IGNORECASE)
+"""Words in the name of a column that may name gold passages."""
 SAMPLE = 20_000
 """Number of passages, from the first on, in which sentences are counted."""
 UNKNOWN_POSITIVES = "gold passages that are not in the corpus, of questions that have others"
@@ -90,9 +94,15 @@ class Inspection:
     first_passages: list[Row] = field(default_factory=list)
     questions: dict[Use, list[Question]] = field(default_factory=dict)
     """Training and dev questions."""
+    unread: dict[Use, list[str]] = field(default_factory=dict)
+    """Columns of the files of questions that are not read."""
     missing_gold: dict[Use, int] = field(default_factory=dict)
     """Number of questions that name only passages that are not in the corpus."""
+    scripts: Scripts = field(default_factory=Scripts)
+    """Letters of the passages by script."""
     problems: Problems = field(default_factory=Problems)
+    warnings: list[str] = field(default_factory=list)
+    """Lines about what a run accepts, and probably should not."""
     remarks: Problems = field(default_factory=Problems)
     """Rows that are skipped without being a problem."""
 
@@ -172,6 +182,8 @@ def inspect(config: Config, progress: Callable[[int], None]) -> Inspection:
         inspection.formats[use] = {
             file: detect(file, settings.format, "questions.format", columns) for file in files
         }
+        unread = (unread_columns(file, settings.format, settings.columns) for file in files)
+        inspection.unread[use] = list(dict.fromkeys(column for each in unread for column in each))
         inspection.questions[use] = checking.read_questions(
             settings, source, use, inspection.problems, inspection.remarks
         )
@@ -183,7 +195,7 @@ def inspect(config: Config, progress: Callable[[int], None]) -> Inspection:
         seen = checking.check(
             corpus,
             [question for questions in inspection.questions.values() for question in questions],
-            settings.answer_matching,
+            matching_mode(config),
             progress,
             inspection.problems,
             lambda table: _measure_passages(inspection, table, config.corpus.language),
@@ -192,6 +204,13 @@ def inspect(config: Config, progress: Callable[[int], None]) -> Inspection:
         inspection.problems("sources that cannot be read as passages", str(error))
         return inspection
     inspection.columns = seen.extra.names
+    for line in seen.lost.values():
+        inspection.remarks("questions whose gold passages do not hold their answers", line)
+    if seen.moved_answers:
+        inspection.warnings.append(
+            f"{len(seen.moved_answers)} answers are not at their offset, and a run takes the nearest occurrence; "
+            f"the first: {seen.moved_answers[0]}"
+        )
     for use, questions in inspection.questions.items():
         inspection.questions[use] = [seen.in_passages(question) for question in questions]
         # Dev questions may name no passages at all, training questions must.
@@ -204,6 +223,15 @@ def inspect(config: Config, progress: Callable[[int], None]) -> Inspection:
             for _ in range(unknown_positives(question, seen.rows)):
                 inspection.remarks(UNKNOWN_POSITIVES, f"{SETTING[use]}: question {question.qid} has others")
     _check_settings(inspection, config)
+    for use, columns in inspection.unread.items():
+        gold = next((column for column in columns if GOLD.search(column)), None)
+        if gold and not any(question.positive_ids for question in inspection.questions[use]):
+            inspection.warnings.append(
+                f"{SETTING[use]}: its questions name no passages, and its column {gold} is not read; if it names them, set "
+                f"questions.columns={{positive_ids: {gold}}}"
+            )
+    if line := inspection.scripts.problem(config.corpus.language):
+        inspection.warnings.append(line)
     return inspection
 
 
@@ -225,7 +253,8 @@ def _check_settings(inspection: Inspection, config: Config) -> None:
 def _measure_passages(inspection: Inspection, table: pa.Table, language: str) -> None:
     """Adds a table of passages to the counts and lengths."""
     texts = table.column("text").to_pylist()
-    inspection.words.add(len(text.split()) for text in texts)
+    inspection.scripts.add(texts)
+    inspection.words.add(cjk.count_words(text, language) for text in texts)
     sampled = texts[: max(0, SAMPLE - inspection.passages)]
     inspection.sentences.add(map(len, iterate_sentence_ends(sampled, language)))
     inspection.titled += sum(bool(title) for title in table.column("title").to_pylist())

@@ -1,4 +1,4 @@
-"""Sentence boundaries, by NLTK's `sent_tokenize` (CAMVR 3.2)."""
+"""Sentence boundaries, by NLTK's `sent_tokenize` (CAMVR 3.2) or, in Chinese, Japanese and Korean, by `SentenceRules`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from multiview.data.cjk import LANGUAGES, SentenceRules
 from multiview.data.passages import shard_files
 from multiview.errors import InputError
 
@@ -28,17 +29,33 @@ It returns a function that waits for their sentence ends, an array [texts] of ty
 """
 
 
-@lru_cache
-def tokenizer(language: str = "english") -> PunktTokenizer:
-    """The tokenizer behind NLTK's `sent_tokenize`, loaded once per language.
+# fmt: off
+PUNKT = frozenset({
+    "czech", "danish", "dutch", "english", "estonian", "finnish", "french", "german", "greek", "italian", "malayalam",
+    "norwegian", "polish", "portuguese", "russian", "slovene", "spanish", "swedish", "turkish",
+})
+# fmt: on
+"""Languages for which NLTK publishes sentence data."""
 
-    Raises InputError when its data are not installed.
+
+@lru_cache
+def tokenizer(language: str = "english") -> PunktTokenizer | SentenceRules:
+    """The tokenizer behind NLTK's `sent_tokenize`, loaded once per language; our rules for Chinese, Japanese and Korean.
+
+    Raises InputError when its data are not installed, or do not exist.
     """
+    if language in LANGUAGES:
+        return SentenceRules()
     from multiview.data.punkt import FastTokenizer  # late: NLTK takes seconds to import
 
     try:
         return FastTokenizer(language)
     except LookupError:
+        if language not in PUNKT:
+            raise InputError(
+                f"corpus.language={language}: there is no sentence splitter for it; choose one of "
+                f"{', '.join(sorted(PUNKT | LANGUAGES))}"
+            ) from None
         raise InputError(
             f"corpus.language={language}: NLTK's sentence data for it are not installed; run: "
             f"python -m nltk.downloader punkt_tab (in a checkout: python images/sentence_data.py {language})"
@@ -75,7 +92,7 @@ def sentence_arrays(texts: Sequence[str], language: str) -> tuple[np.ndarray, np
 
 
 class SplitSentences:
-    """Sentence ends by NLTK's tokenizer for a language, in the processes of `pool` or, without one, in this process."""
+    """Sentence ends by the tokenizer for a language, in the processes of `pool` or, without one, in this process."""
 
     def __init__(self, language: str, pool: Executor | None = None) -> None:
         self._language, self._pool = language, pool

@@ -15,6 +15,7 @@ from multiview.artifacts.record import load_record
 from multiview.artifacts.scratch import scratch
 from multiview.config import Config, JsonObject, Questions
 from multiview.data import checking, passages, questions, shards
+from multiview.data.answers import matching_mode
 from multiview.data.corpus import CorpusFiles
 from multiview.data.processes import further_processes, rare_collections
 from multiview.data.questions import Question
@@ -22,6 +23,7 @@ from multiview.data.reading import sources
 from multiview.data.reading.kept import KeptPassages
 from multiview.data.reading.problems import Problems
 from multiview.data.reading.readers import PASSAGE_COLUMNS, UNKNOWN_JUDGED
+from multiview.data.scripts import SAMPLE, Scripts
 from multiview.data.sentences import KnownSentences, SentencesOf, SplitSentences, tokenizer
 from multiview.errors import InputError
 from multiview.steps.context import StepContext
@@ -55,14 +57,17 @@ def _split(context: StepContext, pool: Executor | None, kept: KeptPassages) -> N
     keeping = None if context.settings.corpus.source else kept  # then files of questions bring no passages
     train = checking.read_questions(asked, asked.source, "train", report_remark=remarks, kept=keeping)
     dev = checking.read_questions(asked, asked.dev_source, "dev", report_remark=remarks, kept=keeping)
-    corpus = CorpusFiles.of(context.settings)
+    corpus, scripts = CorpusFiles.of(context.settings), Scripts()
     seen = checking.check(
         corpus,
         [*train, *dev],
-        asked.answer_matching,
+        matching_mode(context.settings),
         lambda done: context.events.progress(done, done, "passages checked"),
+        visit=lambda table: scripts.add(table.column("text").slice(0, SAMPLE).to_pylist()),
         kept=kept,
     )
+    if line := scripts.problem(corpus.language):
+        context.events.warning(line)
     train, dev = [[seen.in_passages(question) for question in found] for found in (train, dev)]
     chosen = _choose(asked, train, dev, seen)
     if context.settings.corpus.keep == "gold":
@@ -137,6 +142,7 @@ class _Chosen:
     unknown: int  # gold passages that kept questions lost
     nameless: int  # training questions that name no gold passage
     unknown_negatives: int  # given negatives that are not in the corpus
+    lost: int  # questions whose gold passages hold none of their answers any more
 
 
 def _choose(section: Questions, train: list[Question], dev: list[Question], seen: checking.Seen) -> _Chosen:
@@ -146,15 +152,18 @@ def _choose(section: Questions, train: list[Question], dev: list[Question], seen
     """
     known = seen.rows
     if not section.source and not section.dev_source:  # the training questions are made by another step
-        return _Chosen([], [], [], 0, 0, 0, 0, 0)
+        return _Chosen([], [], [], 0, 0, 0, 0, 0, 0)
     checking.check_gold(train, seen, "questions.source", section.max_missing_gold)
     nameless = sum(not q.positive_ids for q in train)
     unknown = sum(questions.unknown_positives(q, known) for q in (*train, *dev))
-    train, dropped = questions.with_known_positives(train, known)
+    lost = sum(q in seen.lost for q in (*train, *dev))
+    train, dropped = questions.with_known_positives([q for q in train if q not in seen.lost], known)
     if section.dev_source:
         with_gold = [q for q in dev if q.positive_ids]
         checking.check_gold(with_gold, seen, "questions.dev_source", section.max_missing_gold)
-        kept, dropped_dev = questions.with_known_positives(with_gold, known)
+        kept, dropped_dev = questions.with_known_positives(
+            [q for q in with_gold if q not in seen.lost], known
+        )
         by_id = {q.qid: q for q in kept}
         dev = [by_id.get(q.qid, q) for q in dev if not q.positive_ids or q.qid in by_id]
         dropped += dropped_dev
@@ -171,7 +180,9 @@ def _choose(section: Questions, train: list[Question], dev: list[Question], seen
         )
     limited = questions.limited(dev, section.dev_limit, section.seed)
     shared = len({q.qid for q in train} & {q.qid for q in limited})
-    return _Chosen(train, limited, dev, dropped - nameless, shared, unknown, nameless, unknown_negatives)
+    return _Chosen(
+        train, limited, dev, dropped - nameless, shared, unknown, nameless, unknown_negatives, lost
+    )
 
 
 # --- passages ----------------------------------------------------------------------------------
@@ -228,6 +239,16 @@ def _report(
         events.warning(f"{chosen.shared} dev questions are training questions too")
     if chosen.dropped:
         events.warning(f"{chosen.dropped} questions were dropped: their gold passages are not in the corpus")
+    if chosen.lost:
+        events.warning(
+            f"{chosen.lost} questions were left out: their gold passages hold their answers no more, the first: "
+            f"{next(iter(seen.lost.values()))}"
+        )
+    if seen.moved_answers:
+        events.warning(
+            f"{len(seen.moved_answers)} answers are not at their offset and were found again in their passage, the "
+            f"first: {seen.moved_answers[0]}"
+        )
     if chosen.nameless:
         events.warning(f"{chosen.nameless} training questions name no gold passage: left out")
     if seen.left_out:
@@ -250,6 +271,8 @@ def _report(
         "dev_questions": len(chosen.dev),
         "dropped_questions": chosen.dropped,
         "questions_without_gold": chosen.nameless,
+        "questions_with_lost_answers": chosen.lost,
+        "moved_answers": len(seen.moved_answers),
         "passages_without_text": seen.left_out,
         "unknown_positives": chosen.unknown,
         "unknown_judged_questions": remarks.counts.get(UNKNOWN_JUDGED, 0),

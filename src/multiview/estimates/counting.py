@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from multiview import names
 from multiview.artifacts.record import Record
 from multiview.artifacts.store import Store
 from multiview.config import Config
 from multiview.data.inspection import inspect
+from multiview.data.questions import Question
 from multiview.errors import InputError
 from multiview.estimates.estimate import base_config
 from multiview.estimates.rates import Rates
@@ -38,12 +41,23 @@ def of_sources(config: Config) -> Workload:
         raise InputError(f"the sources cannot be counted: {problem}; `multiview inspect` says more")
     settings = config.questions
     train, dev = len(seen.questions["train"]), len(seen.questions["dev"])
+    asked_about, tested = _gold(seen.questions["train"]), _gold(seen.questions["dev"])
+    if settings.one_per_passage and settings.origin == "labelled":
+        train = asked_about
     if not settings.dev_source:
         dev = round(settings.dev_share * train)
         train -= dev
     train, dev = _used(config, seen.passages, train, dev)
-    train, dev = min(train, settings.limit or train), min(dev, settings.dev_limit or dev)
-    return Workload(seen.passages, views_of(config), seen.words.mean, train, dev)
+    train = min(train, settings.limit or train)
+    passages = seen.passages
+    if config.corpus.keep == "gold":
+        passages = min(passages, min(asked_about, train) + tested)
+    return Workload(passages, views_of(config), seen.words.mean, train, min(dev, settings.dev_limit or dev))
+
+
+def _gold(questions: Iterable[Question]) -> int:
+    """The number of gold passages; of a question that has several, the first counts."""
+    return len({question.positive_ids[0] for question in questions if question.positive_ids})
 
 
 def _used(config: Config, passages: float, train: float, dev: float) -> tuple[float, float]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from multiview.data.answers import Mode, TokenizedText, answer_matcher
+from multiview.data.answers import Mode, QuestionAnswers, TokenizedText
 from multiview.data.passages import PassageLookup
 from multiview.data.questions import Question
 
@@ -19,7 +19,9 @@ class AnswerHits:
         self, questions: Sequence[Question], ids: pa.Array, corpus: PassageLookup, matching: Mode
     ) -> None:
         """`ids` [p] are the ids of the passages by row; `corpus` has their texts."""
-        self._matchers = [answer_matcher(question.answers, matching) for question in questions]
+        self._questions = len(questions)
+        self._matching: Mode = matching
+        self._answers = QuestionAnswers((question.answers for question in questions), matching)
         self._ids, self._corpus = ids, corpus
         self._pairs, self._holds = np.empty(0, np.int64), np.empty(0, bool)
 
@@ -29,7 +31,7 @@ class AnswerHits:
         `questions` [q] are the rows of the questions, by default all questions. Raises InputError for a passage that the
         corpus lacks.
         """
-        questions = np.arange(len(self._matchers)) if questions is None else questions
+        questions = np.arange(self._questions) if questions is None else questions
         real = passage_rows >= 0
         pairs = (passage_rows + len(self._ids) * questions[:, None])[real]
         asked = np.sort(pairs)  # several times as fast as `np.unique`
@@ -45,12 +47,18 @@ class AnswerHits:
             return
         questions, passages = np.divmod(pairs, len(self._ids))
         by_passage = np.argsort(passages, kind="stable")
-        distinct, firsts = np.unique(passages[by_passage], return_index=True)
-        groups = np.split(by_passage, firsts[1:])
-        group_of = dict(zip(self._ids.take(pa.array(distinct)).to_pylist(), groups, strict=True))
+        distinct, starts = np.unique(passages[by_passage], return_index=True)
+        bounds = zip(starts.tolist(), [*starts[1:].tolist(), len(pairs)], strict=True)
+        bounds_of = dict(zip(self._ids.take(pa.array(distinct)).to_pylist(), bounds, strict=True))
+        asking = questions[by_passage]
+        held: list[int] = []
+        for id_, text in self._corpus.stream_texts(bounds_of):
+            start, stop = bounds_of[id_]
+            answered = self._answers.answered(
+                TokenizedText(text, self._matching), asking[start:stop].tolist()
+            )
+            held += [start + position for position in answered]
         found = np.zeros(len(pairs), bool)
-        for id_, text in self._corpus.stream_texts(group_of):
-            tokenized, group = TokenizedText(text), group_of[id_]
-            found[group] = [self._matchers[question](tokenized) for question in questions[group].tolist()]
+        found[by_passage[held]] = True
         order = np.argsort(known := np.concatenate([self._pairs, pairs]))
         self._pairs, self._holds = known[order], np.concatenate([self._holds, found])[order]

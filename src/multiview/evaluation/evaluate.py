@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from multiview import metric_names
-from multiview.data.answers import Span
+from multiview.data.answers import Span, matching_mode
 from multiview.data.passages import Passage, PassageLookup, read_passages
 from multiview.data.processes import rare_collections
 from multiview.data.queries import with_queries
@@ -89,7 +89,7 @@ def evaluate_queries(
         top=top,
         settings=context.settings.evaluation,
         encode=context.settings.encode,
-        matching=context.settings.questions.answer_matching,
+        matching=matching_mode(context.settings),
         events=context.events,
     )
     views = IndexViews(index, queries, subject.indexed_passages)
@@ -162,7 +162,7 @@ def write_evaluation(
     folder, settings = context.output("evaluation"), context.settings.evaluation
     if answers is None:
         corpus = PassageLookup(context.input("passages").path)
-        answers = AnswerHits(questions, ids, corpus, context.settings.questions.answer_matching)
+        answers = AnswerHits(questions, ids, corpus, matching_mode(context.settings))
     holds = answers.holds(top.passages)
     first_answer = first_rank(holds)
     gold_hits = positive_hits(top.passages, ids, questions)

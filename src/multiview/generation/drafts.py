@@ -10,6 +10,7 @@ from pathlib import Path
 
 from multiview import names
 from multiview.config import MakeQuestions
+from multiview.data.cjk import count_words, word_spans
 from multiview.data.passages import COLUMNS, ROW_GROUP, Passage, count_passages, passages_of, read_tables
 from multiview.data.queries import distinct, join
 from multiview.data.questions import FILE, GENERATED, SCHEMA, Question, seeded_hash, write_questions
@@ -54,7 +55,9 @@ Ask = Callable[[Sequence[DrawnSnippet]], Iterable[tuple[int, Sequence[str]]]]
 """Function that returns (index, texts of questions) per snippet, in any order."""
 
 
-def draw_snippets(passage: Passage, settings: MakeQuestions, least_words: int = 1) -> list[DrawnSnippet]:
+def draw_snippets(
+    passage: Passage, settings: MakeQuestions, least_words: int = 1, language: str = "english"
+) -> list[DrawnSnippet]:
     """Returns the snippets of a passage that questions are made from, in text order; none where the passage is not drawn.
 
     A passage is cut as CAMVR cuts it (Algorithm 1, title included). A drawn snippet is a part of the text without the
@@ -66,15 +69,16 @@ def draw_snippets(passage: Passage, settings: MakeQuestions, least_words: int = 
     for snippet in split_snippets(passage.title, passage.text, passage.sentence_ends, settings.snippets):
         start, stop = snippet.span or (0, 0)
         text = passage.text[start:stop]
-        if len(text.split()) >= least_words:
+        if count_words(text, language) >= least_words:
             drawn.append(DrawnSnippet(passage, start + len(text) - len(text.lstrip()), text.strip()))
     drawn.sort(key=lambda snippet: seeded_hash(settings.seed, f"snippet {snippet.name}"))
     return sorted(drawn[: settings.per_passage], key=lambda snippet: snippet.start)
 
 
-def crops(snippet: DrawnSnippet, settings: MakeQuestions) -> list[str]:
+def crops(snippet: DrawnSnippet, settings: MakeQuestions, language: str = "english") -> list[str]:
     """Returns `per_snippet` runs of the snippet's words, each with `shortest` to `longest` words where it has so many."""
-    words = snippet.text.split()
+    text = snippet.text
+    words = word_spans(text, language)
     longest = min(settings.longest, len(words))
     shortest = min(settings.shortest, longest)
     texts = []
@@ -82,19 +86,20 @@ def crops(snippet: DrawnSnippet, settings: MakeQuestions) -> list[str]:
         crop = f"crop {number} of {snippet.name}"
         length = shortest + int(_fraction(settings.seed, f"length of {crop}") * (longest - shortest + 1))
         start = int(_fraction(settings.seed, f"start of {crop}") * (len(words) - length + 1))
-        texts.append(" ".join(words[start : start + length]))
+        run = words[start : start + length]
+        texts.append(" ".join(text[run[0][0] : run[-1][1]].split()))
     return texts
 
 
 def crop_questions(context: StepContext) -> None:
     """Step: drafts questions for one shard of `passages` as crops of their snippets, without a model, into `drafts`."""
-    settings = context.settings.make_questions
+    settings, language = context.settings.make_questions, context.settings.corpus.language
 
     def ask(snippets: Sequence[DrawnSnippet]) -> Iterator[tuple[int, list[str]]]:
         for index, snippet in enumerate(snippets):
-            yield index, crops(snippet, settings)
+            yield index, crops(snippet, settings, language)
 
-    write_drafts(context, ask, settings.shortest)
+    write_drafts(context, ask, settings.shortest, language)
 
 
 def generate_questions(context: StepContext) -> None:
@@ -117,7 +122,7 @@ def generate_questions(context: StepContext) -> None:
     write_drafts(context, ask)
 
 
-def write_drafts(context: StepContext, ask: Ask, least_words: int = 1) -> None:
+def write_drafts(context: StepContext, ask: Ask, least_words: int = 1, language: str = "english") -> None:
     """Writes the questions that `ask` makes from the drawn snippets of the input `passages`, as output `drafts`.
 
     `questions.parquet` has the questions in the order of the passages and snippets. They depend on the passage, the
@@ -130,7 +135,7 @@ def write_drafts(context: StepContext, ask: Ask, least_words: int = 1) -> None:
         latest = context.checkpoints.latest() if context.checkpoints is not None else None
         for kept in latest.glob("part-*") if latest is not None else ():
             shutil.copytree(kept, parts / kept.name)
-        for number, (read, drawn) in enumerate(_parts(shard, settings, least_words), 1):
+        for number, (read, drawn) in enumerate(_parts(shard, settings, least_words, language), 1):
             part = parts / f"part-{number:06d}"
             if not part.exists():
                 texts: dict[int, Sequence[str]] = {}
@@ -152,13 +157,13 @@ def write_drafts(context: StepContext, ask: Ask, least_words: int = 1) -> None:
 
 
 def _parts(
-    shard: Path, settings: MakeQuestions, least_words: int
+    shard: Path, settings: MakeQuestions, least_words: int, language: str
 ) -> Iterator[tuple[int, list[DrawnSnippet]]]:
     """Yields the drawn snippets of a shard, `PART` at a time, each with the number of passages read so far."""
     read, drawn = 0, list[DrawnSnippet]()
     for table in read_tables(shard, COLUMNS):
         for passage in passages_of(table):
-            drawn += draw_snippets(passage, settings, least_words)
+            drawn += draw_snippets(passage, settings, least_words, language)
             read += 1
             while len(drawn) >= PART:
                 yield read, drawn[:PART]

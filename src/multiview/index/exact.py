@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from multiview.index.columns import Columns
 from multiview.index.products import Block, blocks, highest, picked, positions, tensor
 from multiview.index.ranking import TopPassages, best_first
 
@@ -96,6 +97,7 @@ def top_passages_by(
         return tops
     import torch
 
+    views = np.asarray(views)  # the memory of a mapped file, without the cost of `np.memmap` per access
     longest = longest_view(views) if longest is None else longest
     at_once = QUESTIONS_AT_ONCE if device == "cpu" else GPU_QUESTIONS_AT_ONCE
     for start in range(0, len(queries), at_once):
@@ -135,8 +137,8 @@ class _Found:
         held: int,
     ) -> None:
         """At most `held` views and twice k per question are proposed before they are sifted."""
-        self._held = held
         self._views, self._offsets, self._tie_order, self._k = views, offsets, tie_order, k
+        self._most = held + 2 * len(queries) * k
         self._queries = queries.astype(np.float64)
         dim = queries.shape[1]
         gamma = dim * 2.0**-24 / (1 - dim * 2.0**-24)
@@ -145,9 +147,9 @@ class _Found:
         self._margin = margin.astype(np.float32)
         self._best = np.full((len(queries), k), -np.inf, np.float32)
         """The k highest products of passages [q, k], the lowest first."""
-        self._more: list[tuple[np.ndarray, np.ndarray]] = []
+        self._more = Columns(self._best.size, np.int64, np.float32)
         """Questions and products of passages that may be among these, but are not yet."""
-        self._proposed = [(no_rows := np.empty(0, np.int64), no_rows, no_rows, np.empty(0, np.float32))]
+        self._proposed = Columns(self._most, np.int64, np.int64, np.int64, np.float32)
         """Questions, rows, passages and products of views that may be among the best."""
 
     def add(self, block: Block, view_range: ViewRange) -> None:
@@ -162,8 +164,8 @@ class _Found:
         numbers, questions = positions(best, self._bar)
         products = picked(best, numbers, questions)
         if known:
-            self._more.append((questions, products))
-            if sum(len(each) for each, _ in self._more) > self._best.size // 4:
+            self._more.append(questions, products)
+            if len(self._more) > self._best.size // 4:
                 self._raise_bar()
         lowest = np.maximum(products - self._margin[questions], self._bar[questions])
         reaching = np.flatnonzero(products >= lowest)
@@ -175,10 +177,10 @@ class _Found:
         products = picked(block.products, views, questions)
         near = np.flatnonzero(products >= lowest)
         rows, passages = block.first_view + views[near], np.repeat(passages[numbers], repeats)[near]
-        self._proposed.append((questions[near], rows, passages, products[near]))
-        if self._too_many:
+        self._proposed.append(questions[near], rows, passages, products[near])
+        if len(self._proposed) > self._most:
             self._sift()
-            if self._too_many:
+            if len(self._proposed) > self._most:
                 self._settle()
 
     @property
@@ -188,29 +190,26 @@ class _Found:
 
     def _raise_bar(self) -> None:
         """Puts the products of `_more` among the best."""
-        if not self._more:
+        if not len(self._more):
             return
-        questions, products = (np.concatenate(column) for column in zip(*self._more, strict=True))
+        questions, products = self._more.filled
         order, counts = by_question(questions), np.bincount(questions, minlength=len(self._best))
         columns = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
         more = np.full((len(counts), counts.max()), -np.inf, np.float32)
         more[questions[order], columns] = products[order]
         both = np.concatenate([self._best, more], axis=1)
         self._best = np.partition(both, more.shape[1], axis=1)[:, more.shape[1] :]
-        self._more = []
-
-    @property
-    def _too_many(self) -> bool:
-        return sum(len(part[0]) for part in self._proposed) > self._held + 2 * self._best.size
+        self._more.clear()
 
     def _sift(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Drops the proposals that are below the bar by now; returns the others, those of each question by rising rows."""
         self._raise_bar()
-        columns = [np.concatenate(column) for column in zip(*self._proposed, strict=True)]
+        columns = self._proposed.filled
         reached = np.flatnonzero(columns[3] >= self._bar[columns[0]])
         order = reached[by_question(columns[0][reached])]
         questions, rows, passages, products = (column[order] for column in columns)
-        self._proposed = [(questions, rows, passages, products)]
+        self._proposed.clear()
+        self._proposed.append(questions, rows, passages, products)
         return questions, rows, passages, products
 
     def _settle(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
@@ -226,7 +225,8 @@ class _Found:
             kept.append(np.sort(chosen))
             best_views.append((rows[chosen], passages[chosen], scores[best]))
         kept = np.concatenate(kept)
-        self._proposed = [(questions[kept], rows[kept], passages[kept], products[kept])]
+        self._proposed.clear()
+        self._proposed.append(questions[kept], rows[kept], passages[kept], products[kept])
         return best_views
 
     def _rank(self, rows: np.ndarray, passages: np.ndarray, scores: np.ndarray) -> np.ndarray:
@@ -254,4 +254,4 @@ def by_question(questions: np.ndarray) -> np.ndarray:
 
 def _exact_scores(views: np.ndarray, rows: np.ndarray, query: np.ndarray) -> np.ndarray:
     """Returns the scores of views [n] float64; the order of each sum is the same whatever the other views."""
-    return np.einsum("nd,d->n", tensor(views[rows]).double().numpy(), query)
+    return np.einsum("nd,d->n", tensor(views.take(rows, axis=0)).double().numpy(), query)

@@ -26,6 +26,7 @@ from multiview.steps.runs import Context, Run, read_settings, run_id, write_run
 from multiview.steps.step import Step, load_function
 from multiview.steps.table import step
 from multiview.steps.work import Inputs
+from multiview.terminal import safe
 
 
 class KfpArtifact(Protocol):
@@ -259,4 +260,4 @@ def _compare_servers(uri: str) -> None:
             f"this step is recorded in {uri}, which Kubeflow's MLflow plugin gives, and not in {pod_uri}: "
             "set kubeflow.mlflow_uri to the plugin's server, or let the plugin not inject its environment"
         )
-        print(f"warning: {line}", file=sys.stderr)
+        print(f"warning: {safe(line)}", file=sys.stderr)

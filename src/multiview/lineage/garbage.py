@@ -15,6 +15,7 @@ from multiview import names
 from multiview.artifacts.champions import champion_numbers, read_champion
 from multiview.artifacts.record import Reference, parse_record, read_record, split_address
 from multiview.artifacts.store import Entry, Store
+from multiview.artifacts.verified import verified_file
 from multiview.errors import InputError
 from multiview.steps.runs import StepState, read_run, read_states
 
@@ -146,13 +147,16 @@ def remove(store: Store, garbage: Garbage) -> None:
     if not garbage.is_artifact:
         store.remove(garbage.path)
         store.remove(f"{garbage.path}.events.jsonl")
+        store.remove(verified_file(garbage.path))
         return
     record = f"{garbage.path}/{names.RECORD_FILE}"
     if data := store.read(record):
         store.replace(f"{garbage.path}/{names.COLLECTED_FILE}", data)
         store.remove(record)
         # Other attempts, which may be alive, are left alone.
-        store.remove(parse_record(data, garbage.path).data)
+        attempt = parse_record(data, garbage.path).data
+        store.remove(verified_file(attempt))
+        store.remove(attempt)
 
 
 def _artifact_id(address: str) -> ArtifactId:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,6 +19,8 @@ import Stemmer
 from bm25s.tokenization import Tokenizer
 
 from multiview.config import Bm25
+from multiview.data import cjk
+from multiview.data.answers import matching_mode
 from multiview.data.passages import Passage, read_passages
 from multiview.data.questions import Question, read_questions
 from multiview.index.ranking import TopPassages, best_first, tie_order
@@ -41,7 +45,7 @@ class Bm25Index:
         """Reads `passages` once.
 
         Words are stemmed where Snowball has a stemmer for `language`, and stop words are dropped where bm25s has a list
-        for it. In other languages every word counts unchanged.
+        for it. In other languages every word counts unchanged. Chinese, Japanese and Korean are cut into pairs of letters.
         """
         self._tokenizer = tokenizer(language)
         ids: list[str] = []
@@ -123,8 +127,11 @@ def tokenizer(language: str) -> Tokenizer:
     """Returns a tokenizer into lower-cased words (see `WORD`).
 
     Stop words, such as the "a" of "vitamin A", are dropped and words are stemmed if a list and a stemmer for `language`
-    exist.
+    exist. Letters of Chinese, Japanese and Korean are taken in pairs, as Lucene's CJKAnalyzer takes them, and the stop
+    words are English.
     """
+    if language in cjk.LANGUAGES:
+        return Tokenizer(splitter=partial(cjk.terms, word=re.compile(WORD)), stopwords="english")
     stemmer = Stemmer.Stemmer(language) if language in Stemmer.algorithms() else None
     try:
         return Tokenizer(splitter=WORD, stopwords=language, stemmer=stemmer)  # pyright: ignore[reportArgumentType]
@@ -159,7 +166,7 @@ def bm25_negatives(context: StepContext) -> None:
         index.ids,
         read_passages(passages),
         questions,
-        context.settings.questions.answer_matching,
+        matching_mode(context.settings),
     )
     filtered = filter_hits(top.passages, {"positive": positive, "answer": answer})
     qids = [question.qid for question in questions]

@@ -113,8 +113,8 @@ def probabilities(
         cross_encoder = CrossEncoder(Path(folder), settings.encode, name)
     pairs = (
         (questions[question].question, passage, (question, column))
-        for passage, hits in hits_by_passage(passage_rows, wanted, ids, read_passages(passages))
-        for question, column in hits
+        for passage, asking, columns in hits_by_passage(passage_rows, wanted, ids, read_passages(passages))
+        for question, column in zip(asking, columns, strict=True)
     )
     for done, (position, probability) in enumerate(cross_encoder.probabilities(pairs), 1):
         if not np.isfinite(probability):

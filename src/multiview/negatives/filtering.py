@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from multiview.data.answers import Mode, TokenizedText, answer_matcher
+from multiview.data.answers import Mode, QuestionAnswers, TokenizedText
 from multiview.data.passages import Passage
 from multiview.data.questions import Question
 from multiview.errors import InputError
@@ -17,8 +17,8 @@ from multiview.errors import InputError
 
 def hits_by_passage(
     passage_rows: np.ndarray, wanted: np.ndarray, ids: pa.Array, passages: Iterable[Passage]
-) -> Iterator[tuple[Passage, list[tuple[int, int]]]]:
-    """Yields each passage that has a wanted hit, with the (question, column) of each of these hits.
+) -> Iterator[tuple[Passage, list[int], list[int]]]:
+    """Yields each passage that has a wanted hit, with the questions and with the columns of these hits.
 
     `passage_rows` [q, k] are rows of `ids`, -1 for padding; `wanted` [q, k] bool. `passages` is read once, in any
     order, and only one text is in memory. Raises InputError when a retrieved passage is not in `passages`.
@@ -31,10 +31,11 @@ def hits_by_passage(
     retrieved_ids = ids.take(pa.array(retrieved[real])).to_pylist()
     bounds = zip(starts[real].tolist(), stops[real].tolist(), strict=True)
     pending = dict(zip(retrieved_ids, bounds, strict=True))
+    questions, columns = np.divmod(order, max(1, passage_rows.shape[1]))
     for passage in passages:
         if (hit_range := pending.pop(passage.id, None)) is not None:
-            hits = order[hit_range[0] : hit_range[1]].tolist()
-            yield passage, [divmod(hit, passage_rows.shape[1]) for hit in hits]
+            hits = slice(*hit_range)
+            yield passage, questions[hits].tolist(), columns[hits].tolist()
     if pending:
         raise InputError(
             f"passage {next(iter(pending))!r} was retrieved but is not in the passages (nor are {len(pending) - 1} others): "
@@ -53,12 +54,11 @@ def answer_holding(
 
     Each text and each answer is tokenised once. Raises InputError when a retrieved passage is not in `passages`.
     """
-    matchers = [answer_matcher(question.answers, mode) for question in questions]
+    answers = QuestionAnswers((question.answers for question in questions), mode)
     holds = np.zeros(passage_rows.shape, dtype=bool)
-    for passage, hits in hits_by_passage(passage_rows, passage_rows >= 0, ids, passages):
-        text = TokenizedText(passage.text)
-        for question, column in hits:
-            holds[question, column] = matchers[question](text)
+    for passage, asking, columns in hits_by_passage(passage_rows, passage_rows >= 0, ids, passages):
+        for position in answers.answered(TokenizedText(passage.text, mode), asking):
+            holds[asking[position], columns[position]] = True
     return holds
 
 

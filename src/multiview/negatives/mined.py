@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from multiview.config import Config, JsonObject, Mining
+from multiview.data.answers import matching_mode
 from multiview.data.passages import read_passages
 from multiview.data.questions import Question, read_questions
 from multiview.index.ranking import TopPassages
@@ -103,7 +104,7 @@ def mine_hits(
 ) -> Mined:
     """Returns the hits of `queries` [q, dim], filtered, and the negatives sampled from the remaining hits.
 
-    The range is taken from the ranking as retrieved, before any filter. Reads settings.mining, .encode and .questions.
+    The range is taken from the ranking as retrieved, before any filter. Reads settings.mining, .encode, .questions and .corpus.
     """
     mining: Mining = settings.mining
     top = index.search(queries, mining.depth, lambda done: events.progress(done, len(queries), "searches"))
@@ -118,7 +119,7 @@ def mine_hits(
             index.ids,
             read_passages(passages),
             questions,
-            settings.questions.answer_matching,
+            matching_mode(settings),
         )
         if mining.answer_hits == "positives":
             found = reasons["answer"] & ~reasons["positive"]

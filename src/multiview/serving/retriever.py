@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from multiview import names
 from multiview.artifacts.record import Record, load_record, load_reference
-from multiview.artifacts.staging import stage
+from multiview.artifacts.staging import Check, stage
 from multiview.artifacts.staging import verify as read_all
 from multiview.artifacts.store import LocalStore, Store
 from multiview.config import Corpus, Encode
@@ -256,6 +256,16 @@ def _scored(view: IndexedView, score: float) -> ScoredView:
     return ScoredView(view.number + 1, score, view.span, view.snippet, view.query)
 
 
+def check_index(address: str) -> tuple[Store, Record]:
+    """Returns the record of the index at `address`, and its store. Raises InputError if there is none."""
+    store, record = load_record(address)
+    if record.kind != names.INDEX:
+        raise InputError(
+            f"{address} is the address of an artifact of kind {record.kind}: search needs one of kind {names.INDEX}"
+        )
+    return store, record
+
+
 def load(address: str, *, device: str = "auto", verify: bool = False) -> Retriever:
     """Returns the retriever of the index at `address`, `<store>/index/<key>`.
 
@@ -267,11 +277,7 @@ def load(address: str, *, device: str = "auto", verify: bool = False) -> Retriev
     Raises InputError, with one line that names the way out, if there is no index at `address`, or if an artifact that
     its record names is missing, truncated or altered.
     """
-    store, record = load_record(address)
-    if record.kind != names.INDEX:
-        raise InputError(
-            f"{address} is the address of an artifact of kind {record.kind}: search needs one of kind {names.INDEX}"
-        )
+    store, record = check_index(address)
     reader = f"index {address}"
     if missing := [name for name in ("model", "passages") if name not in record.inputs]:
         raise InputError(
@@ -283,10 +289,11 @@ def load(address: str, *, device: str = "auto", verify: bool = False) -> Retriev
     from multiview.encoding.encode import Encoder
     from multiview.index.view_index import ViewIndex
 
+    check: Check = "bytes" if verify else "size"
     copies: list[Path] = []
 
     def staged(store: Store, record: Record) -> Path:
-        folder = stage(store, record, verify=verify).path
+        folder = stage(store, record, check=check).path
         copies.extend([] if isinstance(store, LocalStore) else [folder])
         return folder
 

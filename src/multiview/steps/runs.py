@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from typing import Literal
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from multiview import names
 from multiview.artifacts.record import Reference
@@ -124,7 +124,12 @@ def read_run(store: Store, run: str) -> Run:
     if data is None:
         known = ", ".join(store.folders(names.RUNS)) or "none"
         raise InputError(f"store {store.url} has no run {run}; it has: {known}")
-    return Run.model_validate_json(data)
+    try:
+        return Run.model_validate_json(data)
+    except ValidationError:
+        raise InputError(
+            f"{store.url}/{names.RUNS}/{run}/run.json is damaged: remove it, and the command that began the run writes it anew"
+        ) from None
 
 
 def write_settings(store: Store, run: str, settings: Mapping[str, str]) -> None:
@@ -162,7 +167,7 @@ def read_start(store: Store, job: str) -> Start:
 def read_state(store: Store, run: str, path: str) -> StepState | None:
     """Returns the state of one step of a run; None if it has not begun."""
     data = store.read(_state_file(run, path))
-    return StepState.model_validate(json.loads(data)) if data else None
+    return _state(store, _state_file(run, path), data) if data else None
 
 
 def read_states(store: Store, run: str, but: Container[str] = ()) -> Iterator[StepState]:
@@ -173,7 +178,16 @@ def read_states(store: Store, run: str, but: Container[str] = ()) -> Iterator[St
         if path.name.startswith(".") or str(path.relative_to(folder).with_suffix("")) in but:
             continue
         if data := store.read(file):
-            yield StepState.model_validate(json.loads(data))
+            yield _state(store, file, data)
+
+
+def _state(store: Store, file: str, data: bytes) -> StepState:
+    try:
+        return StepState.model_validate_json(data)
+    except ValidationError:
+        raise InputError(
+            f"{store.url}/{file} is damaged: remove it, and run again to write it anew"
+        ) from None
 
 
 def _states_folder(run: str) -> str:

@@ -10,7 +10,9 @@ from multiview.artifacts.record import Record, Reference, load_reference, read_r
 from multiview.artifacts.staged import Recorded, Staged
 from multiview.artifacts.staging import stage
 from multiview.artifacts.store import Store
+from multiview.artifacts.verified import same_writing, stamp
 from multiview.config import Config, JsonObject, canonical_json
+from multiview.errors import InputError
 from multiview.steps.checkpoints import Checkpoints
 from multiview.steps.context import Input, StepContext
 from multiview.steps.events import Events
@@ -80,6 +82,19 @@ class Work:
             pages=pages,
             opened=store if self.step.reads_store else None,
         )
+
+    def check_inputs(self, context: StepContext) -> None:
+        """Raises InputError if a file was written to since it was staged: the outputs may be made of other bytes."""
+        for name, value in context.inputs.items():
+            staged = value if isinstance(value, list) else [value]
+            for file, before in (pair for each in staged if isinstance(each, Staged) for pair in each.files):
+                if (now := stamp(file) if file.is_file() else None) == before:
+                    continue
+                self._input(name)  # names the file and the way out if it is not whole
+                if now is None or not same_writing(now, before):
+                    raise InputError(
+                        f"{file} was written to while step {self.step.name} read it, so the outputs were not kept: run again"
+                    )
 
     def _input(self, name: str) -> Input:
         pairs = list(zip(self.records[name], self.references[name], strict=True))

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from multiview.artifacts.scratch import scratch
 from multiview.artifacts.staged import Staged
 from multiview.config import Train
-from multiview.data.answers import Mode
+from multiview.data.answers import Mode, matching_mode
 from multiview.data.passages import Passage, PassageLookup, read_tables
 from multiview.data.questions import Question, read_questions
 from multiview.errors import InputError
@@ -42,7 +42,7 @@ def train(context: StepContext) -> None:
 def _train(context: StepContext) -> None:
     settings = context.settings
     data = training_data(settings.train, context)
-    start, matching = context.input("start").path, settings.questions.answer_matching
+    start, matching = context.input("start").path, matching_mode(settings)
     fit(settings.train, start, data.stream, data.passages, context, matching, held_out=data.held_out)
 
 

@@ -289,9 +289,9 @@ def test_of_a_large_parquet_file_a_piece_is_held(tmp_path, group):
 def test_a_text_is_text_and_numbers_may_be_titles(tmp_path, column, values, kind):
     columns = {"id": [7, 8], "title": ["", ""], "text": ["one", "two"], column: values}
     file = parquet(tmp_path / "p.parquet", **columns)
-    if column == "title" and kind.isalnum():
+    if column == "title" and kind in ("int64", "double"):
         assert [row["title"] for row in passages(file)] == [
-            "" if value is None else str(value).lower() for value in values
+            "" if value is None else str(value) for value in values
         ]
         return
     with pytest.raises(InputError, match=rf"p\.parquet: column '{column}' is {kind}, not text"):
@@ -301,3 +301,63 @@ def test_a_text_is_text_and_numbers_may_be_titles(tmp_path, column, values, kind
 def test_a_column_of_nulls_is_text_that_is_missing(tmp_path):
     file = parquet(tmp_path / "p.parquet", id=["a"], text=pa.nulls(1))
     assert passages(file) == [{"id": "a", "title": "", "text": ""}]
+
+
+NAN = float("nan")
+
+
+def test_nan_is_missing_and_never_the_text_nan(tmp_path):
+    """`json.dumps` of pandas' missing values writes NaN."""
+    rows = [
+        {"id": "a", "title": NAN, "text": "x", "url": NAN},
+        {"id": "b", "title": "B", "text": "y", "url": "u"},
+        {"id": 3.0, "title": 4, "text": "z", "url": NAN},
+    ]
+    found = passages(jsonl(tmp_path / "p.jsonl", *rows))
+    assert [row["title"] for row in found] == ["", "B", "4"]
+    assert [row["url"] for row in found] == [None, "u", None]
+    only = passages(jsonl(tmp_path / "o.jsonl", {"id": "a", "title": NAN, "text": NAN}))
+    assert only == [{"id": "a", "title": "", "text": ""}], "split says that it has no text"
+    numbers = parquet(tmp_path / "p.parquet", id=["a", "b"], title=[NAN, 2.0], text=["x", "y"])
+    assert [row["title"] for row in passages(numbers)] == ["", "2"]
+
+
+def test_nan_in_questions_is_missing_too(tmp_path):
+    row = {"qid": "q", "question": "x?", "answers": ["a", NAN], "positive_ids": "p", "answer_starts": NAN}
+    assert questions(jsonl(tmp_path / "q.jsonl", row)) == [Question("q", "x?", ("a",), None, ("p",))]
+    for name in ("qid", "question"):
+        with pytest.raises(InputError, match="no qid or no question"):
+            questions(jsonl(tmp_path / "n.jsonl", {**row, name: NAN}))
+
+
+@pytest.mark.parametrize("others", [[], ["a title"]])
+@pytest.mark.parametrize("value", [True, False])
+def test_a_truth_value_is_no_title_and_no_id(tmp_path, value, others):
+    for column in ("id", "title"):
+        rows = [
+            {"id": f"p{n}", "title": "t", "text": "x", column: shown}
+            for n, shown in enumerate([value, *others])
+        ]
+        with pytest.raises(InputError, match=rf"p\.jsonl.*{column}'.*(is bool, not text|differ in type)"):
+            passages(jsonl(tmp_path / "p.jsonl", *rows))
+
+
+@pytest.mark.parametrize(
+    "change", [{"qid": True}, {"question": True}, {"answers": [True]}, {"positive_ids": False}]
+)
+def test_a_truth_value_is_no_text_of_a_question(tmp_path, change):
+    row = {"qid": "q", "question": "x?", "answers": ["a"], "positive_ids": "p"} | change
+    with pytest.raises(InputError, match=rf"q\.jsonl row 1.*{next(iter(change))} (is a text|are texts), not"):
+        questions(jsonl(tmp_path / "q.jsonl", row))
+
+
+@pytest.mark.parametrize(("title", "read"), [(None, ""), ("A_b", "A b")])
+def test_the_title_of_a_squad_article_may_be_missing(tmp_path, title, read):
+    (tmp_path / "s.json").write_text(json.dumps({"data": [{**SQUAD["data"][0], "title": title}]}))
+    assert passages(str(tmp_path / "s.json"))[0]["title"] == read
+
+
+def test_the_title_of_a_squad_article_is_a_text(tmp_path):
+    (tmp_path / "s.json").write_text(json.dumps({"data": [{**SQUAD["data"][0], "title": True}]}))
+    with pytest.raises(InputError, match="not SQuAD's JSON"):
+        passages(str(tmp_path / "s.json"))

@@ -22,7 +22,7 @@ from tests.fixtures.snippet_views import PASSAGE, VIEWS, ask
     ],
 )
 def test_how_a_training_question_s_answer_is_found(question, kind):
-    assert found_by(question, PASSAGE, VIEWS, "string") == kind
+    assert found_by(question, PASSAGE, [view.span for view in VIEWS], "string") == kind
 
 
 def test_training_answers_of_data(padded):

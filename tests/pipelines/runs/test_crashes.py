@@ -97,13 +97,14 @@ def test_two_drivers_over_one_store_both_end_well(project):
 
 def test_the_line_of_a_failing_step_reaches_the_user(project, tmp_path):
     corpus = json.loads((project.folder / "corpus" / "train.json").read_text())
-    corpus["data"][3]["paragraphs"][0]["qas"][0]["answers"][0]["answer_start"] += 1
+    first, second = (corpus["data"][row]["paragraphs"][0]["qas"][0] for row in (2, 3))
+    second["id"] = first["id"]
     broken = tmp_path / "broken.json"
     broken.write_text(json.dumps(corpus))
     output = project("run", "training", "--set", f"questions.source={broken}", status=2)
     errors = [line for line in output.splitlines() if line.startswith("error:")]
     assert len(errors) == 1
-    assert errors[0].startswith("error: split: question train3-0: answer ")
+    assert errors[0].startswith("error: split: broken.json row 7: question id 'train2-0' was used before, ")
     assert "Traceback" not in output and "Inner task failed" not in output
 
 

@@ -1,12 +1,15 @@
 """The training pipeline, executed by KFP itself on a small corpus with a tiny BERT: run, found
 again, rerun, shipped to MLflow."""
 
+import io
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -20,7 +23,9 @@ from multiview.config import canonical_json
 from multiview.lineage.trace import flaws, trace
 from multiview.steps.runs import Context, Run, read_state
 from multiview.steps.table import step
+from multiview.terminal import Console
 from pipelines.runs import local
+from pipelines.runs.local import _interruptible
 from pipelines.runs.rerun import cut
 from tests.fixtures.documented import words
 from tests.fixtures.inprocess import command
@@ -249,3 +254,19 @@ def test_a_user_without_a_name_has_logs_beside_a_store_in_a_bucket(monkeypatch, 
     store = BucketStore("gs://bucket/store")
     log = local._log_file(store, Run(id="r", pipeline="training", config={}))
     assert log == tmp_path / f"multiview-uid-{os.getuid()}" / "r.log"
+
+
+def test_ctrl_c_says_at_once_that_the_same_command_goes_on():
+    """Ending the steps takes seconds. Only the main thread gets signals."""
+    file, before = io.StringIO(), signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt), _interruptible(Console(file=file)):
+        signal.raise_signal(signal.SIGINT)
+    assert file.getvalue() == "stopping; the same command goes on from here\n"
+
+    def enter() -> None:
+        with _interruptible(Console(file=file)):
+            assert signal.getsignal(signal.SIGINT) == before
+
+    with ThreadPoolExecutor(1) as threads:
+        threads.submit(enter).result()
+    assert signal.getsignal(signal.SIGINT) == before

@@ -152,3 +152,15 @@ def _wait(condition: Callable, seconds: float = 60):
         assert time.monotonic() < deadline, "waited in vain"
         time.sleep(0.05)
     return value
+
+
+def test_what_the_steps_of_a_plan_do_not_need_is_not_imported_before_them():
+    """Generators and whole models take seconds, of which an evaluation alone needs nothing."""
+    code = "import sys, importlib as i; [i.import_module(m) for m in sys.argv[1:]]; print(*sys.modules)"
+    alone = fork_server.preloaded([STEPS["split"], STEPS["evaluate"]])
+    loaded = subprocess.run([sys.executable, "-c", code, *alone], capture_output=True, text=True, check=True)
+    assert "torch" in loaded.stdout.split()
+    slow = {*fork_server.WHOLE_MODELS, STEPS["train"].run.partition(":")[0], "transformers.generation.utils"}
+    assert not slow & set(loaded.stdout.split())
+    together = fork_server.preloaded([STEPS["evaluate"], STEPS["train"]])
+    assert {*alone, *fork_server.WHOLE_MODELS, "multiview.training.train"} == set(together)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections.abc import Iterator
 from itertools import groupby
@@ -11,6 +10,7 @@ from typing import Literal
 import pyarrow as pa
 
 from multiview.data.answers import Span
+from multiview.data.cjk import word_spans
 from multiview.data.reading.files import base_name, open_stream
 from multiview.data.reading.tables import Row
 from multiview.data.sentences import iterate_sentence_ends
@@ -20,8 +20,6 @@ Cut = Literal["words", "sentences"]
 
 ARTICLE_COLUMNS = ("article_id", "article_start")
 """Columns of the passages of a cut article: the article's id, and the passage's offset in its text (code points)."""
-
-WORD = re.compile(r"\S+")
 
 
 def text_articles(file: str) -> Iterator[Row]:
@@ -46,9 +44,12 @@ def cut_articles(table: pa.Table, how: Cut, length: int, language: str) -> pa.Ta
     texts = table.column("text").to_pylist()
     if how == "sentences":
         ends = iterate_sentence_ends(texts, language)
-        cuts = [by_sentences(text, sentences, length) for text, sentences in zip(texts, ends, strict=True)]
+        cuts = [
+            by_sentences(text, sentences, length, language)
+            for text, sentences in zip(texts, ends, strict=True)
+        ]
     else:
-        cuts = [by_words(text, length) for text in texts]
+        cuts = [by_words(text, length, language) for text in texts]
     cuts = [spans or [(0, len(text))] for spans, text in zip(cuts, texts, strict=True)]
     rows = [row for row, spans in enumerate(cuts) for _ in spans]
     taken = table.take(pa.array(rows, pa.int64()))
@@ -70,20 +71,19 @@ def cut_articles(table: pa.Table, how: Cut, length: int, language: str) -> pa.Ta
     return taken
 
 
-def by_words(text: str, length: int) -> list[Span]:
+def by_words(text: str, length: int, language: str = "english") -> list[Span]:
     """Returns spans of `length` words; the last span has the remaining words (DPR's passages have 100)."""
-    return _runs([match.span() for match in WORD.finditer(text)], length)
+    return _runs(word_spans(text, language), length)
 
 
-def by_sentences(text: str, ends: tuple[int, ...], length: int) -> list[Span]:
+def by_sentences(text: str, ends: tuple[int, ...], length: int, language: str = "english") -> list[Span]:
     """Returns spans of as many whole sentences as fit into `length` words; a longer sentence is cut by words.
 
     A word that the sentence splitter cuts, such as `??`, belongs to the sentence in which it begins.
     """
     passages: list[Span] = []
     open_words: list[Span] = []  # words of the sentences gathered so far
-    words = (match.span() for match in WORD.finditer(text))
-    for _, group in groupby(words, lambda word: bisect_right(ends, word[0])):
+    for _, group in groupby(word_spans(text, language), lambda word: bisect_right(ends, word[0])):
         sentence = list(group)
         if len(open_words) + len(sentence) > length:
             passages += _runs(open_words, length)

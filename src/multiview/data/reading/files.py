@@ -6,6 +6,7 @@ import contextlib
 import io
 import lzma
 import shutil
+import sys
 import tempfile
 import zlib
 from collections import Counter
@@ -20,6 +21,11 @@ from fsspec.core import url_to_fs
 
 from multiview.artifacts.credentials import PROTOCOLS, credentials_explained
 from multiview.errors import InputError
+
+if sys.version_info >= (3, 14):
+    from compression.zstd import ZstdError
+else:
+    from backports.zstd import ZstdError
 
 COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".xz": "xz", ".zst": "zstd"}
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -113,6 +119,7 @@ def _as_input_error(file: str) -> Iterator[None]:
         zlib.error,
         lzma.LZMAError,
         ijson.JSONError,
+        ZstdError,
     ) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InputError(

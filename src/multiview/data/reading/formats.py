@@ -172,7 +172,7 @@ def _json(beginning: str) -> str:
     line, _, rest = text.partition("\n")
     try:
         first = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         # An object over several lines, or a line longer than the part that was read.
         return "squad" if rest or '"data"' in line else "jsonl"
     return "jsonl" if isinstance(first, dict) and "data" not in first else "squad"

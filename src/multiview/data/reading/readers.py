@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from math import isnan
 from typing import TypeGuard
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from multiview.data.questions import Question, relevance
 from multiview.data.reading.files import base_name, shown_names
@@ -185,13 +187,24 @@ def _require(
 
 
 def _as_strings(column: pa.ChunkedArray, allow_numbers: bool) -> pa.ChunkedArray | None:
-    """Returns the column as strings; None for nested types, and for numbers unless they are allowed, as in ids."""
-    if pa.types.is_primitive(column.type) and not allow_numbers:
-        return None
+    """Returns the column as strings, NaN as null; None for nested types and truth values, and for numbers unless they are
+    allowed, as in ids."""
+    if pa.types.is_boolean(column.type) or (pa.types.is_primitive(column.type) and not allow_numbers):
+        # pandas writes a column of missing values as NaN.
+        return pa.chunked_array([pa.nulls(len(column), pa.string())]) if _is_all_nan(column) else None
+    if pa.types.is_floating(column.type):
+        missing = pc.call_function("is_nan", [column])
+        column = pc.call_function("if_else", [missing, pa.scalar(None, column.type), column])
     try:
         return column.cast(pa.string())
     except pa.ArrowException:
         return None
+
+
+def _is_all_nan(column: pa.ChunkedArray) -> bool:
+    if not pa.types.is_floating(column.type):
+        return False
+    return pc.call_function("all", [pc.call_function("is_nan", [column])]).as_py() is not False
 
 
 def _as_passages(table: pa.Table, columns: Mapping[str, str], file: str) -> pa.Table:
@@ -249,10 +262,26 @@ def _question_rows(
         yield {name: row.get(column) for name, column in taken}
 
 
+def unread_columns(file: str, form: str, columns: Mapping[str, str]) -> list[str]:
+    """Returns the columns of the first row of a file of questions that are not read; none for formats without names."""
+    name = detect(file, form, "questions.format", columns.values())
+    read = FORMATS[name].questions if name in FORMATS and FORMATS[name].names_columns else None
+    row = next(iter(read(file)), {}) if read else {}
+    taken = {*match_columns(columns, QUESTION_COLUMNS, row).values()}
+    return [column for column in row if column not in taken]
+
+
 def _question(row: Row, judged: Mapping[str, dict[str, int]], location: str, form: str) -> Question | None:
     """Returns the checked question of a row with our column names; None when only other questions are judged."""
+    if float in map(type, row.values()):  # pandas and json.dumps write NaN for what is missing
+        row = {
+            name: None if isinstance(value, float) and isnan(value) else value for name, value in row.items()
+        }
     if row["qid"] is None or not str(row["question"] or "").strip():
         raise InputError(f"{location}: no qid or no question; every row needs both")
+    for name in ("qid", "question"):
+        if isinstance(row[name], bool | list | dict):
+            raise InputError(f"{location}: {name} is a text, not {row[name]!r:.80}")
     qid = str(row["qid"])
     location = f"{location} (question {qid})"
     answers: tuple[str, ...] = ()
@@ -340,6 +369,7 @@ def _strings(value: object, name: str, location: str) -> tuple[str, ...]:
     values = value if isinstance(value, list) else [] if value is None else [value]
     if set(map(type, values)) == {str}:
         return tuple(map(str, values))
-    if not all(isinstance(item, str | int | float | None) for item in values):
+    values = [None if isinstance(item, float) and isnan(item) else item for item in values]
+    if not all(isinstance(item, str | int | float | None) and not isinstance(item, bool) for item in values):
         raise InputError(f"{location}: {name} are texts, not {value!r:.80}")
     return tuple(str(item) for item in values if item is not None)

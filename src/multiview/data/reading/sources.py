@@ -13,7 +13,7 @@ from fsspec import AbstractFileSystem
 from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
-from multiview.artifacts.credentials import credentials_explained
+from multiview.artifacts.credentials import check_reachable, credentials_explained
 from multiview.data.reading import beir
 from multiview.data.reading.files import base_name, is_web, plain_name
 from multiview.data.reading.formats import FORMATS, SUFFIXES, detect, format_by_suffix
@@ -44,6 +44,7 @@ def expand_source(source: str, use: Use) -> list[str]:
         fs, path = url_to_fs(address)
     except (ValueError, ImportError) as error:  # an unknown protocol, or one whose package is not installed
         raise InputError(f"{source}: {error}") from None
+    check_reachable(fs, address)
     try:
         with credentials_explained(address):
             files = _files(fs, path, address, use)

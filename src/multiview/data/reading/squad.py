@@ -9,6 +9,7 @@ import ijson
 
 from multiview.config import JsonObject
 from multiview.data.reading.files import open_stream
+from multiview.data.reading.nesting import ShallowJson
 from multiview.data.reading.surrogates import WholeCharacters
 from multiview.data.reading.tables import Row
 from multiview.errors import InputError
@@ -23,7 +24,9 @@ def squad_paragraphs(file: str) -> Iterator[tuple[str, JsonObject]]:
     """Yields (title, paragraph), with one article in memory. Underscores in titles become spaces."""
     found = False
     with open_stream(file) as stream:
-        for article in ijson.items(WholeCharacters(stream, file), "data.item", use_float=True):
+        for article in ijson.items(
+            ShallowJson(WholeCharacters(stream, file), file), "data.item", use_float=True
+        ):
             found = True
             yield from _paragraphs(article, file)
     if not found and not _has_articles(file):
@@ -62,7 +65,8 @@ def _question(file: str, entry: JsonObject, positive: str) -> Row:
 def _paragraphs(article: JsonObject, file: str) -> list[tuple[str, JsonObject]]:
     title, paragraphs = "", []
     try:
-        title, paragraphs = str(article.get("title", "")).replace("_", " "), article["paragraphs"]
+        title, paragraphs = article.get("title") or "", article["paragraphs"]
+        title = title.replace("_", " ")
         valid = all(isinstance(p["context"], str) and isinstance(p["qas"], list) for p in paragraphs)
     except (KeyError, TypeError, AttributeError):
         valid = False
@@ -74,7 +78,7 @@ def _paragraphs(article: JsonObject, file: str) -> list[tuple[str, JsonObject]]:
 def _has_articles(file: str) -> bool:
     """Whether the file has the list of articles, maybe an empty one."""
     with open_stream(file) as stream:
-        return ("data", "start_array", None) in ijson.parse(stream)
+        return ("data", "start_array", None) in ijson.parse(ShallowJson(stream, file))
 
 
 def _not_squad(file: str) -> InputError:

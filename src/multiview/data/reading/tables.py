@@ -6,6 +6,7 @@ import ast
 import csv
 import io
 import json
+import math
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, TypeAlias
@@ -35,6 +36,10 @@ def json_lines(file: str) -> Iterator[Row]:
             continue
         try:
             row = json.loads(line)
+        except RecursionError:
+            raise InputError(
+                f"{file} line {number}: objects or lists are nested too deeply; is it data?"
+            ) from None
         except ValueError as error:
             raise InputError(
                 f"{file} line {number}: not JSON ({error}); one object per line is expected"
@@ -99,13 +104,13 @@ def tables_of_rows(rows: Iterable[Row], file: str) -> Iterator[pa.Table]:
 
 
 def _column(values: list[object], name: str, location: str) -> pa.Array:
-    """Returns a column with the type inferred from its values; numbers among strings become strings."""
-    flat = [_flat(value) for value in values]
-    if any(isinstance(value, str) for value in flat):
-        flat = [str(value) if isinstance(value, int | float) else value for value in flat]
+    """Returns a column with the type inferred from its values; numbers among strings become strings, and NaN null."""
     try:
+        flat = [_flat(value) for value in values]
+        if any(isinstance(value, str) for value in flat):
+            flat = [_as_text(value) for value in flat]
         return pa.array(flat)
-    except (pa.ArrowException, OverflowError) as error:
+    except (pa.ArrowException, OverflowError, TypeError, RecursionError) as error:
         raise InputError(
             f"{location}: values of column {name!r} differ in type ({error}); give them one type"
         ) from None
@@ -113,6 +118,18 @@ def _column(values: list[object], name: str, location: str) -> pa.Array:
         raise InputError(
             f"{location}: column {name!r} holds half a character (a lone surrogate); write the file again as UTF-8"
         ) from None
+
+
+def _as_text(value: object) -> object:
+    """Returns a number as text, and NaN, which `json.dumps` writes for pandas' missing values, as null.
+
+    Raises TypeError for true and false.
+    """
+    if isinstance(value, bool):
+        raise TypeError(f"{json.dumps(value)} among texts")
+    if isinstance(value, float) and math.isnan(value):
+        return None
+    return str(value) if isinstance(value, int | float) else value
 
 
 def _flat(value: object) -> object:

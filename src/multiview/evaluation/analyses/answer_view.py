@@ -55,7 +55,7 @@ def answer_view_hits(subject: Subject) -> np.ndarray:
     hits = np.zeros(top.passages.shape, bool)
     for indexed in subject.read_passages(np.where(subject.holds, top.passages, -1)):
         passage_hits = order[slice(*np.searchsorted(flat, [indexed.row, indexed.row + 1], sorter=order))]
-        text = TokenizedText(indexed.passage.text)
+        text = TokenizedText(indexed.passage.text, subject.matching)
         for question, column in zip(*np.unravel_index(passage_hits, hits.shape), strict=True):
             if subject.holds[question, column]:
                 answers = find_answers(text, subject.questions[question].answers, subject.matching)

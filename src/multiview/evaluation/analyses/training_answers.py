@@ -8,12 +8,11 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from multiview import metric_names
-from multiview.data.answers import Mode, answer_views, has_answer
+from multiview.data.answers import Mode, Span, answer_views, has_answer
 from multiview.data.passages import Passage, read_passages
 from multiview.data.questions import Question, iterate_questions, questions_per_passage
 from multiview.evaluation.analyses.subject import Findings, NotApplicable, Subject
 from multiview.evaluation.analyses.tables import CaptionedTable
-from multiview.model.layouts import Part, View
 
 KINDS = ("offset", "one", "several", "none", "title")
 
@@ -36,8 +35,8 @@ def training_answers(subject: Subject) -> Findings:
     if not subject.layout.has_spans:
         return Findings(avq)
     counts = Counter(
-        found_by(question, passage, views, subject.matching)
-        for question, passage, views in _laid_out(subject, questions)
+        found_by(question, passage, spans, subject.matching)
+        for question, passage, spans in _laid_out(subject, questions)
     )
     total = sum(counts.values())
     if not total:
@@ -50,11 +49,9 @@ def training_answers(subject: Subject) -> Findings:
     return Findings(metrics, {"training_answers": CaptionedTable(CAPTION, pa.table(table))})
 
 
-def found_by(question: Question, passage: Passage, views: Sequence[View | Part], mode: Mode) -> str:
-    """Returns one of `KINDS`; `passage`, with all of its `views`, is the question's first positive."""
-    _, kind = answer_views(
-        [view.span for view in views], passage.text, question.answers, question.answer_starts, mode
-    )
+def found_by(question: Question, passage: Passage, spans: Sequence[Span | None], mode: Mode) -> str:
+    """Returns one of `KINDS`; `passage`, of whose text all views represent the `spans`, is the question's first positive."""
+    _, kind = answer_views(spans, passage.text, question.answers, question.answer_starts, mode)
     if kind == "none" and has_answer(passage.title, question.answers, mode):
         in_text = question.answer_starts is not None or has_answer(passage.text, question.answers, mode)
         return kind if in_text else "title"
@@ -63,8 +60,8 @@ def found_by(question: Question, passage: Passage, views: Sequence[View | Part],
 
 def _laid_out(
     subject: Subject, questions: Sequence[Question]
-) -> Iterator[tuple[Question, Passage, list[Part]]]:
-    """Each question with its first positive and the positive's views, in the order of the corpus.
+) -> Iterator[tuple[Question, Passage, list[Span | None]]]:
+    """Each question with its first positive and the spans of the positive's views, in the order of the corpus.
 
     A passage is laid out once for all of its questions; one passage is held in memory at a time.
     """
@@ -74,5 +71,5 @@ def _laid_out(
             questions_of.setdefault(question.positive_ids[0], []).append(question)
     for passage in read_passages(subject.passages):
         if passage.id in questions_of:
-            parts = subject.layout.parts(passage)
-            yield from ((question, passage, parts) for question in questions_of[passage.id])
+            spans = [part.span for part in subject.layout.parts(passage)]
+            yield from ((question, passage, spans) for question in questions_of[passage.id])

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 from multiview.config import Model
 from multiview.errors import InputError
 from multiview.model.layouts.base import Layout, Part, TokenSequence, View
-from multiview.model.layouts.snippets import Snippet, split_snippets
+from multiview.model.layouts.snippets import Snippet, covered, snippet_parts, split_snippets
 
 if TYPE_CHECKING:
     from multiview.data.passages import Passage
+
+PADDING = Part(padding=True)
 
 
 class Camvr(Layout):
@@ -73,7 +75,9 @@ class Camvr(Layout):
     def parts(self, passage: "Passage", queries: Sequence[str] = ()) -> list[Part]:
         if not self._viewers:
             return super().parts(passage, queries)  # a snippet without word pieces has no view
-        return [Part(snippet.span, snippet.padding) for snippet in self._snippets(passage)]
+        settings = self.settings
+        groups = snippet_parts(passage.title, passage.sentence_ends, settings.views, settings.merge_title)
+        return [Part(covered(group)) for group in groups] + [PADDING] * (settings.views - len(groups))
 
     def _snippets(self, passage: "Passage") -> list[Snippet]:
         settings = self.settings

@@ -32,37 +32,42 @@ def split_snippets(
     earlier of equals) is merged with its shorter neighbour (the left of equals). With `merge_title=False` the title
     is never merged if n > 1. The spans partition the text. Raises ValueError for n < 1.
     """
-    if n < 1:
-        raise ValueError(f"a passage needs at least one snippet, not {n}")
-    ends = [int(end) for end in sentence_ends]
-    spans: list[tuple[int, int] | None] = list(pairwise([0, *ends]))
-    titled = bool(title.strip())
-    if titled and not merge_title and n > 1:
-        runs = _merge([stop - start for start, stop in _text_spans(spans)], n - 1)
-        groups = [(0, 1)] + [(first + 1, last + 1) for first, last in runs]
-        spans.insert(0, None)
-    else:
-        lengths = [stop - start for start, stop in _text_spans(spans)]
-        if titled:
-            lengths.insert(0, len(title))
-            spans.insert(0, None)
-        groups = _merge(lengths, n)
-    snippets = [_join(title, text, spans[first:last]) for first, last in groups]
+    groups = snippet_parts(title, sentence_ends, n, merge_title)
+    snippets = [_join(title, text, parts) for parts in groups]
     return snippets + [Snippet("", None, padding=True)] * (n - len(snippets))
 
 
-def _text_spans(spans: Sequence[tuple[int, int] | None]) -> list[tuple[int, int]]:
-    return [span for span in spans if span is not None]
+def snippet_parts(
+    title: str, sentence_ends: Sequence[int], n: int, merge_title: bool = True
+) -> list[list[tuple[int, int] | None]]:
+    """Returns the neighbouring sentences of each snippet but padding (see `split_snippets`); the part None is the title."""
+    if n < 1:
+        raise ValueError(f"a passage needs at least one snippet, not {n}")
+    spans = [*pairwise([0, *map(int, sentence_ends)])]
+    titled = bool(title.strip())
+    parts: list[tuple[int, int] | None] = [None, *spans] if titled else [*spans]
+    if len(parts) <= n:
+        return [[part] for part in parts]
+    lengths = [stop - start for start, stop in spans]
+    if titled and not merge_title and n > 1:
+        groups = [(0, 1)] + [(first + 1, last + 1) for first, last in _merge(lengths, n - 1)]
+    else:
+        groups = _merge([len(title), *lengths] if titled else lengths, n)
+    return [parts[first:last] for first, last in groups]
+
+
+def covered(parts: Sequence[tuple[int, int] | None]) -> tuple[int, int] | None:
+    """Returns the span of the text that neighbouring parts cover; None for the title alone."""
+    first, last = parts[0] or (parts[1] if len(parts) > 1 else None), parts[-1]
+    return first and last and (first[0], last[1])
 
 
 def _join(title: str, text: str, parts: Sequence[tuple[int, int] | None]) -> Snippet:
     """Returns one snippet of neighbouring parts; the part None is the title."""
-    spans = _text_spans(parts)
-    if not spans:
+    if (span := covered(parts)) is None:
         return Snippet(title, None)
-    start, stop = spans[0][0], spans[-1][1]
-    body = text[start:stop]
-    return Snippet(f"{title} {body}" if parts[0] is None else body, (start, stop))
+    body = text[slice(*span)]
+    return Snippet(f"{title} {body}" if parts[0] is None else body, span)
 
 
 def _merge(lengths: Sequence[int], n: int) -> list[tuple[int, int]]:

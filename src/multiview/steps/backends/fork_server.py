@@ -36,14 +36,20 @@ from multiview.errors import InputError, ProcessFailed, one_line
 from multiview.steps.backends.here import Here
 from multiview.steps.reporter import StepReporter
 from multiview.steps.runs import StepState
-from multiview.steps.table import STEPS
+from multiview.steps.step import Step
 from multiview.steps.work import Work
 
 SOCKET = "socket"
 """Name of the socket's file, in a folder that no other user can enter."""
 
-LAZY = ("pandas", "pyarrow.dataset", "transformers.models.bert.modeling_bert")
+LAZY = ("pandas", "pyarrow.dataset", "multiview.encoding.encode")
 """Modules that nearly every step imports while it works, for half a second: pyarrow asks pandas about each array."""
+
+WHOLE_MODELS = ("transformers.models.bert.modeling_bert",)
+"""Modules that steps import while they work, unless they encode questions alone; they take two seconds."""
+
+QUESTIONS_ALONE = frozenset({"mine", "evaluate"})
+"""Steps that encode questions alone. Analyses that encode passages import `WHOLE_MODELS` themselves."""
 
 
 class Order(BaseModel, frozen=True):
@@ -101,16 +107,22 @@ def address() -> str | None:
 
 
 @contextlib.contextmanager
-def offer(log: Path) -> Iterator[None]:
-    """Offers forks to the steps that are started in the block, where forks are possible and not offered yet;
-    `log` gets a line before the first fork."""
+def offer(log: Path, steps: Iterable[Step]) -> Iterator[None]:
+    """Offers forks to the `steps` that are started in the block, where forks are possible and not offered yet;
+    `log` gets a line before the first fork. Other steps may ask too, but import their modules in their forks."""
     if address() or sys.platform != "linux" or not metadata.version("torch").endswith("+cpu"):
         yield
         return
     with tempfile.TemporaryDirectory(prefix="multiview-forks-") as folder:
         with listen(folder) as listener, log.open("ab") as said:
             server = subprocess.Popen(
-                [sys.executable, "-m", "multiview.steps.backends.fork_server", str(listener.fileno())],
+                [
+                    sys.executable,
+                    "-m",
+                    "multiview.steps.backends.fork_server",
+                    str(listener.fileno()),
+                    *preloaded(steps),
+                ],
                 stdin=subprocess.PIPE,  # closed when the driver is gone, which ends the server
                 stdout=said,
                 stderr=said,
@@ -160,9 +172,12 @@ def serve(listener: socket.socket, driver: int, modules: Iterable[str]) -> None:
         connection.close()
 
 
-def preloaded() -> list[str]:
-    """Returns the modules that are imported before the first fork: the modules of steps that import torch, and LAZY."""
-    return [*sorted({step.run.partition(":")[0] for step in STEPS.values() if step.torch}), *LAZY]
+def preloaded(steps: Iterable[Step]) -> list[str]:
+    """Returns the modules that are imported before the first fork: those of the `steps` that import torch, and of their work."""
+    forked = [step for step in steps if step.torch]
+    whole = any(step.name not in QUESTIONS_ALONE for step in forked)
+    modules = sorted({step.run.partition(":")[0] for step in forked})
+    return [*modules, *LAZY, *(WHOLE_MODELS if whole else ())]
 
 
 def _work(connection: socket.socket) -> None:
@@ -213,4 +228,4 @@ def _end_with(connection: socket.socket) -> None:
 
 
 if __name__ == "__main__":
-    serve(socket.socket(fileno=int(sys.argv[1])), sys.stdin.fileno(), preloaded())
+    serve(socket.socket(fileno=int(sys.argv[1])), sys.stdin.fileno(), sys.argv[2:])

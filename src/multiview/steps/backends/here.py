@@ -38,7 +38,9 @@ class Here:
             _share_cores()
         try:
             folders = {kind: attempt.path for kind, attempt in attempts.items()}
-            step.function()(work.context(store, folders, log, checkpoints, reporter.pages))
+            context = work.context(store, folders, log, checkpoints, reporter.pages)
+            step.function()(context)
+            work.check_inputs(context)
             return {
                 kind: attempt.publish(
                     step=step.name,

@@ -25,6 +25,7 @@ from multiview.steps.events import NoEvents
 from multiview.steps.reporter import StepReporter
 from multiview.steps.table import step
 from multiview.steps.work import Work
+from multiview.terminal import safe
 
 TERMINATION_LOG = Path(os.environ.get(environment.TERMINATION_LOG, "/dev/termination-log"))
 """The file whose content Kubernetes copies into the pod's status, where the step finds it."""
@@ -69,7 +70,7 @@ def main(text: str) -> int:
 
 
 def _end(line: str, status: int) -> int:
-    print(line, file=sys.stderr)
+    print(safe(line), file=sys.stderr)
     with contextlib.suppress(OSError):
         TERMINATION_LOG.write_text(line, encoding="utf-8")
     return status

@@ -1,0 +1,100 @@
+"""Chinese, Japanese and Korean: letters, sentences, words, and BM25's terms."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from typing import Final
+
+import regex
+
+SPACELESS: Final = frozenset({"chinese", "japanese"})
+"""Languages without spaces between words: each letter counts as a word, as word processors count them."""
+LANGUAGES: Final = SPACELESS | {"korean"}
+"""Languages whose answers are matched by characters, and whose sentences and terms are found by the rules of this module."""
+
+# The marks that lengthen or voice a kana belong to all scripts, says Unicode.
+LETTERS: Final = (
+    r"\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Bopomofo}\p{Script=Hangul}ーｰﾞﾟ"
+)
+LETTER: Final = regex.compile(f"[{LETTERS}]")
+RUN: Final = regex.compile(f"[{LETTERS}]+|[^{LETTERS}]+")
+WORD: Final = re.compile(r"\S+")
+OPENING: Final = r"\p{Ps}\p{Pi}"
+SPACELESS_WORD: Final = regex.compile(
+    rf"[{OPENING}]*[{LETTERS}]\p{{M}}*[^\w\s{OPENING}]*|(?:(?![{OPENING}]*[{LETTERS}])\S)+"
+)
+"""A letter with the punctuation at it, or anything else between spaces and letters, such as a number."""
+
+CLOSING: Final = r"[\p{Pe}\p{Pf}\"'”’]*+"
+SENTENCE_END: Final = regex.compile(
+    rf"(?:[。！？｡‼⁇⁈⁉]++{CLOSING}"  # ends a sentence by itself,
+    rf"|(?<!\p{{N}})．{CLOSING}"
+    rf"|[!?]++{CLOSING}(?=[{LETTERS}{OPENING}])"  # and those of ASCII before another letter
+    rf"|[.!?]++{CLOSING}(?=\s))"  # or white space;
+    # a quotation goes on where its sentence does: 「行く。」と言った, “好。”，他说
+    r"(?<![\p{Pe}\p{Pf}\"'](?=[\p{Hiragana}，、。！？,]))\s*"
+)
+
+
+def has_letters(text: str) -> bool:
+    """Whether the text holds a letter of Chinese, Japanese or Korean."""
+    return LETTER.search(text) is not None
+
+
+class SentenceRules:
+    """Sentence boundaries by punctuation, with the interface of NLTK's tokenizers.
+
+    A sentence ends with 。！？ and the quotation marks and brackets that close there, also with !? before a letter
+    and with .!? before white space. It goes on where a quotation ends inside it (「行く。」と言った).
+
+    >>> text = "東京は首都である。人口は約1400万人。"
+    >>> [text[start:stop] for start, stop in SentenceRules().span_tokenize(text)]
+    ['東京は首都である。', '人口は約1400万人。']
+    """
+
+    def span_tokenize(self, text: str) -> Iterator[tuple[int, int]]:
+        """Yields the spans of the text's sentences, in code points; white space belongs to the sentence before it."""
+        start = 0
+        for match in SENTENCE_END.finditer(text):
+            if match.end() < len(text):
+                yield start, match.end()
+                start = match.end()
+        if text:
+            yield start, len(text)
+
+
+def word_spans(text: str, language: str) -> list[tuple[int, int]]:
+    """Returns the spans of the text's words, in code points: runs between spaces or, without spaces, letters.
+
+    Each character that is no space belongs to one word. In Chinese and Japanese a word is one letter with the
+    punctuation at it, or a run of other characters, such as a number or a Latin word.
+    """
+    pattern = SPACELESS_WORD if language in SPACELESS else WORD
+    return [match.span() for match in pattern.finditer(text)]
+
+
+def count_words(text: str, language: str) -> int:
+    """Returns the number of the text's words (see `word_spans`)."""
+    return sum(1 for _ in SPACELESS_WORD.finditer(text)) if language in SPACELESS else len(text.split())
+
+
+def bigrams(text: str) -> list[str]:
+    """Returns the pairs of adjacent letters of a run of Chinese, Japanese or Korean letters, or its one letter.
+
+    >>> bigrams("東京都"), bigrams("都")
+    (['東京', '京都'], ['都'])
+    """
+    return [text] if len(text) == 1 else [text[first : first + 2] for first in range(len(text) - 1)]
+
+
+def terms(text: str, word: re.Pattern[str]) -> list[str]:
+    """Returns the terms of a text as Lucene's CJKAnalyzer does: bigrams of letters, and the matches of `word` elsewhere.
+
+    Letters of full and half width are the same (NFKC).
+    """
+    found: list[str] = []
+    for run in RUN.findall(unicodedata.normalize("NFKC", text).lower()):
+        found += bigrams(run) if LETTER.match(run) else word.findall(run)
+    return found

@@ -1,0 +1,42 @@
+"""Columns that grow by rows, in memory that is taken once."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+
+class Columns:
+    """Rows of several columns, which are copied into memory that is taken once.
+
+    A list of small arrays would do, but each of them would stay in the middle of the heap, between the large arrays of
+    one block and the next, and the heap would grow with the number of blocks.
+    """
+
+    def __init__(self, rows: int, *dtypes: DTypeLike) -> None:
+        """There is room for `rows` rows, and for more as soon as they are appended."""
+        self._columns = [np.empty(rows, dtype) for dtype in dtypes]
+        self._rows = 0
+
+    def __len__(self) -> int:
+        return self._rows
+
+    def append(self, *columns: np.ndarray) -> None:
+        """Copies rows behind the others."""
+        stop = self._rows + len(columns[0])
+        if stop > len(self._columns[0]):
+            for number, filled in enumerate(self.filled):
+                self._columns[number] = np.empty(stop + stop // 2, filled.dtype)
+                self._columns[number][: self._rows] = filled
+        for column, more in zip(self._columns, columns, strict=True):
+            column[self._rows : stop] = more
+        self._rows = stop
+
+    def clear(self) -> None:
+        """Drops all rows."""
+        self._rows = 0
+
+    @property
+    def filled(self) -> list[np.ndarray]:
+        """The columns, which the next `append` after `clear` overwrites."""
+        return [column[: self._rows] for column in self._columns]

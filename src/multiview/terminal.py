@@ -1,0 +1,30 @@
+"""Text for terminals: what comes from a corpus, a file name or a server must not steer them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from rich.console import Console as RichConsole
+from rich.console import ConsoleOptions, RenderableType
+from rich.segment import Segment
+
+STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Control characters but tab and line end, characters that turn the direction of writing, and halves of characters."""
+
+
+def safe(text: str) -> str:
+    r"""Returns a text with `?` for each character that would steer a terminal, as `ls` shows file names.
+
+    >>> safe("\x1b[2Jtitle \u202etxt.exe")
+    '?[2Jtitle ?txt.exe'
+    """
+    return STEERING.sub("?", text)
+
+
+class Console(RichConsole):
+    """Rich's console, which shows all texts `safe`; Rich itself lets escape sequences pass."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=safe(segment.text))
