@@ -6,7 +6,6 @@ import ast
 import gc
 import logging
 import re
-import threading
 import weakref
 
 import pytest
@@ -17,6 +16,7 @@ from multiview.artifacts.store import LocalStore
 from multiview.errors import InputError
 from multiview.serving import follow
 from multiview.serving.follow import Follower
+from tests.fixtures.answering_server import wait_for
 from tests.fixtures.bucket import emulated_bucket, free_port
 from tests.fixtures.crowned import index_record, promote
 from tests.fixtures.on_buckets import run_on
@@ -175,9 +175,7 @@ def test_in_python_a_loaded_champion_is_followed_where_asked(crowned, monkeypatc
     assert followed.search([QUESTION], k=3) == still.search([QUESTION], k=3), "it was looked up a moment ago"
     followed._next = 0
     followed.search([QUESTION])
-    for thread in threading.enumerate():
-        if thread.daemon and thread is not threading.current_thread():
-            thread.join(30)
+    wait_for(lambda: followed.retriever.architecture == "mvr")
     assert followed.search([QUESTION], k=3) == expected
     assert still.architecture == "camvr" and followed.retriever.architecture == "mvr"
     with pytest.raises(ValueError, match="only 'champion' can be followed"):
