@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar, cast
+from typing import Any, TypeVar
 
 from multiview.serving.batching import TooManyWaiting
 
@@ -20,7 +20,7 @@ class Underway:
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, "multiview-underway")
-        self._works: dict[Hashable, asyncio.Future[object]] = {}
+        self._works: dict[Hashable, asyncio.Future[Any]] = {}
 
     async def result(self, name: Hashable, work: Callable[[], T]) -> T:
         """Returns the result of a work; that of the same name is waited for where it is under way already.
@@ -34,9 +34,9 @@ class Underway:
             future = asyncio.get_running_loop().run_in_executor(self._thread, work)
             self._works[name] = future
             future.add_done_callback(lambda done: self._ended(name, done))
-        return cast(T, await asyncio.shield(self._works[name]))
+        return await asyncio.shield(self._works[name])
 
-    def _ended(self, name: Hashable, done: asyncio.Future[object]) -> None:
+    def _ended(self, name: Hashable, done: asyncio.Future[Any]) -> None:
         del self._works[name]
         if not done.cancelled():
             done.exception()  # looked at, lest asyncio logs it where nobody waits any more
