@@ -76,9 +76,10 @@ def test_what_the_library_imports_is_among_its_dependencies():
     }
     modules, providers = module_paths(), packages_distributions()
     library = {module: path for module, path in modules.items() if module.partition(".")[0] == "multiview"}
+    standard = {*sys.stdlib_module_names, "compression"}  # the last is of Python 3.14
     for module, path in library.items():
         for found in imports_of(module, path, modules):
-            if found.imported not in modules and found.imported not in sys.stdlib_module_names:
+            if found.imported not in modules and found.imported not in standard:
                 # One that is not installed, as of an extra, has the name of its distribution.
                 distributions = providers.get(found.imported, [found.imported])
                 provided = {name(distribution) for distribution in distributions}

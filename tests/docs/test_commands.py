@@ -71,7 +71,7 @@ def test_commands_and_flags_that_are_named_are_there():
             known = getattr(command, "commands", {})
             assert name in known, f"{program} {words}"
             command = known[name]
-        named = set(re.findall(r"(?<= )--[a-z-]+", words))
+        named = set(re.findall(r"(?<= )--[a-z][a-z0-9-]*", words))
         assert named <= flags(command), f"{program} {words}"
 
 
@@ -83,7 +83,7 @@ def test_flags_that_a_text_names_alone_are_some_command_s():
         known |= flags(command)
         waiting += getattr(command, "commands", {}).values()
     for document in NAMING:
-        for flag in re.findall(r"`(--[a-z-]+)", document.read_text()):
+        for flag in re.findall(r"`(--[a-z][a-z0-9-]*)", document.read_text()):
             assert flag in known | OTHERS, f"{document.name}: {flag}"
 
 

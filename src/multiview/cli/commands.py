@@ -88,7 +88,8 @@ def register(
     index: Annotated[
         str,
         typer.Argument(
-            metavar="INDEX", help="An index's address, models:/NAME@ALIAS, a run's id, champion or challenger."
+            metavar="INDEX",
+            help="An index's address, models:/NAME@ALIAS, a run's id, champion or challenger.",
         ),
     ],
     aliases: Annotated[
