@@ -108,7 +108,7 @@ class Inspection:
 
     @property
     def avq(self) -> float:
-        """Training questions per passage that has a question."""
+        """Training questions per gold passage."""
         return questions_per_passage([q for q in self.questions["train"] if q.positive_ids])
 
 

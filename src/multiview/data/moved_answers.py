@@ -66,6 +66,6 @@ class Elsewhere:
     distance: int = 0
 
     def add(self, passage: str, distance: int) -> None:
-        """Takes a passage that holds the answer, `distance` code points from its offset."""
+        """Keeps `passage`, which holds the answer `distance` code points from its offset, if none is nearer."""
         if self.passage is None or distance < self.distance:
             self.passage, self.distance = passage, distance

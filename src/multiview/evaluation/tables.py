@@ -12,7 +12,7 @@ from multiview.config import JsonObject, PaperFigures
 from multiview.errors import InputError, nearest
 from multiview.evaluation.files import PAPER_FILE
 
-if TYPE_CHECKING:  # scipy takes a second to import, and showing a table does not need it
+if TYPE_CHECKING:  # scipy takes a second to import; showing a table needs none of it
     from multiview.evaluation.significance import SeedsFigure
 
 Metrics = Mapping[str, Mapping[str, float]]

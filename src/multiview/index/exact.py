@@ -20,7 +20,7 @@ QUESTIONS_AT_ONCE = 512
 """Number of questions that share a pass over the views. Memory and speed depend on it, results do not."""
 
 GPU_QUESTIONS_AT_ONCE = 4096
-"""The same on a GPU, which multiplies faster than views can be read for it."""
+"""The same number on a GPU, which multiplies faster than views are read."""
 
 NORMS_AT_ONCE = 4096
 """Number of views whose lengths are measured at once."""

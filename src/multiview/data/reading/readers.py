@@ -108,7 +108,7 @@ def questions_of(
 
 
 def _with_negatives(question: Question, triples: Triples, report_remark: ReportProblem) -> Question:
-    """Returns a question with the negatives that triples give it, after its own."""
+    """Returns `question` with the negatives of the triples after its own."""
     if more := triples.more[question.qid]:
         report_remark(MORE_NEGATIVES, f"question {question.qid} is in {more} triples more")
     negatives = triples.negatives.get(question.qid)

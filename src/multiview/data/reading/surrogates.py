@@ -1,4 +1,4 @@
-"""Refusal of half a character (a lone surrogate) in JSON, which a streaming parser silently reads as a question mark."""
+"""Refusal of lone surrogates in JSON, which a streaming parser silently reads as question marks."""
 
 from __future__ import annotations
 
