@@ -1,3 +1,21 @@
+import pytest
+
+import multiview
+from multiview.serving.app import Serving
+from multiview.serving.follow import Generation, Generations
+from multiview.serving.retriever import Retriever
+from tests.fixtures.answering_server import answering
 from tests.fixtures.system_indexes import indexes
 
 __all__ = ["indexes"]
+
+
+@pytest.fixture(scope="module")
+def loaded(indexes) -> Retriever:
+    return multiview.load(indexes.index("camvr"))
+
+
+@pytest.fixture(scope="module")
+def client(loaded):
+    with answering(Serving(Generations(Generation(loaded)))) as client:
+        yield client

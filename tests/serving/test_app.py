@@ -22,17 +22,6 @@ from tests.fixtures.answering_server import answering, wait_for
 from tests.fixtures.crowned import index_record, promote
 
 
-@pytest.fixture(scope="module")
-def loaded(indexes) -> Retriever:
-    return multiview.load(indexes.index("camvr"))
-
-
-@pytest.fixture(scope="module")
-def client(loaded):
-    with answering(Serving(Generations(Generation(loaded)))) as client:
-        yield client
-
-
 @pytest.fixture
 def crowned(indexes, tmp_path):
     copy = indexes.copy(tmp_path / "store")

@@ -19,11 +19,6 @@ from tests.fixtures.answering_server import answering, wait_for
 PLANTED = "Whose zebra drinks lamp oil at Xyzzy?"
 
 
-@pytest.fixture(scope="module")
-def loaded(indexes) -> Retriever:
-    return multiview.load(indexes.index("camvr"))
-
-
 class Slow(Retriever):
     """Answers once it may."""
 

@@ -5,23 +5,6 @@ from __future__ import annotations
 import jsonschema
 import pytest
 
-import multiview
-from multiview.serving.app import Serving
-from multiview.serving.follow import Generation, Generations
-from multiview.serving.retriever import Retriever
-from tests.fixtures.answering_server import answering
-
-
-@pytest.fixture(scope="module")
-def loaded(indexes) -> Retriever:
-    return multiview.load(indexes.index("camvr"))
-
-
-@pytest.fixture(scope="module")
-def client(loaded):
-    with answering(Serving(Generations(Generation(loaded)))) as client:
-        yield client
-
 
 def test_the_server_keeps_what_its_openapi_promises(client, loaded):
     """Each example of a body is answered with what the schema of the answer says."""
