@@ -3,6 +3,7 @@
 import logging
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import fsspec
 import pytest
@@ -15,7 +16,7 @@ from tests.fixtures.bucket import free_port
 
 
 @pytest.fixture
-def nowhere(monkeypatch) -> str:
+def nowhere(monkeypatch) -> Iterator[str]:
     """The address of an emulator that does not run."""
     host = f"127.0.0.1:{free_port()}"
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", f"http://{host}")

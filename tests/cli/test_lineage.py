@@ -6,7 +6,6 @@ import sys
 
 import pytest
 from mlflow import MlflowClient
-from rich.console import Console
 
 from multiview import tracking
 from multiview.artifacts.record import split_address
@@ -14,6 +13,7 @@ from multiview.cli import app
 from multiview.cli.lineage import as_json, print_lineage
 from multiview.cli.lookup import Lookup
 from multiview.lineage.trace import Lineage
+from multiview.terminal import Console
 from tests.fixtures.evaluated_run import RUN, remove_record, shorten_file
 from tests.fixtures.servers import new_database
 

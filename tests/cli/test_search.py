@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from mlflow import MlflowClient
-from rich.console import Console
 
 import multiview
 from multiview.artifacts.champions import current
@@ -23,6 +22,7 @@ from multiview.errors import InputError
 from multiview.serving.answers import answer, as_json
 from multiview.serving.retriever import Hit, ScoredView
 from multiview.steps.runs import Run, StepState, write_run, write_state
+from multiview.terminal import Console
 from tests.fixtures.changing_corpus import ChangingCorpus
 from tests.fixtures.inprocess import multiview_command
 from tests.fixtures.servers import new_database

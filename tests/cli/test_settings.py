@@ -5,7 +5,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from multiview.cli import settings as settings_text
 from multiview.cli.app import main
@@ -14,6 +13,7 @@ from multiview.config import Config
 from multiview.config.overrides import parse_setting, read_preset, validate
 from multiview.errors import InputError
 from multiview.model.systems import resolve
+from multiview.terminal import Console
 from tests.fixtures.settings import settings_of
 
 

@@ -218,7 +218,7 @@ CJK = st.text("東京はガ서울가A1é. 。-", max_size=20)
 
 def characters(text: str) -> list[str]:
     """The tokens by plain steps: each letter of these scripts with its marks, other letters and digits in runs."""
-    found: list[str] = []
+    found: list[tuple[bool, str]] = []
     for cluster in regex.findall(r"\X", unicodedata.normalize("NFD", text)):
         joins = bool(regex.match(r"[\p{L}\p{N}\p{M}]", cluster)) and not cjk.has_letters(cluster)
         if joins and found and found[-1][0]:

@@ -88,14 +88,14 @@ def test_terms_are_pairs_of_letters_and_words():
 def test_a_file_of_squads_form_has_sentences_and_its_answers_stand_in_their_passages(tmp_path, language):
     file = squad_file(tmp_path / "dev.json", language)
     done = Done(
-        tmp_path / "out", Corpus(language=language, shards=1), Questions(source=file, dev_source=file)
+        tmp_path / "out", Corpus(language=language, shards=1), Questions(source=(file,), dev_source=(file,))
     )
     assert [passage.text for passage in done.passages] == [text for _, text, _ in ARTICLES[language]]
     for passage in done.passages:
         assert len(passage.sentence_ends) >= 2
     texts = {passage.id: passage.text for passage in done.passages}
     for question in done.dev:
-        (answer,), (start,) = question.answers, question.answer_starts or ()
+        answer, start = question.answers[0], (question.answer_starts or (0,))[0]
         assert texts[question.positive_ids[0]][start:].startswith(answer)
     assert not [line for line in done.events.warnings if "corpus.language" in line]
 
@@ -109,8 +109,8 @@ def test_the_passages_of_an_article_that_hold_the_answer_are_its_positives(tmp_p
         for row, answer in enumerate(["内藤多仲", "滋賀県"])
     ]
     questions = write(tmp_path / "questions.jsonl", asked)
-    corpus = Corpus(source=source, language="japanese", cut="sentences", cut_length=30, shards=1)
-    done = Done(tmp_path / "out", corpus, Questions(source=questions, dev_source=questions))
+    corpus = Corpus(source=(source,), language="japanese", cut="sentences", cut_length=30, shards=1)
+    done = Done(tmp_path / "out", corpus, Questions(source=(questions,), dev_source=(questions,)))
     assert len(done.passages) > 3
     texts = {passage.id: passage.text for passage in done.passages}
     for question in done.train:

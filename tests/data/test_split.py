@@ -224,7 +224,9 @@ def test_of_several_occurrences_the_nearest_counts(tmp_path, stood, expected):
         {"qid": "r", "question": "?", "answers": ["b"], "answer_starts": [0], "positive_ids": ["b"]},
     ]
     asked = write(tmp_path / "q.jsonl", rows)
-    done = Done(tmp_path / "out", Corpus(source=corpus, shards=1), Questions(source=asked, dev_source=asked))
+    done = Done(
+        tmp_path / "out", Corpus(source=(corpus,), shards=1), Questions(source=(asked,), dev_source=(asked,))
+    )
     assert done.train[0].answer_starts == (expected,)
 
 
@@ -246,7 +248,7 @@ def test_questions_whose_answers_were_edited_away_are_left_out_counted_and_said(
     assert moved.startswith("3 answers are not at their offset")
     texts = {passage.id: passage.text for passage in done.passages}
     for question in (*done.train, *done.dev):
-        for answer, start in zip(question.answers, question.answer_starts, strict=True):
+        for answer, start in zip(question.answers, question.answer_starts or (), strict=True):
             assert texts[question.positive_ids[0]].startswith(answer, start)
 
 

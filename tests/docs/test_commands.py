@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 import typer
-from rich.console import Console
 
 from multiview.artifacts.store import LocalStore
 from multiview.cli import app as cli
@@ -28,6 +27,7 @@ from multiview.plans.training import training
 from multiview.steps.execution import run_step
 from multiview.steps.reporter import StepReporter
 from multiview.steps.table import STEPS
+from multiview.terminal import Console
 from pipelines import __main__ as pipelines
 from tests.fixtures.beir_server import archive, publish
 from tests.fixtures.documented import DOCUMENTS, commands, declared

@@ -250,7 +250,7 @@ def test_bm25_and_answers_without_spaces_between_words(tmp_path, language):
     found = {}
     for setting in (language, "english"):
         corpus = Corpus(language=setting, shards=1)
-        done = Done(tmp_path / setting, corpus, Questions(source=file, dev_source=file))
+        done = Done(tmp_path / setting, corpus, Questions(source=(file,), dev_source=(file,)))
         inputs = {
             "passages": Staged(done.output["passages"], ""),
             "questions": Staged(done.output["dev_questions"], ""),

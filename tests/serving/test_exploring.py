@@ -96,7 +96,9 @@ def test_cosines_between_a_passage_s_views(client, crowned):
     key = index_record(crowned, "camvr").key
     found = client.get(f"/views/p1?index={key}").json()
     retriever = multiview.load(crowned.index("camvr"))
-    views = retriever.index.views_of(retriever.index.row_of("p1")).astype(np.float64)
+    row = retriever.index.row_of("p1")
+    assert row is not None
+    views = retriever.index.views_of(row).astype(np.float64)
     lengths = np.linalg.norm(views, axis=1)
     expected = views @ views.T / np.outer(lengths, lengths)
     np.testing.assert_allclose(found["cosines"], expected, atol=1e-5)

@@ -9,10 +9,10 @@ import weakref
 
 import pytest
 
-import multiview
 from multiview.artifacts.champions import rollback
 from multiview.artifacts.record import Reference
 from multiview.cli.lookup import Lookup
+from multiview.serving import follow
 from multiview.serving.follow import Follower
 from multiview.serving.others import NoSuchIndex, Others
 from tests.fixtures.champions import refuse
@@ -105,7 +105,7 @@ def test_the_few_that_were_asked_for_last_are_kept_and_a_request_ends_on_its_ind
 
 def test_it_is_loaded_once_for_all_who_ask_at_once(crowned, monkeypatch):
     loads = []
-    load = multiview.serving.follow.load
+    load = follow.load
     monkeypatch.setattr(
         "multiview.serving.follow.load", lambda *a, **more: loads.append(a) or load(*a, **more)
     )

@@ -3,11 +3,10 @@
 import io
 import time
 
-from rich.console import Console
-
 from multiview.artifacts.store import LocalStore
 from multiview.steps.events import PROGRESS_SECONDS, EventLog
 from multiview.steps.runs import StepState, write_state
+from multiview.terminal import Console
 from pipelines.runs.progress import Progress
 
 PATHS = [

@@ -2,9 +2,8 @@
 
 import io
 
-from rich.console import Console
-
 from multiview.evaluation.tables import Significance
+from multiview.terminal import Console
 from pipelines.runs.results import show_table
 
 METRICS = {
@@ -73,7 +72,8 @@ def test_on_a_narrow_terminal_the_figures_are_there_too():
     """Rich leaves out what does not fit into its columns."""
     metrics = {name: {f"accuracy_at_{k}": 0.5 + k / 1000 for k in (1, 5, 20, 50, 100)} for name in METRICS}
     for width in (20, 40, 200):
-        console = Console(file=io.StringIO(), force_terminal=True, width=width, soft_wrap=True)
+        file = io.StringIO()
+        console = Console(file=file, force_terminal=True, width=width, soft_wrap=True)
         show_table(console, metrics, None)
-        written = console.file.getvalue()
+        written = file.getvalue()
         assert all(f"{50 + k / 10:.1f}" in written for k in (1, 5, 20, 50, 100)), width
