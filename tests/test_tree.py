@@ -47,6 +47,7 @@ ACROSS_ROOMS = {
     "test_floors.py": "imports between rooms",
     "test_source.py": "the whole source",
     "test_tree.py": "this rule",
+    "torture/test_tally.py": "the counts that `make torture` prints",
     "test_wheel.py": "the built distribution in an empty environment",
 }
 """Test files that mirror no module, with the reason of each."""
