@@ -1,0 +1,3 @@
+from tests.fixtures.system_indexes import indexes
+
+__all__ = ["indexes"]
