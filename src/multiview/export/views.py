@@ -36,6 +36,8 @@ class IndexName:
     """The index's digest, a sha256."""
     model: str
     """The digest of the model that made the views."""
+    passages: str
+    """The digest of the passages: an index has the same digest whatever the corpus's own columns say."""
 
 
 class IndexViews:
@@ -44,7 +46,7 @@ class IndexViews:
     >>> views = IndexViews.open(address)
     >>> first = next(views.batches())
     >>> first.column("passage_id")[0].as_py(), first.column("vector").type
-    ('p0', FixedSizeListType(fixed_size_list<item: float>[64]))
+    ('p0', FixedSizeListType(fixed_size_list<element: float not null>[64]))
     """
 
     def __init__(self, name: IndexName, index: ViewIndex, layout: Layout, corpus: PassageRows) -> None:
@@ -79,7 +81,9 @@ class IndexViews:
             for name in ("model", "passages")
         )
         folders = [stage(*artifact).path for artifact in ((store, record), model, corpus)]
-        return cls.of_folders(IndexName(record.folder, record.digest, model[1].digest), *folders)
+        return cls.of_folders(
+            IndexName(record.folder, record.digest, model[1].digest, corpus[1].digest), *folders
+        )
 
     @classmethod
     def of_folders(cls, name: IndexName, index: Path, model: Path, passages: Path) -> IndexViews:
@@ -137,7 +141,7 @@ class IndexViews:
         fields = [
             pa.field("passage_id", pa.string(), nullable=False),
             pa.field("view", pa.int32(), nullable=False),
-            pa.field("vector", pa.list_(pa.float32(), self.dim), nullable=False),
+            pa.field("vector", vector_type(self.dim), nullable=False),
             pa.field("span_start", pa.int32()),
             pa.field("span_end", pa.int32()),
             pa.field("snippet", pa.string()),
@@ -189,7 +193,7 @@ class IndexViews:
         columns: list[pa.Array] = [
             _one_chunk(repeated, "id"),
             pa.array([view.number + 1 for view in views], pa.int32()),
-            pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel(), pa.float32()), self.dim),
+            pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), type=vector_type(self.dim)),
             pa.array([start for start, _ in spans], pa.int32()),
             pa.array([stop for _, stop in spans], pa.int32()),
             pa.array([view.snippet for view in views], pa.string()),
@@ -204,6 +208,11 @@ class IndexViews:
 
     def _views(self, row: int, count: int, passage: Passage, queries: tuple[str, ...]) -> list[IndexedView]:
         return IndexedPassage(row, passage, {}, queries, count, self.layout).views
+
+
+def vector_type(dim: int) -> pa.DataType:
+    """The type of a view's vector: `dim` values of float32, none of them null."""
+    return pa.list_(pa.field("element", pa.float32(), nullable=False), dim)
 
 
 def _bounds(counts: np.ndarray, most: int) -> Iterator[tuple[int, int]]:
