@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from multiview import environment
+from multiview.cli.export_qdrant import qdrant
 from multiview.cli.options import Debug, StoreUrl, TrackingUri
 
 app = typer.Typer(no_args_is_help=True, help="Write an index for other systems: views and deltas as Parquet.")
@@ -72,3 +73,6 @@ def delta(
     counts = write_delta(before, now, out)["counts"]
     says = ", ".join(f"{count} {name}" for name, count in counts.items())
     print(f"{out}: passages from {before.name.index} to {now.name.index}: {says}")
+
+
+app.command()(qdrant)

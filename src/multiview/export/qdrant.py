@@ -11,6 +11,7 @@ import hashlib
 import os
 import re
 import uuid
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -84,7 +85,9 @@ def open_client(url: str | None = None, path: str | os.PathLike[str] | None = No
                 raise InputError(f"{place}: {error}") from error
         else:
             key = os.environ.get(environment.QDRANT_API_KEY) or None
-            client = QdrantClient(url=url, api_key=key, timeout=SECONDS)
+            with warnings.catch_warnings():  # the next request tells it in an error
+                warnings.filterwarnings("ignore", "Failed to obtain server version")
+                client = QdrantClient(url=url, api_key=key, timeout=SECONDS)
         try:
             yield client
         finally:
