@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from contextlib import closing
+from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -63,7 +64,7 @@ CONDITIONS = {
     "": None,
     "url is null": models.Filter(must=[models.IsNullCondition(is_null=models.PayloadField(key="columns.url"))]),
     'day >= "2020-01-10"': models.Filter(
-        must=[models.FieldCondition(key="columns.day", range=models.DatetimeRange(gte="2020-01-10T00:00:00Z"))]
+        must=[models.FieldCondition(key="columns.day", range=models.DatetimeRange(gte=date(2020, 1, 10)))]
     ),
 }  # fmt: skip
 

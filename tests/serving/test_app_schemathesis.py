@@ -98,7 +98,7 @@ def test_no_request_is_an_error_of_the_server(api, known, route, mode):
         derandomize=True,
         database=None,
         deadline=None,
-        suppress_health_check=list(hypothesis.HealthCheck),
+        suppress_health_check=[hypothesis.HealthCheck.too_slow, hypothesis.HealthCheck.filter_too_much],
     )
     def ask(case: schemathesis.Case, data: st.DataObject) -> None:
         case.path_parameters = with_known(case.path_parameters, data)

@@ -11,7 +11,6 @@ import hashlib
 import os
 import re
 import uuid
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -29,6 +28,7 @@ from multiview.serving.retriever import check_index
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient
+    from qdrant_client.conversions.common_types import PointId
     from qdrant_client.models import PointStruct, Record
 
 ALIAS = "multiview"
@@ -85,9 +85,8 @@ def open_client(url: str | None = None, path: str | os.PathLike[str] | None = No
                 raise InputError(f"{place}: {error}") from error
         else:
             key = os.environ.get(environment.QDRANT_API_KEY) or None
-            with warnings.catch_warnings():  # the next request tells it in an error
-                warnings.filterwarnings("ignore", "Failed to obtain server version")
-                client = QdrantClient(url=url, api_key=key, timeout=SECONDS)
+            # The check of versions, in a thread, would warn of a server that is away beside the error.
+            client = QdrantClient(url=url, api_key=key, timeout=SECONDS, check_compatibility=False)
         try:
             yield client
         finally:
@@ -209,11 +208,10 @@ def _records(client: QdrantClient, name: str) -> Iterator[Record]:
         more = offset is not None
 
 
-def _read_back(
-    client: QdrantClient, name: str, ids: np.ndarray
-) -> tuple[Content, list[int | str | uuid.UUID]]:
+def _read_back(client: QdrantClient, name: str, ids: np.ndarray) -> tuple[Content, list[PointId]]:
     """The content of the points whose ids are among `ids`, and the ids of all others."""
-    content, unknown = Content(), []
+    content = Content()
+    unknown: list[PointId] = []
     for record in _records(client, name):
         wanted = np.frombuffer(_uuid(record).bytes, "S16")
         place = int(np.searchsorted(ids, wanted)[0])
