@@ -23,7 +23,7 @@ CHAMPION, CHALLENGER = "champion", "challenger"
 
 
 def refresh(overrides: Overrides) -> Plan:
-    """Encodes the changes of the corpus, edits the champion's index, evaluates it, and promotes it if the gate passes."""
+    """Encodes the changes of the corpus, edits the champion's index, evaluates it, and promotes it if the gate passes; then exports the champion, where `export.formats` says how."""
     config = resolve(merge(DEFAULTS, overrides))
     _check_gate(config)
     _check_questions(config)
@@ -75,6 +75,9 @@ def refresh(overrides: Overrides) -> Plan:
         changes=changes,
         index=index,
     )
+    if config.export.formats:
+        now = plan.add(StepPath("champion-now"), "champion-now", config, promotion=promotion)
+        plan.add(StepPath("export"), "export", config, **{name: now.output(name) for name in now.step.forwards})
     return plan
 
 
