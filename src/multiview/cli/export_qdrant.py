@@ -9,6 +9,7 @@ import typer
 
 from multiview import environment, names
 from multiview.cli.options import Debug, StoreUrl, TrackingUri
+from multiview.config import Export
 
 
 def qdrant(
@@ -37,10 +38,10 @@ def qdrant(
         typer.Option(
             help="The alias that follows the champion, and the beginning of the collections' names."
         ),
-    ] = "multiview",
+    ] = Export().alias,
     keep: Annotated[
         int, typer.Option(min=0, help="Collections of earlier champions that are kept for rollbacks.")
-    ] = 2,
+    ] = Export().keep,
     store: StoreUrl = "store",
     tracking_uri: TrackingUri = None,
     debug: Debug = False,

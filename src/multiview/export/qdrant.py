@@ -21,6 +21,7 @@ import numpy as np
 from multiview import environment, names
 from multiview.artifacts.champions import Champion, address_of, champion_numbers, champion_of, read_champion
 from multiview.artifacts.store import Store
+from multiview.config import Export
 from multiview.errors import InputError
 from multiview.export.points import Content, point_digest, points_of
 from multiview.export.views import IndexViews
@@ -31,10 +32,10 @@ if TYPE_CHECKING:
     from qdrant_client.conversions.common_types import PointId
     from qdrant_client.models import PointStruct, Record
 
-ALIAS = "multiview"
+ALIAS = Export().alias
 """The alias that follows the champion, unless another one is named."""
 
-KEPT = 2
+KEPT = Export().keep
 """Collections of earlier champions that are kept, for rollbacks."""
 
 POINTS_AT_ONCE = 64

@@ -23,7 +23,7 @@ CHAMPION, CHALLENGER = "champion", "challenger"
 
 
 def refresh(overrides: Overrides) -> Plan:
-    """Encodes the changes of the corpus, edits the champion's index, evaluates it, and promotes it if the gate passes; then exports the champion, where `export.formats` says how."""
+    """Encodes the changes of the corpus, edits the champion's index, evaluates it, and promotes it if the gate passes; then exports the champion, where `export.formats` says how, and lets a Qdrant server follow it."""
     config = resolve(merge(DEFAULTS, overrides))
     _check_gate(config)
     _check_questions(config)
@@ -78,6 +78,8 @@ def refresh(overrides: Overrides) -> Plan:
     if config.export.formats:
         now = plan.add(StepPath("champion-now"), "champion-now", config, promotion=promotion)
         plan.add(StepPath("export"), "export", config, **{name: now.output(name) for name in now.step.forwards})
+    if config.export.qdrant_url:
+        plan.add(StepPath("follow-champion"), "follow-champion", config, promotion=promotion)
     return plan
 
 

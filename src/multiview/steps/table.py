@@ -344,13 +344,24 @@ STEPS: dict[str, Step] = {
             name="export",
             version=1,
             run="multiview.export.step:export",
-            settings=("export",),
+            settings=("export.formats",),
             # An index is read with the model and the passages that its record names. Its digest does not cover the
             # corpus's own columns, that of the passages does.
             inputs=(names.INDEX, names.PASSAGES, names.REPLACED, names.REPLACED_PASSAGES),
             recorded_inputs=(names.INDEX, names.PASSAGES, names.REPLACED, names.REPLACED_PASSAGES),
             outputs=(names.EXPORT,),
             supersedes=names.REPLACED,
+            torch=True,
+        ),
+        Step(
+            name="follow-champion",
+            version=1,
+            run="multiview.export.following:follow",
+            settings=("export.qdrant_url", "export.alias", "export.keep"),
+            inputs=("promotion",),
+            outputs=(names.FOLLOWED,),
+            still_holds="multiview.export.following:still_follows",
+            reads_store=True,
             torch=True,
         ),
         Step(
