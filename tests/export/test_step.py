@@ -6,13 +6,12 @@ import pyarrow.parquet as pq
 
 from multiview import names
 from multiview.artifacts.champions import read_champion, rollback
-from multiview.artifacts.record import Record
-from multiview.artifacts.store import LocalStore
+from multiview.artifacts.record import Record, Reference
 from multiview.export.delta import apply_delta
 from multiview.export.parquet import write_views
 from multiview.export.views import IndexViews
 from multiview.lineage.trace import flaws, trace
-from multiview.artifacts.record import Reference
+from multiview.steps.events import WarningEvent, read_events
 from multiview.steps.runs import read_state
 from tests.export.test_delta import rows_of
 from tests.fixtures.changing_corpus import ChangingCorpus
@@ -105,14 +104,16 @@ def test_without_a_champion_nothing_is_exported(tmp_path):
     assert manifest["formats"] == []
 
 
-def test_another_model_s_delta_is_left_out(corpus: ChangingCorpus, capsys):
+def test_another_model_s_delta_is_left_out(corpus: ChangingCorpus):
     records = corpus.refresh(refresh={"model": corpus.with_model(7)}, export=BOTH)
     assert corpus.decision(records) == "promote"
     folder = corpus.files(exported(records))
     assert json.loads((folder / "export.json").read_text())["formats"] == ["views"]
     assert not (folder / "delta").exists()
     assert exported(records).facts["exported"] == "views"
-    assert "delta is left out" in capsys.readouterr().out
+    events = read_events(corpus.store, exported(records).data)
+    (warning,) = [event.text for event in events if isinstance(event, WarningEvent)]
+    assert warning.startswith("export.formats: delta is left out") and "there is no delta" in warning
 
 
 def test_after_a_rollback_the_restored_index_is_exported(promoted_corpus: ChangingCorpus):
