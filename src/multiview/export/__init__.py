@@ -1,0 +1,1 @@
+"""Models, views and indexes in forms that other programs read."""
