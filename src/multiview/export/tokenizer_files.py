@@ -35,13 +35,20 @@ def read_tokenizer(folder: Path) -> Tokenizer:
     return tokenizer
 
 
-def question_tokenizer(folder: Path, first: str) -> Tokenizer:
-    """Returns the tokenizer in `folder` for questions: `first` question `[SEP]`, with ’ read as ', as layouts read them."""
+def question_tokenizer(folder: Path, first: str, as_text: bool = False) -> Tokenizer:
+    """Returns the tokenizer in `folder` for questions: `first` question `[SEP]`, with ’ read as ', as layouts read them.
+
+    With `as_text` it reads what spells a special token as text by itself; otherwise `split_special_tokens` must say so.
+    """
     tokenizer = read_tokenizer(folder)
     add_around(tokenizer, [first], special_tokens(folder)["sep_token"])
     plain = normalizers.Replace("’", "'")
     before = tokenizer.normalizer
     tokenizer.normalizer = plain if before is None else normalizers.Sequence([plain, before])  # pyright: ignore[reportAttributeAccessIssue]
+    if as_text:
+        content = json.loads(tokenizer.to_str())
+        content["added_tokens"] = [token for token in content["added_tokens"] if not token["special"]]
+        tokenizer = Tokenizer.from_str(json.dumps(content))
     return tokenizer
 
 
