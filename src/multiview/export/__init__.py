@@ -1,1 +1,1 @@
-"""Models, views and indexes in forms that other programs read."""
+"""What leaves the store: views as public files, what a refresh changed in them, and how other systems get them."""
