@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from multiview.errors import InputError
-from multiview.export.folders import new_folder
+from multiview.export.files import new_folder
 from multiview.export.tokenizer_files import TOKENIZER_FILE, question_tokenizer, special_tokens, write_json
 from multiview.model.encoder import PASSAGE, QUESTION, BiEncoder, quiet
 from multiview.model.layouts import architecture
@@ -58,8 +58,7 @@ def write_onnx(model: Path, folder: Path) -> None:
     model does, padding and truncation included. The same model gives the same bytes with the same versions of torch and
     onnxscript. Raises InputError where `folder` exists, the extra `onnx` is missing, or torch cannot export the base model.
     """
-    if missing := [name for name in ("onnx", "onnxscript") if importlib.util.find_spec(name) is None]:
-        raise InputError(f"no {missing[0]} is installed: pip install 'multiview-retrieval[onnx]'")
+    check_installed()
     encoder = BiEncoder.load(model, questions_only=True)
     settings = encoder.settings
     with new_folder(folder) as part:
@@ -73,6 +72,13 @@ def write_onnx(model: Path, folder: Path) -> None:
         tokenizer.save(str(part / TOKENIZER_FILE))
         content = {"dimension": encoder.dim, "question_length": settings.question_length, "opset": OPSET}
         write_json(part / CONFIG_FILE, {"architecture": settings.architecture, **content})
+
+
+def check_installed() -> None:
+    """Raises InputError where the extra `onnx` is missing."""
+    for name in ("onnx", "onnxscript"):
+        if importlib.util.find_spec(name) is None:
+            raise InputError(f"{name} is not installed: pip install 'multiview-retrieval[onnx]'")
 
 
 def _exported(encoder: BiEncoder) -> onnx_ir.Model:

@@ -16,9 +16,12 @@ import numpy as np
 from safetensors.numpy import load_file, save_file
 
 from multiview.config import JsonObject, Model
+from multiview.data.passages import Passage
 from multiview.errors import InputError
-from multiview.export.folders import new_folder
-from multiview.export.passage_inputs import OWN_MODULE, empty_snippet
+from multiview.export.description import Description
+from multiview.export.files import new_folder
+from multiview.export.model_card import model_card
+from multiview.export.passage_inputs import OWN_MODULE, PassageInput, PassageInputs, empty_snippet
 from multiview.export.tokenizer_files import (
     add_around,
     add_copies,
@@ -55,14 +58,16 @@ TOKENS = {"module_input_name": "token_embeddings", "module_output_name": "token_
 Tensors = dict[str, np.ndarray]
 
 
-def write_sentence_transformers(
-    model: Path, folder: Path, card: str = "", language: str = "english", padding_views: bool = False
-) -> bool:
-    """Writes the model in the folder `model` to the new folder `folder`, and `card` as its README.md.
+EXAMPLE = ("Tower", "It was built by the king. He died in 1850.", "Who built the tower?")
+"""Title and text of the card's passage, and the query that it is read with, where the architecture reads queries."""
+
+
+def write_sentence_transformers(model: Path, folder: Path, described: Description | None = None) -> bool:
+    """Writes the model in the folder `model` to the new folder `folder`, with a card that tells what is `described`.
 
     Returns whether sentence-transformers loads it by itself; otherwise it needs multiview and `trust_remote_code=True`, and
-    splits texts by sentences in `language` (that of `corpus.language`) and, with `padding_views`, also keeps the views
-    of empty snippets. Raises InputError where `folder` exists or the base model cannot be expressed.
+    has the language of sentences and the choice of padding views from `described`. Raises InputError where `folder` exists
+    or the base model cannot be expressed.
 
     >>> write_sentence_transformers(Path("store/model/KEY/attempts/ID"), Path("exported"))
     True
@@ -73,7 +78,8 @@ def write_sentence_transformers(
         if alone:
             _write_modules(model, part, settings)
         else:
-            _write_own_module(model, part, {"language": language, "padding_views": padding_views})
+            own = described or Description(digest="")
+            _write_own_module(model, part, {"language": own.language, "padding_views": own.padding_views})
         write_json(
             part / "config_sentence_transformers.json",
             {
@@ -83,8 +89,10 @@ def write_sentence_transformers(
                 "similarity_fn_name": "maxsim",
             },
         )
-        if card:
-            (part / CARD_FILE).write_text(card, encoding="utf-8")
+        card = model_card(
+            folder.name, settings, _dimension(model / PASSAGE), _example(part, settings), alone, described
+        )
+        (part / CARD_FILE).write_text(card, encoding="utf-8")
     return alone
 
 
@@ -97,6 +105,15 @@ def is_expressible(settings: Model) -> bool:
     kind = settings.architecture
     poolings = ("viewer",) if kind == "camvr" else ("viewer", "snippet")
     return kind != "me-bert" and settings.pooling in poolings
+
+
+def _example(folder: Path, settings: Model) -> list[PassageInput]:
+    """Returns what an exported model takes for the card's passage."""
+    title, text, query = EXAMPLE
+    queries = [query] if architecture(settings.architecture).reads_queries else []
+    if not is_expressible(settings):
+        return [{"title": title, "text": text, **({"queries": queries} if queries else {})}]
+    return PassageInputs(folder).of(Passage("", title, text, (text.index("He"), len(text))), queries)
 
 
 def _write_own_module(model: Path, folder: Path, settings: JsonObject) -> None:
