@@ -19,7 +19,7 @@ from multiview.export.parquet import write_views
 from multiview.export.views import IndexViews
 from tests.fixtures.changing_corpus import ChangingCorpus
 
-WORDS = "silver river castle king nobody island tower engine built found lost name river".split()
+WORDS = ["silver", "river", "castle", "king", "nobody", "island", "tower", "engine", "built", "found", "lost"]
 
 
 def rows_of(folder: Path) -> list[dict[str, Any]]:

@@ -6,13 +6,12 @@ import pyarrow.parquet as pq
 
 from multiview import names
 from multiview.artifacts.champions import read_champion, rollback
-from multiview.artifacts.record import Record
-from multiview.artifacts.store import LocalStore
+from multiview.artifacts.record import Record, Reference
 from multiview.export.delta import apply_delta
 from multiview.export.parquet import write_views
 from multiview.export.views import IndexViews
 from multiview.lineage.trace import flaws, trace
-from multiview.artifacts.record import Reference
+from multiview.steps.events import WarningEvent, read_events
 from multiview.steps.runs import read_state
 from tests.export.test_delta import rows_of
 from tests.fixtures.changing_corpus import ChangingCorpus
@@ -50,6 +49,18 @@ def test_a_promotion_exports_its_views_and_what_it_changed(corpus: ChangingCorpu
     assert counts == {"added": 1, "changed": 1, "removed": 1}
     manifest = json.loads((folder / "export.json").read_text())
     assert (manifest["digest"], manifest["formats"]) == (now.name.digest, ["views", "delta"])
+
+
+def test_a_model_is_exported_for_other_libraries_with_a_card_that_tells_its_evaluation(
+    corpus: ChangingCorpus,
+):
+    corpus.add("new-1")
+    folder = corpus.files(exported(corpus.refresh(export={"formats": ["model", "onnx"]})))
+    assert json.loads((folder / "export.json").read_text())["formats"] == ["model", "onnx"]
+    card = (folder / "model" / "README.md").read_text()
+    assert "## Evaluation" in card and "camvr" in card
+    assert (folder / "model" / "modules.json").is_file() and (folder / "onnx" / "model.onnx").is_file()
+    assert not (folder / "views").exists()
 
 
 def test_the_lineage_names_the_indexes_and_is_whole(corpus: ChangingCorpus):
@@ -105,14 +116,16 @@ def test_without_a_champion_nothing_is_exported(tmp_path):
     assert manifest["formats"] == []
 
 
-def test_another_model_s_delta_is_left_out(corpus: ChangingCorpus, capsys):
+def test_another_model_s_delta_is_left_out(corpus: ChangingCorpus):
     records = corpus.refresh(refresh={"model": corpus.with_model(7)}, export=BOTH)
     assert corpus.decision(records) == "promote"
     folder = corpus.files(exported(records))
     assert json.loads((folder / "export.json").read_text())["formats"] == ["views"]
     assert not (folder / "delta").exists()
     assert exported(records).facts["exported"] == "views"
-    assert "delta is left out" in capsys.readouterr().out
+    events = read_events(corpus.store, exported(records).data)
+    (warning,) = [event.text for event in events if isinstance(event, WarningEvent)]
+    assert warning.startswith("export.formats: delta is left out") and "there is no delta" in warning
 
 
 def test_after_a_rollback_the_restored_index_is_exported(promoted_corpus: ChangingCorpus):

@@ -11,7 +11,11 @@ from multiview import environment
 from multiview.cli.export_qdrant import qdrant
 from multiview.cli.options import Debug, StoreUrl, TrackingUri
 
-app = typer.Typer(no_args_is_help=True, help="Write an index for other systems: views and deltas as Parquet.")
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Write for other systems: views and deltas as Parquet, models; or load into Qdrant.",
+)
+app.command()(qdrant)
 
 Index = Annotated[
     str | None,
@@ -22,6 +26,10 @@ Index = Annotated[
     ),
 ]
 Out = Annotated[Path, typer.Option(help="A folder that is made; it may be there already if it is empty.")]
+
+Model = Annotated[
+    str | None, typer.Option(help="A model's address; default: the model of the index.", show_default=False)
+]
 
 
 @app.command()
@@ -75,4 +83,45 @@ def delta(
     print(f"{out}: passages from {before.name.index} to {now.name.index}: {says}")
 
 
-app.command()(qdrant)
+@app.command()
+def model(
+    out: Out,
+    index: Index = None,
+    model: Model = None,
+    store: StoreUrl = "store",
+    tracking_uri: TrackingUri = None,
+    debug: Debug = False,
+) -> None:
+    """Write a model as a folder that sentence-transformers loads, with a model card (docs/export.md)."""
+    from multiview.cli.lookup import Lookup
+    from multiview.export.description import describe, read_subject
+    from multiview.export.files import refuse_filled
+    from multiview.export.sentence_transformers import write_sentence_transformers
+
+    refuse_filled(out)
+    subject, searched = read_subject(model or Lookup(store, tracking_uri).index(index))
+    alone = write_sentence_transformers(subject.folder(), out, describe(subject, searched))
+    needs = "" if alone else ", with trust_remote_code=True and multiview-retrieval installed"
+    print(f"{out}: {subject.record.folder}, for sentence-transformers 6.2 or later{needs}")
+
+
+@app.command()
+def onnx(
+    out: Out,
+    index: Index = None,
+    model: Model = None,
+    store: StoreUrl = "store",
+    tracking_uri: TrackingUri = None,
+    debug: Debug = False,
+) -> None:
+    """Write the encoder of questions in ONNX, with its tokenizer (docs/export.md)."""
+    from multiview.cli.lookup import Lookup
+    from multiview.export.description import read_subject
+    from multiview.export.files import refuse_filled
+    from multiview.export.onnx import check_installed, write_onnx
+
+    refuse_filled(out)
+    check_installed()
+    subject, _ = read_subject(model or Lookup(store, tracking_uri).index(index))
+    write_onnx(subject.folder(), out)
+    print(f"{out}: the question encoder of {subject.record.folder}")

@@ -11,8 +11,11 @@ from typing import TypeAlias
 from multiview import names
 from multiview.config import ExportFormat
 from multiview.export.delta import OtherModel, write_delta
+from multiview.export.description import describe, read_subject
 from multiview.export.files import FORMAT_VERSION, write_manifest
+from multiview.export.onnx import write_onnx
 from multiview.export.parquet import write_views
+from multiview.export.sentence_transformers import write_sentence_transformers
 from multiview.export.views import IndexViews
 from multiview.steps.context import StepContext
 
@@ -50,15 +53,25 @@ def _delta(index: Exported, folder: Path) -> None:
     write_delta(index.views_before, index.views, folder)
 
 
-FORMATS: dict[ExportFormat, Write] = {"views": _views, "delta": _delta}
+def _model(index: Exported, folder: Path) -> None:
+    model, searched = read_subject(index.address)
+    write_sentence_transformers(model.folder(), folder, describe(model, searched))
+
+
+def _onnx(index: Exported, folder: Path) -> None:
+    write_onnx(read_subject(index.address)[0].folder(), folder)
+
+
+FORMATS: dict[ExportFormat, Write] = {"views": _views, "delta": _delta, "model": _model, "onnx": _onnx}
 """The formats by their names in `export.formats`, which are the names of their folders too."""
 
 
 def export(context: StepContext) -> None:
     """Step: write `index` in each format of `settings.export.formats`, a folder per format.
 
-    The delta is from the index `replaced`; where that is of another model, it is left out with a warning. `export.json` names
-    the index and the formats that were written. Nothing is written of an index without passages.
+    The delta is from the index `replaced`; where that is of another model, it is left out with a warning. The model's card tells
+    the evaluations of the index that the store has. `export.json` names the index and the formats that were written. Nothing is
+    written of an index without passages.
     """
     folder = context.output(names.EXPORT)
     index = Exported(

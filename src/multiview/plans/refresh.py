@@ -23,7 +23,7 @@ CHAMPION, CHALLENGER = "champion", "challenger"
 
 
 def refresh(overrides: Overrides) -> Plan:
-    """Encodes the changes of the corpus, edits the champion's index, evaluates it, and promotes it if the gate passes; then exports the champion, where `export.formats` says how, and lets a Qdrant server follow it."""
+    """Encodes the changes of the corpus, edits the champion's index, evaluates it, and promotes it if the gate passes."""
     config = resolve(merge(DEFAULTS, overrides))
     _check_gate(config)
     _check_questions(config)

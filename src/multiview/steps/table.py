@@ -351,6 +351,7 @@ STEPS: dict[str, Step] = {
             recorded_inputs=(names.INDEX, names.PASSAGES, names.REPLACED, names.REPLACED_PASSAGES),
             outputs=(names.EXPORT,),
             supersedes=names.REPLACED,
+            reads_store=True,
             torch=True,
         ),
         Step(
