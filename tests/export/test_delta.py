@@ -1,7 +1,6 @@
 """Deltas: exported views and each refresh's delta are the views of each new index."""
 
 import random
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,14 +17,9 @@ from multiview.export.delta import apply_delta, differences, write_delta
 from multiview.export.parquet import write_views
 from multiview.export.views import IndexViews
 from tests.fixtures.changing_corpus import ChangingCorpus
+from tests.fixtures.exported import rows_of
 
 WORDS = ["silver", "river", "castle", "king", "nobody", "island", "tower", "engine", "built", "found", "lost"]
-
-
-def rows_of(folder: Path) -> list[dict[str, Any]]:
-    """All rows of an export, in an order of their own."""
-    rows = [row for file in sorted(folder.glob("views-*.parquet")) for row in pq.read_table(file).to_pylist()]
-    return sorted(rows, key=lambda row: (row["passage_id"], row["view"]))
 
 
 def index_of(corpus: ChangingCorpus, records: Any) -> IndexViews:

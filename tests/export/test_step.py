@@ -13,8 +13,8 @@ from multiview.export.views import IndexViews
 from multiview.lineage.trace import flaws, trace
 from multiview.steps.events import WarningEvent, read_events
 from multiview.steps.runs import read_state
-from tests.export.test_delta import rows_of
 from tests.fixtures.changing_corpus import ChangingCorpus
+from tests.fixtures.exported import rows_of
 
 BOTH = {"formats": ["views", "delta"]}
 

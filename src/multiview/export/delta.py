@@ -142,7 +142,10 @@ def apply_delta(views: Path, delta: Path, out: Path) -> JsonObject:
     and the added passages. Memory holds the ids of changed and removed passages and one row group. Raises InputError where the delta does
     not start from the index of these views, or `out` is not empty.
 
-    >>> _ = apply_delta(Path("views"), Path("delta"), Path("views-now"))
+    >>> index = IndexViews.open(address)
+    >>> views, delta = write_views(index, folder / "views"), write_delta(index, index, folder / "delta")
+    >>> apply_delta(folder / "views", folder / "delta", folder / "now") == views, delta["counts"]
+    (True, {'added': 0, 'changed': 0, 'removed': 0})
     """
     before, change = read_manifest(views, VIEWS_FORMAT), read_manifest(delta, DELTA_FORMAT)
     if any(before[name] != change[f"from_{name}"] for name in ("digest", "passages")):
