@@ -78,7 +78,7 @@ def test_ranking_and_scores_are_those_of_the_exact_search(indexes, client, syste
     loaded = load_index(client, address)
     retriever = multiview.load(address)
     among = retriever.among(where) if where else np.ones(len(retriever), bool)
-    questions = [retriever._encoder.question_vector(question) for question in indexes.questions[:8]]
+    questions = [retriever.question_vector(question) for question in indexes.questions[:8]]
     top = retriever.index.search(np.stack(questions), 10, among=among)
     for number, question in enumerate(questions):
         found = client.query_points(
