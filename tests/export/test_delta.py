@@ -19,7 +19,21 @@ from multiview.export.parquet import write_views
 from multiview.export.views import IndexViews
 from tests.fixtures.changing_corpus import ChangingCorpus
 
-WORDS = "silver river castle king nobody island tower engine built found lost name river".split()
+WORDS = [
+    "silver",
+    "river",
+    "castle",
+    "king",
+    "nobody",
+    "island",
+    "tower",
+    "engine",
+    "built",
+    "found",
+    "lost",
+    "name",
+    "river",
+]
 
 
 def rows_of(folder: Path) -> list[dict[str, Any]]:
@@ -79,14 +93,18 @@ def test_ten_random_refreshes(corpus: ChangingCorpus, tmp_path, monkeypatch, gro
     assert min(counts.values()) > 1, "each kind of difference was there"
     again = write_delta(before, before, tmp_path / "nothing")
     assert again["counts"] == dict.fromkeys(counts, 0)
-    files = [tmp_path / "nothing" / file for file in (deltas.ADDED_FILE, deltas.CHANGED_FILE, deltas.REMOVED_FILE)]
+    files = [
+        tmp_path / "nothing" / file for file in (deltas.ADDED_FILE, deltas.CHANGED_FILE, deltas.REMOVED_FILE)
+    ]
     assert [pq.read_metadata(file).num_rows for file in files] == [0, 0, 0]
 
 
 def test_a_change_of_one_column_is_a_change_of_its_passage(corpus: ChangingCorpus, tmp_path):
     """The index's bytes are the same; what is exported of it is not."""
     old = index_of(corpus, corpus.refresh())
-    corpus.rows = [{**row, "url": "https://example.org/moved"} if row["id"] == "p3" else row for row in corpus.rows]
+    corpus.rows = [
+        {**row, "url": "https://example.org/moved"} if row["id"] == "p3" else row for row in corpus.rows
+    ]
     new = index_of(corpus, corpus.refresh())
     assert old.name.digest == new.name.digest
     found = differences(old, new)
@@ -109,7 +127,10 @@ def test_a_new_column_changes_every_passage(corpus: ChangingCorpus, tmp_path):
     apply_delta(tmp_path / "old", tmp_path / "delta", tmp_path / "applied")
     assert rows_of(tmp_path / "applied") == rows_of(tmp_path / "new")
     assert pa.types.is_integer(
-        pq.read_schema(tmp_path / "applied" / "views-00000.parquet").field("columns").type.field("length").type
+        pq.read_schema(tmp_path / "applied" / "views-00000.parquet")
+        .field("columns")
+        .type.field("length")
+        .type
     )
 
 

@@ -61,8 +61,10 @@ def test_equal_indexes_give_equal_bytes_in_bounded_row_groups_and_files(indexes,
     parts = sorted((tmp_path / "0").glob("*.parquet"))
     assert len(parts) == -(-len(views) // 10) > 1
     assert [pq.read_metadata(part).row_group(0).num_rows for part in parts[:-1]] == [5] * (len(parts) - 1)
-    assert pa.concat_tables(map(pq.read_table, parts)).replace_schema_metadata(None).equals(
-        pa.Table.from_batches(views.batches()).combine_chunks()
+    assert (
+        pa.concat_tables(map(pq.read_table, parts))
+        .replace_schema_metadata(None)
+        .equals(pa.Table.from_batches(views.batches()).combine_chunks())
     )
 
 
