@@ -8,7 +8,7 @@ from multiview.config import Model
 from multiview.export.description import Description, Evaluation, Stage, describe, read_subject
 from multiview.export.model_card import model_card
 from multiview.export.sentence_transformers import write_sentence_transformers
-from tests.fixtures.exported import saved_model
+from tests.fixtures.exported_models import saved_model
 from tests.fixtures.hostile_texts import HOSTILE
 
 DESCRIBED = Description(

@@ -15,7 +15,7 @@ from multiview.config import Encode
 from multiview.encoding.encode import Encoder
 from multiview.errors import InputError
 from multiview.export.onnx import OPSET, write_onnx
-from tests.fixtures.exported import QUESTIONS, saved_model
+from tests.fixtures.exported_models import QUESTIONS, saved_model
 from tests.fixtures.project import ROOT
 
 MODELS = {

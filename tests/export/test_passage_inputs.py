@@ -4,7 +4,7 @@ from multiview.data.passages import Passage
 from multiview.errors import InputError
 from multiview.export.passage_inputs import PassageInputs, empty_snippet
 from multiview.export.sentence_transformers import write_sentence_transformers
-from tests.fixtures.exported import saved_model
+from tests.fixtures.exported_models import saved_model
 
 TEXT = "It was built by the king. He died."
 PASSAGE = Passage("p0", "Tower", TEXT, (26, 34))

@@ -11,7 +11,7 @@ from multiview.export.description import describe, read_subject
 from multiview.export.passage_inputs import PassageInputs
 from multiview.export.sentence_transformers import is_expressible, write_sentence_transformers
 from multiview.index.view_index import ViewIndex
-from tests.fixtures.exported import QUESTIONS, exported_scores, saved_model, scores_of, some_passages
+from tests.fixtures.exported_models import QUESTIONS, exported_scores, saved_model, scores_of, some_passages
 
 ALONE = {
     "dpr": {"architecture": "dpr"},

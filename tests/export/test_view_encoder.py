@@ -2,7 +2,7 @@ import pytest
 
 from multiview.errors import InputError
 from multiview.export.sentence_transformers import write_sentence_transformers
-from tests.fixtures.exported import QUESTIONS, saved_model, some_passages
+from tests.fixtures.exported_models import QUESTIONS, saved_model, some_passages
 
 
 @pytest.fixture(scope="module")

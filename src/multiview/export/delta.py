@@ -45,6 +45,10 @@ COMPARED = ["id", "content_hash", "sentence_ends"]
 """Columns of the corpus from which, with the model, what a view represents follows."""
 
 
+class OtherModel(InputError):
+    """Two indexes of different models, between which there is no delta."""
+
+
 @dataclass(frozen=True)
 class Differences:
     """The passages that differ between two indexes. A passage without views counts as absent."""
@@ -60,11 +64,11 @@ class Differences:
 def differences(old: IndexViews, new: IndexViews) -> Differences:
     """Returns the passages that differ between two indexes, by content.
 
-    Memory holds the ids of both, a digest per passage, and a row group of each corpus. Raises InputError for indexes of
+    Memory holds the ids of both, a digest per passage, and a row group of each corpus. Raises OtherModel for indexes of
     different models.
     """
     if old.name.model != new.name.model:
-        raise InputError(
+        raise OtherModel(
             f"{old.name.index} is of model {old.name.model[:12]}, and {new.name.index} of {new.name.model[:12]}: every "
             "view differs, and there is no delta: export the views whole"
         )
@@ -101,7 +105,7 @@ def write_delta(old: IndexViews, new: IndexViews, out: Path) -> JsonObject:
     """Writes what changed from one index to another of the same model into the new folder `out`; returns the manifest.
 
     `added.parquet` and `changed.parquet` hold all views of these passages in the new index, with the schema of exported views;
-    `removed.parquet` the ids of passages that are gone. Raises InputError where the models differ, or `out` is not empty.
+    `removed.parquet` the ids of passages that are gone. Raises OtherModel where the models differ, and InputError where `out` is not empty.
     """
     with new_folder(out) as folder:
         differ = differences(old, new)
@@ -138,7 +142,10 @@ def apply_delta(views: Path, delta: Path, out: Path) -> JsonObject:
     and the added passages. Memory holds the ids of changed and removed passages and one row group. Raises InputError where the delta does
     not start from the index of these views, or `out` is not empty.
 
-    >>> _ = apply_delta(Path("views"), Path("delta"), Path("views-now"))
+    >>> index = IndexViews.open(address)
+    >>> views, delta = write_views(index, folder / "views"), write_delta(index, index, folder / "delta")
+    >>> apply_delta(folder / "views", folder / "delta", folder / "now") == views, delta["counts"]
+    (True, {'added': 0, 'changed': 0, 'removed': 0})
     """
     before, change = read_manifest(views, VIEWS_FORMAT), read_manifest(delta, DELTA_FORMAT)
     if any(before[name] != change[f"from_{name}"] for name in ("digest", "passages")):

@@ -75,6 +75,9 @@ def refresh(overrides: Overrides) -> Plan:
         changes=changes,
         index=index,
     )
+    if config.export.formats:
+        now = plan.add(StepPath("champion-now"), "champion-now", config, promotion=promotion)
+        plan.add(StepPath("export"), "export", config, **{name: now.output(name) for name in now.step.forwards})
     return plan
 
 
