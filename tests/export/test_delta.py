@@ -19,31 +19,7 @@ from multiview.export.views import IndexViews
 from tests.fixtures.changing_corpus import ChangingCorpus
 from tests.fixtures.exported import rows_of
 
-<<<<<<< HEAD
-WORDS = [
-    "silver",
-    "river",
-    "castle",
-    "king",
-    "nobody",
-    "island",
-    "tower",
-    "engine",
-    "built",
-    "found",
-    "lost",
-    "name",
-    "river",
-]
-
-
-def rows_of(folder: Path) -> list[dict[str, Any]]:
-    """All rows of an export, in an order of their own."""
-    rows = [row for file in sorted(folder.glob("views-*.parquet")) for row in pq.read_table(file).to_pylist()]
-    return sorted(rows, key=lambda row: (row["passage_id"], row["view"]))
-=======
 WORDS = ["silver", "river", "castle", "king", "nobody", "island", "tower", "engine", "built", "found", "lost"]
->>>>>>> export-views
 
 
 def index_of(corpus: ChangingCorpus, records: Any) -> IndexViews:
