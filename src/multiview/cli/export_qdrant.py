@@ -46,7 +46,7 @@ def qdrant(
     tracking_uri: TrackingUri = None,
     debug: Debug = False,
 ) -> None:
-    """Load an index into Qdrant, one point per passage, and let an alias follow the champion (docs/vector-databases.md)."""
+    """Load an index into Qdrant, one point per passage, and let an alias follow the champion (docs/databases.md)."""
     from multiview.cli.lookup import Lookup
     from multiview.export.qdrant import follow_champion, load_index, open_client
 

@@ -1,4 +1,4 @@
-"""docs/vector-databases.md: its commands and code against Qdrant's local mode, and its recipes over a real export.
+"""docs/databases.md: its commands and code against Qdrant's local mode, and its recipes over a real export.
 
 Elasticsearch, OpenSearch and Vespa cannot run here: what they would compute is computed from their own bodies and schema.
 """
@@ -27,12 +27,12 @@ from tests.fixtures.system_indexes import SYSTEMS, indexes
 
 __all__ = ["indexes"]
 
-PAGE = (ROOT / "docs" / "vector-databases.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "databases.md").read_text(encoding="utf-8")
 MULTIVIEW = [sys.executable, "-c", "from multiview.cli.app import main; main()"]
 K = 7
 
 
-@pytest.mark.documented("multiview export qdrant", document="vector-databases.md")
+@pytest.mark.documented("multiview export qdrant", document="databases.md")
 def test_its_commands_load_what_its_code_asks(documented_lines, indexes, tmp_path, monkeypatch):
     """Instead of the server, in local mode."""
     monkeypatch.chdir(tmp_path)
