@@ -273,7 +273,7 @@ def test_what_keeps_qdrant_away_is_told_in_a_line(tmp_path, monkeypatch):
     ):
         pass
     for given in ({}, {"url": "http://127.0.0.1:1", "path": tmp_path}):
-        with pytest.raises(InputError, match="either a server by its URL or a folder"), open_client(**given):
+        with pytest.raises(InputError, match="either a server .--url. or a folder"), open_client(**given):
             pass
     monkeypatch.setitem(sys.modules, "qdrant_client", None)
     with pytest.raises(InputError, match=r"pip install 'multiview-retrieval\[qdrant\]'"), open_client("http://x"):  # fmt: skip

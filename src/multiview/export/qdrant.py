@@ -70,7 +70,7 @@ def open_client(url: str | None = None, path: str | os.PathLike[str] | None = No
     given, Qdrant's client is not installed, and for every error of Qdrant within the block.
     """
     if (url is None) == (path is None):
-        raise InputError("Qdrant: name either a server by its URL or a folder by its path")
+        raise InputError("Qdrant: name either a server (--url) or a folder for its local mode (--path)")
     try:
         from qdrant_client import QdrantClient
     except ImportError as error:
@@ -117,6 +117,8 @@ def load_index(client: QdrantClient, address: str, prefix: str = ALIAS) -> Loade
     found, unknown = _read_back(client, name, upload.ids())
     for start in range(0, len(unknown), POINTS_AT_ONCE):
         client.delete(name, unknown[start : start + POINTS_AT_ONCE], wait=True)
+    if unknown:
+        found = content_of(client, name)
     if found != upload.content:
         raise InputError(
             f"collection {name}: it has {found.points} points of digest {found.digest[:12]}, but index {address} has "
