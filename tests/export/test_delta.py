@@ -1,6 +1,8 @@
 """Deltas: exported views and each refresh's delta are the views of each new index."""
 
 import random
+from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -111,6 +113,30 @@ def test_a_new_column_changes_every_passage(corpus: ChangingCorpus, tmp_path):
         .type.field("length")
         .type
     )
+
+
+def test_columns_of_any_type_are_exported_and_compared(corpus: ChangingCorpus, tmp_path):
+    more = {
+        "tags": ["a", "b"],
+        "where": {"page": 3, "names": ["x", None]},
+        "seen": datetime(2020, 1, 2, 3, 4, 5, tzinfo=UTC),
+        "price": Decimal("12.50"),
+        "share": float("nan"),
+        "nothing": None,
+        "raw": b"\x00\xff",
+    }
+    corpus.rows = [{**row, **more} for row in corpus.rows]
+    old = index_of(corpus, corpus.refresh())
+    corpus.rows[2] = {**corpus.rows[2], "where": {"page": 3, "names": ["x", "y"]}}
+    new = index_of(corpus, corpus.refresh())
+    assert [new.index.passage_id(row) for row in differences(old, new).changed] == [corpus.rows[2]["id"]]
+    write_views(old, tmp_path / "old")
+    write_delta(old, new, tmp_path / "delta")
+    apply_delta(tmp_path / "old", tmp_path / "delta", tmp_path / "applied")
+    found = next(row for row in rows_of(tmp_path / "applied") if row["passage_id"] == corpus.rows[2]["id"])
+    assert found["columns"]["where"] == {"page": 3, "names": ["x", "y"]}
+    given = {name: value for name, value in more.items() if name not in ("where", "share")}
+    assert {name: found["columns"][name] for name in given} == given
 
 
 def test_the_first_delta_starts_from_nothing(first_champion: ChangingCorpus, tmp_path):

@@ -142,6 +142,7 @@ def apply_delta(views: Path, delta: Path, out: Path) -> JsonObject:
     and the added passages. Memory holds the ids of changed and removed passages and one row group. Raises InputError where the delta does
     not start from the index of these views, or `out` is not empty.
 
+    >>> from multiview.export.parquet import write_views
     >>> index = IndexViews.open(address)
     >>> views, delta = write_views(index, folder / "views"), write_delta(index, index, folder / "delta")
     >>> apply_delta(folder / "views", folder / "delta", folder / "now") == views, delta["counts"]

@@ -71,7 +71,7 @@ def write_rows(file: Path, schema: pa.Schema, tables: Iterable[pa.Table]) -> int
         file,
         schema,
         compression="zstd",
-        use_dictionary=others,
+        use_dictionary=others,  # pyright: ignore[reportArgumentType]: names of columns are taken too
         column_encoding=dict.fromkeys(vectors, "BYTE_STREAM_SPLIT") or None,
     ) as writer:
         for table in tables:

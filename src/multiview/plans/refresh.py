@@ -77,7 +77,8 @@ def refresh(overrides: Overrides) -> Plan:
     )
     if config.export.formats:
         now = plan.add(StepPath("champion-now"), "champion-now", config, promotion=promotion)
-        plan.add(StepPath("export"), "export", config, **{name: now.output(name) for name in now.step.forwards})
+        indexes = {name: now.output(name) for name in now.step.forwards}
+        plan.add(StepPath("export"), "export", config, shards=(), **indexes)
     return plan
 
 
