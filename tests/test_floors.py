@@ -19,6 +19,8 @@ ONLY_IN = {
     "prometheus_client": ["multiview.serving"],
     "uvicorn": ["multiview.cli"],
     "mlflow": ["multiview.tracking"],
+    "onnx_ir": ["multiview.export"],
+    "sentence_transformers": ["multiview.export"],
     "kfp": ["components", "pipelines"],
     "kfp_kubernetes": ["components", "pipelines"],
 }

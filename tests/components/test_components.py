@@ -88,7 +88,7 @@ def plans() -> list[Plan]:
         *made,
         comparison(fused),
         comparison(doc2query),
-        refresh({}),
+        refresh({"export": {"formats": ["views"]}}),
         refresh(queries),
     ]
 

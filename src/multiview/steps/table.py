@@ -331,6 +331,30 @@ STEPS: dict[str, Step] = {
             reads_store=True,
         ),
         Step(
+            name="champion-now",
+            version=1,
+            run="multiview.refresh.champion_now:champion_now",
+            settings=("export.formats",),
+            inputs=("promotion",),
+            outputs=(names.CHAMPION_NOW,),
+            forwards=(names.INDEX, names.PASSAGES, names.REPLACED, names.REPLACED_PASSAGES),
+            reads_store=True,
+        ),
+        Step(
+            name="export",
+            version=1,
+            run="multiview.export.step:export",
+            settings=("export",),
+            # An index is read with the model and the passages that its record names. Its digest does not cover the
+            # corpus's own columns, that of the passages does.
+            inputs=(names.INDEX, names.PASSAGES, names.REPLACED, names.REPLACED_PASSAGES),
+            recorded_inputs=(names.INDEX, names.PASSAGES, names.REPLACED, names.REPLACED_PASSAGES),
+            outputs=(names.EXPORT,),
+            supersedes=names.REPLACED,
+            reads_store=True,
+            torch=True,
+        ),
+        Step(
             name="compare",
             version=6,
             run="multiview.evaluation.compare:compare",
