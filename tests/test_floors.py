@@ -20,6 +20,8 @@ ONLY_IN = {
     "qdrant_client": ["multiview.export"],
     "uvicorn": ["multiview.cli"],
     "mlflow": ["multiview.tracking"],
+    "onnx_ir": ["multiview.export"],
+    "sentence_transformers": ["multiview.export"],
     "kfp": ["components", "pipelines"],
     "kfp_kubernetes": ["components", "pipelines"],
 }

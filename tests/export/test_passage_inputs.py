@@ -45,6 +45,17 @@ def test_texts_show_the_structure_of_a_passage(settings, texts, inputs):
     assert inputs(**settings).of(PASSAGE, queries) == texts
 
 
+@pytest.mark.parametrize("architecture", ["dpr", "mvr", "camvr", "dual-cross", "sentence", "equal-splits"])
+@pytest.mark.parametrize(
+    "title, text", [("  ", "one"), ("\n", "  one two "), ("", ""), ("Tower", ""), (" Tower ", "a\n\nb")]
+)
+def test_white_space_is_read_as_the_layout_reads_it(architecture, title, text, inputs):
+    passage = Passage("p0", title, text, (len(text),) if text else ())
+    assert inputs(architecture=architecture).of(
+        passage, ["", " ", "who?"] if architecture == "dual-cross" else ()
+    )
+
+
 def test_a_dual_cross_passage_without_queries_is_read_alone(inputs):
     assert inputs(architecture="dual-cross").of(PASSAGE) == [f"Tower {TEXT}"]
 

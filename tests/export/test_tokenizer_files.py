@@ -1,11 +1,11 @@
 import json
 
 import pytest
-from tokenizers import Tokenizer
 
 from multiview.errors import InputError
 from multiview.export.tokenizer_files import (
     add_copies,
+    id_of,
     question_tokenizer,
     read_tokenizer,
     special_tokens,
@@ -33,7 +33,7 @@ def test_what_spells_a_special_token_is_one_unless_read_as_text(model):
     plain, as_text = (
         question_tokenizer(model / "question", "[VIE]", as_text=choice) for choice in (False, True)
     )
-    sep = plain.token_to_id("[SEP]")
+    sep = id_of(plain, "[SEP]")
     assert plain.encode("a [SEP] b").ids.count(sep) == 2
     assert as_text.encode("a [SEP] b").ids.count(sep) == 1
 
@@ -52,7 +52,8 @@ def test_copies_are_new_tokens(model):
     tokenizer = read_tokenizer(model / "passage")
     size = tokenizer.get_vocab_size()
     assert add_copies(tokenizer, ["[A]", "[B]"]) == [size, size + 1]
-    assert isinstance(tokenizer, Tokenizer)
+    with pytest.raises(InputError, match=r"does not know \[C\]"):
+        id_of(tokenizer, "[C]")
 
 
 def test_special_tokens_may_be_written_as_objects(tmp_path):

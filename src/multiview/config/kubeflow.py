@@ -89,7 +89,7 @@ class Pod(Section):
     annotations: dict[LabelKey, str] = {}
     """Annotations of the pod."""
     priority_class: LabelValue | None = None
-    """Kueue's WorkloadPriorityClass; needs `kubeflow.queue`. Kubernetes' own PriorityClass cannot be chosen: neither KFP nor Kubeflow Trainer hands one to a pod."""
+    """Kueue's WorkloadPriorityClass; needs `kubeflow.queue`. Kubernetes' own PriorityClass comes from the cluster (docs/cluster.md): neither KFP nor Kubeflow Trainer hands one to a pod."""
     image_pull_secrets: tuple[ObjectName, ...] = ()
     """Secrets with which the node fetches the image, as in [registry]."""
     scratch: Quantity | None = None

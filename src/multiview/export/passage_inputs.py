@@ -58,6 +58,10 @@ class PassageInputs:
         special = [
             token.content for token in self._tokenizer.get_added_tokens_decoder().values() if token.special
         ]
+        of = self._tokenizer.token_to_id
+        viewers = type(self._layout).viewers(self._settings)[1:]
+        copies = [(of(empty_snippet(viewer)), of(viewer)) for viewer in viewers]
+        self._copies = {copy: viewer for copy, viewer in copies if copy is not None and viewer is not None}
         self._spelled = re.compile("|".join(map(re.escape, sorted(special, key=len, reverse=True))))
 
     def of(self, passage: Passage, queries: Sequence[str] = ()) -> list[PassageInput]:
@@ -89,12 +93,10 @@ class PassageInputs:
                 return [self._snippets(passage, sequences[0])]
             case "dual-cross":
                 body = f"{title} {text}" if title else text
-                heads = [
-                    f"{self._plain(plain_apostrophes(query))}{self._sep}" for query in dict.fromkeys(queries)
-                ]
-                return [f"{head}{body}" for head in heads or [""]]
+                heads = [self._head(plain_apostrophes(query)) for query in dict.fromkeys(queries)]
+                return [head + body for head in heads or [""]]
             case _:
-                head = f"{title}{self._sep}" if title else ""
+                head = self._head(passage.title)
                 if not isinstance(self._layout, Parts):
                     return [head + text]
                 return [
@@ -125,9 +127,12 @@ class PassageInputs:
         self._tokenizer.enable_truncation(limit)
         ids = self._tokenizer.encode(text).ids
         self._tokenizer.no_truncation()
-        of = self._tokenizer.token_to_id
-        copies = {of(empty_snippet(v)): of(v) for v in type(self._layout).viewers(self._settings)}
-        return [copies.get(each, each) for each in ids]
+        return [self._copies.get(each, each) for each in ids]
+
+    def _head(self, text: str) -> str:
+        """Returns `text` with a separator, or nothing where it has no tokens."""
+        plain = self._plain(text)
+        return f"{plain}{self._sep}" if self._tokenizer.encode(plain, add_special_tokens=False).ids else ""
 
     def _plain(self, text: str) -> str:
         """Returns `text` with a space in all that spells a special token, which text must not be read as."""

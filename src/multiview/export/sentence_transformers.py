@@ -25,6 +25,7 @@ from multiview.export.passage_inputs import OWN_MODULE, PassageInput, PassageInp
 from multiview.export.tokenizer_files import (
     add_around,
     add_copies,
+    id_of,
     question_tokenizer,
     read_tokenizer,
     special_tokens,
@@ -179,11 +180,11 @@ def _write_passage_route(model: Path, folder: Path, settings: Model) -> list[str
     elif settings.architecture == "camvr":
         before, kept = [], viewers
         copies = add_copies(tokenizer, map(empty_snippet, viewers))
-        change = _copied({copy: tokenizer.token_to_id(v) for v, copy in zip(viewers, copies, strict=True)})
+        change = _copied({copy: id_of(tokenizer, v) for v, copy in zip(viewers, copies, strict=True)})
     add_around(tokenizer, before, special["sep_token"])
     _write_transformer(source, target, {"document_length": settings.passage_length}, {}, change)
     write_tokenizer(tokenizer, special, target, settings.passage_length)
-    ids = [tokenizer.token_to_id(token) for token in kept]
+    ids = [id_of(tokenizer, token) for token in kept]
     pooling = _write_pooling(folder, PASSAGE, settings, keep_only_token_ids=ids)
     return [PASSAGE, pooling, *_write_normalize(folder, PASSAGE, settings)]
 

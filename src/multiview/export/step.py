@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TypeAlias
@@ -85,6 +85,6 @@ def export(context: StepContext) -> None:
             context.events.warning(f"export.formats: {name} is left out: {error}")
         else:
             written.append(name)
-    described = {"index": index.views.name.index, "digest": index.views.name.digest, "formats": written}
-    write_manifest(folder, {"format": EXPORT_FORMAT, "version": FORMAT_VERSION, **described})
+    described = {"format": EXPORT_FORMAT, "version": FORMAT_VERSION, "formats": written}
+    write_manifest(folder, {**described, **asdict(index.views.name)})
     context.events.fact("exported", ", ".join(written))

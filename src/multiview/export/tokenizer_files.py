@@ -55,7 +55,7 @@ def question_tokenizer(folder: Path, first: str, as_text: bool = False) -> Token
 def add_around(tokenizer: Tokenizer, before: Sequence[str], after: str) -> None:
     """Lets `tokenizer` put special tokens before and after each text."""
     template = [*before, "$A", after]
-    ids = [(token, tokenizer.token_to_id(token)) for token in dict.fromkeys((*before, after))]
+    ids = [(token, id_of(tokenizer, token)) for token in dict.fromkeys((*before, after))]
     tokenizer.post_processor = TemplateProcessing(single=template, special_tokens=ids)  # pyright: ignore[reportAttributeAccessIssue]
 
 
@@ -63,7 +63,15 @@ def add_copies(tokenizer: Tokenizer, tokens: Iterable[str]) -> list[int]:
     """Adds special tokens and returns their ids."""
     tokens = list(tokens)
     tokenizer.add_special_tokens(tokens)
-    return [tokenizer.token_to_id(token) for token in tokens]
+    return [id_of(tokenizer, token) for token in tokens]
+
+
+def id_of(tokenizer: Tokenizer, token: str) -> int:
+    """Returns the id of a token. Raises InputError for one that the tokenizer does not know."""
+    number = tokenizer.token_to_id(token)
+    if number is None:
+        raise InputError(f"the model's tokenizer does not know {token}: it cannot be exported")
+    return number
 
 
 def write_tokenizer(tokenizer: Tokenizer, special: dict[str, str], folder: Path, length: int) -> None:

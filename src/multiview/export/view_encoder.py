@@ -37,13 +37,9 @@ class ViewEncoder(InputModule):
         """`language` is that of sentences, as `corpus.language`; `padding_views` is `encode.index_padding_views`."""
         super().__init__()
         self.encoder = encoder
+        self.tokenizer = encoder.tokenizer
         self.language = language
         self.padding_views = padding_views
-
-    @property
-    def tokenizer(self) -> Any:
-        """The tokenizer of the model."""
-        return self.encoder.tokenizer
 
     @property
     def max_seq_length(self) -> int:
@@ -87,24 +83,40 @@ class ViewEncoder(InputModule):
         self.save_config(output_path)
 
     @classmethod
-    def load(cls, model_name_or_path: str, subfolder: str = "", **arguments: Any) -> ViewEncoder:
-        """Loads the module from a folder or the hub."""
-        hub = ("token", "cache_folder", "revision", "local_files_only")
-        where = {name: arguments[name] for name in hub if name in arguments}
-        settings = cls.load_config(model_name_or_path, subfolder=subfolder, **where)
-        folder = cls.load_dir_path(model_name_or_path, subfolder=subfolder, **where)
-        return cls(BiEncoder.load(Path(folder)), **settings)
+    def load(
+        cls,
+        model_name_or_path: str,
+        subfolder: str = "",
+        token: bool | str | None = None,
+        cache_folder: str | None = None,
+        revision: str | None = None,
+        local_files_only: bool = False,
+        init_defaults: dict[str, Any] | None = None,
+        **_: object,
+    ) -> ViewEncoder:
+        """Loads the module from a folder, or from the hub, where the other arguments say how to fetch it."""
+        where: dict[str, Any] = {
+            "subfolder": subfolder,
+            "token": token,
+            "cache_folder": cache_folder,
+            "revision": revision,
+            "local_files_only": local_files_only,
+        }
+        folder = cls.load_dir_path(model_name_or_path, **where)
+        if folder is None:
+            raise InputError(f"{model_name_or_path} has no folder {subfolder or '.'}: export the model again")
+        return cls(BiEncoder.load(Path(folder)), **cls.load_config(model_name_or_path, **where))
 
     def _passage(self, given: str | Mapping[str, Any]) -> tuple[Passage, Sequence[str]]:
-        fields = {"text": given} if isinstance(given, str) else dict(given)
+        fields: dict[str, Any] = {"text": given} if isinstance(given, str) else dict(given)
         text, title = _text(fields.get("text")), _text(fields.get("title") or "")
-        ends = fields.get("sentence_ends")
-        ends = sentence_ends(text, self.language) if ends is None else tuple(ends)
+        given_ends = fields.get("sentence_ends")
+        ends = sentence_ends(text, self.language) if given_ends is None else tuple(given_ends)
         return Passage("", title, text, ends), fields.get("queries", ())
 
     def _batch(self, texts: list[list[TokenSequence]], max_views: int, task: str) -> dict[str, Any]:
         sequences = [sequence for each in texts for sequence in each]
-        batch = make_batch(sequences, self.tokenizer.pad_token_id, max_views)
+        batch = make_batch(sequences, self.encoder.tokenizer.pad_token_id, max_views)
         kept = torch.zeros(len(sequences), max_views, dtype=torch.bool)
         for row, sequence in enumerate(sequences):
             kept[row, kept_views(sequence.views, self.padding_views)] = True
