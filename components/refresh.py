@@ -243,3 +243,17 @@ def export(
         replaced_passages=replaced_passages,
         export=export,
     )
+
+
+@component
+def follow_champion(
+    run: str,
+    path: str,
+    config: str,
+    promotion: Input[Artifact],
+    followed: Output[Artifact],
+) -> str:
+    """The champion's collection in a vector database, and the alias that refers to it."""
+    from multiview.kubeflow.component import execute
+
+    return execute("follow-champion", run, path, config, promotion=promotion, followed=followed)

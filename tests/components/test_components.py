@@ -88,7 +88,7 @@ def plans() -> list[Plan]:
         *made,
         comparison(fused),
         comparison(doc2query),
-        refresh({"export": {"formats": ["views"]}}),
+        refresh({"export": {"formats": ["views"], "qdrant_url": "http://qdrant:6333"}}),
         refresh(queries),
     ]
 

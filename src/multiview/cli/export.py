@@ -8,9 +8,14 @@ from typing import Annotated
 import typer
 
 from multiview import environment
+from multiview.cli.export_qdrant import qdrant
 from multiview.cli.options import Debug, StoreUrl, TrackingUri
 
-app = typer.Typer(no_args_is_help=True, help="Write for other systems: views and deltas as Parquet, models.")
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Write for other systems: views and deltas as Parquet, models; or load into Qdrant.",
+)
+app.command()(qdrant)
 
 Index = Annotated[
     str | None,
