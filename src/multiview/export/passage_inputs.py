@@ -41,7 +41,7 @@ class PassageInputs:
     A folder that sentence-transformers loads by itself takes texts, in which special tokens stand for the structure of a
     passage; a passage's score is the best score of its texts. Other folders take a dict with title, text and sentence ends.
 
-    >>> inputs = PassageInputs(folder)  # of CAMVR with 4 snippets
+    >>> inputs = PassageInputs(exported)  # a model of CAMVR with 4 snippets
     >>> inputs.of(passage)
     ['[VIE1]Tower[VIE2]It was built by the king. [VIE3]He died.[VIE4-EMPTY]']
     """

@@ -70,7 +70,7 @@ def write_sentence_transformers(model: Path, folder: Path, described: Descriptio
     has the language of sentences and the choice of padding views from `described`. Raises InputError where `folder` exists
     or the base model cannot be expressed.
 
-    >>> write_sentence_transformers(Path("store/model/KEY/attempts/ID"), Path("exported"))
+    >>> write_sentence_transformers(model, folder / "exported")
     True
     """
     settings = load_settings(model)
