@@ -48,6 +48,9 @@ ACROSS_ROOMS = {
     "test_floors.py": "imports between rooms",
     "test_source.py": "the whole source",
     "test_tree.py": "this rule",
+    "torture/test_refresh_faults.py": "a refresh, from its first step to its report",
+    "torture/test_training_faults.py": "a training, from its first step to its figures",
+    "torture/test_tally.py": "the counts that `make torture` prints",
     "test_wheel.py": "the built distribution in an empty environment",
 }
 """Test files that mirror no module, with the reason of each."""
