@@ -2,16 +2,31 @@
 
 import difflib
 import errno
+import re
 import traceback
 from collections.abc import Iterable
 from pathlib import Path
 
 
+LINE_END = re.compile("[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
+LONGEST = 1500
+"""Characters of an error line at most."""
+
+
 class InputError(Exception):
     """Bad input: one line that names the file, the row or the setting, and the way out.
 
-    Command lines print it without a traceback and exit with status 2.
+    Line ends that an id or a setting brings into it are escaped, and the middle of a line of more than `LONGEST`
+    characters is left out. Command lines print it without a traceback and exit with status 2.
+
+    >>> str(InputError("passage 'a\\nb': no text"))
+    "passage 'a\\\\nb': no text"
     """
+
+    def __init__(self, line: str) -> None:
+        if len(line) > LONGEST:
+            line = f"{line[: LONGEST // 2]} … {line[3 - LONGEST // 2 :]}"
+        super().__init__(LINE_END.sub(lambda end: repr(end[0])[1:-1], line))
 
 
 class StepFailed(Exception):

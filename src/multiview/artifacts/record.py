@@ -153,7 +153,7 @@ def parse_record(data: bytes, address: str) -> Record:
             if (seal is not None or version >= SEALED_SINCE) and seal != _seal(content):
                 raise ValueError("the seal is of another record")
             return Record.model_validate(content)
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise InputError(
             f"{address}/{names.RECORD_FILE} is damaged: remove the folder {address} and run again"
         ) from error

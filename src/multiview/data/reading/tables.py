@@ -127,6 +127,10 @@ def _column(values: list[object], name: str, location: str) -> pa.Array:
         raise InputError(
             f"{location}: values of column {name!r} differ in type ({error}); give them one type"
         ) from None
+    except UnicodeEncodeError:
+        raise InputError(
+            f"{location}: column {name!r} holds half a character (a lone surrogate); write the file again as UTF-8"
+        ) from None
 
 
 def _as_text(value: object) -> object:
