@@ -57,10 +57,15 @@ test: setup
 
 # Everything that is broken on purpose (docs/reliability.md), in less than 40 minutes on two cores; `test` has the quick
 # part of it.
-torture: setup
+torture: $(VENV)/fuzzed
 	folder=$$(mktemp -d $(if $(MEMORY),-p $(MEMORY))) && trap 'rm -rf "$$folder"' EXIT INT TERM && \
 	TMPDIR=$$folder OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder \
-		-m 'not acceptance' tests/torture
+		-m 'not acceptance' --hypothesis-profile torture tests/torture tests/bad_input
+
+# What coverage-guided fuzzing needs besides.
+$(VENV)/fuzzed: $(VENV)/tested
+	$(PIP) -e '.[fuzz]' -c constraints.txt
+	touch $@
 
 # What takes too long for `test`; nothing else should run beside it.
 acceptance: setup

@@ -17,6 +17,8 @@ TESTS = ROOT / "tests"
 
 ACROSS_ROOMS = {
     "cli/test_bad_input.py": "both programs, and every room whose error lines they print",
+    "bad_input/test_fuzz.py": "any input of readers, settings, conditions and records",
+    "bad_input/test_guided_fuzzing.py": "the readers, under coverage-guided fuzzing",
     "bad_input/test_table.py": "every reader, setting, command and route, beside its table",
     "config/test_setting_reads.py": "reads of settings in the whole source",
     "demo/test_demo.py": "`make demo` in a clone",

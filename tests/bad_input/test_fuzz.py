@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import date
 from itertools import pairwise
 
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -27,7 +29,6 @@ from tests.bad_input.readers import SEEDS, WORDS, check_line, read
 from tests.fixtures.published import publish
 from tests.fixtures.split_run import Done
 from tests.fixtures.tally import FUZZED, Tally
-from tests.serving.test_where import SCHEMA, TABLE
 
 TORTURE = settings.get_current_profile_name() == "torture"
 EXAMPLES = settings.default.max_examples if TORTURE and settings.default else 60
@@ -148,6 +149,9 @@ def test_any_corpus_is_split_or_refused(tmp_path, tally):
     fuzz(tally, "split", rows, body, EXAMPLES // 4)
 
 
+TABLE = pa.RecordBatch.from_pylist(
+    [{"id": "a", "name": "x", "n": 1, "x": 0.5, "ok": True, "tags": ["a"], "day": date(2020, 1, 2)}]
+)
 SETTINGS = [f"{name}={value}" for name, value in flattened(json.loads(Config().model_dump_json()))]
 YAML = st.one_of(
     st.text(max_size=20),
@@ -190,7 +194,7 @@ def test_any_text_of_settings_is_taken_or_refused(tally):
 def test_any_condition_is_taken_or_refused(tally):
     def body(text: str) -> None:
         try:
-            mask = Where(text, SCHEMA).mask(TABLE)
+            mask = Where(text, TABLE.schema).mask(TABLE)
         except InputError as error:
             check_line(error)
             assert str(error).startswith("where")

@@ -16,6 +16,7 @@ from tests.bad_input.cases import Command, listed, run, write
 from tests.bad_input.requests import KEY, Asked
 from tests.fixtures.answering_server import answering
 from tests.fixtures.system_indexes import make
+from tests.fixtures.tally import BAD_INPUTS
 
 TABLE: dict[str, dict[str, Command] | dict[str, Asked]] = {
     "files": files.CASES,
@@ -86,8 +87,9 @@ def check_request(case: Asked, server: Server) -> None:
 
 
 @pytest.mark.parametrize(("group", "name"), PAIRS, ids=lambda part: part)
-def test_bad_input_is_one_line_with_the_way_out(group, name, tmp_path, stranger, request):
+def test_bad_input_is_one_line_with_the_way_out(group, name, tmp_path, stranger, request, tally):
     case = TABLE[group][name]
+    tally.add(BAD_INPUTS, of=group)
     if isinstance(case, Asked):
         check_request(case, request.getfixturevalue("server"))
     else:

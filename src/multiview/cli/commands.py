@@ -122,12 +122,14 @@ def sync(store: StoreUrl = "store", tracking_uri: TrackingUri = None, debug: Deb
     """Send everything to MLflow that the store's runs have not sent yet."""
     from multiview import tracking
     from multiview.artifacts.store import open_store
-    from multiview.errors import StepFailed
+    from multiview.errors import StepFailed, without_password
 
     opened = open_store(store)
     uri = tracking_uri or tracking.tracking_uri(opened)
     shipped, failed = tracking.sync(opened, uri)
-    print(f"{uri}: {len(shipped)} runs brought up to date{': ' if shipped else ''}{', '.join(shipped)}")
+    print(
+        f"{without_password(uri)}: {len(shipped)} runs brought up to date{': ' if shipped else ''}{', '.join(shipped)}"
+    )
     if failed:
         raise StepFailed("; ".join(f"{run}: {why}" for run, why in failed.items()), bad_input=False)
 

@@ -76,7 +76,7 @@ def test_columns_of_the_user_s_own_may_be_mixed_and_nested(tmp_path):
         (
             "p.jsonl",
             '{"id": "a", "text": "bad \\ud800 char"}\n',
-            "p.jsonl rows 1-1: column 'text' holds half a char",
+            "p.jsonl line 1: holds half a character",
         ),
         ("p.jsonl", '{"id": "a", "text": ["x"]}\n{"id": "b", "text": "y"}\n', "column 'text' differ in type"),
         ("p.json", '[{"id": "a", "text": "x"}]', "not DPR's .*use the suffix .jsonl and one object per line"),
