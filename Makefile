@@ -117,6 +117,8 @@ lint: setup $(PROTOCOLS) $(APIS)
 	@command -v kustomize >/dev/null || command -v kubectl >/dev/null || echo "manifests/ was not built, \
 	only what is kept of it was checked: neither kustomize nor kubectl is on the PATH" >&2
 	$(BIN)/hadolint images/*/Dockerfile
+	$(BIN)/python images/audit.py
+	$(BIN)/python images/audit.py
 
 format: setup
 	$(BIN)/ruff check --fix src pipelines components images tests benchmarks
