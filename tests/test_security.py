@@ -189,7 +189,7 @@ def test_faiss_reads_no_file_that_was_altered(served, tmp_path, monkeypatch):
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 1
     file.write_bytes(content)
-    monkeypatch.setattr("multiview.index.view_index.read_index", lambda *_: pytest.fail("faiss read it"))
+    monkeypatch.setattr("multiview.index.approximate.kinds.read_index", lambda *_: pytest.fail("faiss read it"))
     with pytest.raises(InputError, match=r"index\.faiss was altered"):
         multiview.load(copied.index("approximate"))
 
@@ -289,7 +289,8 @@ def watched(tmp_path_factory) -> Iterator[tuple[Path, list[Call]]]:
 
         patch.setattr(inprocess, "run_step", of_step)
         folder = tmp_path_factory.mktemp("watched")
-        made = make(folder, {CHAMPION: {"model": {"architecture": "camvr"}}})
+        train = {"rounds": 2, "max_steps": 2, "batch_size": 4, "warmup_steps": 0, "checkpoint_steps": 1}
+        made = make(folder, {CHAMPION: {"model": {"architecture": "camvr"}, "train": train}})
         now[0] = ""
         tracking.sync(made.store, f"sqlite:///{folder}/mlflow.db")
         yield folder, calls
@@ -385,6 +386,8 @@ def test_no_secret_is_in_the_command_line_or_the_log_of_a_server(served, tmp_pat
 
 def table_of(calls: list[Call]) -> dict[str, dict[str, list[str]]]:
     """Per step, the folders at the top of the store that it reads, writes, lists and deletes in."""
+    # What a local store notes of files that it found whole, no bucket has.
+    calls = [call for call in calls if not call.path.endswith(".verified.json")]
     table: dict[str, dict[str, list[str]]] = {}
     for step in sorted({call.step for call in calls} - {""}):
         table[step] = {
@@ -405,7 +408,7 @@ def test_the_page_lists_what_each_step_does_to_a_store(watched):
         for step, groups in table_of(calls).items()
     ]
     page = PAGE.read_text(encoding="utf-8").splitlines()
-    assert [row for row in rows if row not in page] == []
+    assert not [row for row in rows if row not in page], "docs/security.md needs:\n" + "\n".join(rows)
 
 
 def test_every_test_that_the_page_names_is_there():

@@ -48,6 +48,7 @@ ACROSS_ROOMS = {
     "refresh/test_served_index.py": "hits from a refreshed index, from the plan to the retriever",
     "serving/test_pod.py": "the command of a manifest's pods, over a store in a bucket",
     "test_floors.py": "imports between rooms",
+    "test_security.py": "docs/security.md, over every room",
     "test_source.py": "the whole source",
     "test_tree.py": "this rule",
     "torture/test_refresh_faults.py": "a refresh, from its first step to its report",
