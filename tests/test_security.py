@@ -90,7 +90,13 @@ def test_no_source_unpickles_or_runs_what_it_reads():
     "source",
     [
         *("import pickle", "from joblib import load", "torch.load(f)", "np.load(f, allow_pickle=True)"),
-        *("yaml.load(f)", "yaml.full_load(f)", "AutoModel.from_pretrained(f)", "eval(x)", "run(x, shell=True)"),
+        *(
+            "yaml.load(f)",
+            "yaml.full_load(f)",
+            "AutoModel.from_pretrained(f)",
+            "eval(x)",
+            "run(x, shell=True)",
+        ),
     ],
 )
 def test_such_a_source_would_be_found(source):
@@ -189,7 +195,9 @@ def test_faiss_reads_no_file_that_was_altered(served, tmp_path, monkeypatch):
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 1
     file.write_bytes(content)
-    monkeypatch.setattr("multiview.index.approximate.kinds.read_index", lambda *_: pytest.fail("faiss read it"))
+    monkeypatch.setattr(
+        "multiview.index.approximate.kinds.read_index", lambda *_: pytest.fail("faiss read it")
+    )
     with pytest.raises(InputError, match=r"index\.faiss was altered"):
         multiview.load(copied.index("approximate"))
 
@@ -308,7 +316,7 @@ def test_no_secret_is_compiled(tmp_path, monkeypatch, capsys):
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("MULTIVIEW_CPU_IMAGE", "registry.example.org/cpu:1")
     monkeypatch.setenv("MULTIVIEW_GPU_IMAGE", "registry.example.org/gpu:1")
-    names = ("mlflow_secret", "hub_secret", "bucket_secret", "notify_secret")
+    names = ("mlflow_secret", "hub_secret", "bucket_secret", "qdrant_secret", "notify_secret")
     secrets = [
         word for name in names for word in ("--set", f"kubeflow.{name}=named-{name.replace('_', '-')}")
     ]

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
-import atheris  # pyright: ignore[reportMissingImports]
+atheris: Any = import_module("atheris")
 
 with atheris.instrument_imports(include=["multiview.data", "ijson", "csv", "json"]):
     from tests.bad_input.readers import SEEDS, WORDS, read

@@ -30,6 +30,12 @@ from tests.fixtures.published import publish
 from tests.fixtures.split_run import Done
 from tests.fixtures.tally import FUZZED, Tally
 
+UNCHECKED = (
+    HealthCheck.too_slow,
+    HealthCheck.data_too_large,
+    HealthCheck.filter_too_much,
+    HealthCheck.large_base_example,
+)
 TORTURE = settings.get_current_profile_name() == "torture"
 EXAMPLES = settings.default.max_examples if TORTURE and settings.default else 60
 
@@ -44,7 +50,7 @@ def fuzz(
     """Tries a body with many values, and counts them."""
     count = 0
 
-    @settings(max_examples=examples, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=examples, deadline=None, database=None, suppress_health_check=UNCHECKED)
     @given(strategy)
     def tried(value: object) -> None:
         nonlocal count

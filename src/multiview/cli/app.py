@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import typer
 import typer.exceptions
 
-from multiview.cli import commands
+from multiview.cli import commands, export
 from multiview.errors import FAULTS, InputError, StepFailed, one_line
 from multiview.terminal import Console
 
@@ -21,6 +21,7 @@ app = typer.Typer(
 )
 for command in commands.COMMANDS:
     app.command()(command)
+app.add_typer(export.app, name="export")
 
 
 def main() -> NoReturn:
