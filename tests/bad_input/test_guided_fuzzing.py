@@ -23,6 +23,7 @@ RUNS = 5000
 @pytest.mark.parametrize("name", SEEDS)
 def test_no_path_through_a_reader_ends_elsewhere(name, tmp_path, tally):
     command = [sys.executable, "-m", "tests.bad_input.coverage_guided", name, f"-runs={RUNS}", "-seed=1"]
+    command += [f"-artifact_prefix={tmp_path}/", "-print_final_stats=0"]
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]

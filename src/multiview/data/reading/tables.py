@@ -165,7 +165,15 @@ def parquet_tables(file: str) -> Iterator[pa.Table]:
         open_seekable(file) as stream,
         pq.ParquetFile(stream, pre_buffer=False, buffer_size=BUFFER) as parquet,
     ):
-        for batch in parquet.iter_batches(batch_size=BATCH):
+        for number, batch in enumerate(parquet.iter_batches(batch_size=BATCH)):
+            try:
+                batch.validate(full=True)  # Parquet's readers take any bytes for a text
+            except pa.ArrowInvalid as error:
+                first = number * BATCH + 1
+                reason = str(error).splitlines()[0]
+                raise InputError(
+                    f"{base_name(file)} rows {first}-{first + len(batch) - 1}: damaged ({reason}); write the file again"
+                ) from None
             yield pa.Table.from_batches([batch]).replace_schema_metadata(None)
 
 
