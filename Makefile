@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip install -qq --no-compile
 TORCH := $(shell grep '^torch==' constraints.txt)
 
-.PHONY: setup demo results-quick test acceptance containers bench bench-quick lint format docs golden images wheels lock sbom clean
+.PHONY: setup demo results-quick test torture acceptance containers bench bench-quick lint format docs golden images wheels lock sbom clean
 
 setup: $(VENV)/tested
 
@@ -54,6 +54,18 @@ MEMORY := $(shell test $$(df --output=avail -BG /dev/shm 2>/dev/null | tail -n 1
 test: setup
 	folder=$$(mktemp -d $(if $(MEMORY),-p $(MEMORY))) && trap 'rm -rf "$$folder"' EXIT INT TERM && \
 	TMPDIR=$$folder OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+
+# Everything that is broken on purpose (docs/reliability.md), in less than 40 minutes on two cores; `test` has the quick
+# part of it.
+torture: $(VENV)/fuzzed
+	folder=$$(mktemp -d $(if $(MEMORY),-p $(MEMORY))) && trap 'rm -rf "$$folder"' EXIT INT TERM && \
+	TMPDIR=$$folder OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder \
+		-m 'not acceptance' --hypothesis-profile torture tests/torture tests/bad_input
+
+# What coverage-guided fuzzing needs besides.
+$(VENV)/fuzzed: $(VENV)/tested
+	$(PIP) -e '.[fuzz]' -c constraints.txt
+	touch $@
 
 # What takes too long for `test`; nothing else should run beside it.
 acceptance: setup
@@ -105,6 +117,8 @@ lint: setup $(PROTOCOLS) $(APIS)
 	@command -v kustomize >/dev/null || command -v kubectl >/dev/null || echo "manifests/ was not built, \
 	only what is kept of it was checked: neither kustomize nor kubectl is on the PATH" >&2
 	$(BIN)/hadolint images/*/Dockerfile
+	$(BIN)/python images/audit.py
+	$(BIN)/python images/audit.py
 
 format: setup
 	$(BIN)/ruff check --fix src pipelines components images tests benchmarks

@@ -5,13 +5,16 @@ import sys
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
+from rich.console import Console
 
 from tests.fixtures.beir_server import beir_server
 from tests.fixtures.documented import beginning_with
 from tests.fixtures.refreshed_corpora import first_champion, promoted_corpus, second_champion
+from tests.fixtures.tally import print_counts, summed, tally
 from tests.fixtures.website import website
 
-__all__ = ["beir_server", "first_champion", "promoted_corpus", "second_champion", "website"]
+__all__ = ["beir_server", "first_champion", "promoted_corpus", "second_champion", "tally", "website"]
 
 LONGEST = [
     "tests/demo/test_demo.py",
@@ -29,6 +32,10 @@ LONGEST = [
 """The files that take longest, in order of their processor time: they begin first, so that no process ends alone."""
 
 
+settings.register_profile("quick", max_examples=60, deadline=None, database=None)
+settings.register_profile("torture", max_examples=1000, deadline=None, database=None)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the tests of the longest files first, all others in their order after them."""
     order = {file: number for number, file in enumerate(LONGEST)}
@@ -43,6 +50,15 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             metafunc.parametrize("documented_lines", [lines], ids=[""])
         else:
             metafunc.parametrize("documented", lines, ids=str)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print what was broken on purpose, and what came of it, after a session that counted any."""
+    counts = summed(report for reports in terminalreporter.stats.values() for report in reports)
+    if counts:
+        failed = any(terminalreporter.stats.get(outcome) for outcome in ("failed", "error"))
+        terminalreporter.section("broken on purpose")
+        print_counts(Console(width=100), counts, failed)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -17,6 +17,9 @@ TESTS = ROOT / "tests"
 
 ACROSS_ROOMS = {
     "cli/test_bad_input.py": "both programs, and every room whose error lines they print",
+    "bad_input/test_fuzz.py": "any input of readers, settings, conditions and records",
+    "bad_input/test_guided_fuzzing.py": "the readers, under coverage-guided fuzzing",
+    "bad_input/test_table.py": "every reader, setting, command and route, beside its table",
     "config/test_setting_reads.py": "reads of settings in the whole source",
     "demo/test_demo.py": "`make demo` in a clone",
     "docs/test_commands.py": "the commands of all pages",
@@ -45,8 +48,12 @@ ACROSS_ROOMS = {
     "refresh/test_served_index.py": "hits from a refreshed index, from the plan to the retriever",
     "serving/test_pod.py": "the command of a manifest's pods, over a store in a bucket",
     "test_floors.py": "imports between rooms",
+    "test_security.py": "docs/security.md, over every room",
     "test_source.py": "the whole source",
     "test_tree.py": "this rule",
+    "torture/test_refresh_faults.py": "a refresh, from its first step to its report",
+    "torture/test_training_faults.py": "a training, from its first step to its figures",
+    "torture/test_tally.py": "the counts that `make torture` prints",
     "test_wheel.py": "the built distribution in an empty environment",
 }
 """Test files that mirror no module, with the reason of each."""

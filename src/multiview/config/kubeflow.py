@@ -174,6 +174,8 @@ class Kubeflow(Section):
     """Secret with the key MULTIVIEW_QDRANT_API_KEY, for the Qdrant server of export.qdrant_url."""
     bucket_secret: str | None = None
     """Secret with the keys AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, for a store on s3:// that does not accept a workload identity."""
+    notify_secret: str | None = None
+    """Secret with the key MULTIVIEW_NOTIFY_URL, an address for `notify.url` that no setting shows, such as a chat's."""
     environment: dict[str, str] = {}
     """Further environment variables of every pod, such as a bucket's endpoint."""
 

@@ -10,6 +10,7 @@ from multiview.generation.sources import published
 from multiview.model.systems import resolve
 from multiview.plans.data import reads_queries, shard_names
 from multiview.plans.plan import Node, Output, Plan, Source
+from multiview.plans.settings import check_names
 from multiview.steps.path import StepPath
 
 DEFAULTS: Overrides = {"evaluation": {"analyses": []}, "questions": {"max_missing_gold": 1.0}}
@@ -25,6 +26,7 @@ CHAMPION, CHALLENGER = "champion", "challenger"
 def refresh(overrides: Overrides) -> Plan:
     """Encodes the changes of the corpus, edits the champion's index, evaluates it, and promotes it if the gate passes."""
     config = resolve(merge(DEFAULTS, overrides))
+    check_names(config)
     _check_gate(config)
     _check_questions(config)
     plan = Plan("refresh", architectures=_architectures(config))

@@ -58,7 +58,7 @@ def read_champion_found(folder: Path) -> Champion | None:
 
 
 def _model(address: str) -> tuple[Store, Record]:
-    store, record = load_record(address)
+    store, record = load_record(address, "refresh.model")
     if record.kind != names.MODEL:
         raise InputError(f"refresh.model: {address} is the address of {record.kind}, not of a model")
     return store, record

@@ -39,6 +39,8 @@ MESSAGES = {
     "string_pattern_mismatch": "a question of white space alone",
 }
 """Texts for kinds of invalid input that pydantic describes in the words of programmers."""
+DEEPEST_NAMED = 20
+"""Most parts of the place in a body that a refusal names."""
 RETRY_AFTER = {"Retry-After": "1"}
 
 
@@ -221,7 +223,7 @@ def _add_refusals(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
         first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
+        where = ".".join(map(str, first["loc"][:DEEPEST_NAMED]))
         return refusal(422, f"{where}: {MESSAGES.get(first['type'], first['msg'])}")
 
     @app.exception_handler(ConditionError)

@@ -283,7 +283,8 @@ def load(address: str, *, device: str = "auto", verify: bool = False) -> Retriev
 
     The index's record names the model, the settings of the encoder and the passages. Model and passages are looked up
     in the index's store first, so that a store may be moved; no other artifact behind the index is needed. Files in a
-    bucket are copied and checked; files in a local store are checked by size, and with `verify` by sha256. `device` is
+    bucket are copied and checked; files in a local store are checked by size, and with `verify` by sha256, as faiss's file
+    is in any case unless it has not changed since it was last found whole. `device` is
     cpu, cuda or auto.
 
     Raises InputError, with one line that names the way out, if there is no index at `address`, or if an artifact that
@@ -299,7 +300,7 @@ def load(address: str, *, device: str = "auto", verify: bool = False) -> Retriev
     model, corpus = (load_reference(record.inputs[name][0], reader, store) for name in ("model", "passages"))
     # Imported only now, because importing torch takes seconds and the errors above should not wait for it.
     from multiview.encoding.encode import Encoder
-    from multiview.index.view_index import ViewIndex
+    from multiview.index.view_index import INDEX_FILE, ViewIndex
 
     check: Check = "bytes" if verify else "size"
     copies: list[Path] = []
@@ -309,6 +310,8 @@ def load(address: str, *, device: str = "auto", verify: bool = False) -> Retriev
         copies.extend([] if isinstance(store, LocalStore) else [folder])
         return folder
 
+    if any(file.path == INDEX_FILE for file in record.files):
+        stage(store, record, INDEX_FILE)  # faiss trusts every byte of it
     with _checked_on_error([(store, record)]):
         index = ViewIndex.load(staged(store, record))
     index.check_model(model[1].digest)
