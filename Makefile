@@ -60,7 +60,7 @@ test: setup
 torture: setup
 	folder=$$(mktemp -d $(if $(MEMORY),-p $(MEMORY))) && trap 'rm -rf "$$folder"' EXIT INT TERM && \
 	TMPDIR=$$folder OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder \
-		-m 'not acceptance' tests/torture
+		-m 'not acceptance' tests/torture tests/pipelines/runs/test_crashes.py
 
 # What takes too long for `test`; nothing else should run beside it.
 acceptance: setup
