@@ -107,7 +107,9 @@ def test_a_bucket_that_fails_now_and_then_disturbs_nothing(
 def test_a_process_that_dies_at_a_request_is_continued(bucket: Bucket, share: str, tally: Tally) -> None:
     """Before the request arrives, or after it was done and before its answer."""
     deaths: tuple[Fault, ...] = ("refused", "lost")
-    points: list[tuple[int, Fault]] = [(number, fault) for number in range(1, bucket.requests + 1) for fault in deaths]
+    points: list[tuple[int, Fault]] = [
+        (number, fault) for number in range(1, bucket.requests + 1) for fault in deaths
+    ]
     random.Random(SEED).shuffle(points)
     chosen = points if share == "all" else points[:2]
     ends = time.monotonic() + SECONDS
