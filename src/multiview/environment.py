@@ -15,6 +15,12 @@ INDEX = "MULTIVIEW_INDEX"
 API_KEYS = "MULTIVIEW_API_KEYS"
 """The API keys of a server without `--api-keys`, separated by white space; unset: it asks for none."""
 
+QDRANT_URL = "MULTIVIEW_QDRANT_URL"
+"""The Qdrant server whose alias follows the champion, of a command without `--url` or `--qdrant-url`."""
+
+QDRANT_API_KEY = "MULTIVIEW_QDRANT_API_KEY"
+"""The API key for that server; unset: none is sent."""
+
 SCRATCH = "MULTIVIEW_SCRATCH"
 """The folder for local copies and other temporary files; unset: the system's temporary folder."""
 

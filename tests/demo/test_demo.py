@@ -35,9 +35,9 @@ def make_demo(folder: Path, *words: str, **environment: str) -> str:
 
 
 def check_ending(output: str) -> None:
-    """The table, one question with its snippet, and three things to do next."""
+    """The table, one question with its snippet, and what to do next."""
     assert [line.split("|")[1].strip() for line in output.splitlines() if line.startswith("| ")] == ROWS
-    for label in ("Look at it:", "Report:", "Ask it:", "Your data:"):
+    for label in ("Look at it:", "Report:", "Ask it:", "Serve it:", "Your data:"):
         assert len(re.findall(f"^{label}", output, re.MULTILINE)) == 1, output
 
 

@@ -8,7 +8,7 @@ from typing import NoReturn
 
 import typer
 
-from multiview.cli import commands
+from multiview.cli import commands, export
 from multiview.errors import FAULTS, InputError, StepFailed, one_line
 from multiview.terminal import Console
 
@@ -20,6 +20,7 @@ app = typer.Typer(
 )
 for command in commands.COMMANDS:
     app.command()(command)
+app.add_typer(export.app, name="export")
 
 
 def main() -> NoReturn:

@@ -75,6 +75,12 @@ def refresh(overrides: Overrides) -> Plan:
         changes=changes,
         index=index,
     )
+    if config.export.formats:
+        now = plan.add(StepPath("champion-now"), "champion-now", config, promotion=promotion)
+        indexes = {name: now.output(name) for name in now.step.forwards}
+        plan.add(StepPath("export"), "export", config, shards=(), **indexes)
+    if config.export.qdrant_url:
+        plan.add(StepPath("follow-champion"), "follow-champion", config, promotion=promotion)
     return plan
 
 

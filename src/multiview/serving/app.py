@@ -77,6 +77,7 @@ def build_app(serving: Serving) -> FastAPI:
         yield
         for task in tasks:
             task.cancel()
+        tasks.clear()  # an application may be started again
 
     app = FastAPI(
         title="multiview",
@@ -185,10 +186,11 @@ def _add_probes(app: FastAPI, serving: Serving, metrics: Metrics, tasks: list[as
     def broken() -> bool:
         return not tasks or any(task.done() for task in tasks)
 
-    @app.get("/healthz")
+    @app.get("/healthz", response_model=schemas.Health, responses={503: {"model": schemas.Health}})
     async def healthz() -> JSONResponse:
         """Whether the process works; where it does not, only a new process helps."""
-        return JSONResponse({"status": "broken" if broken() else "ok"}, 503 if broken() else 200)
+        health = schemas.Health(status="broken" if broken() else "ok")
+        return JSONResponse(health.model_dump(), 503 if broken() else 200)
 
     @app.get("/readyz", response_model=schemas.State, responses={503: {"model": schemas.State}})
     async def readyz() -> JSONResponse:

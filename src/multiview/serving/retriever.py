@@ -160,6 +160,18 @@ class Retriever:
             hits += self._search(questions[start : start + QUESTIONS_AT_ONCE], k, explain, among)
         return hits
 
+    def question_vector(self, question: str) -> np.ndarray:
+        """Returns the vector of a question [dim] float32, the score's scale included: its inner product with a view is the score.
+
+        For searches of views that were exported, with the model of the index.
+
+        >>> retriever = load(address)
+        >>> retriever.question_vector("Who found the island?").shape
+        (64,)
+        """
+        with self._turn:
+            return self._encoder.question_vector(question)
+
     def among(self, where: str) -> np.ndarray:
         """Returns which passages satisfy the condition `where` [p] bool.
 
