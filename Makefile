@@ -60,7 +60,7 @@ test: setup
 torture: $(VENV)/fuzzed
 	folder=$$(mktemp -d $(if $(MEMORY),-p $(MEMORY))) && trap 'rm -rf "$$folder"' EXIT INT TERM && \
 	TMPDIR=$$folder OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder \
-		-m 'not acceptance' --hypothesis-profile torture tests/torture tests/bad_input
+		-m 'not acceptance' --hypothesis-profile torture tests/torture tests/bad_input tests/pipelines/runs/test_crashes.py
 
 # What coverage-guided fuzzing needs besides.
 $(VENV)/fuzzed: $(VENV)/tested

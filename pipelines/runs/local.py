@@ -8,6 +8,7 @@ from __future__ import annotations
 import builtins
 import contextlib
 import os
+import shlex
 import signal
 import tempfile
 import threading
@@ -57,7 +58,7 @@ def run_here(plan: Plan, run: Run, store: Store, tracking_uri: str, debug: bool 
         rest = find_steps(plan, store, run.id)
         error = _execute(rest, Context(store=store.url, run=run.id), log, debug) if rest.nodes else None
         states = {state.path: state for state in progress.finish()}
-    if unshipped := _ship(store, run, tracking_uri):
+    if unshipped := ship_or_say(store, run, tracking_uri):
         progress.console.print(unshipped, style="yellow", markup=False)
     if error is None:
         return [states[path] for path in run.steps]
@@ -155,13 +156,14 @@ def _driver_lock() -> Iterator[None]:
             path.unlink(missing_ok=True)
 
 
-def _ship(store: Store, run: Run, uri: str) -> str | None:
+def ship_or_say(store: Store, run: Run, uri: str) -> str | None:
     """Ships to MLflow; if that fails, returns a line that says what to do. The run's results are safe."""
     try:
         tracking.ship(store, run.id, uri)
     except Exception as error:
         reason = str(error) if isinstance(error, InputError) else one_line(error)
-        return f"not all of this run is in MLflow. {reason}. Later: multiview sync --store {store.url}"
+        command = shlex.join(["multiview", "sync", "--store", store.url, "--tracking-uri", uri])
+        return f"not all of this run is in MLflow. {reason}. Later: {command}"
     return None
 
 

@@ -1,8 +1,11 @@
 """What `multiview.load` says of an index that is gone, damaged or of another version: the artifact, and the way out."""
 
+import time
+
 import pytest
 
 import multiview
+from multiview.artifacts.verified import SETTLED
 from multiview.errors import InputError
 from multiview.steps.path import StepPath
 
@@ -76,7 +79,8 @@ def test_a_damaged_file_is_named_with_the_way_out(indexes, tmp_path, path, kind,
     target = broken.files(record) / file
     whole = target.read_bytes()
     system = StepPath.parse(path).system if kind == "index" else "camvr"
-    way_out = f"remove the folder {broken.store.url}/{record.folder} and run again to rebuild it (step {record.step})"
+    address = f"{broken.store.url}/{record.folder}"
+    way_out = f"remove the folder {address} (multiview repair {address}) and run again to rebuild it (step {record.step})"
 
     def said(verify: bool = False) -> str:
         with pytest.raises(InputError) as error:
@@ -98,9 +102,21 @@ def test_a_flipped_bit_is_found_when_every_byte_is_read(indexes, tmp_path):
     content = bytearray(target.read_bytes())
     content[-1] ^= 1
     target.write_bytes(content)
-    multiview.load(broken.index("camvr"))
     with pytest.raises(InputError, match=r"views\.f16 was altered"):
         multiview.load(broken.index("camvr"), verify=True)
+
+
+def test_a_file_that_was_written_to_since_it_was_found_whole_is_read(indexes, tmp_path):
+    broken = indexes.copy(tmp_path / "store")
+    record = indexes.record("camvr/round-0/index", "index")
+    target = broken.files(record) / "views.f16"
+    time.sleep(SETTLED / 1e9)
+    multiview.load(broken.index("camvr"), verify=True)  # which remembers what was found whole
+    content = bytearray(target.read_bytes())
+    content[-1] ^= 1
+    target.write_bytes(content)
+    with pytest.raises(InputError, match=r"views\.f16 was altered"):
+        multiview.load(broken.index("camvr"))
 
 
 def test_texts_damaged_after_loading_are_named(indexes, tmp_path):

@@ -12,6 +12,7 @@ import hashlib
 import json
 from collections.abc import Iterable
 from pathlib import Path
+from shlex import quote
 
 from pydantic import BaseModel, ConfigDict
 
@@ -24,6 +25,10 @@ SCHEMA_VERSION = 2
 SEALED_SINCE = 2
 """Records of this schema version and later have a seal."""
 SEAL = "seal"
+
+
+class DamagedRecord(InputError):
+    """A record was altered, or is none."""
 
 
 class _Frozen(BaseModel):
@@ -144,7 +149,8 @@ def read_collected(reference: Reference, near: Store | None) -> tuple[Store, Rec
 def parse_record(data: bytes, address: str) -> Record:
     """Returns the record in a file's bytes.
 
-    Raises InputError if `data` is no record, was altered, or has a later schema than this version reads.
+    Raises DamagedRecord if `data` is no record or was altered, and InputError if it has a later schema than this
+    version reads.
     """
     try:
         content = json.loads(data)
@@ -154,14 +160,17 @@ def parse_record(data: bytes, address: str) -> Record:
                 raise ValueError("the seal is of another record")
             return Record.model_validate(content)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise InputError(
-            f"{address}/{names.RECORD_FILE} is damaged: remove the folder {address} and run again"
-        ) from error
+        raise DamagedRecord(f"{address}/{names.RECORD_FILE} is damaged: {way_out(address)}") from error
     raise InputError(f"{address} was written by a later version of multiview: upgrade multiview")
 
 
 def _seal(content: JsonObject) -> str:
     return hashlib.sha256(canonical_json(content).encode()).hexdigest()
+
+
+def way_out(address: str) -> str:
+    """Returns the end of an error line about the damaged artifact at an address."""
+    return f"remove the folder {address} (multiview repair {quote(address)}) and run again"
 
 
 def split_address(address: str, where: str = "") -> tuple[str, str, str]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from multiview.artifacts.record import File, Record, file_sha256
+from multiview.artifacts.record import File, Record, file_sha256, way_out
 from multiview.artifacts.scratch import scratch
 from multiview.artifacts.staged import Staged
 from multiview.artifacts.store import LocalStore, Store
 from multiview.artifacts.verified import Stamp, is_settled, read_stamps, remember, stamp
 from multiview.errors import InputError
 
-Check = Literal["size", "changes", "bytes"]
+Check = Literal["size", "writes", "changes", "bytes"]
 
 
 def stage(store: Store, record: Record, file: str | None = None, check: Check = "changes") -> Staged:
@@ -20,7 +20,8 @@ def stage(store: Store, record: Record, file: str | None = None, check: Check = 
 
     Copies are checked against the record as they arrive. Files of a local store are checked by sha256 unless they have
     not changed since they were last found whole (`multiview.artifacts.verified`); with `check="bytes"` in any case,
-    with `check="size"` by their sizes alone. Raises InputError for a file that is missing, short or altered.
+    with `check="writes"` only if they have changed since, and with `check="size"` by their sizes alone. Raises
+    InputError for a file that is missing, short or altered.
     """
     files = [record.file(file)] if file else record.files
     digest = record.file(file).sha256 if file else record.digest
@@ -45,7 +46,10 @@ def stage(store: Store, record: Record, file: str | None = None, check: Check = 
             raise InputError(broken_file(store, record, entry.path, "is missing")) from error
         before = stamp(local_file)
         settled = is_settled(before)
-        unread = check == "size" or (check == "changes" and known.get(entry.path) == before)
+        found = known.get(entry.path)
+        unread = (
+            check == "size" or (check != "bytes" and found == before) or (check == "writes" and found is None)
+        )
         _check(store, record, entry, local_file, not local or not unread)
         if not local:
             part.replace(target)
@@ -80,7 +84,5 @@ def _check(store: Store, record: Record, entry: File, local_file: Path, verify: 
 
 def broken_file(store: Store, record: Record, path: str, problem: str) -> str:
     """Returns the error line for a file that does not match its record, with the way out."""
-    return (
-        f"{store.url}/{record.data}/{path} {problem}: remove the folder "
-        f"{store.url}/{record.folder} and run again to rebuild it (step {record.step})"
-    )
+    file, address = f"{store.url}/{record.data}/{path}", f"{store.url}/{record.folder}"
+    return f"{file} {problem}: {way_out(address)} to rebuild it (step {record.step})"

@@ -84,6 +84,19 @@ def lineage(
     show_lineage(trace(Lookup(store, tracking_uri).artifacts(name)), verify=verify, json=json)
 
 
+def repair(
+    address: Annotated[
+        str, typer.Argument(metavar="ADDRESS", help="An artifact's address, as an error line names it.")
+    ],
+    debug: Debug = False,
+) -> None:
+    """Remove an artifact of which a byte is not as it was written, so that a run makes it again; keep a whole one."""
+    from multiview.lineage import repair
+
+    for line in repair.repair(address):
+        print(line)
+
+
 def register(
     index: Annotated[
         str,
@@ -265,4 +278,4 @@ def plan(
         print(line)
 
 
-COMMANDS = (search, serve, question_log, lineage, register, sync, gc, inspect, config, plan)
+COMMANDS = (search, serve, question_log, lineage, repair, register, sync, gc, inspect, config, plan)

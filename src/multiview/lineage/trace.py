@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from shlex import quote
 
 from multiview import names
 from multiview.artifacts.bucket_store import PART
@@ -22,6 +23,7 @@ from multiview.artifacts.record import (
     load_reference,
     read_collected,
     split_address,
+    way_out,
 )
 from multiview.artifacts.staging import broken_file
 from multiview.artifacts.store import Store
@@ -118,7 +120,8 @@ def trace(references: Iterable[Reference]) -> Lineage:
                 node = _node(reference, reader, near, last)
                 if (node.record.kind, node.record.key) != (kind, key):
                     raise InputError(
-                        f"{node.store.url}/{kind}/{key} holds the record of {node.record.folder}: remove it and run again"
+                        f"{node.store.url}/{kind}/{key} holds the record of {node.record.folder}: "
+                        + way_out(f"{node.store.url}/{kind}/{key}")
                     )
                 known[kind, key, reference.digest] = node
                 if not last:
@@ -180,17 +183,28 @@ def flaws(lineage: Lineage, progress: Callable[[int], None] = lambda size: None)
     """
     yield from lineage.broken
     for node in lineage.nodes:
-        yield from _record_flaws(node)
-        if not node.collected:
-            yield from _file_flaws(node, progress)
+        yield from node_flaws(node, progress)
+
+
+def node_flaws(node: LineageNode, progress: Callable[[int], None] = lambda size: None) -> Iterator[str]:
+    """Yields one line per flaw of one artifact, as `flaws` does of all."""
+    yield from _record_flaws(node)
+    if not node.collected:
+        yield from _file_flaws(node, progress)
+
+
+def superfluous_files(store: Store, record: Record) -> Iterator[str]:
+    """Yields the paths of files among an artifact's that its record does not name, relative to its store."""
+    recorded = {f"{record.data}/{file.path}" for file in record.files}
+    yield from (path for path in store.files(record.data) if path not in recorded)
 
 
 def _record_flaws(node: LineageNode) -> Iterator[str]:
-    record, way_out = node.record, f"remove the folder {node.address} and run again"
+    record, ending = node.record, way_out(node.address)
     if record.digest != digest_of(record.files):
-        yield f"{node.address}: its digest is not that of the files that its record names: {way_out}"
+        yield f"{node.address}: its digest is not that of the files that its record names: {ending}"
     if not node.last and (key := _key(node)) is not None and key != record.key:
-        yield f"{node.address}: its key is not that of the settings, inputs and sources of its record: {way_out}"
+        yield f"{node.address}: its key is not that of the settings, inputs and sources of its record: {ending}"
 
 
 def _key(node: LineageNode) -> str | None:
@@ -213,10 +227,8 @@ def _file_flaws(node: LineageNode, progress: Callable[[int], None]) -> Iterator[
     for file in record.files:
         if problem := _problem(store, f"{record.data}/{file.path}", file, progress):
             yield broken_file(store, record, file.path, problem)
-    recorded = {f"{record.data}/{file.path}" for file in record.files}
-    for path in store.files(record.data):
-        if path not in recorded:
-            yield f"{store.url}/{path} is no file of the artifact: remove it"
+    for path in superfluous_files(store, record):
+        yield f"{store.url}/{path} is no file of the artifact: remove it (multiview repair {quote(node.address)})"
 
 
 def _problem(store: Store, path: str, file: File, progress: Callable[[int], None]) -> str | None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from multiview import environment
 from multiview.artifacts.record import Record, Reference, load_reference
 from multiview.artifacts.scratch import remove_scratch, scratch
+from multiview.artifacts.staging import broken_file
 from multiview.artifacts.store import Store
 from multiview.errors import InputError
 from multiview.steps.backends.choice import backend_for
@@ -24,10 +25,7 @@ def _read(store: Store, record: Record, file: str) -> bytes:
     """Returns the bytes of an output's file. Raises InputError if it is gone."""
     data = store.read(f"{record.data}/{file}")
     if data is None:
-        raise InputError(
-            f"{store.url}/{record.data}/{file} is missing: remove the folder {store.url}/{record.folder} "
-            "and run again to rebuild it"
-        )
+        raise InputError(broken_file(store, record, file, "is missing"))
     return data
 
 

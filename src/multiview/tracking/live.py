@@ -13,7 +13,7 @@ SHIP_SECONDS = 20.0
 """Seconds between two shipments of a run in progress."""
 
 END_SECONDS = 60.0
-"""Seconds that the end of a run waits for a shipment that is under way."""
+"""Seconds that the end of a run, or of a step in its pod, waits for a shipment that is under way."""
 
 
 @contextlib.contextmanager
@@ -45,14 +45,20 @@ def ship_step_live(
     """Ships one step of a run while the block runs, and once more at its end.
 
     `plugin_run` is the run that Kubeflow's MLflow plugin made for the step, if it made one: it is tagged with the
-    step. A shipment that fails is left to the last step of the run, or to `multiview sync`.
+    step. A shipment that fails, or has not ended within `END_SECONDS`, is left to the last step of the run, or to
+    `multiview sync`: neither the step nor those after it wait for a slow server.
     """
-    if plugin_run:
+
+    def ship_at_last() -> None:
         with contextlib.suppress(Exception):
-            link(uri, plugin_run, run_id, path)
+            if plugin_run:
+                link(uri, plugin_run, run_id, path)
+            ship(store, run_id, uri, only={path})
+
     try:
         with ship_live(store, run_id, uri, only={path}):
             yield
     finally:
-        with contextlib.suppress(Exception):
-            ship(store, run_id, uri, only={path})
+        last = threading.Thread(target=ship_at_last, daemon=True, name="shipping")
+        last.start()
+        last.join(timeout=END_SECONDS)

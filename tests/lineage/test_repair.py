@@ -1,0 +1,117 @@
+"""A damaged artifact leaves its store, and a whole one does not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from multiview.artifacts.record import Record, read_record
+from multiview.artifacts.staging import verify
+from multiview.errors import InputError
+from multiview.lineage.repair import repair
+from tests.fixtures.documented import words
+from tests.fixtures.evaluated_run import RUN, EvaluatedRun
+from tests.fixtures.inprocess import multiview_command
+
+
+def address(run: EvaluatedRun, record: Record) -> str:
+    return f"{run.store.url}/{record.folder}"
+
+
+def one_file(run: EvaluatedRun, record: Record) -> Path:
+    return run.store.root / record.data / record.files[0].path
+
+
+def test_a_whole_artifact_stays(copied_run: EvaluatedRun) -> None:
+    record = copied_run.records["split"]["passages"]
+    before = copied_run.store.files("")
+    assert list(repair(address(copied_run, record))) == [
+        f"{address(copied_run, record)} is whole: nothing to repair"
+    ]
+    assert copied_run.store.files("") == before
+
+
+def flip(run: EvaluatedRun, record: Record) -> None:
+    content = bytearray(one_file(run, record).read_bytes())
+    content[len(content) // 2] ^= 4
+    one_file(run, record).write_bytes(content)
+
+
+def edit(run: EvaluatedRun, record: Record) -> None:
+    file = run.store.root / record.folder / "artifact.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"step_version": 99}))
+
+
+def exchange(run: EvaluatedRun, record: Record) -> None:
+    other = run.records["split"]["dev_questions"]
+    record_file = run.store.root / record.folder / "artifact.json"
+    record_file.write_bytes((run.store.root / other.folder / "artifact.json").read_bytes())
+
+
+@pytest.mark.parametrize(
+    ("damage", "says"),
+    [
+        (flip, "was altered (its sha256 differs)"),
+        (lambda run, record: one_file(run, record).unlink(), "is missing"),
+        (edit, "artifact.json is damaged"),
+        (exchange, "holds the record of dev_questions/"),
+    ],
+    ids=["flipped", "missing", "edited-record", "another-s-record"],
+)
+def test_a_damaged_artifact_leaves_and_its_siblings_stay(
+    copied_run: EvaluatedRun, damage: Callable[[EvaluatedRun, Record], object], says: str
+) -> None:
+    records = copied_run.records["split"]
+    record = records["passages"]
+    damage(copied_run, record)
+    flaw, outcome = repair(address(copied_run, record))
+    assert says in flaw
+    assert outcome.startswith(
+        f"removed {address(copied_run, record)}: the command of run {RUN} makes it again"
+    )
+    assert read_record(copied_run.store, record.kind, record.key) is None
+    for kind in records.keys() - {"passages"}:
+        verify(copied_run.store, records[kind])
+    with pytest.raises(InputError, match="there is no artifact at"):
+        list(repair(address(copied_run, record)))
+
+
+@pytest.mark.documented("multiview repair")
+def test_the_command_repairs_and_names_the_step_to_run_again(
+    documented: str,
+    copied_run: EvaluatedRun,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    record = copied_run.records["one/evaluate"]["evaluation"]
+    flip(copied_run, record)
+    command = [
+        address(copied_run, record) if word.startswith("store/") else word for word in words(documented)
+    ]
+    printed = multiview_command(monkeypatch, capsys, *command)
+    assert "was altered" in printed
+    assert printed.endswith(
+        f"python -m pipelines rerun one/evaluate --from {RUN} --store {copied_run.store.url}\n"
+    )
+
+
+def test_a_superfluous_file_goes_alone(copied_run: EvaluatedRun) -> None:
+    record = copied_run.records["split"]["passages"]
+    more = copied_run.store.root / record.data / "shard-99.parquet"
+    more.write_bytes(b"more")
+    flaw, outcome = repair(address(copied_run, record))
+    assert "shard-99.parquet is no file of the artifact" in flaw and outcome.endswith("is whole again")
+    assert not more.exists()
+    verify(copied_run.store, record)
+
+
+def test_a_record_of_a_later_version_stays(copied_run: EvaluatedRun) -> None:
+    record = copied_run.records["split"]["passages"]
+    file = copied_run.store.root / record.folder / "artifact.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"schema_version": 99}))
+    with pytest.raises(InputError, match="upgrade multiview"):
+        list(repair(address(copied_run, record)))
+    assert file.exists()
