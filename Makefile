@@ -57,10 +57,15 @@ test: setup
 
 # Everything that is broken on purpose (docs/reliability.md), in less than 40 minutes on two cores; `test` has the quick
 # part of it.
-torture: setup
+torture: $(VENV)/fuzzed
 	folder=$$(mktemp -d $(if $(MEMORY),-p $(MEMORY))) && trap 'rm -rf "$$folder"' EXIT INT TERM && \
 	TMPDIR=$$folder OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder \
-		-m 'not acceptance' tests/torture
+		-m 'not acceptance' --hypothesis-profile torture tests/torture tests/bad_input tests/pipelines/runs/test_crashes.py
+
+# What coverage-guided fuzzing needs besides.
+$(VENV)/fuzzed: $(VENV)/tested
+	$(PIP) -e '.[fuzz]' -c constraints.txt
+	touch $@
 
 # What takes too long for `test`; nothing else should run beside it.
 acceptance: setup
@@ -112,6 +117,8 @@ lint: setup $(PROTOCOLS) $(APIS)
 	@command -v kustomize >/dev/null || command -v kubectl >/dev/null || echo "manifests/ was not built, \
 	only what is kept of it was checked: neither kustomize nor kubectl is on the PATH" >&2
 	$(BIN)/hadolint images/*/Dockerfile
+	$(BIN)/python images/audit.py
+	$(BIN)/python images/audit.py
 
 format: setup
 	$(BIN)/ruff check --fix src pipelines components images tests benchmarks

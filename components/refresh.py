@@ -187,3 +187,73 @@ def refresh_report(
         index=index,
         report=report,
     )
+
+
+@component
+def champion_now(
+    run: str,
+    path: str,
+    config: str,
+    promotion: Input[Artifact],
+    champion_now: Output[Artifact],
+    index: Output[Artifact],
+    passages: Output[Dataset],
+    replaced: Output[Artifact],
+    replaced_passages: Output[Dataset],
+) -> str:
+    """The champion after the verdict, and the index that it replaced."""
+    from multiview.kubeflow.component import execute
+
+    return execute(
+        "champion-now",
+        run,
+        path,
+        config,
+        promotion=promotion,
+        champion_now=champion_now,
+        index=index,
+        passages=passages,
+        replaced=replaced,
+        replaced_passages=replaced_passages,
+    )
+
+
+@component
+def export(
+    run: str,
+    path: str,
+    config: str,
+    index: Input[Artifact],
+    passages: Input[Dataset],
+    replaced: Input[Artifact],
+    replaced_passages: Input[Dataset],
+    export: Output[Artifact],
+) -> str:
+    """Files of the champion's index for other systems."""
+    from multiview.kubeflow.component import execute
+
+    return execute(
+        "export",
+        run,
+        path,
+        config,
+        index=index,
+        passages=passages,
+        replaced=replaced,
+        replaced_passages=replaced_passages,
+        export=export,
+    )
+
+
+@component
+def follow_champion(
+    run: str,
+    path: str,
+    config: str,
+    promotion: Input[Artifact],
+    followed: Output[Artifact],
+) -> str:
+    """The champion's collection in a vector database, and the alias that refers to it."""
+    from multiview.kubeflow.component import execute
+
+    return execute("follow-champion", run, path, config, promotion=promotion, followed=followed)

@@ -10,7 +10,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from multiview import tracking
+from multiview import environment, tracking
 from multiview.artifacts.record import Reference
 from multiview.artifacts.store import Store, open_store
 from multiview.cli.options import (
@@ -23,6 +23,7 @@ from multiview.cli.options import (
     TrackingUri,
     Wait,
 )
+from multiview.config import Export
 from multiview.config.overrides import Overrides, gather, merge, parse_setting, validate
 from multiview.errors import InputError
 from multiview.estimates.rates import default_rates
@@ -197,10 +198,16 @@ def rollback(
     ] = None,
     store: StoreUrl = "store",
     tracking_uri: TrackingUri = None,
+    qdrant_url: Annotated[
+        str | None,
+        typer.Option(envvar=environment.QDRANT_URL, help="Qdrant server whose alias follows the champion."),
+    ] = None,
+    qdrant_alias: Annotated[str, typer.Option(help="That alias.")] = Export().alias,
     debug: Debug = False,
 ) -> None:
     """Make an earlier champion's index the next champion. No champion is deleted."""
     from multiview.artifacts import champions
+    from multiview.export.following import try_to_follow
 
     opened = open_store(store)
     champion = champions.rollback(opened, to)
@@ -211,6 +218,10 @@ def rollback(
     uri = tracking_uri or tracking.tracking_uri(opened)
     for alias, version in tracking.mirror(opened, uri).items():
         console.print(f"  MLflow: {alias} is version {version}", markup=False)
+    if qdrant_url:
+        settings = Export(qdrant_url=qdrant_url, alias=qdrant_alias)
+        if loaded := try_to_follow(opened, qdrant_url, settings, _print_warning):
+            console.print(f"  Qdrant: {qdrant_alias} is collection {loaded.name}", markup=False)
 
 
 @app.command()
@@ -273,6 +284,10 @@ def _run(request: Request, store: Store, uri: str | None, debug: bool, show: boo
     if show:
         results.show_results(console, states, uri)
     return states
+
+
+def _print_warning(line: str) -> None:
+    console.print(f"warning: {line}", style="yellow", markup=False)
 
 
 def main() -> NoReturn:

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 from rich.console import Console
 
 from tests.fixtures.beir_server import beir_server
@@ -29,6 +30,10 @@ LONGEST = [
     "tests/training/test_processes_end.py",
 ]
 """The files that take longest, in order of their processor time: they begin first, so that no process ends alone."""
+
+
+settings.register_profile("quick", max_examples=60, deadline=None, database=None)
+settings.register_profile("torture", max_examples=1000, deadline=None, database=None)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

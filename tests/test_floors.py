@@ -17,8 +17,11 @@ from tests.fixtures.project import ROOT
 ONLY_IN = {
     "fastapi": ["multiview.serving"],
     "prometheus_client": ["multiview.serving"],
+    "qdrant_client": ["multiview.export"],
     "uvicorn": ["multiview.cli"],
     "mlflow": ["multiview.tracking"],
+    "onnx_ir": ["multiview.export"],
+    "sentence_transformers": ["multiview.export"],
     "kfp": ["components", "pipelines"],
     "kfp_kubernetes": ["components", "pipelines"],
 }

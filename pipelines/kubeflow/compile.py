@@ -117,8 +117,9 @@ def compile_request(request: Request, target: Path, store: str | None = None) ->
 
     `store` is the default of the store's address; without one, every run has to name it.
     """
+    pipeline = cluster_pipeline(request, store)
     target.parent.mkdir(parents=True, exist_ok=True)
-    compiler.Compiler().compile(cluster_pipeline(request, store), str(target))
+    compiler.Compiler().compile(pipeline, str(target))
     return target
 
 

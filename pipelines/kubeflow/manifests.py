@@ -23,9 +23,10 @@ def write_manifests(request: Request, target: Path, store: str | None = None) ->
     """
     check_devices(request.plan, request.config)
     names = package(request, store)
+    pipeline = cluster_pipeline(request, store)
     target.parent.mkdir(parents=True, exist_ok=True)
     compiler.Compiler().compile(
-        cluster_pipeline(request, store),
+        pipeline,
         str(target),
         kubernetes_manifest_format=True,
         kubernetes_manifest_options=KubernetesManifestOptions(

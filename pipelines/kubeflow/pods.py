@@ -19,6 +19,8 @@ KfpObject: TypeAlias = Any
 
 MLFLOW_KEYS = {name: name for name in (environment.MLFLOW_USERNAME, environment.MLFLOW_PASSWORD)}
 HUB_KEYS = {environment.HUB_TOKEN: environment.HUB_TOKEN}
+NOTIFY_KEYS = {environment.NOTIFY_URL: environment.NOTIFY_URL}
+QDRANT_KEYS = {environment.QDRANT_API_KEY: environment.QDRANT_API_KEY}
 BUCKET_KEYS = {name: name for name in (environment.BUCKET_KEY_ID, environment.BUCKET_SECRET)}
 SHARED_MEMORY = "/dev/shm"
 WAIT_HOURS = 12.0
@@ -122,7 +124,9 @@ class Pods:
         for secret, keys in (
             (self.settings.mlflow_secret, MLFLOW_KEYS),
             (self.settings.hub_secret, HUB_KEYS),
+            (self.settings.qdrant_secret, QDRANT_KEYS),
             (self.settings.bucket_secret, BUCKET_KEYS),
+            (self.settings.notify_secret, NOTIFY_KEYS),
         ):
             if secret:
                 secrets.setdefault(secret, {}).update(keys)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sys
 import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -21,6 +20,7 @@ from multiview.plans.pods import check_gpus
 from multiview.plans.request import Request
 from multiview.steps.runs import Run
 from pipelines.kubeflow.images import check_images
+from pipelines.kubeflow.workflow_size import warn_of_size
 
 PLACES_READ = {
     "corpus": ("source",),
@@ -31,9 +31,6 @@ PLACES_READ = {
     "mining": ("cross_encoder",),
 }
 """Settings that name sources, by section."""
-
-MANY_SHARDS = 400
-"""Number of steps on single shards at which a run approaches Argo's limit for the size of a workflow's status."""
 
 ALWAYS_FILES = {"corpus", "questions"}
 """Sections whose sources without a protocol are files; elsewhere such a name may be a hub's."""
@@ -94,9 +91,9 @@ def prepare(request: Request, store: str | None, pages: str | None = None) -> Su
     opened = open_store(check_store(store))
     check_sources(request.plan)
     check_devices(request.plan, request.config)
-    warn_of_shards(request.plan)
-    run = describe(request, opened)
-    return Submission(run, package(request, opened.url), opened.url, request, pages)
+    run, compiled = describe(request, opened), package(request, opened.url)
+    warn_of_size(compiled.text, request.plan)
+    return Submission(run, compiled, opened.url, request, pages)
 
 
 def package(request: Request, store: str | None = None) -> Package:
@@ -165,14 +162,3 @@ def check_devices(plan: Plan, config: Config) -> None:
     steps = {node.step.name for node in plan.nodes.values()}
     needed = {False, *(pods.pod(step).gpus > 0 for step in steps)}
     check_images(needed)
-
-
-def warn_of_shards(plan: Plan) -> None:
-    """Warns of a run with so many steps on single shards that its status may exceed Argo's limit."""
-    count = sum(len(node.shards) for node in plan.nodes.values())
-    if count >= MANY_SHARDS:
-        print(
-            f"warning: this run has {count} steps on single shards, and Argo's status of a run has room for some 500 "
-            "to 800: set a smaller corpus.shards, or run fewer systems at once",
-            file=sys.stderr,
-        )

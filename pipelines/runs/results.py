@@ -70,6 +70,7 @@ def show_results(console: Console, states: list[StepState], tracking_uri: str | 
         index = champion["index"]["address"] if champion else indexes[-1]
         words = shlex.quote(question or "a question")
         console.print(f"Ask it:       {_command('multiview')} search {words} --index {index}")
+        console.print(f"Serve it:     {_command('multiview')} serve --index {index}")
     if indexes and not promotion:
         run = f"{_command('python')} -m pipelines run comparison"
         console.print(f"Your data:    {run} --set corpus.source=PASSAGES --set questions.source=QUESTIONS")

@@ -15,6 +15,12 @@ INDEX = "MULTIVIEW_INDEX"
 API_KEYS = "MULTIVIEW_API_KEYS"
 """The API keys of a server without `--api-keys`, separated by white space; unset: it asks for none."""
 
+QDRANT_URL = "MULTIVIEW_QDRANT_URL"
+"""The Qdrant server whose alias follows the champion, of a command without `--url` or `--qdrant-url`."""
+
+QDRANT_API_KEY = "MULTIVIEW_QDRANT_API_KEY"
+"""The API key for that server; unset: none is sent."""
+
 SCRATCH = "MULTIVIEW_SCRATCH"
 """The folder for local copies and other temporary files; unset: the system's temporary folder."""
 
@@ -50,6 +56,10 @@ CPU_IMAGE = "MULTIVIEW_CPU_IMAGE"
 
 GPU_IMAGE = "MULTIVIEW_GPU_IMAGE"
 """The image of steps that need a GPU; it is fixed when a pipeline is compiled."""
+
+NOTIFY_URL = "MULTIVIEW_NOTIFY_URL"
+"""The address that hears of failed runs and of verdicts where `notify.url` is none, which keeps it out of settings and
+records."""
 
 # --- set by multiview for its own processes and pods ----------------------------------------------
 

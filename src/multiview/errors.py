@@ -2,16 +2,41 @@
 
 import difflib
 import errno
+import re
 import traceback
 from collections.abc import Iterable
 from pathlib import Path
+
+LINE_END = re.compile("[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
+PASSWORD = re.compile(r"(\b[a-zA-Z][\w+.-]*://)[^\s/?#@]*(?:@[^\s/?#@]*)*@")
+"""The user information of a URL, in which some people write passwords and tokens."""
+LONGEST = 1500
+"""Characters of an error line at most."""
+
+
+def without_password(text: str) -> str:
+    """Returns a text without the names and passwords that URLs in it hold.
+
+    >>> without_password("MLflow at https://ann:secret@mlflow.example.org/a: 503")
+    'MLflow at https://…@mlflow.example.org/a: 503'
+    """
+    return PASSWORD.sub(r"\1…@", text)
 
 
 class InputError(Exception):
     """Bad input: one line that names the file, the row or the setting, and the way out.
 
-    Command lines print it without a traceback and exit with status 2.
+    Line ends that an id or a setting brings into it are escaped, passwords of URLs are left out, and the middle of a line of more than `LONGEST`
+    characters is left out. Command lines print it without a traceback and exit with status 2.
+
+    >>> str(InputError("passage 'a\\nb': no text"))
+    "passage 'a\\\\nb': no text"
     """
+
+    def __init__(self, line: str) -> None:
+        if len(line) > LONGEST:
+            line = f"{line[: LONGEST // 2]} … {line[3 - LONGEST // 2 :]}"
+        super().__init__(LINE_END.sub(lambda end: repr(end[0])[1:-1], without_password(line)))
 
 
 class StepFailed(Exception):
@@ -60,11 +85,11 @@ def nearest(name: str, names: Iterable[str], listed: Iterable[str] = ()) -> str:
 def one_line(error: BaseException) -> str:
     """Returns an unforeseen error as one line: its type, its text, and where it was raised."""
     if isinstance(error, ProcessFailed):
-        return str(error)
+        return without_password(str(error))
     if isinstance(error, OSError) and error.errno in FAULTS:
         file = f"{error.filename}: " if error.filename else ""
         return f"{file}{error.strerror}; {FAULTS[error.errno]}"
     frames = traceback.extract_tb(error.__traceback__)
     location = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
-    text = " ".join(str(error).split())
+    text = without_password(" ".join(str(error).split()))
     return f"{type(error).__name__}{': ' if text else ''}{text}{location}"

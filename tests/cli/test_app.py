@@ -47,6 +47,8 @@ def test_an_option_of_several_commands_is_one() -> None:
         for flag, about in options.items():
             helps.setdefault(flag, set()).add(about)
     several = {flag for flag, texts in helps.items() if flag.startswith("--") and len(texts) > 1}
-    # What these do differs between commands: `plan` has rates from a run, and a number of training questions; a server
-    # listens at a host, and what it serves without an index is the champion alone.
-    assert several <= {"--verify", "--json", "--name", "--store", "--from", "--index", "--host"}, several
+    # What these do differs between commands: `plan` has rates from a run, a number of training questions and a base model; a
+    # server listens at a host, and what it serves without an index is the champion alone; `compile` writes into folders that
+    # are there; Qdrant has aliases too.
+    named = {"--verify", "--json", "--name", "--store", "--from", "--index", "--host"}
+    assert several <= named | {"--alias", "--model", "--out"}, several

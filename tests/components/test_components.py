@@ -88,7 +88,7 @@ def plans() -> list[Plan]:
         *made,
         comparison(fused),
         comparison(doc2query),
-        refresh({}),
+        refresh({"export": {"formats": ["views"], "qdrant_url": "http://qdrant:6333"}}),
         refresh(queries),
     ]
 

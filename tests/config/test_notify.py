@@ -1,8 +1,8 @@
-"""Addresses in notices: those that people can open."""
+"""Addresses in notices: those that people can open, and the address that is a secret."""
 
 import pytest
 
-from multiview.config.notify import reached_by_people
+from multiview.config.notify import Notify, notified, reached_by_people
 
 
 @pytest.mark.parametrize(
@@ -20,3 +20,12 @@ from multiview.config.notify import reached_by_people
 )
 def test_an_address_in_a_cluster_is_no_page(address, reached):
     assert reached_by_people(address) == (address if reached else None)
+
+
+def test_an_address_that_is_a_secret_is_in_no_setting(monkeypatch):
+    monkeypatch.delenv("MULTIVIEW_NOTIFY_URL", raising=False)
+    assert notified(Notify()) is None
+    monkeypatch.setenv("MULTIVIEW_NOTIFY_URL", "https://hooks.example.org/the-token")
+    assert notified(Notify()) == "https://hooks.example.org/the-token"
+    assert "the-token" not in Notify().model_dump_json()
+    assert notified(Notify(url="http://host:1/a")) == "http://host:1/a", "a setting comes first"

@@ -13,7 +13,7 @@ import pytest
 from tests.fixtures.tiny import tiny_t5
 
 ROOT = Path(__file__).parents[2]
-ROWS = ["system", "base", "mvr", "camvr-pooled", "bm25", "camvr-pooled-bm25"]
+ROWS = ["system", "base", "mvr", "camvr-plus", "bm25", "camvr-plus-bm25"]
 
 
 def clone(target: Path) -> Path:
@@ -35,9 +35,9 @@ def make_demo(folder: Path, *words: str, **environment: str) -> str:
 
 
 def check_ending(output: str) -> None:
-    """The table, one question with its snippet, and three things to do next."""
+    """The table, one question with its snippet, and what to do next."""
     assert [line.split("|")[1].strip() for line in output.splitlines() if line.startswith("| ")] == ROWS
-    for label in ("Look at it:", "Report:", "Ask it:", "Your data:"):
+    for label in ("Look at it:", "Report:", "Ask it:", "Serve it:", "Your data:"):
         assert len(re.findall(f"^{label}", output, re.MULTILINE)) == 1, output
 
 
@@ -45,7 +45,7 @@ def check_ending(output: str) -> None:
 def test_the_demo_runs_in_a_fresh_clone_and_its_index_answers(documented, tmp_path):
     """With this environment instead of a new one, whose library would be this checkout's: the clone's
     comes first in the path. With a quarter of the passages in one shard, half as long sequences, no analyses, and one
-    round of `mvr`; both rounds are camvr-pooled's."""
+    round of `mvr`; both rounds are camvr-plus's."""
     folder = clone(tmp_path / "clone")
     words = (
         *shlex.split(documented)[1:],

@@ -12,6 +12,7 @@ import typer
 import yaml
 
 from multiview.config.overrides import gather, validate
+from multiview.evaluation.tables import markdown_table
 from multiview.plans import PIPELINES
 from pipelines import __main__ as pipelines
 from tests.fixtures.bucket import free_port
@@ -80,11 +81,21 @@ def test_the_commands_are_there():
         known = {flag for parameter in group.commands[words[0]].params for flag in parameter.opts}
         assert {word for word in words if word.startswith("--")} <= known
     (submitted,) = [shlex.split(line) for line in ours if " submit " in line]
-    overrides = gather(submitted[submitted.index("--preset") + 1], [])
-    validate(overrides)
-    systems = set(re.findall(r"for system in (.+?); do", TEXT)[0].split())
-    nodes = PIPELINES[submitted[4]](overrides).nodes
-    assert systems and all(any(system in str(path) for path in nodes) for system in systems - {"base"})
+    validate(gather(submitted[submitted.index("--preset") + 1], []))
+
+
+def test_each_system_of_the_run_has_its_row(tmp_path):
+    """Of its own: `camvr-plus` is in the name of another row too."""
+    (preset,) = re.findall(r"submit comparison --preset (\w+)", TEXT)
+    nodes = PIPELINES["comparison"](gather(preset, [])).nodes
+    systems = {str(path).partition("/")[0] for path in nodes if str(path).endswith("/evaluate")}
+    (look,) = [line for line in SCRIPTS["The run's figures"].splitlines() if "figures.txt; done" in line]
+    assert set(re.findall(r"for system in (.+?); do", look)[0].split()) == systems
+    for lost in [None, *systems]:
+        table = markdown_table({system: {"mrr_at_10": 0.5} for system in systems - {lost}})
+        (tmp_path / "figures.txt").write_text(table)
+        done = subprocess.run(["bash", "-eo", "pipefail", "-c", look], cwd=tmp_path, capture_output=True)
+        assert (done.returncode == 0) == (lost is None), lost
 
 
 def test_it_does_what_the_guide_says():

@@ -66,9 +66,10 @@ def test_commands_and_flags_that_are_named_are_there():
     assert len(found) > 20
     for program, words in found:
         command = typer.main.get_command(PROGRAMS[program])
-        given = re.findall(r"^[\w-]+(?: apply| list| delete)?", words)[0].split()
-        for name in given:
+        for name in words.split():
             known = getattr(command, "commands", {})
+            if not known or name.startswith("-"):
+                break
             assert name in known, f"{program} {words}"
             command = known[name]
         named = set(re.findall(r"(?<= )--[a-z][a-z0-9-]*", words))

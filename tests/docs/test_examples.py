@@ -1,6 +1,7 @@
 """The examples in docstrings run, in every module that has one."""
 
 import doctest
+import re
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ from multiview.artifacts.store import LocalStore
 from multiview.config import Model
 from multiview.data.passages import Passage
 from multiview.data.questions import Question
+from multiview.export.description import read_subject
+from multiview.export.sentence_transformers import write_sentence_transformers
 from multiview.model.layouts import LAYOUTS
 from multiview.plans.training import training
 from multiview.steps.path import StepPath
@@ -82,6 +85,19 @@ def address(tmp_path_factory) -> str:
 
 
 @pytest.fixture
+def model(address) -> Path:
+    """The folder of the index's model."""
+    return read_subject(address)[0].folder()
+
+
+@pytest.fixture
+def exported(model, tmp_path) -> Path:
+    """The model as sentence-transformers loads it."""
+    write_sentence_transformers(model, tmp_path / "a-model")
+    return tmp_path / "a-model"
+
+
+@pytest.fixture
 def given(tmp_path, request) -> dict[str, Any]:
     """The names that the examples use without defining them."""
     tokenizer: Any = tiny_tokenizer()
@@ -100,8 +116,9 @@ def given(tmp_path, request) -> dict[str, Any]:
 def test_an_example_is_right(name, given, request):
     test = EXAMPLES[name]
     test.globs |= given
-    if "(address)" in str(test.docstring):
-        test.globs["address"] = request.getfixturevalue("address")
+    for fixture in ("address", "model", "exported"):
+        if re.search(rf"\({fixture}\b", str(test.docstring)):
+            test.globs[fixture] = request.getfixturevalue(fixture)
     said: list[str] = []
     doctest.DocTestRunner().run(test, out=said.append, clear_globs=False)
     assert not said, "".join(said)

@@ -57,6 +57,7 @@ def test_the_runner_leaves_out_what_the_project_names():
         "mlflow-skinny",
         "kfp",
         "kfp-kubernetes",
+        "qdrant-client",
         "s3fs",
     }
 

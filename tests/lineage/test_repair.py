@@ -12,7 +12,9 @@ from multiview.artifacts.record import Record, read_record
 from multiview.artifacts.staging import verify
 from multiview.errors import InputError
 from multiview.lineage.repair import repair
-from tests.fixtures.evaluated_run import EvaluatedRun
+from tests.fixtures.documented import words
+from tests.fixtures.evaluated_run import RUN, EvaluatedRun
+from tests.fixtures.inprocess import multiview_command
 
 
 def address(run: EvaluatedRun, record: Record) -> str:
@@ -67,15 +69,33 @@ def test_a_damaged_artifact_leaves_and_its_siblings_stay(
     damage(copied_run, record)
     flaw, outcome = repair(address(copied_run, record))
     assert says in flaw
-    assert (
-        outcome.startswith(f"removed {address(copied_run, record)}: the command that ")
-        and "makes it again" in outcome
+    assert outcome.startswith(
+        f"removed {address(copied_run, record)}: the command of run {RUN} makes it again"
     )
     assert read_record(copied_run.store, record.kind, record.key) is None
     for kind in records.keys() - {"passages"}:
         verify(copied_run.store, records[kind])
     with pytest.raises(InputError, match="there is no artifact at"):
         list(repair(address(copied_run, record)))
+
+
+@pytest.mark.documented("multiview repair")
+def test_the_command_repairs_and_names_the_step_to_run_again(
+    documented: str,
+    copied_run: EvaluatedRun,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    record = copied_run.records["one/evaluate"]["evaluation"]
+    flip(copied_run, record)
+    command = [
+        address(copied_run, record) if word.startswith("store/") else word for word in words(documented)
+    ]
+    printed = multiview_command(monkeypatch, capsys, *command)
+    assert "was altered" in printed
+    assert printed.endswith(
+        f"python -m pipelines rerun one/evaluate --from {RUN} --store {copied_run.store.url}\n"
+    )
 
 
 def test_a_superfluous_file_goes_alone(copied_run: EvaluatedRun) -> None:

@@ -2,10 +2,14 @@
 
 import json
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from importlib.resources import files
+from urllib.error import HTTPError, URLError
+from urllib.request import urlopen
 
 import pytest
 from huggingface_hub import ModelInfo
+from huggingface_hub.constants import ENDPOINT
 
 from multiview.config.overrides import gather
 from multiview.errors import InputError
@@ -81,3 +85,28 @@ def test_the_listings_have_the_form_that_the_hub_s_client_reads(name):
     assert info.sha == COMMIT and info.siblings and info.transformers_info
     assert "config.json" in {file.rfilename for file in info.siblings}
     assert bool(info.safetensors) == (name != "Luyu/co-condenser-wiki")
+
+
+@pytest.mark.acceptance
+@pytest.mark.parametrize("name", LISTINGS)
+def test_the_hub_itself_says_the_same(name):
+    """Where it can be reached: the listings are written by hand."""
+    try:
+        with urlopen(f"{ENDPOINT}/api/models/{name}", timeout=20) as answer:
+            info = ModelInfo(**json.load(answer))
+    except HTTPError:
+        raise
+    except URLError as error:
+        pytest.skip(f"the hub cannot be reached: {error.reason}")
+    assert info.id == name
+    listed = [file["rfilename"] for file in LISTINGS[name]["siblings"]]
+    assert what_is_there(listed) == what_is_there([file.rfilename for file in info.siblings or []])
+
+
+def what_is_there(files: list[str]) -> dict[str, bool]:
+    """What a base model is judged by."""
+    kinds = {"weights": ("*.safetensors",), "pickles": (hub.PICKLED,), "tokenizer": hub.TOKENIZERS}
+    return {
+        kind: any(fnmatch(file, pattern) for file in files for pattern in patterns)
+        for kind, patterns in kinds.items()
+    }

@@ -1,7 +1,7 @@
 """MVR Eq. 5-8 and 5.1, and CAMVR Eq. 13, beside plain formulas in float64."""
 
 import math
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from multiview.config import Temperature
 from multiview.model.batch import pool
-from multiview.model.loss import contrastive_loss
+from multiview.model.loss import PositiveMode, contrastive_loss
 from multiview.model.temperature import temperature
 
 
@@ -92,6 +92,45 @@ def test_the_loss_is_the_papers_formula(seed: int, tau: float, mode: str, choice
     assert parts.local.item() == pytest.approx(local, rel=1e-4, abs=1e-4)
     known = case["answers"].any(axis=1).mean() if mode != "max" else 1.0
     assert parts.fallback.item() == pytest.approx(1 - known, abs=1e-6)
+
+
+@given(
+    st.integers(0, 10**6),
+    st.sampled_from([0.3, 1.0]),
+    st.sampled_from(["max", "answer", "both", "each"]),
+    st.sampled_from(["first", "best"]),
+    st.sampled_from([0.0, 0.5]),
+)
+@settings(max_examples=40, deadline=None)
+def test_its_gradient_is_that_of_the_formula(
+    seed: int, tau: float, mode: PositiveMode, choice: Literal["first", "best"], weight: float
+) -> None:
+    """Central differences of the plain formula in float64, by each score; scores of missing views have none."""
+    case = random_case(seed)
+    scores = torch.tensor(case["scores"], dtype=torch.float32, requires_grad=True)
+    case["scores"] = scores.detach().double().numpy()  # as the loss sees them, after rounding
+    loss, _ = contrastive_loss(
+        scores,
+        torch.tensor(case["mask"]),
+        torch.tensor(case["positive"]),
+        torch.tensor(case["excluded"]),
+        tau,
+        real_views=torch.tensor(case["real"]),
+        answer_views=torch.tensor(case["answers"]),
+        positive_mode=mode,
+        answer_view=choice,
+        local_weight=weight,
+    )
+    loss.backward()
+    assert scores.grad is not None
+    step, expected = 1e-6, np.zeros_like(case["scores"])
+    for place in np.ndindex(expected.shape):
+        stood = case["scores"][place]
+        for sign in (1, -1):
+            case["scores"][place] = stood + sign * step
+            expected[place] += sign * plain_loss(case, tau, mode, choice, weight) / (2 * step)
+        case["scores"][place] = stood
+    np.testing.assert_allclose(scores.grad.numpy(), expected, atol=1e-4)
 
 
 def case_of(scores: list[list[list[float]]], **changes: Any) -> dict[str, Any]:

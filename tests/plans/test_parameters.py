@@ -1,10 +1,14 @@
 """Runtime parameters: which a pipeline has, what they change, and what is refused in one line."""
 
 import json
+import shlex
+from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
 from multiview.artifacts.store import LocalStore
+from multiview.config.overrides import gather, merge
 from multiview.errors import InputError
 from multiview.plans import PIPELINES
 from multiview.plans.description import describe
@@ -105,7 +109,7 @@ def test_a_setting_of_one_system_and_of_one_stage_is_taken():
         for path, node in request.plan.nodes.items()
         if node.step.name == "train"
     }
-    assert rates == {"mvr": 0.5, "camvr-pooled": 1e-4}
+    assert rates == {"mvr": 0.5, "camvr-plus": 3e-5}
     request = asked(compiled(), "train.round_two={epochs: 2}")
     epochs = [
         json.loads(n.config)["train"]["epochs"] for n in request.plan.nodes.values() if n.step.name == "train"
@@ -125,7 +129,7 @@ def test_a_setting_of_one_system_and_of_one_stage_is_taken():
             {"epochs": 3.0},
             "train.rounds=1",
             "train.rounds=1 shapes the pipeline (it would differ at camvr/round-1/evaluate), whose steps are fixed when "
-            "it is compiled: python -m pipelines submit training --preset demo --set train.rounds=1",
+            "it is compiled: python -m pipelines submit training --preset demo --set train.epochs=3 --set train.rounds=1",
         ),
         ("training", {}, "corpus.shards=3", "corpus.shards=3 shapes the pipeline"),
         ("training", {}, "model.architecture=mvr", "model.architecture=mvr shapes the pipeline"),
@@ -141,6 +145,32 @@ def test_what_cannot_be_had_is_one_line(pipeline, given, settings, line):
     with pytest.raises(InputError) as refused:
         asked(compiled(pipeline, "demo"), settings, **given)
     assert line in str(refused.value) and "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("preset", ["demo", "small.yaml", None])
+@pytest.mark.parametrize(
+    "settings", ["train.rounds=1; mining.depth=7", "kubeflow.gpu.gpus=4; mining.depth=7"]
+)
+def test_the_command_of_a_refusal_starts_the_run_that_was_asked_for(tmp_path, monkeypatch, preset, settings):
+    """With what the pipeline was compiled from, too; a preset that is a file is not where the pod is."""
+    monkeypatch.chdir(tmp_path)
+    Path("small.yaml").write_text("model: {architecture: mvr}\nbm25: {depth: 5}\n")
+    own = [
+        "questions.origin=crop",
+        "corpus.source=gs://b/some passages.tsv",
+        "train.temperature={value: 0.5}",
+    ]
+    pipeline = compiled("training", preset, *own, "kubeflow.gpu.memory=16Gi")
+    Path("small.yaml").unlink()
+    with pytest.raises(InputError) as refused:
+        asked(pipeline, settings)
+    words = shlex.split(str(refused.value).partition(": python -m pipelines submit training ")[2])
+    named = words[1] if words[0] == "--preset" else None
+    assert named == (preset if preset == "demo" else None)
+    given = [word for flag, word in pairwise(words) if flag == "--set"]
+    assert not [word for word in given if word.startswith("kubeflow.") and word not in settings]
+    wanted = merge(pipeline.config, gather(None, settings.split("; ")))
+    assert Request.from_settings("training", named, given).plan == Request.make("training", wanted).plan
 
 
 def test_no_round_that_is_gone_goes_unnoticed():

@@ -3,6 +3,7 @@
 import pytest
 import requests
 
+from multiview.errors import one_line
 from multiview.steps import webhook
 from multiview.steps.webhook import post
 from tests.fixtures.servers import inbox
@@ -26,9 +27,17 @@ def test_a_busy_address_is_asked_again(busy: int) -> None:
 
 @pytest.mark.parametrize("refusal", [400, 401, 404])
 def test_a_refusal_is_final(refusal: int) -> None:
-    with inbox(refusal) as received, pytest.raises(requests.HTTPError, match=str(refusal)):
+    with inbox(refusal) as received, pytest.raises(requests.RequestException, match=str(refusal)):
         post(received.url, MESSAGE)
     assert (received.messages, received.posts) == ([], 1)
+
+
+def test_an_error_names_the_host_alone() -> None:
+    """The rest of a chat's address is a token."""
+    with inbox(404) as received, pytest.raises(requests.RequestException) as refused:
+        post(f"{received.url}/services/T0/the-token?key=the-token", MESSAGE)
+    assert one_line(refused.value).startswith("RequestException: 127.0.0.1 answered 404")
+    assert "the-token" not in repr(refused.value) and refused.value.__cause__ is None
 
 
 def test_known_chats_get_the_text_alone_and_others_the_whole_notice(monkeypatch):

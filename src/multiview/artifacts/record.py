@@ -159,7 +159,7 @@ def parse_record(data: bytes, address: str) -> Record:
             if (seal is not None or version >= SEALED_SINCE) and seal != _seal(content):
                 raise ValueError("the seal is of another record")
             return Record.model_validate(content)
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise DamagedRecord(f"{address}/{names.RECORD_FILE} is damaged: {way_out(address)}") from error
     raise InputError(f"{address} was written by a later version of multiview: upgrade multiview")
 
@@ -173,26 +173,29 @@ def way_out(address: str) -> str:
     return f"remove the folder {address} (multiview repair {quote(address)}) and run again"
 
 
-def split_address(address: str) -> tuple[str, str, str]:
-    """Returns store URL, kind and key of an address `<store>/<kind>/<key>`. Raises InputError."""
+def split_address(address: str, where: str = "") -> tuple[str, str, str]:
+    """Returns store URL, kind and key of an address `<store>/<kind>/<key>`. Raises InputError; its line begins with `where`."""
     parts = address.rstrip("/").rsplit("/", 2)
-    if len(parts) != 3 or not all(parts):
-        raise InputError(f"{address!r} is no artifact address: expected STORE/KIND/KEY")
+    if len(parts) != 3 or not all(parts) or "\0" in address:
+        raise InputError(f"{where}{address!r} is no artifact address: expected STORE/KIND/KEY")
     return parts[0], parts[1], parts[2]
 
 
-def load_record(address: str) -> tuple[Store, Record]:
-    """Returns the store and the record of the artifact at an address. Raises InputError if there is no such artifact.
+def load_record(address: str, setting: str = "") -> tuple[Store, Record]:
+    """Returns the store and the record of the artifact at an address.
+
+    Raises InputError if there is no such artifact; the line begins with the `setting` that holds the address.
 
     >>> store, record = load_record(address)
     >>> record.step, sorted(record.inputs)
     ('index', ['embeddings', 'model', 'passages'])
     """
-    url, kind, key = split_address(address)
+    where = f"{setting}: " if setting else ""
+    url, kind, key = split_address(address, where)
     store = open_store(url)
     record = read_record(store, kind, key)
     if record is None:
-        raise InputError(f"there is no artifact at {address}: run the step that makes it again")
+        raise InputError(f"{where}there is no artifact at {address}: run the step that makes it again")
     return store, record
 
 

@@ -27,7 +27,10 @@ def open_store(url: str) -> Store:
     """
     protocol, separator, _ = url.partition("://")
     if not separator or protocol in ("file", "local"):
-        return LocalStore(Path(fsspec.url_to_fs(url)[1]))
+        folder = Path(fsspec.url_to_fs(url)[1])
+        if folder.is_file():
+            raise InputError(f"store {url}: it is a file; name a folder, or a gs:// or s3:// URL")
+        return LocalStore(folder)
     if protocol in PROTOCOLS:
         try:
             return BucketStore(url)

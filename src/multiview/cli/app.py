@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import io
 import sys
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import typer
+import typer.exceptions
 
-from multiview.cli import commands
+from multiview.cli import commands, export
 from multiview.errors import FAULTS, InputError, StepFailed, one_line
 from multiview.terminal import Console
 
@@ -20,6 +21,7 @@ app = typer.Typer(
 )
 for command in commands.COMMANDS:
     app.command()(command)
+app.add_typer(export.app, name="export")
 
 
 def main() -> NoReturn:
@@ -33,7 +35,9 @@ def run_app(app: typer.Typer) -> NoReturn:
         if isinstance(stream, io.TextIOWrapper):  # a locale that is not UTF-8 has no letters for most texts
             stream.reconfigure(errors="backslashreplace")
     try:
-        app()
+        status = app(standalone_mode=False)
+    except typer.exceptions.TyperException as error:
+        _refuse(error)
     except InputError as error:
         _print_error(str(error))
         sys.exit(2)
@@ -46,7 +50,17 @@ def run_app(app: typer.Typer) -> NoReturn:
         fault = isinstance(error, OSError) and error.errno in FAULTS
         _print_error(one_line(error) if fault else f"{one_line(error)}; --debug shows more")
         sys.exit(1)
-    sys.exit(0)
+    sys.exit(status if isinstance(status, int) else 0)
+
+
+def _refuse(error: Any) -> NoReturn:
+    """Exit with one line about the words of a command line; with the help of a command that was given none."""
+    message = " ".join(error.format_message().split())
+    if message and type(error).__name__ != "NoArgsIsHelpError":
+        context = error.ctx
+        message = message[:1].lower() + message[1:].removesuffix(".")
+        _print_error(f"{message} (see {context.command_path} --help)" if context else message)
+    sys.exit(error.exit_code)
 
 
 def _print_error(line: str) -> None:

@@ -135,12 +135,14 @@ def sync(store: StoreUrl = "store", tracking_uri: TrackingUri = None, debug: Deb
     """Send everything to MLflow that the store's runs have not sent yet."""
     from multiview import tracking
     from multiview.artifacts.store import open_store
-    from multiview.errors import StepFailed
+    from multiview.errors import StepFailed, without_password
 
     opened = open_store(store)
     uri = tracking_uri or tracking.tracking_uri(opened)
     shipped, failed = tracking.sync(opened, uri)
-    print(f"{uri}: {len(shipped)} runs brought up to date{': ' if shipped else ''}{', '.join(shipped)}")
+    print(
+        f"{without_password(uri)}: {len(shipped)} runs brought up to date{': ' if shipped else ''}{', '.join(shipped)}"
+    )
     if failed:
         raise StepFailed("; ".join(f"{run}: {why}" for run, why in failed.items()), bad_input=False)
 
@@ -209,19 +211,24 @@ def config(
 
 
 def plan(
-    passages: Annotated[float, typer.Option(help="Passages of the corpus, as in 21e6.")],
+    passages: Annotated[float, typer.Option(min=1, max=1e12, help="Passages of the corpus, as in 21e6.")],
     views: Annotated[
-        float | None, typer.Option(help="Indexed views per passage; default: those of the settings.")
+        float | None,
+        typer.Option(min=1, max=1e6, help="Indexed views per passage; default: those of the settings."),
     ] = None,
-    words: Annotated[float | None, typer.Option(help="Words per passage; default: DPR's 100.")] = None,
+    words: Annotated[
+        float | None, typer.Option(min=1, max=1e6, help="Words per passage; default: DPR's 100.")
+    ] = None,
     training_questions: Annotated[
-        float | None, typer.Option(help="Training questions; default: DPR's of Natural Questions.")
+        float | None,
+        typer.Option(min=1, max=1e12, help="Training questions; default: DPR's of Natural Questions."),
     ] = None,
     dev_questions: Annotated[
-        float | None, typer.Option(help="Dev questions; default: DPR's of Natural Questions.")
+        float | None,
+        typer.Option(min=1, max=1e12, help="Dev questions; default: DPR's of Natural Questions."),
     ] = None,
     changed: Annotated[
-        float, typer.Option(help="Share of the passages that a refresh finds changed.")
+        float, typer.Option(min=0, max=1, help="Share of the passages that a refresh finds changed.")
     ] = 0.01,
     model: Annotated[
         str | None,
@@ -230,7 +237,7 @@ def plan(
     gpus: Annotated[int, typer.Option(min=0, help="GPUs in all; 0: processors do everything.")] = 0,
     gpu: Annotated[str, typer.Option(help="Name of the GPU in the table of rates: h100, a100, l4.")] = "h100",
     cores: Annotated[int, typer.Option(min=1, help="Cores of a step's pod.")] = 8,
-    memory: Annotated[float, typer.Option(help="Main memory of a step's pod in GB.")] = 64,
+    memory: Annotated[float, typer.Option(min=0.1, max=1e6, help="Main memory of a step's pod in GB.")] = 64,
     pipeline: Annotated[str, typer.Option(help="training, comparison or refresh.")] = "training",
     calibrated: Annotated[
         str | None, typer.Option("--from", metavar="RUN", help="Read rates from a run of the store.")

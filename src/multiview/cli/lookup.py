@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from multiview import names, tracking
-from multiview.artifacts.champions import address_of, champion_of, current
+from multiview.artifacts.champions import address_of, champion_of, current, read_champion
 from multiview.artifacts.record import Reference, load_reference, split_address
 from multiview.artifacts.store import Store, open_store
 from multiview.errors import InputError
@@ -129,6 +129,22 @@ class Lookup:
         if text is not None:
             return self._address(parse(text))
         return self._champion_index() or newest_index(self.store)
+
+    def predecessor(self, index: str) -> str:
+        """Returns the address of the index that answered before the champion, whose index is at `index`.
+
+        Raises InputError where `index` is not the champion's, or the champion is the first.
+        """
+        champion = champion_of(self.store)
+        if index != address_of(self.store, champion):
+            raise InputError(
+                f"{index} is not the champion's index, and has no predecessor: name the earlier index with --from"
+            )
+        if champion.predecessor is None:
+            raise InputError(
+                f"champion {champion.number} is the first, and has no predecessor: name an index with --from"
+            )
+        return address_of(self.store, read_champion(self.store, champion.predecessor))
 
     def _address(self, typed: Typed) -> str:
         match typed:

@@ -11,6 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from multiview.data.reading.surrogates import has_half
 from multiview.errors import InputError
 from multiview.terminal import Console
 
@@ -31,7 +32,7 @@ def read_questions(question: str | None, file: Path | None) -> Iterator[list[str
     if file is None:
         if not (question or "").strip():
             raise InputError("the question is empty")
-        if has_surrogates(question or ""):
+        if has_half(question or ""):
             raise InputError(
                 "the question is not UTF-8; see LANG and LC_ALL, or write it to a file for --questions"
             )
@@ -39,11 +40,6 @@ def read_questions(question: str | None, file: Path | None) -> Iterator[list[str
     if str(file) != "-" and not file.is_file():
         raise InputError(f"--questions {file}: there is no such file")
     return _batches(file)
-
-
-def has_surrogates(text: str) -> bool:
-    """Whether a text has bytes that were not UTF-8, which Python reads as halves of characters."""
-    return any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def _batches(file: Path) -> Iterator[list[str]]:

@@ -29,7 +29,8 @@ def serve(
         int, typer.Option(min=0, max=65535, help="The port to listen at; 0: any free one.")
     ] = 8080,
     poll: Annotated[
-        float, typer.Option(min=0.1, help="Seconds between two looks at which champion the store names.")
+        float,
+        typer.Option(min=0.1, max=86400, help="Seconds between two looks at which champion the store names."),
     ] = POLL_SECONDS,
     api_keys: Annotated[
         Path | None,
@@ -57,7 +58,10 @@ def serve(
         int, typer.Option(min=1, help="Questions of waiting requests that are searched together at most.")
     ] = Limits.batch,
     timeout: Annotated[
-        float, typer.Option(min=0.001, help="Seconds that a request may take; then it is answered with 504.")
+        float,
+        typer.Option(
+            min=0.001, max=86400, help="Seconds that a request may take; then it is answered with 504."
+        ),
     ] = Limits.seconds,
     max_others: Annotated[
         int,

@@ -10,6 +10,7 @@ holds by content.
 from __future__ import annotations
 
 from multiview.config.data import Bm25, Corpus, DataFormat, Questions, Sources
+from multiview.config.export import Export, ExportFormat
 from multiview.config.gate import Gate
 from multiview.config.generation import Generation, GeneratorTraining, MakeQuestions
 from multiview.config.kubeflow import Kubeflow, Pod, Toleration
@@ -29,6 +30,8 @@ __all__ = [
     "DataFormat",
     "Encode",
     "Evaluation",
+    "Export",
+    "ExportFormat",
     "Gate",
     "Generation",
     "GeneratorTraining",
@@ -70,5 +73,6 @@ class Config(Section):
     comparison: Comparison = Comparison()
     refresh: Refresh = Refresh()
     gate: Gate = Gate()
+    export: Export = Export()
     kubeflow: Kubeflow = Kubeflow()
     notify: Notify = Notify()

@@ -23,7 +23,26 @@ from multiview.errors import InputError, nearest
 FOLDERS = {"preset": "presets", "study": "studies"}
 """The folders of the documents shipped with this package, by kind."""
 
+MESSAGES = {
+    "tuple_type": "expected a list",
+    "dict_type": "expected names with values",
+    "model_type": "expected names with values",
+    "invalid_key": "expected a name",
+}
+"""Texts for kinds of wrong values that pydantic describes in the words of programmers."""
+
 Checked = TypeVar("Checked", bound=Section)
+
+
+DEEPEST, MOST = 100, 100_000
+"""Most lists and mappings within each other, and most values, of a document; aliases count as often as they are used."""
+
+
+class Refused(yaml.constructor.ConstructorError):
+    """YAML that is well-formed, and no settings."""
+
+    def __init__(self, problem: str, mark: yaml.Mark | None = None) -> None:
+        super().__init__(None, None, problem, mark)
 
 
 class UniqueKeys(yaml.SafeLoader):
@@ -34,9 +53,7 @@ class UniqueKeys(yaml.SafeLoader):
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
                 if key.value in seen:
-                    raise yaml.constructor.ConstructorError(
-                        None, None, f"{key.value!r} is given twice", key.start_mark
-                    )
+                    raise Refused(f"{key.value!r} is given twice", key.start_mark)
                 seen.add(key.value)
         return super().construct_mapping(node, deep)
 
@@ -63,7 +80,7 @@ def read_document(file: Path | Traversable, kind: str, name: str | None = None) 
     """Reads a YAML file. Raises InputError if the file cannot be read or holds no mapping."""
     where = f"{kind} {name or file}"
     try:
-        content = yaml.load(file.read_text(encoding="utf-8"), Loader=UniqueKeys)
+        content = _load(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{where}: {getattr(error, 'strerror', None) or error}") from error
     except yaml.YAMLError as error:
@@ -75,13 +92,39 @@ def read_document(file: Path | Traversable, kind: str, name: str | None = None) 
     return Document(where, content)
 
 
+def _load(text: str) -> Any:
+    """Returns the value of a YAML text: texts, numbers, truth values and null, in lists and mappings.
+
+    Raises yaml.YAMLError, also for what JSON has no word for, and for values that are too deep or too many.
+    """
+    try:
+        value = yaml.load(text, Loader=UniqueKeys)
+    except RecursionError:
+        raise Refused(f"values are nested more than {DEEPEST} deep") from None
+    except ValueError as error:  # of a number or a day that YAML's own patterns take for one
+        raise Refused(f"{error}; quote the value if it is a text") from None
+    left: list[tuple[object, int]] = [(value, 0)]
+    count = 0
+    while left:
+        item, depth = left.pop()
+        count += 1
+        if depth > DEEPEST or count > MOST:
+            raise Refused(f"values are nested more than {DEEPEST} deep, or more than {MOST:,}")
+        if isinstance(item, dict):
+            left += [(part, depth + 1) for pair in item.items() for part in pair]
+        elif isinstance(item, list):
+            left += [(part, depth + 1) for part in item]
+        elif not isinstance(item, str | int | float | None):
+            raise Refused(f"{item!s:.80} is a {type(item).__name__}; quote it if it is a text")
+    return value
+
+
 def read_value(text: str, where: str) -> object:
     """Returns a single YAML value. Raises InputError; the message begins with `where`."""
     try:
-        return yaml.load(text, Loader=UniqueKeys)
+        return _load(text)
     except yaml.YAMLError as error:
-        twice = getattr(error, "problem", None) or ""
-        reason = twice if twice.endswith("given twice") else "the value is not YAML; quote it"
+        reason = error.problem if isinstance(error, Refused) else "the value is not YAML; quote it"
         raise InputError(f"{where}: {reason}") from error
 
 
@@ -118,7 +161,7 @@ def _explain(error: ErrorDetails, section: type[BaseModel]) -> str:
         return f"there is no setting {name}{nearest(location[-1], siblings) if siblings else ''}"
     if error["type"] == "missing":
         return f"{name} is missing"
-    message = error["msg"].removeprefix("Value error, ")
+    message = MESSAGES.get(error["type"]) or error["msg"].removeprefix("Value error, ")
     message = f"{name}: {message[:1].lower()}{message[1:]}" if name else message
     # Our own validators may name the value themselves, or check a whole table of values.
     own_validator = error["type"] == "value_error"

@@ -89,7 +89,7 @@ class Pod(Section):
     annotations: dict[LabelKey, str] = {}
     """Annotations of the pod."""
     priority_class: LabelValue | None = None
-    """Kueue's WorkloadPriorityClass; needs `kubeflow.queue`. Kubernetes' own PriorityClass cannot be chosen: neither KFP nor Kubeflow Trainer hands one to a pod."""
+    """Kueue's WorkloadPriorityClass; needs `kubeflow.queue`. Kubernetes' own PriorityClass comes from the cluster (docs/cluster.md): neither KFP nor Kubeflow Trainer hands one to a pod."""
     image_pull_secrets: tuple[ObjectName, ...] = ()
     """Secrets with which the node fetches the image, as in [registry]."""
     scratch: Quantity | None = None
@@ -170,8 +170,12 @@ class Kubeflow(Section):
     """Secret with the keys MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD."""
     hub_secret: str | None = None
     """Secret with the key HF_TOKEN, for models of the Hugging Face hub that require it."""
+    qdrant_secret: str | None = None
+    """Secret with the key MULTIVIEW_QDRANT_API_KEY, for the Qdrant server of export.qdrant_url."""
     bucket_secret: str | None = None
     """Secret with the keys AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, for a store on s3:// that does not accept a workload identity."""
+    notify_secret: str | None = None
+    """Secret with the key MULTIVIEW_NOTIFY_URL, an address for `notify.url` that no setting shows, such as a chat's."""
     environment: dict[str, str] = {}
     """Further environment variables of every pod, such as a bucket's endpoint."""
 

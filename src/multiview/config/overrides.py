@@ -28,7 +28,7 @@ def gather(preset: str | None, settings: Iterable[str]) -> Overrides:
 def parse_setting(setting: str) -> Overrides:
     """Returns a setting such as `encode.compute=float32` as a nested dict. Raises InputError."""
     name, equals, text = setting.partition("=")
-    if not equals or not name:
+    if not equals or not all(name.split(".")):
         raise InputError(f"--set {setting}: expected SECTION.NAME=VALUE, as in encode.compute=float32")
     return nested(name, read_value(text, f"--set {setting}"))
 

@@ -255,11 +255,17 @@ def find_answers(text: str | TokenizedText, answers: Sequence[str], mode: Mode =
     return sorted(matches)
 
 
+def check_patterns(answers: Iterable[str]) -> None:
+    """Raises InputError for an answer that is no regular expression."""
+    for answer in answers:
+        _pattern(answer)
+
+
 @lru_cache(maxsize=4096)
 def _pattern(answer: str) -> regex.Pattern[str]:
     try:
         return regex.compile(unicodedata.normalize("NFD", answer), FLAGS)
-    except regex.error as error:
+    except (regex.error, RecursionError, OverflowError, ValueError) as error:
         raise InputError(
             f"answer {answer!r} is not a valid pattern ({error}); "
             "mend it or set questions.answer_matching=string"

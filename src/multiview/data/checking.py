@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from multiview.config import Questions
-from multiview.data.answers import Mode, TokenizedText, has_answer
+from multiview.data.answers import Mode, TokenizedText, check_patterns, has_answer
 from multiview.data.corpus import CorpusFiles
 from multiview.data.moved_answers import Elsewhere, find_again, nearest, not_at_offset
 from multiview.data.questions import Question
@@ -55,6 +55,12 @@ def read_questions(
                 f"{location}: question id {question.qid!r} was used before, in {locations[question.qid]}; ids must be unique",
             )
             continue
+        if section.answer_matching == "regex":
+            try:
+                check_patterns(question.answers)
+            except InputError as error:
+                report_problem("answers that are no patterns", f"{location}: {error}")
+                continue
         locations[question.qid] = location
         if question.negative_ids and (use != "train" or section.hard_negatives == "bm25"):
             question = replace(question, negative_ids=())

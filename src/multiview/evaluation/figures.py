@@ -14,17 +14,18 @@ from multiview.evaluation.files import METRICS_FILE
 
 def of_evaluation(store: Store, record: Record) -> dict[str, float]:
     """Returns top-k accuracy and MRR, as far as they were measured."""
-    return metric_names.figures(_metrics(store, record))
+    return metric_names.figures(metrics_of(store, record))
 
 
 def of_comparison(store: Store, record: Record) -> dict[str, float]:
     """Returns the figures of each row, as in `accuracy_at_20/camvr`."""
     return {
         metric_names.of_group(row, name): value
-        for row, metrics in _metrics(store, record).items()
+        for row, metrics in metrics_of(store, record).items()
         for name, value in metric_names.figures(metrics).items()
     }
 
 
-def _metrics(store: Store, record: Record) -> JsonObject:
+def metrics_of(store: Store, record: Record) -> JsonObject:
+    """Returns all metrics of an evaluation by name, or those of a comparison by row and name."""
     return json.loads((stage(store, record, METRICS_FILE).path / METRICS_FILE).read_bytes())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NotRequired, TypedDict
@@ -42,6 +43,18 @@ SEEDS_MARK = "*"
 
 SOURCE = "paper"
 """Head of the column that names the table of a paper."""
+
+
+MARKUP = re.compile(r"[\\`*\[\]<>|]")
+
+
+def escaped(text: str) -> str:
+    r"""Returns a text as Markdown that shows it: nothing in it is markup, an image, or the end of a table's cell.
+
+    >>> escaped("![x](http://a/b.png) | <b>")
+    '!\\[x\\](http://a/b.png) \\| \\<b\\>'
+    """
+    return MARKUP.sub(r"\\\g<0>", " ".join(text.split()))
 
 
 def markdown_table(

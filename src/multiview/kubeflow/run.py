@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from multiview import environment, names
 from multiview.artifacts.store import Store, open_store
-from multiview.config.notify import Notify, reached_by_people
+from multiview.config.notify import Notify, notified, reached_by_people
 from multiview.config.overrides import validate
 from multiview.errors import InputError, one_line
 from multiview.plans.description import describe
@@ -144,10 +144,10 @@ def close_run(
                 tracking.ship(opened, run.id, uri, failed=not complete)
                 mlflow = tracking.find_run(uri, run.id, opened.url).mlflow_id
     finally:
-        if notify.url and not complete:
+        if (address := notified(notify)) and not complete:
             pages = notify.model_dump(exclude_none=True)
             named = run or Run(id=pipeline, pipeline=pipeline, config={"notify": pages})
-            post(notify.url, failure_message(store, named, job, status, message, states, start.error, mlflow))
+            post(address, failure_message(store, named, job, status, message, states, start.error, mlflow))
 
 
 def _delete_trainings(store: str, run: Run) -> None:

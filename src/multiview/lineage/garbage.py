@@ -1,4 +1,4 @@
-"""Garbage of a store: unfinished attempts, and checkpoints, embeddings, changes and indexes without references.
+"""Garbage of a store: unfinished attempts, and checkpoints, embeddings, changes, indexes and exports without references.
 
 An artifact is kept while it is young, or while a champion, an alias in MLflow or a recent run refers to it. Models,
 passages, questions, evaluations and all other kinds are never collected. The records are moved to other files first:
@@ -23,7 +23,7 @@ from multiview.artifacts.verified import verified_file
 from multiview.errors import InputError
 from multiview.steps.runs import StepState, read_run, read_states
 
-COLLECTED = (names.CHECKPOINT, names.EMBEDDINGS, names.CHANGES, names.INDEX)
+COLLECTED = (names.CHECKPOINT, names.EMBEDDINGS, names.CHANGES, names.INDEX, names.EXPORT)
 """Kinds of artifacts that can be made again from the artifacts that are kept."""
 OTHERS = (names.RUNS, names.CHAMPIONS, names.STARTS)
 """Folders of a store that hold no artifacts."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from multiview import names
@@ -66,10 +67,8 @@ def _removed(store: Store, kind: str, key: str) -> str:
         except InputError:  # a damaged state, about which the run's command says more
             continue
         if made := next((state for state in states if _makes(state, kind, key)), None):
-            return (
-                f"{removed}: the command that began run {run} makes it again (step {made.path}), or "
-                f"python -m pipelines rerun {made.path} --from {run} --store {store.url}"
-            )
+            rerun = shlex.join(["rerun", made.path, "--from", run, "--store", store.url])
+            return f"{removed}: the command of run {run} makes it again, or that step alone: python -m pipelines {rerun}"
     return f"{removed}: the command that made it makes it again"
 
 

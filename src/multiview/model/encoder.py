@@ -223,6 +223,16 @@ def load_settings(folder: Path) -> Model:
         raise InputError(f"{path}: not the settings of a model ({str(error).splitlines()[0]})") from error
 
 
+def load_layout(folder: Path) -> Layout:
+    """Returns the layout of the model that `BiEncoder.save` wrote into `folder`, without loading the model.
+
+    Raises InputError if `folder` holds no model.
+    """
+    settings = load_settings(folder)
+    part = folder / PASSAGE
+    return layout(settings, PlainTokenizer(part) if is_plain(part) else _load_tokenizer(str(part)))
+
+
 def add_viewers(
     encoder: "PreTrainedModel", tokenizer: PreTrainedTokenizer, tokens: list[str], settings: Model
 ) -> None:

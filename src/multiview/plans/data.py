@@ -12,6 +12,7 @@ from multiview.errors import InputError
 from multiview.generation.sources import published
 from multiview.model.layouts import architecture
 from multiview.plans.plan import Node, Output, Plan, Source
+from multiview.plans.settings import check_names
 from multiview.steps.path import StepPath, shard_name
 
 
@@ -35,6 +36,8 @@ def add_data(plan: Plan, config: Config, systems: Iterable[Config]) -> Data:
     settings name no labelled ones.
     """
     systems = list(systems)
+    for each in (config, *systems):
+        check_names(each)
     split = plan.add(StepPath("split"), "split", config)
     passages, train_questions = split.output(names.PASSAGES), split.output(names.TRAIN_QUESTIONS)
     dev_questions = split.output(names.DEV_QUESTIONS)

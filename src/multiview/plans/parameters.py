@@ -15,7 +15,16 @@ from dataclasses import dataclass
 from pydantic import BaseModel
 
 from multiview.config import Config, JsonObject, Section
-from multiview.config.overrides import PLACES, Overrides, merge, nested, parse_settings, validate
+from multiview.config.overrides import (
+    PLACES,
+    Overrides,
+    gather,
+    merge,
+    nested,
+    parse_settings,
+    preset_names,
+    validate,
+)
 from multiview.errors import InputError
 from multiview.model.systems import resolve
 from multiview.plans import PIPELINES, make_plan
@@ -116,30 +125,43 @@ class Compiled(BaseModel, frozen=True):
             words = as_set(name, value)
             if name.partition(".")[0] in PLACES:
                 raise InputError(
-                    f"{words}: where steps run is fixed when the pipeline is compiled: {self._command([words])}"
+                    f"{words}: where steps run is fixed when the pipeline is compiled: {self._command(changes)}"
                 )
             try:
                 alone = make_plan(self.pipeline, merge(self.config, nested(name, value)))
             except InputError:  # it needs another of the changes
                 continue
-            self._check_shape(alone, compiled, [words])
+            self._check_shape(alone, compiled, [name], changes)
             if alone == compiled:
                 raise InputError(
                     f"{words} changes no step of this pipeline: none reads it, or each system has a value of its "
                     "own in comparison.systems"
                 )
-        self._check_shape(plan, compiled, [as_set(name, value) for name, value in changes.items()])
+        self._check_shape(plan, compiled, list(changes), changes)
 
-    def _check_shape(self, plan: Plan, compiled: Plan, words: list[str]) -> None:
+    def _check_shape(
+        self, plan: Plan, compiled: Plan, names: list[str], changes: Mapping[str, object]
+    ) -> None:
         if path := plan.differs_at(compiled):
+            words = ", ".join(as_set(name, changes[name]) for name in names)
             raise InputError(
-                f"{', '.join(words)} shapes the pipeline (it would differ at {path}), whose steps are fixed when it "
-                f"is compiled: {self._command(words)}"
+                f"{words} shapes the pipeline (it would differ at {path}), whose steps are fixed when it is compiled: "
+                f"{self._command(changes)}"
             )
 
-    def _command(self, words: list[str]) -> str:
-        preset = ["--preset", self.preset] if self.preset else []
-        settings = [part for word in words for part in ("--set", word)]
+    def _command(self, changes: Mapping[str, object]) -> str:
+        """The command that starts the compiled run with `changes`. Of where steps run it says what they change alone."""
+        named = self.preset if self.preset in preset_names() else None  # else a file, which is not here
+        preset = ["--preset", named] if named else []
+        below = dict(_flat(gather(named, [])))
+        own = {
+            name: value
+            for name, value in _flat(self.config)
+            if name.partition(".")[0] not in PLACES and (name not in below or below[name] != value)
+        }
+        settings = [
+            part for name, value in {**own, **changes}.items() for part in ("--set", as_set(name, value))
+        ]
         return shlex.join(["python", "-m", "pipelines", "submit", self.pipeline, *preset, *settings])
 
 

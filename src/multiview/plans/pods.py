@@ -42,8 +42,8 @@ def pod_of(settings: Kubeflow, step: str) -> Pod:
     if pod.priority_class and not settings.queue:
         raise InputError(
             f"kubeflow.{kind}.priority_class: {pod.priority_class} is one of Kueue's and needs a queue: set "
-            "kubeflow.queue. Kubernetes' own PriorityClass cannot be chosen: neither KFP nor Kubeflow Trainer "
-            "hands one to a pod"
+            "kubeflow.queue. Kubernetes' own PriorityClass comes from the cluster (docs/cluster.md, Priorities): "
+            "neither KFP nor Kubeflow Trainer hands one to a pod"
         )
     return pod
 

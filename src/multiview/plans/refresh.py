@@ -10,6 +10,7 @@ from multiview.generation.sources import published
 from multiview.model.systems import resolve
 from multiview.plans.data import reads_queries, shard_names
 from multiview.plans.plan import Node, Output, Plan, Source
+from multiview.plans.settings import check_names
 from multiview.steps.path import StepPath
 
 DEFAULTS: Overrides = {"evaluation": {"analyses": []}, "questions": {"max_missing_gold": 1.0}}
@@ -25,6 +26,7 @@ CHAMPION, CHALLENGER = "champion", "challenger"
 def refresh(overrides: Overrides) -> Plan:
     """Encodes the changes of the corpus, edits the champion's index, evaluates it, and promotes it if the gate passes."""
     config = resolve(merge(DEFAULTS, overrides))
+    check_names(config)
     _check_gate(config)
     _check_questions(config)
     plan = Plan("refresh", architectures=_architectures(config))
@@ -75,6 +77,12 @@ def refresh(overrides: Overrides) -> Plan:
         changes=changes,
         index=index,
     )
+    if config.export.formats:
+        now = plan.add(StepPath("champion-now"), "champion-now", config, promotion=promotion)
+        indexes = {name: now.output(name) for name in now.step.forwards}
+        plan.add(StepPath("export"), "export", config, shards=(), **indexes)
+    if config.export.qdrant_url:
+        plan.add(StepPath("follow-champion"), "follow-champion", config, promotion=promotion)
     return plan
 
 

@@ -130,7 +130,7 @@ def trained_model(config: Config) -> Reference:
     """Returns the model artifact at `train.model`. Raises InputError for an artifact that does not fit the settings."""
     address = config.train.model
     assert address is not None
-    store, record = load_record(address)
+    store, record = load_record(address, "train.model")
     if record.kind != names.MODEL:
         raise InputError(f"train.model: {address} is the address of {record.kind}, not of a model")
     settings = stage(store, record, SETTINGS_FILE).path / SETTINGS_FILE

@@ -41,7 +41,7 @@ def champion(context: StepContext) -> None:
         forwarded[names.MODEL] = _model(address)
     _check_architecture(forwarded[names.MODEL], context.settings.model.architecture, address)
     if now is None:
-        forwarded |= _empty(context.store, forwarded[names.MODEL])
+        forwarded |= empty_artifacts(context.store, forwarded[names.MODEL])
     folder = context.output(names.CHAMPION)
     (folder / CHAMPION_FILE).write_text(json.dumps(now and now.model_dump(mode="json"), indent=1) + "\n")
     references = {
@@ -58,7 +58,7 @@ def read_champion_found(folder: Path) -> Champion | None:
 
 
 def _model(address: str) -> tuple[Store, Record]:
-    store, record = load_record(address)
+    store, record = load_record(address, "refresh.model")
     if record.kind != names.MODEL:
         raise InputError(f"refresh.model: {address} is the address of {record.kind}, not of a model")
     return store, record
@@ -77,8 +77,8 @@ def _known_models(store: Store) -> str:
     return f", such as {store.url}/{names.MODEL}/{keys[0]}" if keys else ""
 
 
-def _empty(store: Store, model: tuple[Store, Record]) -> dict[str, tuple[Store, Record]]:
-    """An empty index, its empty corpus, and the model that encodes its questions, by kind of artifact."""
+def empty_artifacts(store: Store, model: tuple[Store, Record]) -> dict[str, tuple[Store, Record]]:
+    """Returns an empty index, its empty corpus, and the model that encodes its questions, by kind of artifact."""
     corpus = empty_corpus(store)
     index = empty_index(store, Reference.to(*model), Reference.to(store, corpus), _width(model))
     return {names.INDEX: (store, index), names.PASSAGES: (store, corpus), names.CHAMPION_MODEL: model}

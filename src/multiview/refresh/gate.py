@@ -16,6 +16,7 @@ from multiview.artifacts.store import Store
 from multiview.errors import InputError
 from multiview.evaluation.evaluate import ranks_of, values_of
 from multiview.evaluation.files import METRICS_FILE, QUESTIONS_FILE
+from multiview.evaluation.tables import escaped
 from multiview.refresh.champion import read_champion_found
 from multiview.refresh.gate_rules import Check, Difference, Measurements, Verdict, decide
 from multiview.steps.context import StepContext
@@ -100,11 +101,11 @@ def figures(store: Store, record: Record) -> dict[str, float]:
 
 def text(verdict: Verdict) -> str:
     """Returns a verdict as Markdown."""
-    lines = [f"**{TITLES[verdict.decision]}**: {verdict.says}", ""]
+    lines = [f"**{TITLES[verdict.decision]}**: {escaped(verdict.says)}", ""]
     if verdict.checks:
         lines += ["| check | | measured |", "|---|---|---|"]
         lines += [
-            f"| {check.name} | {'passed' if check.passed else '**refused**'} | {check.says} |"
+            f"| {escaped(check.name)} | {'passed' if check.passed else '**refused**'} | {escaped(check.says)} |"
             for check in verdict.checks
         ]
     return "\n".join(lines).rstrip() + "\n"

@@ -10,6 +10,7 @@ from multiview.artifacts.record import Record, Reference
 from multiview.artifacts.staged import Recorded, Staged
 from multiview.artifacts.staging import stage
 from multiview.artifacts.store import Store
+from multiview.config.notify import notified
 from multiview.errors import one_line
 from multiview.refresh.champion import read_champion_found
 from multiview.refresh.gate import TITLES, read_verdict
@@ -58,7 +59,7 @@ def promote(context: StepContext) -> None:
     context.events.fact("decision", verdict.decision)
     context.events.fact("champion", now.number if now else 0)
     notify = context.settings.notify
-    if notify.url:
+    if address := notified(notify):
         status, pages = f"refresh {TITLES[verdict.decision]}", context.pages
         mlflow, kubeflow = pages.mlflow or notify.mlflow, pages.kubeflow or notify.kubeflow
         text = webhook.chat_text(
@@ -68,9 +69,9 @@ def promote(context: StepContext) -> None:
             kubeflow and f"Kubeflow: {kubeflow}",
         )
         try:
-            webhook.post(notify.url, {"text": text, "status": status, "store": context.store.url, **outcome})
+            webhook.post(address, {"text": text, "status": status, "store": context.store.url, **outcome})
         except OSError as error:  # requests' errors are OSErrors
-            context.events.warning(f"notify.url: {notify.url} was not notified: {one_line(error)}")
+            context.events.warning(f"notify.url was not notified: {one_line(error)}")
 
 
 def still_holds(store: Store, record: Record) -> bool:

@@ -39,6 +39,8 @@ MESSAGES = {
     "string_pattern_mismatch": "a question of white space alone",
 }
 """Texts for kinds of invalid input that pydantic describes in the words of programmers."""
+DEEPEST_NAMED = 20
+"""Most parts of the place in a body that a refusal names."""
 RETRY_AFTER = {"Retry-After": "1"}
 
 
@@ -77,6 +79,7 @@ def build_app(serving: Serving) -> FastAPI:
         yield
         for task in tasks:
             task.cancel()
+        tasks.clear()  # an application may be started again
 
     app = FastAPI(
         title="multiview",
@@ -185,10 +188,11 @@ def _add_probes(app: FastAPI, serving: Serving, metrics: Metrics, tasks: list[as
     def broken() -> bool:
         return not tasks or any(task.done() for task in tasks)
 
-    @app.get("/healthz")
+    @app.get("/healthz", response_model=schemas.Health, responses={503: {"model": schemas.Health}})
     async def healthz() -> JSONResponse:
         """Whether the process works; where it does not, only a new process helps."""
-        return JSONResponse({"status": "broken" if broken() else "ok"}, 503 if broken() else 200)
+        health = schemas.Health(status="broken" if broken() else "ok")
+        return JSONResponse(health.model_dump(), 503 if broken() else 200)
 
     @app.get("/readyz", response_model=schemas.State, responses={503: {"model": schemas.State}})
     async def readyz() -> JSONResponse:
@@ -219,7 +223,7 @@ def _add_refusals(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
         first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
+        where = ".".join(map(str, first["loc"][:DEEPEST_NAMED]))
         return refusal(422, f"{where}: {MESSAGES.get(first['type'], first['msg'])}")
 
     @app.exception_handler(ConditionError)

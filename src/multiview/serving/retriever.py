@@ -160,6 +160,18 @@ class Retriever:
             hits += self._search(questions[start : start + QUESTIONS_AT_ONCE], k, explain, among)
         return hits
 
+    def question_vector(self, question: str) -> np.ndarray:
+        """Returns the vector of a question [dim] float32, the score's scale included: its inner product with a view is the score.
+
+        For searches of views that were exported, with the model of the index.
+
+        >>> retriever = load(address)
+        >>> retriever.question_vector("Who found the island?").shape
+        (64,)
+        """
+        with self._turn:
+            return self._encoder.question_vector(question)
+
     def among(self, where: str) -> np.ndarray:
         """Returns which passages satisfy the condition `where` [p] bool.
 
@@ -272,7 +284,8 @@ def load(address: str, *, device: str = "auto", verify: bool = False) -> Retriev
     The index's record names the model, the settings of the encoder and the passages. Model and passages are looked up
     in the index's store first, so that a store may be moved; no other artifact behind the index is needed. Files in a
     bucket are copied and checked. Files in a local store are checked by size, by sha256 if they were written to since
-    they were last found whole, and with `verify` by sha256 in any case. `device` is cpu, cuda or auto.
+    they were last found whole, and with `verify` by sha256 in any case; faiss's file unless it was found whole and has not
+    changed since. `device` is cpu, cuda or auto.
 
     Raises InputError, with one line that names the way out, if there is no index at `address`, or if an artifact that
     its record names is missing, truncated or altered.
@@ -287,7 +300,7 @@ def load(address: str, *, device: str = "auto", verify: bool = False) -> Retriev
     model, corpus = (load_reference(record.inputs[name][0], reader, store) for name in ("model", "passages"))
     # Imported only now, because importing torch takes seconds and the errors above should not wait for it.
     from multiview.encoding.encode import Encoder
-    from multiview.index.view_index import ViewIndex
+    from multiview.index.view_index import INDEX_FILE, ViewIndex
 
     check: Check = "bytes" if verify else "writes"
     copies: list[Path] = []
@@ -297,6 +310,8 @@ def load(address: str, *, device: str = "auto", verify: bool = False) -> Retriev
         copies.extend([] if isinstance(store, LocalStore) else [folder])
         return folder
 
+    if any(file.path == INDEX_FILE for file in record.files):
+        stage(store, record, INDEX_FILE)  # faiss trusts every byte of it
     with _checked_on_error([(store, record)]):
         index = ViewIndex.load(staged(store, record))
     index.check_model(model[1].digest)

@@ -131,6 +131,12 @@ class IndexChoices(BaseModel):
     indexes: list[IndexChoice]
 
 
+class Health(BaseModel):
+    """Whether the process works."""
+
+    status: Literal["ok", "broken"]
+
+
 class State(BaseModel):
     """What answers."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Mapping
+from urllib.parse import urlsplit
 
 import requests
 from requests.adapters import HTTPAdapter
@@ -22,8 +23,19 @@ LONGEST = 300
 def post(url: str, message: Mapping[str, object]) -> None:
     """Posts `message`, and again while the address is busy; to a chat of `CHATS` its `text` alone.
 
-    Raises requests.RequestException if the address refuses.
+    Raises requests.RequestException if the address refuses; its text names the host alone, for the rest of a chat's
+    address is a secret.
     """
+    try:
+        _post(url, message)
+    except requests.RequestException as error:
+        answer = f" answered {error.response.status_code}" if error.response is not None else ""
+        raise requests.RequestException(
+            f"{urlsplit(url).hostname}{answer or f' gave no answer ({type(error).__name__})'}"
+        ) from None
+
+
+def _post(url: str, message: Mapping[str, object]) -> None:
     with requests.Session() as session:
         for scheme in ("http://", "https://"):
             session.mount(scheme, HTTPAdapter(max_retries=RETRY))

@@ -21,25 +21,27 @@ class Claims:
         """Returns the id of the MLflow run claimed under a name, which is created if there is none; of several shippers
         that race, the first one's.
 
-        A run that a shipper created and was killed before claiming is found by its tags. `started` is in seconds.
+        A run that a shipper created and was killed before claiming is found by its tags. Where an answer was lost,
+        MLflow's client has created a run twice: those that are not claimed are deleted. `started` is in seconds.
         """
         path = f"{self.folder}/{name}"
         if (claimed := self.store.read(path)) is not None:
             return claimed.decode()
         found = self.client.search_runs([self.experiment], identity(tags))
-        run = found[0] if found else None
-        if run is None:
+        if not found:
             run = self.client.create_run(
                 self.experiment,
                 start_time=None if started is None else round(started * 1000),
                 tags={tag: value for tag, value in tags.items() if value},
                 run_name=run_name,
             )
-        self.store.create(path, run.info.run_id.encode())
+            found = self.client.search_runs([self.experiment], identity(tags)) or [run]
+        self.store.create(path, found[0].info.run_id.encode())
         claimed = self.store.read(path)
         assert claimed is not None, "claims are only removed with their run"
-        if claimed.decode() != run.info.run_id:
-            self.client.delete_run(run.info.run_id)
+        for run in found:
+            if run.info.run_id != claimed.decode():
+                self.client.delete_run(run.info.run_id)
         return claimed.decode()
 
     def release(self, name: str) -> None:

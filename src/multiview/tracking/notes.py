@@ -9,7 +9,7 @@ from multiview import names
 from multiview.artifacts.record import Reference, read_record, split_address
 from multiview.artifacts.store import Store
 from multiview.evaluation.files import METRICS_FILE, TABLE_FILE
-from multiview.evaluation.tables import markdown_table
+from multiview.evaluation.tables import escaped, markdown_table
 from multiview.steps.path import StepPath, last_rounds
 from multiview.steps.runs import Run, StepState
 from multiview.tracking.questions import question_tags
@@ -85,7 +85,7 @@ def _generated(states: list[StepState]) -> str:
 
 
 def _failures(states: list[StepState]) -> str:
-    failed = [f"- {state.path}: {state.error}" for state in states if state.status == "failed"]
+    failed = [f"- {state.path}: {escaped(state.error or '')}" for state in states if state.status == "failed"]
     return "\n".join(["Failed:", "", *failed]) if failed else ""
 
 

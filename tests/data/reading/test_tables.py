@@ -2,6 +2,8 @@
 
 import json
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from multiview.data.questions import Question
@@ -76,7 +78,7 @@ def test_columns_of_the_user_s_own_may_be_mixed_and_nested(tmp_path):
         (
             "p.jsonl",
             '{"id": "a", "text": "bad \\ud800 char"}\n',
-            "p.jsonl rows 1-1: column 'text' holds half a char",
+            "p.jsonl line 1: holds half a character",
         ),
         ("p.jsonl", '{"id": "a", "text": ["x"]}\n{"id": "b", "text": "y"}\n', "column 'text' differ in type"),
         ("p.json", '[{"id": "a", "text": "x"}]', "not DPR's .*use the suffix .jsonl and one object per line"),
@@ -95,3 +97,12 @@ def test_numbers_as_other_tools_write_them(tmp_path):
     folder = beir(tmp_path / "scifact", "train")
     put(folder / "qrels/train.tsv", "query-id\tcorpus-id\tscore\n0\t4983\t1.0\n")
     assert questions(*expand_sources([str(folder)], "train"))[0].positive_ids == ("4983",)
+
+
+def test_a_text_of_a_parquet_file_that_is_not_utf_8_is_a_line(tmp_path):
+    """Arrow reads it without a word, and Python could not."""
+    texts = pa.array([b"a", b"caf\xe9"]).view(pa.binary())
+    wrong = pa.Array.from_buffers(pa.string(), 2, texts.buffers())
+    pq.write_table(pa.table({"id": ["a", "b"], "text": wrong}), tmp_path / "p.parquet")
+    with pytest.raises(InputError, match=r"p\.parquet rows 1-2: damaged \(.*UTF8.*\); write the file again"):
+        passages(str(tmp_path / "p.parquet"))

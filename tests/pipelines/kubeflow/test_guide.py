@@ -80,7 +80,7 @@ def test_the_guide_has_a_first_run_for_each_way():
     assert len(FIRST_RUNS) == 2 and all("submit" in line for _, line in FIRST_RUNS)
 
 
-SCRATCH = GUIDE.partition("## Scratch volumes")[2]
+SCRATCH = GUIDE.partition("## Scratch volumes")[2].partition("\n## ")[0]
 SETTINGS, POLICY = re.findall(r"^```yaml\n(.*?)^```", SCRATCH, re.M | re.S)
 LEFT_OUT = re.search(r"On (2\.\d+) and (2\.\d+) leave `templateDefaults\.securityContext` out", SCRATCH)
 BROUGHT = r"^( *)\S.* # what (2\.\d+) brings; leave it out before$"
@@ -141,6 +141,31 @@ def test_no_version_of_kfp_knows_the_group_of_a_volume():
     """Or the guide's way round would be needless."""
     fields = kubernetes_executor_config_pb2.DESCRIPTOR.message_types_by_name["SecurityContext"].fields_by_name
     assert sorted(fields) == ["run_as_group", "run_as_non_root", "run_as_user"]
+
+
+PRIORITIES = GUIDE.partition("## Priorities")[2].partition("\n## ")[0]
+
+
+def test_the_policy_of_priorities_gives_a_pod_the_class_that_its_label_names():
+    """Kubernetes works out a priority before policies and once more after them, and refuses another than the class's."""
+    rule_text, labels_text = re.findall(r"^```yaml\n(.*?)^```", PRIORITIES, re.M | re.S)
+    (rule,) = yaml.safe_load(rule_text)["spec"]["rules"]
+    (match,) = rule["match"]["any"]
+    ((label, wanted),) = Pods(validate(yaml.safe_load(labels_text))).pod("train").labels.items()
+    assert match["resources"]["selector"] == {"matchExpressions": [{"key": label, "operator": "Exists"}]}
+    patch = rule["mutate"]["patchesJson6902"]
+    asked = f'{{{{ request.object.metadata.labels."{label}" }}}}'
+    assert yaml.safe_load(patch.replace(asked, wanted)) == [
+        {"op": "add", "path": "/spec/priorityClassName", "value": wanted},
+        {"op": "remove", "path": "/spec/priority"},
+        {"op": "remove", "path": "/spec/preemptionPolicy"},
+    ]
+
+
+def test_no_version_of_kfp_knows_a_priority_class():
+    """Or the guide's way round would be needless."""
+    messages = kubernetes_executor_config_pb2.DESCRIPTOR.message_types_by_name.values()
+    assert not [name for message in messages for name in message.fields_by_name if "priority" in name]
 
 
 def test_the_profiles_are_profiles(monkeypatch, tmp_path):

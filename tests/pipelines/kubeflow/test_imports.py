@@ -11,6 +11,7 @@ from multiview.steps.path import StepPath
 from pipelines.kubeflow.compile import compile_request
 from tests.fixtures.compiled import (
     GOLDEN,
+    MADE,
     artifact,
     documents,
     gate_of_one_evaluation,
@@ -23,6 +24,13 @@ from tests.fixtures.compiled import (
 @pytest.mark.parametrize("name", PIPELINES)
 def test_no_task_has_one_artifact_as_two_inputs(name):
     ir, _ = documents(GOLDEN / f"{name}.yaml")
+    assert not shared_inputs(ir) and not imports(ir)
+
+
+@pytest.mark.parametrize("name", ["training", "comparison"])
+@pytest.mark.parametrize("made", MADE)
+def test_nor_has_one_whose_questions_or_queries_are_made(tmp_path, name, made):
+    ir, _ = documents(compile_request(Request.from_settings(name, *MADE[made]), tmp_path / f"{name}.yaml"))
     assert not shared_inputs(ir) and not imports(ir)
 
 

@@ -28,6 +28,7 @@ from pipelines.runs.rerun import cut
 from tests.fixtures import metadata_core
 from tests.fixtures.compiled import (
     GOLDEN,
+    MADE,
     all_tasks,
     artifact,
     dags,
@@ -99,6 +100,9 @@ def rerun(name: str, step: str, folder: Path, downstream: bool) -> Ir:
 @pytest.mark.parametrize("version", [release.version for release in RELEASES])
 def test_runs_and_reruns_are_taken(replay, tmp_path, version):
     whole = {name: documents(GOLDEN / f"{name}.yaml")[0] for name in PIPELINES}
+    for made, options in MADE.items():
+        request = Request.from_settings("training", *options)
+        whole[made] = documents(compile_request(request, tmp_path / f"{made}.yaml"))[0]
     parts = [
         rerun(name, step, tmp_path, downstream)
         for name, steps in RERUNS.items()

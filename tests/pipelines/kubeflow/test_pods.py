@@ -88,6 +88,7 @@ def test_pods_are_set_in_one_place(tmp_path):
         mlflow_uri="http://mlflow:5000",
         mlflow_secret="mlflow-user",
         hub_secret="hub",
+        qdrant_secret="qdrant",
         environment={"FSSPEC_S3_ENDPOINT_URL": "http://bucket"},
     )
     executors = {name: e["container"] for name, e in ir["deploymentSpec"]["executors"].items()}
@@ -119,6 +120,7 @@ def test_pods_are_set_in_one_place(tmp_path):
         assert secrets == {
             "mlflow-user": ["MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD"],
             "hub": ["HF_TOKEN"],
+            "qdrant": ["MULTIVIEW_QDRANT_API_KEY"],
         }
 
 

@@ -6,12 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from multiview.artifacts.record import Reference
-from multiview.config import Config
 from multiview.model import hub
-from multiview.plans.plan import Plan
-from multiview.steps.path import StepPath
-from pipelines.kubeflow.submission import warn_of_shards
 from tests.fixtures.hub_listings import LISTINGS, RENAMED
 from tests.fixtures.hub_server import Hub, hub_serving
 
@@ -140,26 +135,10 @@ def test_bad_input_is_one_line_and_nothing_is_sent(options, line, kubeflow, comm
     assert not kubeflow.requests
 
 
-@pytest.mark.parametrize(("shards", "warned"), [(99, False), (100, True)])
-def test_more_shards_than_argo_has_room_for_are_warned_of(capsys, shards, warned):
-    """Of four loops."""
-    plan = Plan("p")
-    for name in "abcd":
-        inputs = {
-            kind: Reference(address=f"gs://b/s/{kind}/k", digest="d") for kind in ("generator", "passages")
-        }
-        files = tuple(f"shard-{number:03}" for number in range(shards))
-        plan.add(StepPath("generate-queries", name), "generate-queries", Config(), shards=files, **inputs)
-    warn_of_shards(plan)
-    printed = capsys.readouterr().err
-    assert printed.startswith("warning: this run has 400 steps on single shards") == warned
-    assert warned or not printed
-
-
-def test_a_warning_of_shards_stops_nothing(kubeflow, command):
+def test_a_warning_of_size_stops_nothing(kubeflow, command):
     line = SUBMIT.replace("submit training", "submit comparison")
     printed = command(f"{line} --host {kubeflow.url} --set corpus.shards=100 --set train.rounds=2")
-    assert "steps on single shards, and Argo's status" in printed and " started: " in printed
+    assert "warning: Argo keeps a run in 1 MB" in printed and " started: " in printed
 
 
 def test_processes_have_a_gpu_each_on_their_node(kubeflow, command):

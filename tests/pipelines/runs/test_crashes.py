@@ -17,6 +17,7 @@ from multiview.artifacts.record import load_record
 from multiview.artifacts.store import open_store
 from multiview.steps.events import read_metrics
 from tests.fixtures.project import Project
+from tests.fixtures.tally import SURVIVED, TRIED
 
 ROUND_ONE = [
     "bm25-negatives",
@@ -35,7 +36,7 @@ def project(tmp_path_factory) -> Project:
     return Project.make(tmp_path_factory.mktemp("project"))
 
 
-def test_killed_trainings_and_drivers_are_continued(project):
+def test_killed_trainings_and_drivers_are_continued(project, tally):
     """kill -9 of a training step, and of the driver while it trains: the same command goes on, redoing at most a
     checkpoint interval."""
     settings = ("rounds=1", "epochs=25", "checkpoint_steps=15", "seed=7")
@@ -67,10 +68,12 @@ def test_killed_trainings_and_drivers_are_continued(project):
         assert resumed >= 15, "it went on from a checkpoint, with the events before it"
         assert len(before) - resumed <= 15, "at most one checkpoint interval is done again"
     assert _checkpoints(project) == [], "checkpoints of a finished model are dropped"
+    tally.add(TRIED, 2, of="training under KFP, its process or its driver killed")
+    tally.add(SURVIVED, 2, of="training under KFP, its process or its driver killed")
 
 
-@pytest.mark.acceptance
-def test_an_encoding_that_was_killed_costs_its_shard_alone(project):
+@pytest.mark.torture
+def test_an_encoding_that_was_killed_costs_its_shard_alone(project, tally):
     again = ("run", "training", "--set", "train.rounds=0", "--set", "encode.batch_tokens=1024")
     driver = project.start(*again)
     victim = _wait(lambda: _step_process(driver.pid, "encode", wait=False))
@@ -80,9 +83,11 @@ def test_an_encoding_that_was_killed_costs_its_shard_alone(project):
     output = project(*again)
     found = [line for line in output.splitlines() if "/encode/" in line and line.endswith("found")]
     assert len(found) == 1, output
+    tally.add(TRIED, of="training under KFP, a shard's process killed")
+    tally.add(SURVIVED, of="training under KFP, a shard's process killed")
 
 
-@pytest.mark.acceptance
+@pytest.mark.torture
 def test_two_drivers_over_one_store_both_end_well(project):
     settings = ("--set", "train.rounds=0", "--set", "model.architecture=dpr")
     drivers = [project.start("run", "training", *settings) for _ in range(2)]

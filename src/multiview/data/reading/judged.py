@@ -6,6 +6,7 @@ are `collection.tsv`, `queries.*.tsv` and `qrels.*.tsv`, without header and with
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
@@ -21,6 +22,7 @@ CORPORA = ("corpus.jsonl", "collection.tsv")
 """Names of the file of passages of a collection."""
 
 QRELS_HEADER = ("query-id", "corpus-id", "score")
+INTEGER = re.compile(r"-?[0-9]{1,15}(\.0)?")
 
 
 def marco_rows(file: str, name: str) -> Iterator[Row]:
@@ -73,7 +75,7 @@ def _cells(line: str) -> list[str]:
 
 
 def _is_integer(text: str) -> bool:
-    return text.removeprefix("-").removesuffix(".0").isdigit()
+    return INTEGER.fullmatch(text) is not None
 
 
 def collection_files(names: Sequence[str], use: Use) -> list[str] | None:

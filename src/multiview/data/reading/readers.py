@@ -357,7 +357,7 @@ def _starts(value: object, answers: Sequence[str], location: str) -> tuple[int, 
 
 
 def _is_digits(value: object) -> TypeGuard[str]:
-    return isinstance(value, str) and value.isdigit() and value.isascii()
+    return isinstance(value, str) and value.isdigit() and value.isascii() and len(value) <= 15
 
 
 def _as_list(value: object) -> list[object]:

@@ -1,4 +1,4 @@
-"""Refusal of lone surrogates in JSON, which a streaming parser silently reads as question marks."""
+"""Refusal of lone surrogates in JSON, which Python reads as halves of characters, and a streaming parser as question marks."""
 
 from __future__ import annotations
 
@@ -14,6 +14,14 @@ HALF = re.compile(
     rb"(?<!\\)(?:\\\\)*"
     rb"(?:\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB]..)\\u[dD][c-fC-F][0-9a-fA-F]{2})"
 )
+
+
+HALVES = re.compile("[\ud800-\udfff]")
+
+
+def has_half(text: str) -> bool:
+    """Whether a text holds half a character, which UTF-8 cannot write."""
+    return HALVES.search(text) is not None
 
 
 class WholeCharacters:

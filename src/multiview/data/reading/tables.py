@@ -7,6 +7,7 @@ import csv
 import io
 import json
 import math
+from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, TypeAlias
@@ -15,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from multiview.data.reading.files import base_name, lines, open_seekable, open_stream
+from multiview.data.reading.surrogates import has_half
 from multiview.errors import InputError
 
 Row: TypeAlias = dict[str, Any]
@@ -46,6 +48,10 @@ def json_lines(file: str) -> Iterator[Row]:
             ) from None
         if not isinstance(row, dict):
             raise InputError(f"{file} line {number}: not a JSON object; one object per line is expected")
+        if ("\\ud" in line or "\\uD" in line) and has_half(json.dumps(row, ensure_ascii=False)):
+            raise InputError(
+                f"{file} line {number}: holds half a character (a lone surrogate); write the file again as UTF-8"
+            )
         yield row
 
 
@@ -77,6 +83,9 @@ def cells(file: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
                 f"{file} line {reader.line_num}: {error}; a cell that begins with a quote must end with one, "
                 "and quotes within it must be doubled"
             ) from None
+        except UnicodeDecodeError:
+            deque(lines(file), maxlen=0)  # raises too, and knows the line
+            raise
 
 
 def parse_list(cell: object) -> object:
@@ -110,7 +119,11 @@ def _column(values: list[object], name: str, location: str) -> pa.Array:
         if any(isinstance(value, str) for value in flat):
             flat = [_as_text(value) for value in flat]
         return pa.array(flat)
-    except (pa.ArrowException, OverflowError, TypeError, RecursionError) as error:
+    except OverflowError:
+        raise InputError(
+            f"{location}: column {name!r} holds a whole number of more than 64 bits; write it as text"
+        ) from None
+    except (pa.ArrowException, TypeError, RecursionError) as error:
         raise InputError(
             f"{location}: values of column {name!r} differ in type ({error}); give them one type"
         ) from None
@@ -152,7 +165,15 @@ def parquet_tables(file: str) -> Iterator[pa.Table]:
         open_seekable(file) as stream,
         pq.ParquetFile(stream, pre_buffer=False, buffer_size=BUFFER) as parquet,
     ):
-        for batch in parquet.iter_batches(batch_size=BATCH):
+        for number, batch in enumerate(parquet.iter_batches(batch_size=BATCH)):
+            try:
+                batch.validate(full=True)  # Parquet's readers take any bytes for a text
+            except pa.ArrowInvalid as error:
+                first = number * BATCH + 1
+                reason = str(error).splitlines()[0]
+                raise InputError(
+                    f"{base_name(file)} rows {first}-{first + len(batch) - 1}: damaged ({reason}); write the file again"
+                ) from None
             yield pa.Table.from_batches([batch]).replace_schema_metadata(None)
 
 

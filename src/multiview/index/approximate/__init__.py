@@ -7,6 +7,13 @@ from dataclasses import dataclass
 EXACT = "exact"
 """The kind of an index that reads every view, and needs no faiss."""
 
+FACTORY = {
+    "compact": "IVF{lists},SQ8",
+    "tiny": "RR{dim},IVF{lists},RaBitQ",
+    "hnsw": "HNSW32,SQ8",
+}
+"""faiss factory string of each kind. RaBitQ needs a random rotation (RR) before it."""
+
 
 @dataclass(frozen=True)
 class SearchParameters:

@@ -10,16 +10,9 @@ import numpy as np
 
 from multiview.config import Index, JsonObject
 from multiview.errors import InputError
-from multiview.index.approximate import EXACT
+from multiview.index.approximate import EXACT, FACTORY
 from multiview.index.faiss_index import FaissIndex, FaissObject
 from multiview.index.faiss_library import faiss
-
-FACTORY = {
-    "compact": "IVF{lists},SQ8",
-    "tiny": "RR{dim},IVF{lists},RaBitQ",
-    "hnsw": "HNSW32,SQ8",
-}
-"""faiss factory string of each kind. RaBitQ needs a random rotation (RR) before it."""
 
 VIEWS_PER_LIST = 39
 """Fewest views that train an inverted list; with fewer, faiss warns."""

@@ -1,0 +1,127 @@
+"""`multiview export`: what leaves the store. Each command imports what it needs when it runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from multiview import environment
+from multiview.cli.export_qdrant import qdrant
+from multiview.cli.options import Debug, StoreUrl, TrackingUri
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Write for other systems: views and deltas as Parquet, models; or load into Qdrant.",
+)
+app.command()(qdrant)
+
+Index = Annotated[
+    str | None,
+    typer.Option(
+        envvar=environment.INDEX,
+        help="An index's address, models:/NAME@ALIAS, a run's id, champion or challenger. Default: the store's champion, or "
+        "where there is none, the index of the newest finished run.",
+    ),
+]
+Out = Annotated[Path, typer.Option(help="A folder that is made; it may be there already if it is empty.")]
+
+Model = Annotated[
+    str | None, typer.Option(help="A model's address; default: the model of the index.", show_default=False)
+]
+
+
+@app.command()
+def views(
+    out: Out,
+    index: Index = None,
+    store: StoreUrl = "store",
+    tracking_uri: TrackingUri = None,
+    debug: Debug = False,
+) -> None:
+    """Write the views of an index, with their snippets and the corpus's own columns, as Parquet (docs/export.md)."""
+    from multiview.cli.lookup import Lookup
+    from multiview.export.files import refuse_filled
+    from multiview.export.parquet import write_views
+    from multiview.export.views import IndexViews
+
+    refuse_filled(out)
+    opened = IndexViews.open(Lookup(store, tracking_uri).index(index))
+    manifest = write_views(opened, out)
+    print(f"{out}: {manifest['views']} views of {opened.name.index}")
+
+
+@app.command()
+def delta(
+    out: Out,
+    index: Index = None,
+    old: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="INDEX",
+            help="The earlier index, as in --index. Default, where --index names the champion: the champion's predecessor.",
+        ),
+    ] = None,
+    store: StoreUrl = "store",
+    tracking_uri: TrackingUri = None,
+    debug: Debug = False,
+) -> None:
+    """Write what changed from one index to another: added, changed and removed passages (docs/export.md)."""
+    from multiview.cli.lookup import Lookup
+    from multiview.export.delta import write_delta
+    from multiview.export.files import refuse_filled
+    from multiview.export.views import IndexViews
+
+    refuse_filled(out)
+    lookup = Lookup(store, tracking_uri)
+    new = lookup.index(index)
+    before, now = IndexViews.open(lookup.index(old) if old else lookup.predecessor(new)), IndexViews.open(new)
+    counts = write_delta(before, now, out)["counts"]
+    says = ", ".join(f"{count} {name}" for name, count in counts.items())
+    print(f"{out}: passages from {before.name.index} to {now.name.index}: {says}")
+
+
+@app.command()
+def model(
+    out: Out,
+    index: Index = None,
+    model: Model = None,
+    store: StoreUrl = "store",
+    tracking_uri: TrackingUri = None,
+    debug: Debug = False,
+) -> None:
+    """Write a model as a folder that sentence-transformers loads, with a model card (docs/export.md)."""
+    from multiview.cli.lookup import Lookup
+    from multiview.export.description import describe, read_subject
+    from multiview.export.files import refuse_filled
+    from multiview.export.sentence_transformers import write_sentence_transformers
+
+    refuse_filled(out)
+    subject, searched = read_subject(model or Lookup(store, tracking_uri).index(index))
+    alone = write_sentence_transformers(subject.folder(), out, describe(subject, searched))
+    needs = "" if alone else ", with trust_remote_code=True and multiview-retrieval installed"
+    print(f"{out}: {subject.record.folder}, for sentence-transformers 6.2 or later{needs}")
+
+
+@app.command()
+def onnx(
+    out: Out,
+    index: Index = None,
+    model: Model = None,
+    store: StoreUrl = "store",
+    tracking_uri: TrackingUri = None,
+    debug: Debug = False,
+) -> None:
+    """Write the encoder of questions in ONNX, with its tokenizer (docs/export.md)."""
+    from multiview.cli.lookup import Lookup
+    from multiview.export.description import read_subject
+    from multiview.export.files import refuse_filled
+    from multiview.export.onnx import check_installed, write_onnx
+
+    refuse_filled(out)
+    check_installed()
+    subject, _ = read_subject(model or Lookup(store, tracking_uri).index(index))
+    write_onnx(subject.folder(), out)
+    print(f"{out}: the question encoder of {subject.record.folder}")

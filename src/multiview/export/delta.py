@@ -1,0 +1,189 @@
+"""The delta between two indexes of one model: the passages whose views were added, changed or removed.
+
+Two passages of one id are equal where their views, titles, texts, sentences, queries and own columns are. With one
+model, spans and snippets follow from these.
+"""
+
+# pyarrow.compute defines its functions when it is imported, so pyright does not see them.
+# pyright: reportAttributeAccessIssue=false
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from multiview.config import JsonObject
+from multiview.errors import InputError
+from multiview.export.files import (
+    VIEWS_PER_GROUP,
+    grouped,
+    new_folder,
+    read_batches,
+    read_manifest,
+    with_metadata,
+    write_manifest,
+    write_rows,
+)
+from multiview.export.parquet import VIEWS_FORMAT, describe, write_views_of
+from multiview.export.views import IndexViews
+
+DELTA_FORMAT = "delta"
+ADDED_FILE = "added.parquet"
+CHANGED_FILE = "changed.parquet"
+REMOVED_FILE = "removed.parquet"
+
+REMOVED_SCHEMA = pa.schema([pa.field("passage_id", pa.string(), nullable=False)])
+
+DIGEST_BYTES = 16
+COMPARED = ["id", "content_hash", "sentence_ends"]
+"""Columns of the corpus from which, with the model, what a view represents follows."""
+
+
+class OtherModel(InputError):
+    """Two indexes of different models, between which there is no delta."""
+
+
+@dataclass(frozen=True)
+class Differences:
+    """The passages that differ between two indexes. A passage without views counts as absent."""
+
+    added: np.ndarray
+    """Rows in the new index, rising."""
+    changed: np.ndarray
+    """Rows in the new index, rising."""
+    removed: np.ndarray
+    """Rows in the old index, rising."""
+
+
+def differences(old: IndexViews, new: IndexViews) -> Differences:
+    """Returns the passages that differ between two indexes, by content.
+
+    Memory holds the ids of both, a digest per passage, and a row group of each corpus. Raises OtherModel for indexes of
+    different models.
+    """
+    if old.name.model != new.name.model:
+        raise OtherModel(
+            f"{old.name.index} is of model {old.name.model[:12]}, and {new.name.index} of {new.name.model[:12]}: every "
+            "view differs, and there is no delta: export the views whole"
+        )
+    old_rows, new_rows = (np.flatnonzero(views.index.view_counts) for views in (old, new))
+    old_ids, new_ids = old.index.ids.take(pa.array(old_rows)), new.index.ids.take(pa.array(new_rows))
+    found = pc.fill_null(pc.index_in(new_ids, value_set=old_ids), -1).to_numpy()
+    kept = found >= 0
+    same = _digests(old, old_rows)[found[kept]] == _digests(new, new_rows)[kept]
+    gone = np.ones(len(old_rows), bool)
+    gone[found[kept]] = False
+    return Differences(new_rows[~kept], new_rows[kept][~same], old_rows[gone])
+
+
+def _digests(views: IndexViews, rows: np.ndarray) -> np.ndarray:
+    """A digest of everything that an export says of each passage at `rows` [n] of 16 bytes."""
+    digests = np.empty(len(rows), f"V{DIGEST_BYTES}")
+    own = [field.name for field in views.columns]
+    types = repr([(field.name, str(field.type)) for field in views.columns]).encode()
+    done = 0
+    for group_rows, table in views.corpus.tables(rows, [*COMPARED, *own]):
+        queries = views.index.queries(group_rows.tolist())
+        columns = [table.column(name).to_pylist() for name in (*COMPARED, *own)]
+        for row, content in zip(group_rows.tolist(), zip(*columns, strict=True), strict=True):
+            digest = hashlib.sha256(types)
+            digest.update(repr((content, queries[row])).encode("utf-8", "surrogatepass"))
+            first = views.index.offsets[row]
+            digest.update(views.index.stored.matrix[first : first + views.index.view_counts[row]].tobytes())
+            digests[done] = digest.digest()[:DIGEST_BYTES]
+            done += 1
+    return digests
+
+
+def write_delta(old: IndexViews, new: IndexViews, out: Path) -> JsonObject:
+    """Writes what changed from one index to another of the same model into the new folder `out`; returns the manifest.
+
+    `added.parquet` and `changed.parquet` hold all views of these passages in the new index, with the schema of exported views;
+    `removed.parquet` the ids of passages that are gone. Raises OtherModel where the models differ, and InputError where `out` is not empty.
+    """
+    with new_folder(out) as folder:
+        differ = differences(old, new)
+        description = {
+            **describe(new, DELTA_FORMAT),
+            "from_index": old.name.index,
+            "from_digest": old.name.digest,
+            "from_passages": old.name.passages,
+        }
+        schema = with_metadata(new.schema, description)
+        views: dict[str, int] = {}
+        for file, rows in ((ADDED_FILE, differ.added), (CHANGED_FILE, differ.changed)):
+            tables = grouped(new.batches(rows), schema, VIEWS_PER_GROUP)
+            views[file] = write_rows(folder / file, schema, tables)
+        removed = pa.Table.from_arrays(
+            [old.index.ids.take(pa.array(differ.removed))],
+            schema=with_metadata(REMOVED_SCHEMA, description),
+        )
+        views[REMOVED_FILE] = write_rows(folder / REMOVED_FILE, removed.schema, [removed])
+        counts = {"added": differ.added, "changed": differ.changed, "removed": differ.removed}
+        manifest = {
+            **description,
+            "counts": {name: len(rows) for name, rows in counts.items()},
+            "files": views,
+        }
+        write_manifest(folder, manifest)
+        return manifest
+
+
+def apply_delta(views: Path, delta: Path, out: Path) -> JsonObject:
+    """Writes exported views with a delta applied into the new folder `out`; returns the manifest.
+
+    The rows are those of the new index's export: what neither changed nor was removed in its old order, then the changed
+    and the added passages. Memory holds the ids of changed and removed passages and one row group. Raises InputError where the delta does
+    not start from the index of these views, or `out` is not empty.
+
+    >>> from multiview.export.parquet import write_views
+    >>> index = IndexViews.open(address)
+    >>> views, delta = write_views(index, folder / "views"), write_delta(index, index, folder / "delta")
+    >>> apply_delta(folder / "views", folder / "delta", folder / "now") == views, delta["counts"]
+    (True, {'added': 0, 'changed': 0, 'removed': 0})
+    """
+    before, change = read_manifest(views, VIEWS_FORMAT), read_manifest(delta, DELTA_FORMAT)
+    if any(before[name] != change[f"from_{name}"] for name in ("digest", "passages")):
+        raise InputError(
+            f"{delta} starts from {change['from_index']} ({change['from_digest'][:12]}), but {views} are the views of "
+            f"{before['index']} ({before['digest'][:12]}): apply the deltas in their order, or export the views again"
+        )
+    description = {
+        name: value
+        for name, value in change.items()
+        if name in before and name not in ("format", "views", "files")
+    }
+    description = {**description, "format": VIEWS_FORMAT}
+    with new_folder(out) as folder:
+        return write_views_of(folder, description, _schema(delta / ADDED_FILE), _merged(views, before, delta))
+
+
+def _merged(views: Path, before: JsonObject, delta: Path) -> Iterator[pa.RecordBatch]:
+    replaced = pa.chunked_array(
+        [
+            batch.column(0)
+            for file in (CHANGED_FILE, REMOVED_FILE)
+            for batch in read_batches(delta / file, ["passage_id"])
+        ],
+        pa.string(),
+    ).unique()
+    for file in sorted(before["files"]):
+        for batch in read_batches(views / file):
+            kept = batch.filter(pc.invert(pc.is_in(batch.column("passage_id"), value_set=replaced)))
+            if kept.num_rows:
+                yield kept.replace_schema_metadata(None)
+    for file in (CHANGED_FILE, ADDED_FILE):
+        for batch in read_batches(delta / file):
+            yield batch.replace_schema_metadata(None)
+
+
+def _schema(file: Path) -> pa.Schema:
+    import pyarrow.parquet as pq
+
+    return pq.read_schema(file).remove_metadata()

@@ -1,0 +1,66 @@
+"""The step `follow-champion`: lets a Qdrant server's alias follow the champion, and fails nothing where it cannot."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable
+
+from multiview import names
+from multiview.artifacts.champions import current
+from multiview.artifacts.record import Record
+from multiview.artifacts.store import Store
+from multiview.config import Export
+from multiview.errors import InputError, one_line
+from multiview.export.qdrant import Loaded, follow_champion, open_client
+from multiview.steps.context import StepContext
+
+FOLLOWED_FILE = "collection.json"
+
+
+def follow(context: StepContext) -> None:
+    """Step: let the alias `settings.export.alias` of the server `settings.export.qdrant_url` refer to the champion's collection.
+
+    Writes `collection.json`: the alias, the champion's number and its collection, null where there is no champion or the
+    server cannot be reached. That is a warning, and the next refresh tries again.
+    """
+    settings, now, loaded = context.settings.export, current(context.store), None
+    assert settings.qdrant_url, "the plan has this step only with a server"
+    if now:
+        loaded = try_to_follow(context.store, settings.qdrant_url, settings, context.events.warning)
+    described = {
+        "alias": settings.alias,
+        "champion": now and now.number,
+        "collection": loaded and loaded.name,
+        "digest": loaded and loaded.content.digest,
+    }
+    folder = context.output(names.FOLLOWED)
+    (folder / FOLLOWED_FILE).write_text(json.dumps(described, indent=1) + "\n")
+    context.events.fact("champion", now.number if now else 0)
+    context.events.fact("collection", loaded.name if loaded else "")
+
+
+def still_follows(store: Store, record: Record) -> bool:
+    """Returns whether a step let the alias follow the champion that the store names now. The server is not asked."""
+    now = current(store)
+    return now is not None and bool(record.facts["collection"]) and record.facts["champion"] == now.number
+
+
+def try_to_follow(
+    store: Store, url: str, settings: Export, report_warning: Callable[[str], object]
+) -> Loaded | None:
+    """Lets a server's alias follow the champion (see `follow_champion`), and returns the collection.
+
+    What goes wrong is reported as a warning of one line with the command that makes up for it; then returns None.
+    """
+    try:
+        with open_client(url) as client:
+            return follow_champion(store, client, settings.alias, settings.keep)
+    except Exception as error:  # the champion is promoted already, whatever a database says
+        line = str(error) if isinstance(error, InputError) else one_line(error)
+        words = ["--url", url, "--store", store.url, "--alias", settings.alias, "--keep", str(settings.keep)]
+        report_warning(
+            f"{line}; alias {settings.alias} does not follow the champion until this succeeds: "
+            f"multiview export qdrant {shlex.join(words)}"
+        )
+        return None

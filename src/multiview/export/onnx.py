@@ -1,0 +1,144 @@
+"""The encoder of questions in ONNX, with the tokenizer that its inputs come from. Needs the extra `onnx`."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import logging
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from multiview.errors import InputError
+from multiview.export.files import new_folder
+from multiview.export.tokenizer_files import TOKENIZER_FILE, question_tokenizer, special_tokens, write_json
+from multiview.model.encoder import PASSAGE, QUESTION, BiEncoder, quiet
+from multiview.model.layouts import architecture
+
+if TYPE_CHECKING:
+    import onnx_ir
+
+MODEL_FILE = "model.onnx"
+WEIGHTS_FILE = "model.onnx.data"
+"""Weights that do not fit into `model.onnx`."""
+CONFIG_FILE = "config.json"
+OPSET = 20
+"""ONNX's operators; those of 20 have GELU, and onnxruntime knows them since 1.17."""
+LARGEST = 1_900_000_000
+"""Bytes of weights up to which they are in `model.onnx`; protobuf allows 2 GiB."""
+
+
+class QuestionEncoder(nn.Module):
+    """The question encoder of a model as one function of tokens."""
+
+    def __init__(self, model: BiEncoder) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        """Returns question vectors [B, D], times the model's scale, of tokens [B, L]; `attention_mask` is 1 for tokens."""
+        mask = attention_mask.float()
+        mean = mask / mask.sum(1, keepdim=True)
+        first = torch.zeros_like(mask)
+        first[:, 0] = 1
+        weights = {"viewer": first, "snippet": mean, "both": first + mean}[self.model.settings.pooling]
+        batch = {"input_ids": input_ids, "attention_mask": attention_mask, "weights": weights[:, None]}
+        return self.model.encode_questions(batch)  # pyright: ignore[reportArgumentType]
+
+
+def write_onnx(model: Path, folder: Path) -> None:
+    """Writes the question encoder of the model in the folder `model` to the new folder `folder`.
+
+    `model.onnx` takes `input_ids` and `attention_mask`, int64 [batch, length], of any batch and of lengths up to the model's,
+    and gives `vector`, float32 [batch, D]: what `Encoder.question_vectors` returns. `tokenizer.json` reads questions as the
+    model does, padding and truncation included. The same model gives the same bytes with the same versions of torch and
+    onnxscript. Raises InputError where `folder` exists, the extra `onnx` is missing, or torch cannot export the base model.
+    """
+    check_installed()
+    encoder = BiEncoder.load(model, questions_only=True)
+    settings = encoder.settings
+    with new_folder(folder) as part:
+        _save(_exported(encoder), part)
+        source = model / (PASSAGE if settings.tied else QUESTION)
+        special = special_tokens(source)
+        viewers = architecture(settings.architecture).viewers(settings)
+        tokenizer = question_tokenizer(source, viewers[0] if viewers else special["cls_token"], as_text=True)
+        tokenizer.enable_truncation(settings.question_length)
+        tokenizer.enable_padding(pad_id=encoder.tokenizer.pad_token_id, pad_token=special["pad_token"])
+        tokenizer.save(str(part / TOKENIZER_FILE))
+        content = {"dimension": encoder.dim, "question_length": settings.question_length, "opset": OPSET}
+        write_json(part / CONFIG_FILE, {"architecture": settings.architecture, **content})
+
+
+def check_installed() -> None:
+    """Raises InputError where the extra `onnx` is missing."""
+    for name in ("onnx", "onnxscript"):
+        if importlib.util.find_spec(name) is None:
+            raise InputError(f"{name} is not installed: pip install 'multiview-retrieval[onnx]'")
+
+
+def _exported(encoder: BiEncoder) -> onnx_ir.Model:
+    """Returns the graph of the question encoder, for any batch and length."""
+    ids = torch.full((2, 6), encoder.tokenizer.cls_token_id)
+    mask = torch.tensor([[1] * 6, [1] * 4 + [0] * 2])
+    axes = {0: torch.export.Dim("batch"), 1: torch.export.Dim("length", max=encoder.settings.question_length)}
+    with _silent(), torch.no_grad():
+        try:
+            program = torch.onnx.export(
+                QuestionEncoder(encoder).eval(),
+                (ids, mask),
+                input_names=["input_ids", "attention_mask"],
+                output_names=["vector"],
+                dynamic_shapes={"input_ids": axes, "attention_mask": axes},
+                opset_version=OPSET,
+                dynamo=True,
+                verbose=False,
+            )
+        except torch.onnx.OnnxExporterError as error:
+            lines = str(error).strip().splitlines() or [""]
+            raise InputError(f"model.base: torch cannot export it to ONNX ({lines[0]})") from error
+    assert program is not None
+    return program.model
+
+
+def _save(model: onnx_ir.Model, folder: Path) -> None:
+    """Writes the graph and its weights, without traces of the code and the machine that exported it."""
+    import onnx_ir
+
+    model.producer_name = "multiview"
+    model.producer_version = None
+    graphs = [model.graph, *model.functions.values()]
+    for holder in (model, *graphs):
+        holder.metadata_props.clear()
+        holder.doc_string = None
+    for graph in graphs:
+        values = [*graph.inputs, *graph.outputs]
+        for node in graph.all_nodes():
+            node.metadata_props.clear()
+            node.doc_string = None
+            values += node.outputs
+        for value in values:
+            value.metadata_props.clear()
+            value.doc_string = None
+    for value in model.graph.initializers.values():
+        value.metadata_props.clear()
+        value.doc_string = None
+    size = sum(value.const_value.nbytes for value in model.graph.initializers.values() if value.const_value)
+    onnx_ir.save(model, folder / MODEL_FILE, external_data=WEIGHTS_FILE if size > LARGEST else None)
+
+
+@contextlib.contextmanager
+def _silent() -> Iterator[None]:
+    """Silences the exporter's notes about its own workings."""
+    level = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings(), quiet():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(level)

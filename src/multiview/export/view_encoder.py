@@ -1,0 +1,135 @@
+"""The module of sentence-transformers for models that its own modules do not express. Needs sentence-transformers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from sentence_transformers.base.modules import InputModule
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from multiview.data.passages import Passage
+from multiview.data.sentences import sentence_ends
+from multiview.errors import InputError
+from multiview.model.batch import Batch, make_batch
+from multiview.model.encoder import BiEncoder
+from multiview.model.layouts import TokenSequence, kept_views
+
+
+class ViewEncoder(InputModule):
+    """Questions and passages in, one vector per question and one per view of a passage out.
+
+    A passage is a text, or a dict with `text`, and `title`, `sentence_ends` and `queries` where it has them; without
+    `sentence_ends` its text is split into sentences as the step `split` does it. sentence-transformers makes it where an
+    exported folder names it (docs/export.md).
+    """
+
+    config_file_name = "config.json"
+    config_keys = ["language", "padding_views"]
+
+    def __init__(self, encoder: BiEncoder, language: str = "english", padding_views: bool = False) -> None:
+        """`language` is that of sentences, as `corpus.language`; `padding_views` is `encode.index_padding_views`."""
+        super().__init__()
+        self.encoder = encoder
+        self.tokenizer = encoder.tokenizer
+        self.language = language
+        self.padding_views = padding_views
+
+    @property
+    def max_seq_length(self) -> int:
+        """Longest passage in tokens."""
+        return self.encoder.settings.passage_length
+
+    def get_embedding_dimension(self) -> int:
+        """Length of the vectors."""
+        return self.encoder.dim
+
+    def preprocess(
+        self, inputs: Sequence[Any], prompt: str | None = None, task: str | None = None, **_: object
+    ) -> dict[str, Any]:
+        """Returns the sequences of questions (`task` is "query") or passages as tensors."""
+        layout = self.encoder.layout
+        if task == "query":
+            asked = [[layout.question((prompt or "") + _text(each))] for each in inputs]
+            return self._batch(asked, 1, task)
+        passages = [self._passage(each) for each in inputs]
+        sequences = [layout.passage(passage, queries) for passage, queries in passages]
+        return self._batch(sequences, layout.max_views, "document")
+
+    def forward(self, features: dict[str, Any], **_: object) -> dict[str, Any]:
+        """Adds `token_embeddings` [B, V, D], and as `attention_mask` [B, V] which of these vectors there are."""
+        names = ("input_ids", "tokens", "weights", "position_ids")
+        given = {name: features[name] for name in names if name in features}
+        batch = Batch(attention_mask=given.pop("tokens"), **given)
+        encode = (
+            self.encoder.encode_questions if features["task"] == "query" else self.encoder.encode_passages
+        )
+        vectors = encode(batch)[:, None] if features["task"] == "query" else encode(batch)
+        each = [vectors[rows][features["kept"][rows]] for rows in self._rows(features["texts"])]
+        there = [torch.ones(len(views), dtype=torch.bool, device=views.device) for views in each]
+        features["token_embeddings"] = pad_sequence(each, batch_first=True)
+        features["attention_mask"] = pad_sequence(there, batch_first=True)
+        return features
+
+    def save(self, output_path: str, *_: object, **__: object) -> None:
+        """Writes the model and the settings of this module."""
+        self.encoder.save(Path(output_path))
+        self.save_config(output_path)
+
+    @classmethod
+    def load(
+        cls,
+        model_name_or_path: str,
+        subfolder: str = "",
+        token: bool | str | None = None,
+        cache_folder: str | None = None,
+        revision: str | None = None,
+        local_files_only: bool = False,
+        init_defaults: dict[str, Any] | None = None,
+        **_: object,
+    ) -> ViewEncoder:
+        """Loads the module from a folder, or from the hub, where the other arguments say how to fetch it."""
+        where: dict[str, Any] = {
+            "subfolder": subfolder,
+            "token": token,
+            "cache_folder": cache_folder,
+            "revision": revision,
+            "local_files_only": local_files_only,
+        }
+        folder = cls.load_dir_path(model_name_or_path, **where)
+        if folder is None:
+            raise InputError(f"{model_name_or_path} has no folder {subfolder or '.'}: export the model again")
+        return cls(BiEncoder.load(Path(folder)), **cls.load_config(model_name_or_path, **where))
+
+    def _passage(self, given: str | Mapping[str, Any]) -> tuple[Passage, Sequence[str]]:
+        fields: dict[str, Any] = {"text": given} if isinstance(given, str) else dict(given)
+        text, title = _text(fields.get("text")), _text(fields.get("title") or "")
+        given_ends = fields.get("sentence_ends")
+        ends = sentence_ends(text, self.language) if given_ends is None else tuple(given_ends)
+        return Passage("", title, text, ends), fields.get("queries", ())
+
+    def _batch(self, texts: list[list[TokenSequence]], max_views: int, task: str) -> dict[str, Any]:
+        sequences = [sequence for each in texts for sequence in each]
+        batch = make_batch(sequences, self.encoder.tokenizer.pad_token_id, max_views)
+        kept = torch.zeros(len(sequences), max_views, dtype=torch.bool)
+        for row, sequence in enumerate(sequences):
+            kept[row, kept_views(sequence.views, self.padding_views)] = True
+        counts = torch.tensor([len(each) for each in texts])
+        return {**batch, "tokens": batch["attention_mask"], "kept": kept, "texts": counts, "task": task}
+
+    @staticmethod
+    def _rows(counts: Tensor) -> list[slice]:
+        """Returns the rows of each text, given the number of its sequences."""
+        ends = counts.cumsum(0).tolist()
+        return [slice(start, end) for start, end in zip([0, *ends], ends, strict=False)]
+
+
+def _text(given: object) -> str:
+    if not isinstance(given, str):
+        raise InputError(
+            f"{given!r} is no text: give texts, and passages as texts or as dicts with title and text"
+        )
+    return given

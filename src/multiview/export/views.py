@@ -1,0 +1,233 @@
+"""The views of an index with what they represent, in batches of Arrow: what every export of an index is made from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from multiview.artifacts.record import load_reference
+from multiview.artifacts.staging import stage
+from multiview.data.passages import SCHEMA, Passage, PassageRows, passages_of, shard_files
+from multiview.errors import InputError
+from multiview.index.indexed_passages import IndexedPassage, IndexedView
+from multiview.index.view_index import ViewIndex
+from multiview.model.layouts import Layout
+from multiview.serving.retriever import check_index
+
+VIEWS_AT_ONCE = 4096
+"""Views per batch at most, unless one passage alone has more."""
+
+COLUMNS = "columns"
+"""The column with the corpus's own columns, as a struct; absent where the corpus has none."""
+
+
+@dataclass(frozen=True)
+class IndexName:
+    """What an export says about the index that it was made from."""
+
+    index: str
+    """The index's folder in its store, `index/KEY`: a store may be moved."""
+    digest: str
+    """The index's digest, a sha256."""
+    model: str
+    """The digest of the model that made the views."""
+    passages: str
+    """The digest of the passages: an index has the same digest whatever the corpus's own columns say."""
+
+
+class IndexViews:
+    """The views of an index in index order, each with its passage's id, its span, its snippet and the corpus's own columns.
+
+    >>> views = IndexViews.open(address)
+    >>> first = next(views.batches())
+    >>> first.column("passage_id")[0].as_py(), first.column("vector").type
+    ('p0', FixedSizeListType(fixed_size_list<element: float not null>[64]))
+    """
+
+    def __init__(self, name: IndexName, index: ViewIndex, layout: Layout, corpus: PassageRows) -> None:
+        """`corpus` has the passages of `index` in the same order; `layout` is that of the model that made the views.
+
+        Raises InputError where index and corpus differ in their number of passages.
+        """
+        if len(corpus) != len(index):
+            raise InputError(
+                f"{name.index}: it has {len(index)} passages, but its corpus {len(corpus)}: build the index again"
+            )
+        self.name = name
+        self.index = index
+        self.layout = layout
+        self.corpus = corpus
+
+    @classmethod
+    def open(cls, address: str) -> IndexViews:
+        """Opens the index at `address`, with the model and the passages that its record names.
+
+        Files in a bucket are copied; every file is checked by sha256 unless it has not changed since it was last checked.
+        Raises InputError where there is no index at `address`, or an artifact that its record names is missing or altered.
+        """
+        store, record = check_index(address)
+        missing = [name for name in ("model", "passages") if name not in record.inputs]
+        if missing:
+            raise InputError(
+                f"index {address}: its record does not name its {' and '.join(missing)}: build the index again"
+            )
+        model, corpus = (
+            load_reference(record.inputs[name][0], f"index {address}", store)
+            for name in ("model", "passages")
+        )
+        folders = [stage(*artifact).path for artifact in ((store, record), model, corpus)]
+        return cls.of_folders(
+            IndexName(record.folder, record.digest, model[1].digest, corpus[1].digest), *folders
+        )
+
+    @classmethod
+    def of_folders(cls, name: IndexName, index: Path, model: Path, passages: Path) -> IndexViews:
+        """Opens the index in the folder `index`, made by the model and over the passages in two others.
+
+        Raises InputError where the three do not belong together.
+        """
+        # Imported only now, because importing torch takes seconds.
+        from multiview.model.encoder import load_layout
+
+        opened = ViewIndex.load(index)
+        if opened.model != name.model:
+            raise InputError(
+                f"{name.index}: its views are of model {opened.model[:12]}, not of {name.model[:12]}: give the index's own model"
+            )
+        return cls(name, opened, load_layout(model), PassageRows(shard_files(passages)))
+
+    def __len__(self) -> int:
+        """Number of views."""
+        return len(self.index.stored)
+
+    @property
+    def passages(self) -> int:
+        """Number of passages, those without a view included."""
+        return len(self.index)
+
+    @property
+    def dim(self) -> int:
+        """Length of a vector."""
+        return self.index.stored.dim
+
+    @cached_property
+    def columns(self) -> list[pa.Field]:
+        """The corpus's own columns, such as url or date."""
+        return [field for field in self.corpus.schema if field.name not in SCHEMA.names]
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The columns of `batches`, one row per view.
+
+        - `passage_id`: the passage's id, as in the corpus.
+        - `view`: position among all views of the passage, from 1, those that the index leaves out included (the 3 of
+          `[VIE3]`). With `passage_id` it identifies the row, as it does in the answers of a search.
+        - `vector`: the view as the index stores it: float16 values, widened. It has length 1 only where the model was made
+          with `model.normalise`; else its length counts in the score, which is the plain inner product.
+        - `span_start`, `span_end`: the part of the passage's text that the view represents, [start, end) in code points;
+          null for the title's view, for the view of an empty snippet, and for architectures whose views represent no part.
+        - `snippet`: the text of the span; the title for the title's view; empty for the view of an empty snippet; null
+          where views represent no part (MVR).
+        - `query`: the generated query that the passage was read with for this view; null where the architecture reads none.
+        - `title`: the passage's title.
+        - `content_hash`: hash of title and text, 32 hex digits, equal in all views of a passage.
+        - `columns`: a struct of the corpus's own columns, with their types; absent where there are none.
+        """
+        fields = [
+            pa.field("passage_id", pa.string(), nullable=False),
+            pa.field("view", pa.int32(), nullable=False),
+            pa.field("vector", vector_type(self.dim), nullable=False),
+            pa.field("span_start", pa.int32()),
+            pa.field("span_end", pa.int32()),
+            pa.field("snippet", pa.string()),
+            pa.field("query", pa.string()),
+            pa.field("title", pa.string(), nullable=False),
+            pa.field("content_hash", pa.string(), nullable=False),
+        ]
+        if self.columns:
+            fields.append(pa.field(COLUMNS, pa.struct(self.columns), nullable=False))
+        return pa.schema(fields)
+
+    def batches(self, rows: np.ndarray | None = None, most: int = VIEWS_AT_ONCE) -> Iterator[pa.RecordBatch]:
+        """Yields the views of all passages, or of the passages at `rows` (rising), in index order, one row per view.
+
+        A batch holds whole passages, and at most `most` views unless one passage has more. Memory holds one batch and one
+        row group of the corpus. Raises InputError where the corpus or the layout is not the index's.
+        """
+        rows = np.arange(self.passages) if rows is None else rows
+        for group_rows, table in self.corpus.tables(rows):
+            self._check_ids(group_rows, table)
+            for first, stop in _bounds(self.index.view_counts[group_rows], most):
+                if batch := self._batch(group_rows[first:stop], table.slice(first, stop - first)):
+                    yield batch
+
+    def _check_ids(self, rows: np.ndarray, table: pa.Table) -> None:
+        if self.index.ids.take(pa.array(rows)).to_pylist() != table.column("id").to_pylist():
+            raise InputError(
+                f"{self.name.index}: its passages {rows[0]} to {rows[-1]} are not those of its corpus: build the index again"
+            )
+
+    def _batch(self, rows: np.ndarray, table: pa.Table) -> pa.RecordBatch | None:
+        """The views of the passages at `rows`, which `table` holds; None where they have no views."""
+        counts = self.index.view_counts[rows]
+        if not counts.sum():
+            return None
+        queries = self.index.queries(rows.tolist())
+        views: list[IndexedView] = []
+        for row, count, passage in zip(rows.tolist(), counts.tolist(), passages_of(table), strict=True):
+            views += self._views(row, count, passage, queries[row])
+        vectors = np.concatenate(
+            [
+                self.index.stored.read_range(int(self.index.offsets[row]), count)
+                for row, count in zip(rows.tolist(), counts.tolist(), strict=True)
+            ]
+        )
+        spans = [view.span or (None, None) for view in views]
+        # Each passage's row, once per view.
+        repeated = table.take(pa.array(np.repeat(np.arange(len(rows)), counts))).combine_chunks()
+        columns: list[pa.Array] = [
+            _one_chunk(repeated, "id"),
+            pa.array([view.number + 1 for view in views], pa.int32()),
+            pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), type=vector_type(self.dim)),
+            pa.array([start for start, _ in spans], pa.int32()),
+            pa.array([stop for _, stop in spans], pa.int32()),
+            pa.array([view.snippet for view in views], pa.string()),
+            pa.array([view.query for view in views], pa.string()),
+            _one_chunk(repeated, "title"),
+            _one_chunk(repeated, "content_hash"),
+        ]
+        if self.columns:
+            own = [_one_chunk(repeated, field.name) for field in self.columns]
+            columns.append(pa.StructArray.from_arrays(own, fields=self.columns))
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+    def _views(self, row: int, count: int, passage: Passage, queries: tuple[str, ...]) -> list[IndexedView]:
+        return IndexedPassage(row, passage, {}, queries, count, self.layout).views
+
+
+def vector_type(dim: int) -> pa.DataType:
+    """The type of a view's vector: `dim` values of float32, none of them null."""
+    return pa.list_(pa.field("element", pa.float32(), nullable=False), dim)
+
+
+def _bounds(counts: np.ndarray, most: int) -> Iterator[tuple[int, int]]:
+    """Positions [first, stop) of consecutive passages with at most `most` views together, or of one passage with more."""
+    first, held = 0, 0
+    for position, count in enumerate(counts.tolist()):
+        if held and held + count > most:
+            yield first, position
+            first, held = position, 0
+        held += count
+    if first < len(counts):
+        yield first, len(counts)
+
+
+def _one_chunk(table: pa.Table, name: str) -> pa.Array:
+    """A column as one array."""
+    column = table.column(name)
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()

@@ -1,0 +1,233 @@
+"""Files that no reader takes, as `multiview inspect` meets them."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+from tests.bad_input.cases import Command
+
+PASSAGES = '{"id": "p1", "title": "T", "text": "The tower is in Rome."}\n{"id": "p2", "text": "A castle."}\n'
+MORE = '{"qid": "r1", "question": "Who?", "positive_ids": ["p1"]}\n{"qid": "r2", "question": "What?", "positive_ids": ["p2"]}\n'
+"""Questions without fault."""
+SHARD = "--set corpus.shards=1"
+
+
+def passages(content: str | bytes, *says: str, name: str = "p.jsonl") -> Command:
+    """A file of passages, alone."""
+    return Command(f"multiview inspect '{name}' {SHARD}", (name, *says), {name: content})
+
+
+def questions(content: str | bytes, *says: str, name: str = "q.jsonl", settings: str = "") -> Command:
+    """A file of questions beside intact passages, with more questions after the faulty rows."""
+    files = {"p.jsonl": PASSAGES, name: content + MORE if isinstance(content, str) else content}
+    return Command(f"multiview inspect p.jsonl {name} {settings}", (name, *says), files)
+
+
+def answered(content: str, *says: str, settings: str = "") -> Command:
+    """Like `questions`, in a file whose questions have answers."""
+    more = "".join(row(qid=f"r{number}", positive_ids=[f"p{number}"], answers=["a"]) for number in (1, 2))
+    files = {"p.jsonl": PASSAGES, "q.jsonl": content + more}
+    return Command(f"multiview inspect p.jsonl q.jsonl {settings}", ("q.jsonl", *says), files)
+
+
+def judged(content: str | bytes, *says: str) -> Command:
+    """Judgements beside intact passages and questions."""
+    files = {"p.jsonl": PASSAGES, "q.jsonl": MORE, "qrels.tsv": content}
+    settings = "--set corpus.source=p.jsonl --set 'questions.source=[q.jsonl, qrels.tsv]'"
+    return Command(f"multiview inspect {settings}", ("qrels.tsv", *says), files)
+
+
+def squad(paragraph: object) -> str:
+    return json.dumps({"data": [{"title": "T", "paragraphs": [paragraph]}]})
+
+
+def row(**columns: object) -> str:
+    return json.dumps({"qid": "q1", "question": "Where?", "positive_ids": ["p1"]} | columns) + "\n"
+
+
+def asked(answers: object) -> dict[str, object]:
+    return {"id": "q1", "question": "Where?", "answers": answers}
+
+
+CASES = {
+    # --- bytes and compressions
+    "an empty file": passages("", "no passages in it", "corpus.source"),
+    "blank lines alone": passages("\n \n", "no passages in it", "corpus.source"),
+    "bytes that are not UTF-8": passages(
+        b'{"id": "a", "text": "caf\xe9"}\n', "line 1", "not UTF-8", "convert"
+    ),
+    "UTF-16": passages(PASSAGES.encode("utf-16"), "not UTF-8", "convert"),
+    "UTF-32": passages(PASSAGES.encode("utf-32"), "not UTF-8", "convert"),
+    "Latin-1 in a CSV": passages(
+        "id,text\na,café\n".encode("latin-1"), "line 2", "not UTF-8", "convert", name="p.csv"
+    ),
+    "a NUL byte between objects": passages(b'{"id": "a", "text": "b"}\n\x00\n', "line 2", "not JSON"),
+    "gzip that is none": passages(
+        PASSAGES, "cannot be read", "of the format its name says", name="p.jsonl.gz"
+    ),
+    "gzip cut short": passages(gzip.compress(PASSAGES.encode())[:-9], "is it complete", name="p.jsonl.gz"),
+    "bzip2 that is none": passages(PASSAGES, "cannot be read", name="p.jsonl.bz2"),
+    "xz that is none": passages(PASSAGES, "cannot be read", name="p.jsonl.xz"),
+    "zstd that is none": passages(PASSAGES, "cannot be read", name="p.jsonl.zst"),
+    "Parquet that is none": passages(PASSAGES, "cannot be read", "of the format", name="p.parquet"),
+    "Parquet of no byte": passages("", "cannot be read", name="p.parquet"),
+    "gzip under a plain name": passages(gzip.compress(PASSAGES.encode()), "not UTF-8"),
+    "a name without a format": passages(PASSAGES, "does not say its format", "corpus.format", name="p.data"),
+    "a hidden file": passages(PASSAGES, "does not say its format", name=".p.jsonl"),
+    "no such file": Command("multiview inspect none.jsonl", ("none.jsonl", "no such file"), {}),
+    "a pattern that matches nothing": Command("multiview inspect '*.jsonl'", ("*.jsonl", "no"), {}),
+    "a folder of nothing": Command("multiview inspect empty", ("empty", "no files there"), {"empty": None}),
+    "a folder with the name of a file": Command(
+        "multiview inspect p.jsonl", ("p.jsonl", "no files there"), {"p.jsonl": None}
+    ),
+    "no source": Command("multiview inspect", ("nothing is named", "give files"), {}),
+    # --- JSON lines
+    "a line that is cut": passages('{"id": "a", "text": "b"}\n{"id": "b", "te', "line 2", "not JSON"),
+    "a list": passages('["a", "b"]\n', "line 1", "not a JSON object"),
+    "a number": passages("5\n", "line 1", "not a JSON object"),
+    "deep JSON": passages(
+        '{"id": "a", "text": "b", "more": ' + "[" * 100_000 + "]" * 100_000 + "}\n",
+        "line 1",
+        "nested too deeply",
+    ),
+    "a lone surrogate": passages(
+        '{"id": "a", "text": "half \\ud83d of it"}\n', "half a character", "as UTF-8"
+    ),
+    "a lone surrogate in an id": passages('{"id": "\\udc00", "text": "b"}\n', "half a character"),
+    "a lone surrogate in bytes": passages(b'{"id": "a", "text": "\xed\xa0\xbd"}\n', "not UTF-8"),
+    "a lone surrogate in a column of theirs": passages(
+        '{"id": "a", "text": "b", "more": {"x": "\\ud83d"}}\n', "half a character"
+    ),
+    "a number of 5,000 digits": passages(
+        '{"id": ' + "9" * 5000 + ', "text": "b"}\n', "line 1", "4300 digits"
+    ),
+    "an integer beyond 64 bits": passages(
+        '{"id": "a", "text": "b", "n": ' + "9" * 30 + "}\n", "column 'n'", "64 bits", "as text"
+    ),
+    "an infinite number for a text": passages('{"id": "a", "text": Infinity}\n', "'text'", "not text"),
+    "no id": passages('{"text": "b"}\n', "no column 'id'", "corpus.columns"),
+    "no text": passages(
+        '{"id": "a", "body": "b"}\n', "no column 'text' among id, body", "corpus.columns={text: yours}"
+    ),
+    "a text that is a number": passages('{"id": "a", "text": 5}\n', "'text' is int64, not text"),
+    "a text that is a list": passages('{"id": "a", "text": ["b"]}\n', "'text'", "not text"),
+    "an id that is a list": passages('{"id": ["a"], "text": "b"}\n', "'id'", "not text"),
+    "a title that is true": passages('{"id": "a", "title": true, "text": "b"}\n', "'title'", "not text"),
+    "texts and truth values": passages(
+        '{"id": "a", "text": "b"}\n{"id": "b", "text": true}\n', "'text'", "one type"
+    ),
+    "an id twice": passages(
+        '{"id": "a", "text": "b"}\n{"id": "c", "text": "d"}\n{"id": "a", "text": "e"}\n', "row 3", "a"
+    ),
+    "a null id": passages('{"id": null, "text": "b"}\n{"id": "a", "text": "b"}\n', "row 1"),
+    "an empty id": passages('{"id": "", "text": "b"}\n{"id": "a", "text": "b"}\n', "row 1"),
+    "a null text": passages('{"id": "b", "text": "b"}\n{"id": "a", "text": null}\n', "row 2"),
+    "a text of white space": passages('{"id": "b", "text": "b"}\n{"id": "a", "text": " \\n"}\n', "row 2"),
+    "one passage for two shards": Command(
+        "multiview inspect p.jsonl",
+        ("corpus.shards=2", "only 1 passages", "fewer"),
+        {"p.jsonl": '{"id": "a", "text": "b"}\n'},
+    ),
+    # --- CSV and TSV
+    "a CSV without a row": passages("id,text\n", "no passages in it", name="p.csv"),
+    "a row too short": passages("id,text\na,b\nc\n", "line 3", "1 cells under 2 columns", name="p.csv"),
+    "a quote that does not end": passages(
+        'id,text\na,"b\nc,d\n', "line 3", "must end with one", name="p.csv"
+    ),
+    "a column named twice": passages("id,text,text\na,b,c\n", "names a column twice", name="p.csv"),
+    "a CSV without an id": passages("number,text\na,b\n", "no column 'id'", name="p.csv"),
+    "a TSV of three columns without a header": passages(
+        "1\ta\tb\n2\tc\td\n", "no column 'id' among", name="p.tsv"
+    ),
+    "MS MARCO's line without a tab": passages(
+        "1\tone\ntwo\n", "line 2", "separated by a tab", name="collection.tsv"
+    ),
+    # --- questions
+    "a question without an id": questions(row(qid=None), "row 1", "no qid or no question"),
+    "a question of white space": questions(row(question=" \t"), "row 1", "no qid or no question"),
+    "a question that is a list": questions(row(question=["Where?"]), "row 1", "question is a text"),
+    "a qid that is an object": questions(row(qid={"a": 1}), "row 1", "qid is a text"),
+    "positives that are objects": questions(row(positive_ids=[{"id": "p1"}]), "row 1", "positive_ids"),
+    "no positive": questions(row(positive_ids=[]), "row 1", "no positive passage"),
+    "a positive that is not there": Command(
+        "multiview inspect p.jsonl q.jsonl",
+        ("question q1", "p9", "max_missing_gold"),
+        {"p.jsonl": PASSAGES, "q.jsonl": row(positive_ids=["p9"]) + MORE},
+    ),
+    "neither answer nor gold": questions(
+        '{"qid": "q1", "question": "Where?"}\n', "row 1", "neither an answer nor a gold passage"
+    ),
+    "a relevance too many": questions(row(relevance=[1, 2]), "row 1", "2 relevance for 1 positive_ids"),
+    "a negative relevance": questions(row(relevance=[-1]), "row 1", "whole numbers above 0"),
+    "a relevance of words": questions(row(relevance=["much"]), "row 1", "whole numbers above 0"),
+    "answers that are empty": answered(row(answers=["", " "]), "row 1", "no answer"),
+    "answers that are objects": answered(row(answers=[{"text": "Rome"}]), "row 1", "answers"),
+    "offsets that are words": answered(
+        row(answers=["Rome"], answer_starts=["there"]), "row 1", "answer_starts"
+    ),
+    "an offset too many": answered(row(answers=["Rome"], answer_starts=[16, 2]), "row 1", "answer_starts"),
+    "a qid twice": questions(row() + row(question="Who?"), "q1"),
+    "half a character in a question": questions(row(question="\ud83d?"), "line 1", "half a character"),
+    "half a character in a qid": questions(row(qid="\udc00"), "line 1", "half a character"),
+    "half a character in an answer": answered(row(answers=["\ud83d"]), "line 1", "half a character"),
+    "an answer that is no pattern": answered(
+        row(answers=["(Rome"]),
+        "row 1",
+        "(Rome",
+        "answer_matching",
+        settings="--set questions.answer_matching=regex",
+    ),
+    "columns of other names": questions(
+        '{"number": 1, "question": "Where?"}\n', "no column 'qid'", "questions.columns={qid: yours}"
+    ),
+    "a mapping of no column": Command(
+        "multiview inspect p.jsonl q.jsonl --set 'questions.columns={quid: qid}'",
+        ("questions.columns", "no column 'quid' is known here", "positive_ids"),
+        {"p.jsonl": PASSAGES, "q.jsonl": MORE},
+    ),
+    "judgements of other digits": judged("q1 0 p1 1\nq2 0 p1 ²\n", "line 2", "not a judgement"),
+    "judgements of 400 digits": judged(f"q1 0 p1 1\nq1 0 p1 {'9' * 400}\n", "line 2", "not a judgement"),
+    "judgements of one cell": judged("q1 0 p1 1\nq2\n", "line 2", "not a judgement"),
+    "judgements that are not UTF-8": judged(b"q1 0 p1 1\nq\xff 0 p1 1\n", "line 2", "not UTF-8"),
+    "offsets of 5,000 digits": answered(
+        row(answers=["Rome"], answer_starts="9" * 5000), "row 1", "answer_starts"
+    ),
+    "a relevance of 5,000 digits": questions(row(relevance=["9" * 5000]), "row 1", "whole numbers above 0"),
+    # --- SQuAD, DPR and tevatron
+    "SQuAD cut short": passages(squad({"context": "a b", "qas": []})[:-4], "cannot be read", name="s.json"),
+    "SQuAD without data": passages('{"version": "1.1",\n "date": []}', "data", name="s.json"),
+    "SQuAD of a list": passages('{"data": [[]]}', "s.json", name="s.json"),
+    "a context that is a number": passages(squad({"context": 5, "qas": []}), "context", name="s.json"),
+    "a paragraph without context": passages(squad({"qas": []}), "context", name="s.json"),
+    "questions that are no list": passages(squad({"context": "a b", "qas": {}}), "qas", name="s.json"),
+    "an answer without text": passages(
+        squad({"context": "In Rome.", "qas": [asked([{"answer_start": 3}])]}), "answer", name="s.json"
+    ),
+    "an answer that is a text": passages(
+        squad({"context": "In Rome.", "qas": [asked(["Rome"])]}), "answer", name="s.json"
+    ),
+    "deep SQuAD": passages('{"data": ' + "[" * 200_000, "nested more than 500 deep", name="s.json"),
+    "SQuAD with half a character": passages(
+        squad({"context": "In \ud83d Rome.", "qas": []}), "half a character", name="s.json"
+    ),
+    "DPR's list of numbers": passages("[1, 2]", "d.json", name="d.json"),
+    "DPR's entry without question": passages(
+        '[{"answers": ["a"], "positive_ctxs": []}]', "question", name="d.json"
+    ),
+    "DPR's contexts that are texts": passages(
+        '[{"question": "q", "answers": ["a"], "positive_ctxs": ["b"]}]',
+        "row 1",
+        "a passage without passage_id",
+        name="d.json",
+    ),
+    "DPR's list cut short": passages(
+        '[{"question": "q", "answers": ["a"], "positive_', "cannot be read", name="d.json"
+    ),
+    "a .qa.csv of commas": passages("who?,['a']\n", "tab and list of answers", name="x.qa.csv"),
+    "tevatron's passages that are texts": passages(
+        '{"query_id": "1", "query": "q", "positive_passages": ["a"], "negative_passages": []}\n',
+        "positive_passages",
+        name="t.jsonl",
+    ),
+}

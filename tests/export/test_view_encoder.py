@@ -1,0 +1,56 @@
+import pytest
+
+from multiview.errors import InputError
+from multiview.export.sentence_transformers import write_sentence_transformers
+from tests.fixtures.exported_models import QUESTIONS, saved_model, some_passages
+
+
+@pytest.fixture(scope="module")
+def folder(base, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("own")
+    model = saved_model(
+        folder / "model", base, architecture="camvr", pooling="snippet", normalise=True, scale=20.0
+    )
+    write_sentence_transformers(model, folder / "out")
+    return folder / "out"
+
+
+@pytest.fixture(scope="module")
+def model(folder):
+    from sentence_transformers import MultiVectorEncoder
+
+    return MultiVectorEncoder(str(folder), device="cpu", trust_remote_code=True)
+
+
+def test_texts_are_split_into_sentences(model):
+    text = "It was built by the king. He died."
+    (views,) = model.encode_document([text])
+    (same,) = model.encode_document([{"title": "", "text": text, "sentence_ends": [26, 34]}])
+    assert views.shape == (2, 64)
+    assert (views == same).all()
+    (titled,) = model.encode_document([{"title": "Tower", "text": text}])
+    assert titled.shape == (3, 64)
+
+
+def test_a_single_question_and_many_have_one_vector_each(model):
+    assert model.encode_query(QUESTIONS[0]).shape == (1, 64)
+    assert [each.shape for each in model.encode_query(QUESTIONS)] == [(1, 64)] * len(QUESTIONS)
+
+
+def test_what_is_no_text_is_refused(model):
+    with pytest.raises(InputError, match="3 is no text"):
+        model.encode_query([3])
+    with pytest.raises(InputError, match="None is no text"):
+        model.encode_document([{"title": "Tower"}])
+
+
+def test_a_model_that_sentence_transformers_saved_gives_the_same_scores(model, tmp_path):
+    from sentence_transformers import MultiVectorEncoder
+
+    model.save_pretrained(str(tmp_path / "again"))
+    again = MultiVectorEncoder(str(tmp_path / "again"), device="cpu", trust_remote_code=True)
+    texts = [passage.text for passage in some_passages()]
+    first, second = (
+        each.similarity(each.encode_query(QUESTIONS), each.encode_document(texts)) for each in (model, again)
+    )
+    assert (first == second).all()

@@ -1,0 +1,77 @@
+"""`IndexViews`: the rows of an index, in order, with what they represent."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import multiview
+from multiview.artifacts.record import load_record
+from multiview.errors import InputError
+from multiview.export.views import IndexName, IndexViews
+from tests.fixtures.system_indexes import SYSTEMS
+
+
+def rows_of(views: IndexViews, **choice) -> list[dict]:
+    return [row for batch in views.batches(**choice) for row in batch.to_pylist()]
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_rows_are_those_that_a_search_explains(indexes, system):
+    address = indexes.index(system)
+    views, retriever = IndexViews.open(address), multiview.load(address)
+    rows = rows_of(views)
+    assert len(rows) == len(views) > 10
+    hits = {hit.id: hit for hit in retriever.search(indexes.questions[:1], k=1000, explain=True)[0]}
+    assert [row["passage_id"] for row in rows] == np.repeat(
+        views.index.ids.to_pylist(), views.index.view_counts
+    ).tolist(), "in index order"
+    found: dict[str, list] = {}
+    for row in rows:
+        span = None if row["span_start"] is None else (row["span_start"], row["span_end"])
+        found.setdefault(row["passage_id"], []).append((row["view"], span, row["snippet"], row["query"]))
+        hit = hits[row["passage_id"]]
+        assert (row["title"], row["columns"]) == (hit.title, hit.columns)
+        if span:
+            assert row["snippet"] == hit.text[slice(*span)]
+    expected = {
+        id_: [(view.number, view.span, view.snippet, view.query) for view in hit.views]
+        for id_, hit in hits.items()
+    }
+    assert found == expected
+    np.testing.assert_array_equal(
+        np.array([row["vector"] for row in rows], np.float32), views.index.stored.matrix.astype(np.float32)
+    )
+
+
+def test_batches_hold_whole_passages_and_few_views(indexes):
+    views = IndexViews.open(indexes.index("all-views"))
+    whole = pa.Table.from_batches(views.batches())
+    for most in (1, 4, 9, 10**6):
+        batches = list(views.batches(most=most))
+        assert all(batch.num_rows <= max(most, 4) for batch in batches)
+        assert pa.Table.from_batches(batches).equals(whole)
+        ids = [set(batch.column("passage_id").to_pylist()) for batch in batches]
+        assert sum(map(len, ids)) == views.passages, "no passage is in two batches"
+
+
+def test_some_passages_alone(indexes):
+    views = IndexViews.open(indexes.index("camvr"))
+    chosen = [views.index.passage_id(row) for row in (1, 4, 5)]
+    rows = [row for row in rows_of(views) if row["passage_id"] in chosen]
+    assert rows_of(views, rows=np.array([1, 4, 5])) == rows
+    assert rows_of(views, rows=np.array([], np.int64)) == []
+
+
+def test_the_columns_keep_their_types(indexes):
+    columns = IndexViews.open(indexes.index("mvr")).schema.field("columns").type
+    assert [(field.name, field.type) for field in columns] == [("url", pa.string()), ("day", pa.date32())]
+
+
+def test_what_does_not_belong_together_is_refused(indexes):
+    with pytest.raises(InputError, match="search needs one of kind index"):
+        IndexViews.open(f"{indexes.store.url}/{indexes.record('split', 'passages').folder}")
+    camvr = load_record(indexes.index("camvr"))[1]
+    model = indexes.record("mvr/initial-model", "model")
+    folders = [indexes.files(record) for record in (camvr, model, indexes.record("split", "passages"))]
+    with pytest.raises(InputError, match="give the index's own model"):
+        IndexViews.of_folders(IndexName(camvr.folder, camvr.digest, model.digest, ""), *folders)
