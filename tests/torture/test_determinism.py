@@ -33,6 +33,8 @@ from tests.fixtures.tally import COMPARED, SURVIVED, TRIED, Tally
 
 SCORES = 1e-5
 """By how much of itself a score may differ; hits of scores so close may change places."""
+FLOAT32 = 1e-5
+"""By how much of a view's largest number its numbers may differ, beside one step of float16."""
 LOSSES = 1e-3
 """By how much of itself the loss of a step may differ."""
 ALONE = {"OMP_NUM_THREADS": "1"}
@@ -63,11 +65,11 @@ def _kernels(name: str, steps: set[str], **environment: str) -> Variant:
 
 WORKERS: Overrides = {"encode": {"workers": 2}, "train": {"workers": 2}}
 QUICK = (
-    Variant("4 threads, 2 workers", {"OMP_NUM_THREADS": "4"}, WORKERS, frozenset({"train"})),
-    _kernels("oldest kernels of all", FLOATS | {"initial-model"}, **OLDEST),
+    Variant("2 threads, 2 workers", {"OMP_NUM_THREADS": "2"}, WORKERS, frozenset({"train"})),
+    _kernels("the oldest kernels", FLOATS | {"initial-model"}, **OLDEST),
 )
 LONG = (
-    Variant("2 threads", {"OMP_NUM_THREADS": "2"}, may_differ=frozenset({"train"})),
+    Variant("4 threads", {"OMP_NUM_THREADS": "4"}, may_differ=frozenset({"train"})),
     Variant("2 workers", settings=WORKERS),
     _kernels("OpenBLAS, Prescott", {"evaluate"}, OPENBLAS_CORETYPE="Prescott"),
     _kernels("OpenBLAS, Haswell", {"evaluate"}, OPENBLAS_CORETYPE="Haswell"),
@@ -108,18 +110,19 @@ def test_equal_inputs_make_equal_outputs(
         step = StepPath.parse(path).step
         for kind, record in kinds.items():
             before = expected[path][kind]
-            tally.add(TRIED, of=f"outputs of other {variant.name}")
-            tally.add(COMPARED, len(record.files), of=f"outputs of other {variant.name}")
+            tally.add(TRIED, of=f"outputs with {variant.name}")
+            tally.add(COMPARED, len(record.files), of=f"outputs with {variant.name}")
             if record.digest != before.digest:
                 assert step in variant.may_differ, f"{path}: {kind} differs"
                 assert record.environment != before.environment, "the record says so"
                 SAME[kind](_folder(reference, before), _folder(made, record))
             if kind == names.MODEL and step == "train":
                 np.testing.assert_allclose(_losses(made, record), _losses(reference, before), rtol=LOSSES)
-            tally.add(SURVIVED, of=f"outputs of other {variant.name}")
+            tally.add(SURVIVED, of=f"outputs with {variant.name}")
 
 
-@pytest.mark.parametrize("shards", [pytest.param(1, marks=pytest.mark.torture), 5])
+@pytest.mark.parametrize("shards", [1, 5])
+@pytest.mark.torture
 def test_shards_change_nothing_but_themselves(
     reference: Made, tmp_path: Path, shards: int, tally: Tally
 ) -> None:
@@ -131,7 +134,7 @@ def test_shards_change_nothing_but_themselves(
     for path in [path for path in expected if not StepPath.parse(path).shard]:
         for kind in set(expected[path]) - {names.PASSAGES}:
             assert found[path][kind].digest == expected[path][kind].digest, f"{path}: {kind}"
-            tally.add(COMPARED, len(found[path][kind].files), of=f"outputs of {shards} shards")
+            tally.add(COMPARED, len(found[path][kind].files), of=f"outputs with {shards} shards")
     assert _passages(made) == _passages(reference)
     for number in (1, 2):
         ours, theirs = _embeddings(made, number), _embeddings(reference, number)
@@ -168,8 +171,7 @@ def _same_model(ours: Path, theirs: Path) -> None:
     """Trainings are compared by their losses; an untrained model's weights may differ in their last bits."""
     from safetensors.numpy import load_file
 
-    if (ours / "multiview.json").read_bytes() != (theirs / "multiview.json").read_bytes():
-        raise AssertionError("other settings")
+    assert (ours / "multiview.json").read_bytes() == (theirs / "multiview.json").read_bytes()
     for file in sorted(ours.rglob("*.safetensors")):
         other = load_file(theirs / file.relative_to(ours))
         for name, weights in load_file(file).items():
@@ -177,11 +179,13 @@ def _same_model(ours: Path, theirs: Path) -> None:
 
 
 def _same_embeddings(ours: Path, theirs: Path) -> None:
-    """Each number at most one step of float16 away."""
+    """Each number at most one step of float16 away, beside what float32 loses of the view's largest number."""
     before, after = Embeddings(ours), Embeddings(theirs)
     assert after.table.equals(before.table)
-    steps = np.spacing(np.abs(before.views[:]).astype(np.float16))
-    assert (np.abs(after.views[:].astype(float) - before.views[:].astype(float)) <= steps).all()
+    sizes = np.maximum(np.abs(before.views), np.abs(after.views))
+    bound = np.spacing(sizes).astype(float) + FLOAT32 * sizes.max(axis=1, keepdims=True).astype(float)
+    apart = np.abs(np.subtract(after.views, before.views, dtype=float))
+    assert (apart <= bound).all(), (apart / bound).max()
 
 
 def _same_negatives(ours: Path, theirs: Path) -> None:
