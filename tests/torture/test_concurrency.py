@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import partial
-from multiprocessing.synchronize import Barrier, Event
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +71,7 @@ def digests(store: LocalStore) -> dict[str, str]:
     return found
 
 
-def _run(plan: Plan, store: LocalStore, begins: Barrier) -> dict[str, str]:
+def _run(plan: Plan, store: LocalStore, begins: threading.Barrier) -> dict[str, str]:
     """The addresses and digests of what a run of a plan says it made or found."""
     begins.wait(SECONDS)
     name = "-".join(plan.architectures.values())
@@ -130,7 +129,7 @@ def _refresh(plan: Plan, store: LocalStore) -> dict[str, str]:
     return _run(plan, store, threading.Barrier(1))
 
 
-def _collect_until(begun: Event, over: Event, store: LocalStore) -> int:
+def _collect_until(begun: threading.Event, over: threading.Event, store: LocalStore) -> int:
     """Collects garbage of any age, again and again; how many artifacts were to go.
 
     Nothing has begun to refer to them when it first looks.
@@ -175,7 +174,7 @@ def test_a_refresh_loses_nothing_to_garbage_collection(
             assert found, "there was something to collect"
 
 
-def _search(index: str, questions: list[str], begins: Barrier) -> list[str]:
+def _search(index: str, questions: list[str], begins: threading.Barrier) -> list[str]:
     retriever = multiview.load(index)
     begins.wait(SECONDS)
     found = retriever.search(questions, k=5, explain=True)
