@@ -67,6 +67,7 @@ FAULTS = {
     errno.EDQUOT: "make room within the quota, and the same command goes on",
     errno.EFBIG: "the file system or a limit (ulimit -f) allows no larger file",
     errno.EROFS: "the disk cannot be written to: choose another place",
+    errno.EISDIR: "a file belongs here: remove the folder",
     errno.EACCES: "ask for the right to this file, or choose another place",
     errno.EPERM: "ask for the right to this file, or choose another place",
 }

@@ -215,6 +215,14 @@ def test_an_error_of_a_library_in_rust_that_nobody_can_mend_keeps_its_name():
     assert one_line(SafetensorError("header too large")) == "SafetensorError: header too large"
 
 
+def test_a_folder_in_the_place_of_a_record_is_named_without_a_class_name(tmp_path):
+    (tmp_path / "index" / "k" / "artifact.json").mkdir(parents=True)
+    with pytest.raises(IsADirectoryError) as error:
+        LocalStore(tmp_path).read("index/k/artifact.json")
+    record = tmp_path / "index" / "k" / "artifact.json"
+    assert one_line(error.value) == f"{record}: Is a directory; a file belongs here: remove the folder"
+
+
 def test_gc_in_a_store_that_cannot_be_written_removes_nothing_and_says_so(tmp_path, monkeypatch):
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "file").write_text("x")
