@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from kfp.dsl.python_component import PythonComponent
 
-from multiview.steps.step import Step
+from multiview.steps.table import STEPS
 from pipelines.kubeflow.compile import COMPONENTS
 from tests.fixtures.imports import FLOORS
 from tests.fixtures.project import ROOT
@@ -116,11 +116,11 @@ def add_code(block: Block, folder: Path, patch: pytest.MonkeyPatch) -> None:
 
 
 def add_items(block: Block, patch: pytest.MonkeyPatch) -> None:
-    """Items of a dict; steps go by their names."""
+    """Items of a dict, or steps of a room, which are in the table of all steps by their names."""
     module = importlib.import_module(block.module)
-    table: dict[str, Any] = getattr(module, str(block.name))
-    if table and isinstance(next(iter(table.values())), Step):
-        items = {step.name: step for step in eval(f"({block.code})", vars(module))}
+    table: Any = getattr(module, str(block.name))
+    if isinstance(table, tuple):
+        table, items = STEPS, {step.name: step for step in eval(f"({block.code})", vars(module))}
     else:
         items = eval(f"{{{block.code}}}", vars(module))
     for name, value in items.items():

@@ -71,7 +71,7 @@ class Section(BaseModel):
             if name in type(self).model_fields:
                 raise Undeclared(
                     f"{type(self).__name__.lower()}.{name} is read by a step that does not declare it: add it to "
-                    "the step's settings in steps/table.py"
+                    "the step's settings in steps/table"
                 )
             return super().__getattr__(name)
 

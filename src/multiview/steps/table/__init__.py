@@ -1,0 +1,24 @@
+"""The table of steps, with their inputs, outputs and functions, in the rooms of `components/`."""
+
+from __future__ import annotations
+
+from multiview.errors import InputError
+from multiview.steps.step import Step
+from multiview.steps.table import data, evaluation, queries, refresh, retrieval, training
+
+STEPS: dict[str, Step] = {
+    step.name: step
+    for room in (data, training, queries, retrieval, evaluation, refresh)
+    for step in room.STEPS
+}
+
+GPU_STEPS = {step.name for step in STEPS.values() if step.gpu}
+"""Names of the steps that use a GPU."""
+
+
+def step(name: str) -> Step:
+    """Returns the step called `name`. Raises InputError for an unknown step."""
+    try:
+        return STEPS[name]
+    except KeyError:
+        raise InputError(f"there is no step {name!r}; steps are {', '.join(STEPS)}") from None

@@ -1,0 +1,120 @@
+"""Steps of a refresh."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from multiview import names
+from multiview.steps.step import Step
+from multiview.steps.table.settings import PAIRS, SAMPLING
+
+_CHANGES = Step(
+    name="changes",
+    version=3,
+    run="multiview.refresh.changes:find_changes",
+    settings=("corpus.shards", "encode", "refresh.full"),
+    inputs=("index", "model", "passages"),
+    recorded_inputs=("index", "model"),
+    supersedes="index",
+    outputs=(names.CHANGES,),
+)
+
+STEPS = (
+    Step(
+        name="champion",
+        version=2,
+        run="multiview.refresh.champion:champion",
+        settings=("refresh.model", "model.architecture"),
+        inputs=(),
+        outputs=(names.CHAMPION,),
+        forwards=(names.INDEX, names.PASSAGES, names.MODEL, names.CHAMPION_MODEL),
+        store_fingerprint="multiview.artifacts.champions:store_fingerprint",
+        reads_store=True,
+    ),
+    _CHANGES,
+    replace(
+        _CHANGES,
+        name="changes-with-queries",
+        settings=(*_CHANGES.settings, *SAMPLING, *PAIRS),
+        inputs=(*_CHANGES.inputs, "generator"),
+        recorded_inputs=(*_CHANGES.recorded_inputs, "generator"),
+    ),
+    Step(
+        name="refresh-index",
+        version=3,
+        run="multiview.refresh.index:refresh_index",
+        settings=("index", "encode", "refresh.retrain_added", "refresh.retrain_error"),
+        inputs=("old", "changes", "model", "passages", "embeddings"),
+        recorded_inputs=("model", "passages"),
+        list_inputs=("embeddings",),
+        supersedes="old",
+        outputs=(names.INDEX,),
+    ),
+    Step(
+        name="gate",
+        version=1,
+        run="multiview.refresh.gate:gate",
+        settings=("gate", "comparison.resamples", "comparison.seed"),
+        inputs=("champion", "index", "champion_evaluation", "challenger_evaluation"),
+        recorded_inputs=("index",),
+        outputs=(names.VERDICT,),
+        figures="multiview.refresh.gate:figures",
+        reads_store=True,
+    ),
+    Step(
+        name="promote",
+        version=1,
+        run="multiview.refresh.promote:promote",
+        settings=("notify",),
+        inputs=("champion", "verdict", "index", "model", "passages"),
+        recorded_inputs=("index", "model", "passages"),
+        outputs=(names.PROMOTION,),
+        still_holds="multiview.refresh.promote:still_holds",
+        reads_store=True,
+    ),
+    Step(
+        name="champion-now",
+        version=1,
+        run="multiview.refresh.champion_now:champion_now",
+        settings=("export.formats",),
+        inputs=("promotion",),
+        outputs=(names.CHAMPION_NOW,),
+        forwards=(names.INDEX, names.PASSAGES, names.REPLACED, names.REPLACED_PASSAGES),
+        reads_store=True,
+    ),
+    Step(
+        name="export",
+        version=1,
+        run="multiview.export.step:export",
+        settings=("export.formats",),
+        # An index is read with the model and the passages that its record names. Its digest does not cover the
+        # corpus's own columns, that of the passages does.
+        inputs=(names.INDEX, names.PASSAGES, names.REPLACED, names.REPLACED_PASSAGES),
+        recorded_inputs=(names.INDEX, names.PASSAGES, names.REPLACED, names.REPLACED_PASSAGES),
+        outputs=(names.EXPORT,),
+        supersedes=names.REPLACED,
+        reads_store=True,
+        torch=True,
+    ),
+    Step(
+        name="follow-champion",
+        version=1,
+        run="multiview.export.following:follow",
+        settings=("export.qdrant_url", "export.alias", "export.keep"),
+        inputs=("promotion",),
+        outputs=(names.FOLLOWED,),
+        still_holds="multiview.export.following:still_follows",
+        reads_store=True,
+        torch=True,
+    ),
+    Step(
+        name="refresh-report",
+        version=2,
+        run="multiview.report.refreshed:refresh_report",
+        settings=(),
+        inputs=("promotion", "verdict", "changes", "index"),
+        recorded_inputs=("changes", "index"),
+        outputs=(names.REPORT,),
+        page=names.REPORT_PAGE_FILE,
+    ),
+)

@@ -1,0 +1,14 @@
+"""Settings that several steps read together."""
+
+from __future__ import annotations
+
+PAIRS = ("generation.input", "generation.input_length", "generation.max_length")
+"""Settings of the query generator's input, and of the length of its queries."""
+
+SAMPLING = tuple(
+    f"generation.{name}" for name in ("queries", "top_k", "top_p", "batch_size", "bucket", "seed", "device")
+)
+"""Settings of the generator's drawing."""
+
+MATCHING = ("questions.answer_matching", "corpus.language")
+"""Settings by which an answer is found in a text."""
