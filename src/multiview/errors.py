@@ -2,6 +2,7 @@
 
 import difflib
 import errno
+import os
 import re
 import traceback
 from collections.abc import Iterable
@@ -66,10 +67,13 @@ FAULTS = {
     errno.EDQUOT: "make room within the quota, and the same command goes on",
     errno.EFBIG: "the file system or a limit (ulimit -f) allows no larger file",
     errno.EROFS: "the disk cannot be written to: choose another place",
+    errno.EISDIR: "a file belongs here: remove the folder",
     errno.EACCES: "ask for the right to this file, or choose another place",
     errno.EPERM: "ask for the right to this file, or choose another place",
 }
 """Errors of the machine that a person can mend, with the way out."""
+
+_RUST = re.compile(r"\(os error (\d+)\)")
 
 
 def nearest(name: str, names: Iterable[str], listed: Iterable[str] = ()) -> str:
@@ -82,6 +86,14 @@ def nearest(name: str, names: Iterable[str], listed: Iterable[str] = ()) -> str:
     return f"; did you mean {' or '.join(close)}?" + (f" There are: {every}" if listed else "")
 
 
+def fault(error: BaseException) -> int | None:
+    """Returns the number of an error in `FAULTS`, also where a library in Rust wrote it into its own error's text."""
+    if isinstance(error, OSError):
+        return error.errno if error.errno in FAULTS else None
+    number = _RUST.search(str(error))
+    return int(number[1]) if number and int(number[1]) in FAULTS else None
+
+
 def one_line(error: BaseException) -> str:
     """Returns an unforeseen error as one line: its type, its text, and where it was raised."""
     if isinstance(error, ProcessFailed):
@@ -89,6 +101,8 @@ def one_line(error: BaseException) -> str:
     if isinstance(error, OSError) and error.errno in FAULTS:
         file = f"{error.filename}: " if error.filename else ""
         return f"{file}{error.strerror}; {FAULTS[error.errno]}"
+    if (number := fault(error)) is not None:  # safetensors' and the like, which are no OSError
+        return f"{os.strerror(number)}; {FAULTS[number]}"
     frames = traceback.extract_tb(error.__traceback__)
     location = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
     text = without_password(" ".join(str(error).split()))

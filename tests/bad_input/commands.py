@@ -84,6 +84,9 @@ CASES = {
     "a registered model of no database": line(
         "multiview search a --index models:/name@champion", "MLflow", "--tracking-uri"
     ),
+    "a source with a NUL": line(
+        r"""multiview inspect --set 'corpus.source="a\0b"'""", "corpus.source", "NUL character"
+    ),
     "a run of no store": line("multiview search a --index run-1", "MLflow", "--tracking-uri"),
     "an address beyond its store": line(
         "multiview search a --index s/../../etc/passwd", "s/../../etc/passwd"
@@ -93,7 +96,9 @@ CASES = {
     "a server without a champion": line("multiview serve --store nowhere", "nowhere", "champion"),
     "a server of no index": line("multiview serve --index s/index/k", "no artifact at s/index/k"),
     "keys that are not there": line(
-        "multiview serve --api-keys none.txt", "--api-keys none.txt", "cannot be read"
+        "multiview serve --api-keys none.txt",
+        "--api-keys none.txt",
+        "cannot be read (No such file or directory)",
     ),
     "a file without a key": line(
         "multiview serve --api-keys k.txt", "k.txt", "no key in it", k_txt="# none\n"
@@ -102,7 +107,7 @@ CASES = {
         "multiview serve --api-keys k.txt", "k.txt", "key 1", "printable ASCII", k_txt="clé\n"
     ),
     "keys that are not UTF-8": line(
-        "multiview serve --api-keys k.txt", "k.txt", "cannot be read", k_txt=b"\xff\n"
+        "multiview serve --api-keys k.txt", "k.txt", "not UTF-8", k_txt=b"\xff\n"
     ),
     "a folder of keys": line("multiview serve --api-keys k.txt", "k.txt", "cannot be read", k_txt=None),
     "a log that is not there": line("multiview question-log none.log", "none.log", "no such file"),

@@ -6,11 +6,12 @@ import subprocess
 import sys
 
 import pytest
+from safetensors import SafetensorError
 
 from multiview.artifacts.local_store import LocalStore
 from multiview.cli import app as cli
 from multiview.cli.app import run_app
-from multiview.errors import one_line
+from multiview.errors import fault, one_line
 from pipelines.__main__ import app
 from tests.fixtures.corpus import squad_corpus
 
@@ -201,6 +202,25 @@ def test_a_full_disk_is_a_line_without_a_class_name(limited):
         "error: File too large; the file system or a limit (ulimit -f) allows no larger file\n",
         "error: a: No space left on device; make room on the disk, and the same command goes on\n",
     ), done.stderr
+
+
+def test_a_full_disk_is_the_same_line_from_a_library_in_rust():
+    error = SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
+    assert fault(error) == errno.ENOSPC
+    assert one_line(error) == "No space left on device; make room on the disk, and the same command goes on"
+
+
+def test_an_error_of_a_library_in_rust_that_nobody_can_mend_keeps_its_name():
+    assert fault(SafetensorError("I/O error: Bad file descriptor (os error 9)")) is None
+    assert one_line(SafetensorError("header too large")) == "SafetensorError: header too large"
+
+
+def test_a_folder_in_the_place_of_a_record_is_named_without_a_class_name(tmp_path):
+    (tmp_path / "index" / "k" / "artifact.json").mkdir(parents=True)
+    with pytest.raises(IsADirectoryError) as error:
+        LocalStore(tmp_path).read("index/k/artifact.json")
+    record = tmp_path / "index" / "k" / "artifact.json"
+    assert one_line(error.value) == f"{record}: Is a directory; a file belongs here: remove the folder"
 
 
 def test_gc_in_a_store_that_cannot_be_written_removes_nothing_and_says_so(tmp_path, monkeypatch):

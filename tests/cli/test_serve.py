@@ -8,6 +8,7 @@ import re
 import shlex
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -16,6 +17,8 @@ from pathlib import Path
 
 import pytest
 
+from multiview.cli.serve import check_address
+from multiview.errors import InputError
 from tests.fixtures import documented as documents
 from tests.fixtures.answering_server import Client
 from tests.fixtures.crowned import promote
@@ -146,3 +149,16 @@ def test_what_cannot_be_served_is_refused_in_a_line_before_it_listens(tmp_path, 
     ended = subprocess.run([*MULTIVIEW, "serve", *given], env=environ, capture_output=True, text=True)
     assert (ended.returncode, ended.stdout, ended.stderr.count("\n")) == (2, "", 1)
     assert ended.stderr.startswith(line.format(empty=tmp_path))
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "no-such-host.invalid", "a" * 70])
+def test_an_address_that_is_taken_or_none_is_a_line(host):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(InputError, match=f"^--host {host}"):
+            check_address(host, port)
+
+
+def test_a_free_address_is_left_free():
+    check_address("127.0.0.1", 0)
+    check_address("::1" if socket.has_dualstack_ipv6() else "localhost", 0)

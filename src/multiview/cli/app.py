@@ -10,7 +10,7 @@ import typer
 import typer.exceptions
 
 from multiview.cli import commands, export
-from multiview.errors import FAULTS, InputError, StepFailed, one_line
+from multiview.errors import InputError, StepFailed, fault, one_line
 from multiview.terminal import Console
 
 app = typer.Typer(
@@ -47,8 +47,8 @@ def run_app(app: typer.Typer) -> NoReturn:
     except Exception as error:
         if "--debug" in sys.argv:
             raise
-        fault = isinstance(error, OSError) and error.errno in FAULTS
-        _print_error(one_line(error) if fault else f"{one_line(error)}; --debug shows more")
+        known = fault(error) is not None
+        _print_error(one_line(error) if known else f"{one_line(error)}; --debug shows more")
         sys.exit(1)
     sys.exit(status if isinstance(status, int) else 0)
 

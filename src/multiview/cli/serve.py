@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import socket
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,6 +11,7 @@ import typer
 
 from multiview import environment, names
 from multiview.cli.options import Debug, Device, StoreUrl, TrackingUri
+from multiview.errors import InputError
 from multiview.serving.limits import POLL_SECONDS, Limits
 
 
@@ -104,6 +106,7 @@ def serve(
     else:
         generations = Generations(Generation(load(lookup.index(index), device=device, verify=True)))
     others = Others(generations, lookup.store, lookup.index, max_others, device) if max_others else None
+    check_address(host, port)
     uvicorn.run(
         build_app(Serving(generations, follower, others, limits, keys, log, poll)),
         host=host,
@@ -113,6 +116,17 @@ def serve(
         server_header=False,
         timeout_graceful_shutdown=round(timeout) + 1,
     )
+
+
+def check_address(host: str, port: int) -> None:
+    """Raises InputError where no server can listen at `host` and `port`."""
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        socket.create_server(address, family=family).close()
+    except OSError as error:
+        raise InputError(f"--host {host} --port {port}: {error.strerror}; name another") from None
+    except UnicodeError:
+        raise InputError(f"--host {host}: no name or address of a machine") from None
 
 
 def log_config() -> dict[str, Any]:

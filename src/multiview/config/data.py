@@ -13,6 +13,10 @@ from multiview.config.section import HOW, Section
 def _check_names(sources: tuple[str, ...]) -> tuple[str, ...]:
     if not all(source.strip() for source in sources):
         raise PydanticCustomError("source", "expected names of files, folders or URLs; one is empty")
+    if any("\0" in source for source in sources):
+        raise PydanticCustomError(
+            "source", "expected names of files, folders or URLs; one holds a NUL character"
+        )
     return sources
 
 

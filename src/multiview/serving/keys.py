@@ -29,8 +29,10 @@ def read_keys(file: Path | None) -> list[str]:
         return _checked(os.environ.get(environment.API_KEYS, "").split(), environment.API_KEYS)
     try:
         lines = [line.strip() for line in file.read_text(encoding="utf-8").splitlines()]
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"--api-keys {file}: cannot be read ({type(error).__name__})") from None
+    except OSError as error:
+        raise InputError(f"--api-keys {file}: cannot be read ({error.strerror})") from None
+    except UnicodeDecodeError:
+        raise InputError(f"--api-keys {file}: not UTF-8; convert the file") from None
     keys = [line for line in lines if line and not line.startswith("#")]
     if not keys:
         raise InputError(f"--api-keys {file}: there is no key in it; write one per line")

@@ -8,6 +8,7 @@ import pytest
 
 from multiview.data.questions import Question
 from multiview.data.reading.sources import expand_sources
+from multiview.data.reading.tables import tables_of_rows
 from multiview.errors import InputError
 from tests.fixtures.format_files import beir, passages, put, questions
 
@@ -106,3 +107,14 @@ def test_a_text_of_a_parquet_file_that_is_not_utf_8_is_a_line(tmp_path):
     pq.write_table(pa.table({"id": ["a", "b"], "text": wrong}), tmp_path / "p.parquet")
     with pytest.raises(InputError, match=r"p\.parquet rows 1-2: damaged \(.*UTF8.*\); write the file again"):
         passages(str(tmp_path / "p.parquet"))
+
+
+@pytest.mark.parametrize("values", [[1.5, True], [True, 1.5], [1, False]])
+def test_true_and_false_beside_numbers_are_refused_and_are_never_1_and_0(values):
+    with pytest.raises(InputError, match="p.jsonl rows 1-2: values of column 'title' differ in type"):
+        list(tables_of_rows([{"title": value} for value in values], "p.jsonl"))
+
+
+def test_true_beside_a_missing_value_of_pandas_stays_true():
+    [table] = tables_of_rows([{"checked": float("nan")}, {"checked": True}], "p.jsonl")
+    assert table["checked"].to_pylist() == [None, True]

@@ -118,6 +118,10 @@ def _column(values: list[object], name: str, location: str) -> pa.Array:
         flat = [_flat(value) for value in values]
         if any(isinstance(value, str) for value in flat):
             flat = [_as_text(value) for value in flat]
+        elif any(isinstance(value, bool) for value in flat):
+            flat = [None if isinstance(value, float) and math.isnan(value) else value for value in flat]
+            if any(isinstance(value, int | float) and not isinstance(value, bool) for value in flat):
+                raise TypeError("true or false beside numbers")  # which Arrow would make 1.0 or 0.0
         return pa.array(flat)
     except OverflowError:
         raise InputError(
