@@ -141,6 +141,17 @@ BUCKET_SECRET = "AWS_SECRET_ACCESS_KEY"
 OPENBLAS_CORETYPE = "OPENBLAS_CORETYPE"
 """The processor type for which every OpenBLAS loaded later chooses its kernels."""
 
+KERNEL_VARIABLES = (
+    OPENBLAS_CORETYPE,
+    "ATEN_CPU_CAPABILITY",
+    "MKL_CBWR",
+    "MKL_ENABLE_INSTRUCTIONS",
+    "NPY_DISABLE_CPU_FEATURES",
+    "ONEDNN_MAX_CPU_ISA",
+)
+"""The variables by which OpenBLAS, torch, MKL, NumPy and oneDNN are told which instructions of a processor to use. Unset:
+each chooses by the processor."""
+
 PET_NNODES = "PET_NNODES"
 """The number of nodes that train together, which Kubeflow Trainer sets for torchrun."""
 

@@ -28,6 +28,8 @@ def test_every_step_with_a_cost_has_its_limit():
     for step in COSTS.keys() - {
         "initial-model",
         "split-again",
+        "changes",
+        "changes-with-queries",
         "evaluate-bm25",
         "evaluate-bm25-with-queries",
         "encode-with-queries",

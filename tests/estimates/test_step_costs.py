@@ -49,10 +49,28 @@ def test_every_cost_grows_with_what_it_works_on() -> None:
             cost_of(step, config(), setting(passages=size, questions=size / 20, dev_questions=size / 300))
             for size in (1e6, 2e6)
         )
-        if step != "initial-model":
+        if step not in ("initial-model", "changes", "changes-with-queries"):
             assert large.seconds > 1.5 * small.seconds, step
             assert large.disk >= small.disk > 0, step
         assert large.memory >= small.memory
+
+
+@pytest.mark.parametrize(
+    ("step", "least"),
+    [
+        ("split", 166),
+        ("split-again", 297),
+        ("bm25-negatives", 408),
+        ("index", 238),
+        ("refresh-index", 261),
+        ("changes", 224),
+        ("evaluate", 144),
+    ],
+)
+def test_memory_grows_at_least_as_it_was_measured_of_tiny_passages(step: str, least: int) -> None:
+    """By bytes per passage, between 100,000 and a million of them (tests/torture/test_many_passages.py)."""
+    small, large = (cost_of(step, config(), setting(passages=size, words=9)).memory for size in (1e5, 1e6))
+    assert large - small >= 9e5 * least
 
 
 def test_gpus_share_the_shards_and_cost_the_same() -> None:

@@ -179,3 +179,46 @@ def test_another_attempt_outlives_the_artifact(store: LocalStore) -> None:
     (again.path / "views.f16").write_bytes(b"1")
     garbage.remove(store, piece)
     assert store.files("index/old/attempts") == [f"{again.data}/views.f16"]
+
+
+def test_what_a_run_refers_to_once_all_is_put_aside_stays(store: LocalStore) -> None:
+    """A step of it found the artifact before, and looks for it again after that."""
+    for key in ("found", "lost"):
+        artifact(store, names.INDEX, key)
+    aged(store)
+    pieces = list(garbage.collectable(store, set(), DAYS))
+    before = read_record(store, names.INDEX, "found")
+
+    def referenced() -> set[garbage.ArtifactId]:
+        assert read_record(store, names.INDEX, "found") is None, "who looks now makes it again"
+        return {(names.INDEX, "found")}
+
+    assert [piece.path for piece in garbage.remove_all(store, pieces, referenced)] == ["index/lost"]
+    assert before is not None and read_record(store, names.INDEX, "found") == before
+    assert store.read(f"{before.data}/file") == b"index found"
+    assert store.read(f"index/found/{names.COLLECTED_FILE}") is None
+    assert read_record(store, names.INDEX, "lost") is None
+
+
+def test_of_two_the_artifact_made_again_meanwhile_stays(store: LocalStore) -> None:
+    artifact(store, names.INDEX, "found")
+    aged(store)
+    before = read_record(store, names.INDEX, "found")
+    pieces = list(garbage.collectable(store, set(), DAYS))
+
+    def referenced() -> set[garbage.ArtifactId]:
+        return {split_address(artifact(store, names.INDEX, "found").address)[1:]}
+
+    list(garbage.remove_all(store, pieces, referenced))
+    now = read_record(store, names.INDEX, "found")
+    assert before is not None and now is not None and now.attempt != before.attempt
+    assert f"{now.data}/file" in store.files("index/found") and not store.files(before.data)
+
+
+def test_what_a_step_has_published_but_not_written_into_its_run_stays(store: LocalStore) -> None:
+    artifact(store, names.INDEX, "made")
+    write_run(store, Run(id="run", pipeline="refresh", config={}, steps=["index"]))
+    write_state(
+        store, "run", StepState(path="index", step="index", status="running", key="made", started=time.time())
+    )
+    assert list(garbage.collectable(store, garbage.referenced(store, 0, 3), 0)) == []

@@ -4,7 +4,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,11 +13,13 @@ import pytest
 from multiview.artifacts.record import Reference, read_record
 from multiview.artifacts.store import LocalStore
 from multiview.errors import InputError
+from multiview.lineage import garbage
+from multiview.lineage.garbage import Garbage
 from multiview.steps.context import StepContext
 from multiview.steps.events import read_metrics
 from multiview.steps.execution import run_step
 from multiview.steps.reporter import StepReporter
-from multiview.steps.runs import read_state
+from multiview.steps.runs import Status, read_state
 from multiview.steps.step import FORWARDED_FILE
 from tests.fixtures.counting_step import CALLS, COUNT, count, passages, read, run, settings
 
@@ -165,3 +167,24 @@ def test_outputs_of_inputs_that_are_altered_meanwhile_are_never_published(
     with pytest.raises(InputError, match=said):
         run_step(step, reporter, settings(), {"passages": passages(store, "some words")})
     assert not list(Path(store.root).glob("*/*/attempts/*/words.txt"))
+
+
+def test_outputs_that_garbage_collection_takes_as_they_are_found_are_made_again(
+    store: LocalStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, _ = run(COUNT, store, "the old king won")
+    finish = StepReporter.finish
+
+    def taken(reporter: StepReporter, status: Status, attempt: str, outputs: Mapping[str, Reference]) -> None:
+        finish(reporter, status, attempt, outputs)
+        if status == "found":
+            garbage.remove(store, Garbage("counts", before["counts"].folder, 0))
+
+    monkeypatch.setattr(StepReporter, "finish", taken)
+    after, reporter = run(COUNT, store, "the old king won", "again")
+    assert CALLS == 2 * ["the old king won"]
+    assert (
+        after["counts"].digest == before["counts"].digest and read(store, after["counts"], "count.txt") == "4"
+    )
+    assert read_state(store, "run", "again") == reporter.state
+    assert reporter.state.status == "done" and reporter.state.attempt == after["counts"].data

@@ -169,8 +169,8 @@ def gc(
     opened = open_store(store)
     if not opened.exists():
         raise InputError(f"store {opened.url}: there is nothing; is it the right one?")
-    indexes = tracking.aliased_indexes(tracking_uri or tracking.tracking_uri(opened))
-    collect(opened, referenced(opened, days, champions, indexes), days, delete)
+    uri = tracking_uri or tracking.tracking_uri(opened)
+    collect(opened, lambda: referenced(opened, days, champions, tracking.aliased_indexes(uri)), days, delete)
 
 
 def inspect(

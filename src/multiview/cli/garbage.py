@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from multiview.artifacts.store import Store
 from multiview.lineage import garbage
@@ -11,14 +11,14 @@ from multiview.lineage.garbage import ArtifactId, Garbage
 from multiview.terminal import safe
 
 
-def collect(store: Store, keep: set[ArtifactId], days: float, delete: bool) -> None:
-    """Prints one line per piece that can go from a store, and their sum; with `delete`, deletes each piece."""
+def collect(store: Store, referenced: Callable[[], set[ArtifactId]], days: float, delete: bool) -> None:
+    """Prints one line per piece that can go from a store, and their sum; with `delete`, deletes each piece that
+    `referenced` still does not return then."""
+    found = garbage.collectable(store, referenced(), days)
     pieces = []
-    for piece in garbage.collectable(store, keep, days):
+    for piece in garbage.remove_all(store, found, referenced) if delete else found:
         pieces.append(piece)
         print(f"{piece.bytes / 1e6:12,.3f} MB  {piece.kind:<11} {safe(piece.path)}")
-        if delete:
-            garbage.remove(store, piece)
     if not pieces:
         print("nothing to collect")
     elif delete:

@@ -112,6 +112,16 @@ def _split(config: Config, setting: Setting, shards: int) -> Cost:
     )
 
 
+def _split_again(config: Config, setting: Setting, shards: int) -> Cost:
+    """The ids of the champion's passages are in memory too."""
+    cost = _split(config, setting, shards)
+    return replace(cost, memory=cost.memory + setting.workload.passages * setting.rates["id_bytes"])
+
+
+def _changes(config: Config, setting: Setting, shards: int) -> Cost:
+    return Cost(memory=setting.workload.passages * setting.rates["index_row_bytes"])
+
+
 def _bm25(questions: float, depth: int, setting: Setting, more_words: float = 0.0) -> Cost:
     """Passages of the corpus are indexed, each with `more_words` besides its own."""
     load, rates = setting.workload, setting.rates
@@ -122,7 +132,8 @@ def _bm25(questions: float, depth: int, setting: Setting, more_words: float = 0.
             "searches": questions * load.passages / rates["bm25_scores"],
             "answers in hits": questions * depth / rates["answer_hits"],
         },
-        memory=load.passages * words * rates["bm25_bytes_per_word"] + questions * rates["question_bytes"],
+        memory=load.passages * (words * rates["bm25_bytes_per_word"] + rates["bm25_passage_bytes"])
+        + questions * rates["question_bytes"],
         disk=questions * depth * rates["hit_bytes"],
     )
 
@@ -340,7 +351,9 @@ StepCost = Callable[[Config, Setting, int], Cost]
 
 COSTS: dict[str, StepCost] = {
     "split": _split,
-    "split-again": _split,
+    "split-again": _split_again,
+    "changes": _changes,
+    "changes-with-queries": _changes,
     "make-questions": _make_questions,
     "bm25-negatives": _bm25_negatives,
     "evaluate-bm25": _evaluate_bm25,

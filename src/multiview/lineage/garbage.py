@@ -1,14 +1,18 @@
 """Garbage of a store: unfinished attempts, and checkpoints, embeddings, changes, indexes and exports without references.
 
 An artifact is kept while it is young, or while a champion, an alias in MLflow or a recent run refers to it. Models,
-passages, questions, evaluations and all other kinds are never collected. The record is moved to another file first:
+passages, questions, evaluations and all other kinds are never collected. The records are moved to other files first:
 a half-removed artifact does not exist, and the same command later removes the rest.
+
+Runs may go on meanwhile. A step that finds an artifact writes that into its run and then looks for the artifact once
+more; we move the records away and then look at the runs once more, and put back what is referred to by now. So one of
+the two sees the other: an artifact that a step found stays, or the step makes it again.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from multiview import names
@@ -62,13 +66,16 @@ def referenced(store: Store, days: float, champions: int, indexes: Iterable[str]
     """
     addresses = [reference.address for reference in _champion_references(store, champions)]
     addresses += indexes
+    made: set[ArtifactId] = set()
     since = time.time() - days * DAY
     for run in store.folders(names.RUNS):
         states = list(read_states(store, run))
         recent = any((state.ended or state.started) >= since for state in states)
         if recent or _may_be_running(store, run, states):
             addresses += [reference.address for state in states for reference in _step_references(state)]
-    return {_artifact_id(address) for address in addresses}
+            # Published, perhaps, by a step that has yet to write so.
+            made |= {(kind, state.key) for state in states for kind in COLLECTED}
+    return made | {_artifact_id(address) for address in addresses}
 
 
 def _champion_references(store: Store, champions: int) -> Iterator[Reference]:
@@ -139,24 +146,58 @@ def _young(entries: Iterable[Entry], since: float) -> bool:
     return any(entry.modified >= since for entry in entries)
 
 
+def remove_all(
+    store: Store, pieces: Iterable[Garbage], referenced_now: Callable[[], set[ArtifactId]]
+) -> Iterator[Garbage]:
+    """Removes pieces, and yields each that is gone; what `referenced_now` returns once all are put aside is put back."""
+    pieces = list(pieces)
+    for piece in pieces:
+        _put_aside(store, piece)
+    keep = referenced_now() if any(piece.is_artifact for piece in pieces) else set()
+    for piece in pieces:
+        if not (piece.is_artifact and tuple(piece.path.split("/")) in keep and _put_back(store, piece)):
+            _drop(store, piece)
+            yield piece
+
+
 def remove(store: Store, garbage: Garbage) -> None:
     """Removes an artifact or an attempt; files that are already gone are no error.
 
     The record of an artifact is kept under another name, so that lineages can still be traced through it.
     """
-    if not garbage.is_artifact:
-        store.remove(garbage.path)
-        store.remove(f"{garbage.path}.events.jsonl")
-        store.remove(verified_file(garbage.path))
-        return
+    _put_aside(store, garbage)
+    _drop(store, garbage)
+
+
+def _drop(store: Store, garbage: Garbage) -> None:
+    """Removes the files of an artifact that was put aside, or of an attempt."""
+    data = garbage.path
+    if garbage.is_artifact:
+        if not (record := store.read(f"{garbage.path}/{names.COLLECTED_FILE}")):
+            return
+        data = parse_record(record, garbage.path).data  # other attempts, which may be alive, are left alone
+    else:
+        store.remove(f"{data}.events.jsonl")
+    store.remove(verified_file(data))
+    store.remove(data)
+
+
+def _put_aside(store: Store, garbage: Garbage) -> None:
+    """Moves the record of an artifact to another file: from now on there is no such artifact."""
     record = f"{garbage.path}/{names.RECORD_FILE}"
-    if data := store.read(record):
+    if garbage.is_artifact and (data := store.read(record)):
         store.replace(f"{garbage.path}/{names.COLLECTED_FILE}", data)
         store.remove(record)
-        # Other attempts, which may be alive, are left alone.
-        attempt = parse_record(data, garbage.path).data
-        store.remove(verified_file(attempt))
-        store.remove(attempt)
+
+
+def _put_back(store: Store, garbage: Garbage) -> bool:
+    """Undoes `_put_aside`; returns False if another attempt has made the artifact since."""
+    collected = f"{garbage.path}/{names.COLLECTED_FILE}"
+    data = store.read(collected)
+    if not data or not store.create(f"{garbage.path}/{names.RECORD_FILE}", data):
+        return False
+    store.remove(collected)
+    return True
 
 
 def _artifact_id(address: str) -> ArtifactId:

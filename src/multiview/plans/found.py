@@ -9,7 +9,7 @@ from multiview.artifacts.record import Record, Reference
 from multiview.artifacts.store import Store
 from multiview.errors import InputError
 from multiview.plans.plan import Node, Output, Plan, Source
-from multiview.steps.execution import find_outputs, references_of
+from multiview.steps.execution import claim_outputs, find_outputs, references_of
 from multiview.steps.path import StepPath
 from multiview.steps.reporter import StepReporter
 from multiview.steps.work import Inputs, Work
@@ -28,12 +28,8 @@ def find_steps(plan: Plan, store: Store, run: str) -> Plan:
     outputs: Outputs = {}
     rest = Plan(plan.name, architectures=plan.architectures)
     for node in plan.nodes.values():
-        if found := _find(plan, node, outputs, store):
-            for path, (work, records) in found.items():
-                reporter = StepReporter(store, run, str(path), node.step.name)
-                reporter.describe(work)
-                outputs[path] = references_of(node.step, store, records)
-                reporter.finish("found", records[work.step.outputs[0]].data, outputs[path])
+        if found := _find(plan, node, outputs, store, run):
+            outputs |= found
         else:
             rest.nodes[node.path] = node
     for path, node in rest.nodes.items():
@@ -41,14 +37,12 @@ def find_steps(plan: Plan, store: Store, run: str) -> Plan:
     return rest
 
 
-def _find(
-    plan: Plan, node: Node, outputs: Outputs, store: Store
-) -> dict[StepPath, tuple[Work, dict[str, Record]]]:
-    """The work and the records of a step's outputs, by shard if it runs by shard; empty if one is not found."""
+def _find(plan: Plan, node: Node, outputs: Outputs, store: Store, run: str) -> Outputs:
+    """The outputs of a step, by shard if it runs by shard, written as found in `run`; empty if one is not found."""
     read = (source for _, source in node.sources() if isinstance(source, Output))
     if not all(path in outputs for source in read for path in plan.nodes[source.path].paths()):
         return {}
-    found = {}
+    found: dict[StepPath, tuple[Work, dict[str, Record]]] = {}
     for path in node.paths():
         try:
             work = Work.resolve(node.step, node.config, inputs_of(plan, node, path, outputs), store)
@@ -59,7 +53,13 @@ def _find(
         except InputError:
             return {}
         found[path] = work, records
-    return found
+    claimed: Outputs = {}
+    for path, (work, records) in found.items():
+        reporter = StepReporter(store, run, str(path), node.step.name)
+        if not claim_outputs(work, records, reporter):
+            return {}
+        claimed[path] = reporter.state.outputs
+    return claimed
 
 
 def _reading_addresses(node: Node, plan: Plan, rest: Plan, outputs: Outputs) -> Node:

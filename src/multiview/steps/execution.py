@@ -35,11 +35,12 @@ def run_step(step: Step, reporter: StepReporter, config: str, inputs: Inputs) ->
     work = Work.resolve(step, config, inputs, store)
     reporter.describe(work)
     found = find_outputs(work, store)
+    found = claim_outputs(work, found, reporter) if found else {}
     outputs = found or backend_for(step).make(work, reporter)
     if step.checkpoints:
         StoredCheckpoints(store, work.key, scratch()).clear()
-    first = outputs[step.outputs[0]]
-    reporter.finish("found" if found else "done", first.data, references_of(step, store, outputs))
+    if not found:
+        reporter.finish("done", outputs[step.outputs[0]].data, references_of(step, store, outputs))
     return outputs
 
 
@@ -48,6 +49,21 @@ def find_outputs(work: Work, store: Store) -> dict[str, Record]:
     outputs = work.find(store)
     complete = len(outputs) == len(work.step.outputs) and _still_holds(store, work.step, outputs)
     return outputs if complete else {}
+
+
+def claim_outputs(work: Work, found: Mapping[str, Record], reporter: StepReporter) -> dict[str, Record]:
+    """Writes that the outputs `found` are those of a step; returns them if all are still there after that, else none.
+
+    A `multiview gc` at work meanwhile has taken them before, or sees that they are referred to, and leaves them.
+    Raises InputError if the step's file of forwarded references is gone.
+    """
+    store, step = reporter.store, work.step
+    reporter.describe(work)
+    reporter.finish("found", found[step.outputs[0]].data, references_of(step, store, found))
+    if work.find(store) == found:
+        return {**found}
+    reporter.begin_again()
+    return {}
 
 
 def references_of(step: Step, store: Store, outputs: Mapping[str, Record]) -> dict[str, Reference]:

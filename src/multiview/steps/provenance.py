@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import platform
 import sys
+from functools import cache
+from pathlib import Path
 
 from multiview import environment, names
 
@@ -15,16 +18,35 @@ def code_version() -> dict[str, str]:
 
 
 def machine() -> dict[str, object]:
-    """Returns the code's version, and everything that can change the last bits of a float: versions, device,
-    instruction set."""
+    """Returns the code's version, and everything that can change the last bits of a float: versions, processor, device,
+    threads, and the instructions that libraries were told to use."""
     description: dict[str, object] = {
         **code_version(),
         "multiview": names.VERSION,
         "python": sys.version.split()[0],
+        "processor": processor(),
     }
+    if kernels := {name: os.environ[name] for name in environment.KERNEL_VARIABLES if name in os.environ}:
+        description["kernels"] = kernels
+    for name in ("numpy", "faiss"):
+        if library := sys.modules.get(name):
+            description[name] = library.__version__
     if torch := sys.modules.get("torch"):
         description["torch"] = torch.__version__
         description["instruction_set"] = torch.backends.cpu.get_cpu_capability()
         description["threads"] = torch.get_num_threads()
         description["device"] = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
     return description
+
+
+@cache
+def processor() -> str:
+    """Returns the processor's name, else that of its architecture."""
+    file = Path("/proc/cpuinfo")
+    lines = file.read_text().splitlines() if file.is_file() else []
+    named = (
+        value.strip()
+        for name, _, value in (line.partition(":") for line in lines)
+        if name.strip() == "model name"
+    )
+    return next(named, platform.processor() or platform.machine())

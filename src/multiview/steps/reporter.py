@@ -51,6 +51,10 @@ class StepReporter:
         self._change(status=status, attempt=attempt, ended=time.time(), outputs=dict(outputs))
         self.write()
 
+    def begin_again(self) -> None:
+        """Sets the step's status, which the next write includes, to running: outputs that were found are gone."""
+        self._change(status="running", attempt="", ended=None, outputs={})
+
     def fail(self, error: BaseException) -> None:
         """Writes the failure as one line."""
         bad_input = isinstance(error, InputError)
