@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from multiview import metric_names, names
-from multiview.artifacts.record import load_record
+from multiview.artifacts.record import load_record, split_address
 from multiview.artifacts.staging import stage
 from multiview.artifacts.store import Store
 from multiview.config import JsonObject, PaperFigures
@@ -70,7 +70,7 @@ def show_results(console: Console, states: list[StepState], tracking_uri: str | 
         index = champion["index"]["address"] if champion else indexes[-1]
         words = shlex.quote(question or "a question")
         console.print(f"Ask it:       {_command('multiview')} search {words} --index {index}")
-        console.print(f"Serve it:     {_command('multiview')} serve --index {index}")
+        console.print(f"Serve it:     {_command('multiview')} serve {_served(index, follow=bool(champion))}")
     if indexes and not promotion:
         run = f"{_command('python')} -m pipelines run comparison"
         console.print(f"Your data:    {run} --set corpus.source=PASSAGES --set questions.source=QUESTIONS")
@@ -274,6 +274,11 @@ def _folder(state: StepState, kind: str) -> Path:
 
 def _input(state: StepState, name: str) -> Path:
     return stage(*load_record(state.inputs[name][0].address)).path
+
+
+def _served(index: str, follow: bool) -> str:
+    """The options of a server of an index, which with `follow` is the champion's: the server follows the next ones."""
+    return f"--store {shlex.quote(split_address(index)[0])}" if follow else f"--index {index}"
 
 
 def _command(name: str) -> str:

@@ -10,7 +10,7 @@ import weakref
 import pytest
 
 from multiview.artifacts.champions import rollback
-from multiview.artifacts.record import Reference
+from multiview.artifacts.record import Record, Reference, load_reference
 from multiview.cli.lookup import Lookup
 from multiview.serving import follow
 from multiview.serving.follow import Follower
@@ -152,6 +152,23 @@ def test_choices_are_champions_the_challenger_and_all_others(crowned):
         assert [choice.address for choice in choices[:2]] == [crowned.index("camvr"), crowned.index("mvr")]
 
     asyncio.run(ask())
+
+
+def test_a_trained_model_has_the_architecture_of_the_model_that_it_was_trained_from(crowned):
+    def write(record: Record, **changes) -> Record:
+        changed = record.model_copy(update=changes)
+        folder = crowned.store.root / changed.folder
+        folder.mkdir()
+        (folder / "artifact.json").write_bytes(changed.to_json())
+        return changed
+
+    index = index_record(crowned, "mvr")
+    _, untrained = load_reference(index.inputs["model"][0], "the index", crowned.store)
+    start = {"start": [Reference.to(crowned.store, untrained)]}
+    trained = write(untrained, key="0" * 32, step="train", config={"train": {}}, inputs=start)
+    write(index, key="1" * 32, inputs={**index.inputs, "model": [Reference.to(crowned.store, trained)]})
+    choices = asyncio.run(others_of(crowned)[1].choices())
+    assert {choice.record.key: choice.architecture for choice in choices}["1" * 32] == "mvr"
 
 
 def test_copies_are_not_removed_while_an_index_is_loaded(crowned, tmp_path):

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 
 from multiview import names
 from multiview.artifacts.champions import champion_numbers, current, read_champion
-from multiview.artifacts.record import Record, load_reference, read_record, split_address
+from multiview.artifacts.record import Record, read_record, split_address
 from multiview.artifacts.store import Store
 from multiview.config import Model
 from multiview.errors import InputError
+from multiview.lineage.ancestry import Ancestor
 from multiview.refresh.challenger import challenger_of
 from multiview.serving.follow import Generation, Generations
 from multiview.serving.underway import Underway
@@ -34,7 +35,7 @@ class Choice:
     record: Record
     address: str
     architecture: str
-    """Name of the model's architecture; empty where the model is gone."""
+    """Name of the model's architecture; empty where no record tells it."""
     roles: tuple[str, ...] = ()
     """`champion 3` for each champion that answered from it, the newest first, and `challenger`."""
 
@@ -115,11 +116,12 @@ class Others:
                 yield Choice(record, self._own(key), self._architecture(record), tuple(roles.get(key, ())))
 
     def _architecture(self, record: Record) -> str:
-        try:
-            _, model = load_reference(record.inputs[names.MODEL][0], f"index {record.key}", self._store)
-        except (InputError, KeyError):
-            return ""
-        return str(model.config.get("model", {}).get("architecture", Model().architecture))
+        model = Ancestor(self._store, record).remembered_input(names.MODEL)
+        # A training's record has no settings of the model: they are those of the model that it started from.
+        while model and (start := model.remembered_input("start")):
+            model = start
+        settings = model.record.config.get("model") if model else None
+        return "" if settings is None else str(settings.get("architecture", Model().architecture))
 
     def _roles(self) -> dict[str, list[str]]:
         """Roles by the key of their index, in the order in which they are listed."""

@@ -2,9 +2,15 @@
 
 import io
 
+import pytest
+
+from multiview import names
+from multiview.artifacts.record import Reference
 from multiview.evaluation.tables import Significance
+from multiview.steps.runs import StepState
 from multiview.terminal import Console
-from pipelines.runs.results import show_table
+from pipelines.runs import results
+from pipelines.runs.results import show_results, show_table
 
 METRICS = {
     "mvr": {"accuracy_at_5": 0.5, "ndcg_at_10": 0.25, "views": 0.125},
@@ -77,3 +83,22 @@ def test_on_a_narrow_terminal_the_figures_are_there_too():
         show_table(console, metrics, None)
         written = file.getvalue()
         assert all(f"{50 + k / 10:.1f}" in written for k in (1, 5, 20, 50, 100)), width
+
+
+@pytest.mark.parametrize(
+    ("champion", "options"), [(True, "--store /a/store"), (False, "--index /a/store/index/k")]
+)
+def test_what_a_refresh_promoted_is_served_with_the_next_champions(champion, options, monkeypatch):
+    index = Reference(address="/a/store/index/k", digest="0" * 64)
+    promotion = {
+        "decision": "promote",
+        "says": "all checks passed",
+        "champion": {"number": 2, "why": "refresh", "index": {"address": index.address}},
+    }
+    monkeypatch.setattr(results, "_promotion", lambda states: promotion if champion else None)
+    console = Console(file=io.StringIO(), color_system=None, width=200)
+    state = StepState(path="index", step="index", status="done", outputs={names.INDEX: index})
+    show_results(console, [state], None)
+    assert isinstance(console.file, io.StringIO)
+    (line,) = [line for line in console.file.getvalue().splitlines() if line.startswith("Serve it:")]
+    assert line.endswith(f"multiview serve {options}")
