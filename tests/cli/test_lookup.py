@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ from multiview.cli.lookup import (
     run_index,
 )
 from multiview.errors import InputError
-from multiview.steps.runs import Run, StepState
+from multiview.steps.runs import Run, StepState, read_states, write_run, write_state
 from multiview.tracking import RegisteredModel, TrackedRun, TrackedStep
 from tests.fixtures.champions import artifact, champion, refuse
 from tests.fixtures.servers import new_database
@@ -137,6 +138,22 @@ def test_a_rerun_ends_with_its_own_steps_and_has_the_earlier_run_s_index() -> No
     rerun = tracked_run(earlier=("camvr/index",), camvr_index=INDEX, camvr_evaluate=EVALUATE)
     assert addresses(run_artifacts("r", rerun)) == ["store/evaluation/3"]
     assert run_index("r", rerun) == "store/index/2"
+
+
+def test_a_run_of_a_copied_store_stands_for_the_copies(system_indexes, tmp_path):
+    """Its states name the store that they were written in; what the copy lacks is found there still."""
+    copy = LocalStore(shutil.copytree(system_indexes.store.root, tmp_path / "copy"))
+    (run,) = copy.folders("runs")
+    step = "camvr/round-0/index"
+    state = next(state for state in read_states(copy, run) if state.path == step)
+    write_run(copy, Run(id="one", pipeline="training", config={}, steps=[step]))
+    write_state(copy, "one", state)
+    lookup, name = Lookup(copy.url, None), state.outputs["index"].address.rpartition("/")[2]
+    found = lookup.index("one")
+    assert found == f"{copy.url}/index/{name}" != state.outputs["index"].address
+    assert addresses(lookup.artifacts("one")) == [found]
+    shutil.rmtree(copy.root / "index" / name)
+    assert lookup.index("one") == state.outputs["index"].address
 
 
 @pytest.mark.parametrize(

@@ -199,6 +199,20 @@ def load_record(address: str, setting: str = "") -> tuple[Store, Record]:
     return store, record
 
 
+def in_store(reference: Reference, store: Store) -> Reference:
+    """Returns the reference to the same artifact in `store`, where it is there; else `reference`.
+
+    So what runs of a copied or moved store made is read from the copy.
+    """
+    url, kind, key = split_address(reference.address)
+    if url == store.url:
+        return reference
+    record = read_record(store, kind, key)
+    if record is None or record.digest != reference.digest:
+        return reference
+    return reference.model_copy(update={"address": f"{store.url}/{record.folder}"})
+
+
 def load_reference(reference: Reference, reader: str, near: Store | None = None) -> tuple[Store, Record]:
     """Returns store and record of an artifact that `reader` refers to.
 

@@ -13,7 +13,7 @@ from functools import cached_property
 
 from multiview import names, tracking
 from multiview.artifacts.champions import address_of, champion_of, current, read_champion
-from multiview.artifacts.record import Reference, load_reference, split_address
+from multiview.artifacts.record import Reference, in_store, load_reference, split_address
 from multiview.artifacts.store import Store, open_store
 from multiview.errors import InputError
 from multiview.lineage.trace import reference_of
@@ -117,7 +117,8 @@ class Lookup:
             case LoggedModel():
                 return [tracking.logged_model(self.tracking_uri, typed.id)]
             case RunId():
-                return run_artifacts(typed.id, self._run(typed.id))
+                made = run_artifacts(typed.id, self._run(typed.id))
+                return [in_store(each, self.store) for each in made]
             case _:
                 return [reference_of(self._address(typed))]
 
@@ -151,7 +152,7 @@ class Lookup:
             case Address():
                 return typed.address
             case RunId():
-                return run_index(typed.id, self._run(typed.id))
+                return run_index(typed.id, self._run(typed.id), self.store)
             case RegisteredModel():
                 return tracking.registered_index(self.tracking_uri, typed)
             case LoggedModel():
@@ -203,22 +204,22 @@ def run_artifacts(name: str, run: StoreRun | TrackedRun) -> list[Reference]:
     return artifacts
 
 
-def run_index(name: str, run: StoreRun | TrackedRun) -> str:
+def run_index(name: str, run: StoreRun | TrackedRun, near: Store | None = None) -> str:
     """Returns the address of the only index of a run, or of a system in MLflow; for a step in MLflow, of the index that it
-    built or searched.
+    built or searched: in the store `near`, where it is there.
 
     Raises InputError if there is none, or if several systems have one.
     """
     if isinstance(run, StoreRun):
-        return sole_index(name, finished_outputs(run.states, names.INDEX))
+        return sole_index(name, finished_outputs(run.states, names.INDEX), near)
     if run.step is not None and (index := run.steps[run.step].index):
-        return index.address
+        return (in_store(index, near) if near else index).address
     indexes = {
         path: step.outputs[names.INDEX]
         for path, step in run.steps_of_system().items()
         if names.INDEX in step.outputs
     }
-    return sole_index(name, indexes)
+    return sole_index(name, indexes, near)
 
 
 def newest_index(store: Store) -> str:
@@ -238,17 +239,18 @@ def newest_index(store: Store) -> str:
             f"store {store.url} has no finished run with an index: run a pipeline, or give --index or --store"
         )
     _, run, indexes = max(candidates, key=lambda candidate: candidate[:2])
-    return sole_index(run, indexes)
+    return sole_index(run, indexes, store)
 
 
-def sole_index(run: str, indexes: Mapping[str, Reference]) -> str:
-    """Returns the address of the index of a run's only system, from its last round.
+def sole_index(run: str, indexes: Mapping[str, Reference], near: Store | None = None) -> str:
+    """Returns the address of the index of a run's only system, from its last round: in the store `near`, where it is there.
 
     `indexes` are by their steps' paths, such as `camvr/round-2/index`. Raises InputError if there is none, or if there
     are several systems.
     """
     paths = last_rounds(StepPath.parse(path) for path in sorted(indexes))
-    last = {system: indexes[str(path)].address for system, path in paths.items()}
+    references = {system: indexes[str(path)] for system, path in paths.items()}
+    last = {system: (in_store(each, near) if near else each).address for system, each in references.items()}
     if not last:
         raise InputError(f"run {run} has no index yet: finish it, or give --index")
     if len(last) > 1:
