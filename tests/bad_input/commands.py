@@ -128,12 +128,13 @@ CASES = {
     "a registration of nothing": line("multiview register s/index/k", "no artifact at s/index/k"),
     "a sync of no store": line("multiview sync --store nowhere", "nowhere"),
     "a gc of no store": line("multiview gc --store nowhere", "nowhere", "is it the right one"),
+    "a gc of another folder": line("multiview gc --delete --store /usr", "/usr", "no run was made in it"),
     "a store that is a file": line("multiview gc --store f", "store f: it is a file", "name a folder", f="x"),
     "a store of an unknown protocol": line("multiview gc --store s4://b/s", "s4://b/s"),
     "a store of the web": line("multiview gc --store https://example.invalid/s", "https://example.invalid/s"),
     "a bucket without a name": line("multiview gc --store s3://", "s3://"),
     "an MLflow of no protocol": line(
-        "multiview gc --store s --tracking-uri ftp://host", "ftp://host", **{"s/index/k/x": "x"}
+        "multiview gc --store s --tracking-uri ftp://host", "ftp://host", **{"s/runs/r/x": "x"}
     ),
     # --- config, plan
     "an unknown section": line("multiview config trian", "trian", "train"),

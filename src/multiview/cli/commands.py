@@ -160,15 +160,16 @@ def gc(
     debug: Debug = False,
 ) -> None:
     """Collect attempts, checkpoints, embeddings and indexes that no champion, alias or recent run refers to."""
-    from multiview import tracking
+    from multiview import names, tracking
     from multiview.artifacts.store import open_store
     from multiview.cli.garbage import collect
     from multiview.errors import InputError
     from multiview.lineage.garbage import referenced
 
     opened = open_store(store)
-    if not opened.exists():
-        raise InputError(f"store {opened.url}: there is nothing; is it the right one?")
+    if names.RUNS not in opened.folders(""):
+        reason = "no run was made in it" if opened.exists() else "there is nothing"
+        raise InputError(f"store {opened.url}: {reason}; is it the right one?")
     uri = tracking_uri or tracking.tracking_uri(opened)
     collect(opened, lambda: referenced(opened, days, champions, tracking.aliased_indexes(uri)), days, delete)
 
