@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import date
+
 import jsonschema
 import pytest
+
+from multiview.serving import openai
+from multiview.serving.retriever import Hit, ScoredView
 
 
 def test_the_server_keeps_what_its_openapi_promises(client, loaded):
@@ -30,6 +35,20 @@ def test_the_server_keeps_what_its_openapi_promises(client, loaded):
         (shown,) = api["paths"][path.replace("p1", "{id}")]["get"]["responses"]["200"]["content"].values()
         jsonschema.validate(client.get(path).json(), {**shown["schema"], "components": api["components"]})
     assert api["paths"]["/search"]["post"]["security"]
+
+
+def test_columns_of_other_types_are_text_in_openai_s_shape():
+    columns = {
+        "tags": ["Kunst", "été"],
+        "at": {"day": date(2024, 5, 1)},
+        "day": date(2024, 5, 1),
+        "n": 1.5,
+        "none": None,
+    }
+    hit = Hit("p", "", "text", 1.0, ScoredView(1, 1.0, None, None), columns)
+    (result,) = openai.page(["?"], [[hit]], 1, None).data
+    expected = {"tags": '["Kunst", "été"]', "at": '{"day": "2024-05-01"}', "day": "2024-05-01", "n": 1.5}
+    assert result.attributes == expected
 
 
 def test_a_search_in_openai_s_shape(client, loaded):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -50,12 +51,17 @@ def page(
 
 def _result(hit: Hit) -> Result:
     columns = {name: finite(value) for name, value in hit.columns.items()}
-    attributes = {
-        name: value if isinstance(value, str | bool | int | float) else str(value)
-        for name, value in columns.items()
-        if value is not None
-    }
+    attributes = {name: _attribute(value) for name, value in columns.items() if value is not None}
     content = [Content(text=hit.text)]
     return Result(
         file_id=hit.id, filename=hit.title or hit.id, score=hit.score, attributes=attributes, content=content
+    )
+
+
+def _attribute(value: object) -> str | bool | int | float:
+    """The value of a column where only texts, numbers and flags may be: lists and structs as JSON, dates as ISO text."""
+    if isinstance(value, str | bool | int | float):
+        return value
+    return (
+        json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, list | dict) else str(value)
     )
