@@ -204,13 +204,15 @@ def in_store(reference: Reference, store: Store) -> Reference:
 
     So what runs of a copied or moved store made is read from the copy.
     """
-    url, kind, key = split_address(reference.address)
-    if url == store.url:
-        return reference
+    record = _same(reference, store)
+    return reference.model_copy(update={"address": f"{store.url}/{record.folder}"}) if record else reference
+
+
+def _same(reference: Reference, store: Store) -> Record | None:
+    """The record of the artifact with the reference's key and digest in `store`; None if there is none."""
+    _, kind, key = split_address(reference.address)
     record = read_record(store, kind, key)
-    if record is None or record.digest != reference.digest:
-        return reference
-    return reference.model_copy(update={"address": f"{store.url}/{record.folder}"})
+    return record if record is not None and record.digest == reference.digest else None
 
 
 def load_reference(reference: Reference, reader: str, near: Store | None = None) -> tuple[Store, Record]:
@@ -219,11 +221,9 @@ def load_reference(reference: Reference, reader: str, near: Store | None = None)
     The store `near` is tried first, because equal digests are equal content: the references of a store that was
     moved or copied stay valid. Raises InputError if the artifact is gone, or was rebuilt with other bytes.
     """
+    if near is not None and (record := _same(reference, near)):
+        return near, record
     url, kind, key = split_address(reference.address)
-    if near is not None:
-        record = read_record(near, kind, key)
-        if record is not None and record.digest == reference.digest:
-            return near, record
     store = open_store(url)
     record = read_record(store, kind, key)
     if record is None:

@@ -70,7 +70,7 @@ class MakeQuestions(Section):
     share: Annotated[float, Field(gt=0, le=1)] = 1.0
     """Share of the passages that questions are made from, drawn by `seed`."""
     snippets: Annotated[int, Field(ge=1)] = 8
-    """Number of snippets that Algorithm 1 cuts a passage into (its n): as many as CAMVR has views, or more."""
+    """Snippets per passage that Algorithm 1 makes (its n): as many as CAMVR has views, or more."""
     per_passage: Annotated[int, Field(ge=1)] = 2
     """Snippets per passage that questions are made from, drawn by `seed`."""
     per_snippet: Annotated[int, Field(ge=1)] = 1
