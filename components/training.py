@@ -61,7 +61,7 @@ def mine(
     bm25_negatives: Input[Dataset],
     negatives: Output[Dataset],
 ) -> str:
-    """Hard negatives mined with the index of round one."""
+    """Hard negatives mined with the index of the round before."""
     from multiview.kubeflow.component import execute
 
     return execute(

@@ -72,7 +72,7 @@ def test_architectures_bring_their_own_rows_of_loss_settings():
             "encode.compute=float33",
             "encode.compute: input should be 'float32', 'autocast', 'bfloat16' or 'float16', not 'float33'",
         ),
-        ("train.rounds=3", "train.rounds: input should be less than or equal to 2, not 3"),
+        ("train.rounds=-1", "train.rounds: input should be greater than or equal to 0, not -1"),
         ("views", "expected SECTION.NAME=VALUE"),
         ("a.b=[", "is not YAML"),
     ],

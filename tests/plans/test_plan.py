@@ -120,7 +120,7 @@ def test_an_output_that_a_step_does_not_have_is_refused():
         split.output("model")
 
 
-@pytest.mark.parametrize(("rounds", "steps"), [(0, 6), (1, 7), (2, 11)])
+@pytest.mark.parametrize(("rounds", "steps"), [(0, 6), (1, 7), (2, 11), (3, 15)])
 def test_rounds_shape_the_dag(rounds, steps):
     plan = training({"train": {"rounds": rounds}})
     assert len(plan.nodes) == steps
@@ -145,6 +145,22 @@ def test_round_two_may_have_settings_of_its_own():
     assert round_two["positive"] == "answer", "the architecture's defaults hold in both rounds"
     with pytest.raises(InputError, match=r"train\.round_two: .*train\.epoch.*epochs"):
         training({"train": {"round_two": {"epoch": 20}}})
+
+
+@pytest.mark.parametrize(
+    ("start_from", "started"), [("pretrained", "initial-model"), ("round_one", "round-2/train")]
+)
+def test_a_third_round_mines_with_the_model_of_the_second(start_from, started):
+    settings = {"rounds": 3, "start_from": start_from, "epochs": 40, "round_two": {"epochs": 20}}
+    plan = training({"train": settings})
+    second, third = (plan.node(f"camvr/round-{number}/train") for number in (2, 3))
+    assert third.config == second.config and json.loads(third.config)["train"]["epochs"] == 20
+    mined = plan.node("camvr/round-3/mine")
+    assert third.inputs["negatives"] == mined.output()
+    assert mined.inputs["model"] == second.output()
+    assert mined.inputs["index"] == plan.node("camvr/round-2/index").output()
+    assert mined.inputs["bm25_negatives"] == plan.node("bm25-negatives").output()
+    assert third.inputs["start"] == plan.node(f"camvr/{started}").output()
 
 
 def test_a_comparison_shares_split_negatives_and_questions():

@@ -58,14 +58,14 @@ class Temperature(Section):
 class Train(Section):
     """Training and its rounds."""
 
-    rounds: Annotated[int, Field(ge=0, le=2, json_schema_extra={"how": True})] = 2
-    """Number of rounds. 0: the untrained model; 1: training on BM25 or given negatives; 2: a second training with mined negatives (CAMVR Appendix C). Shapes the DAG."""
+    rounds: Annotated[int, Field(ge=0, json_schema_extra={"how": True})] = 2
+    """Number of rounds. 0: the untrained model; 1: training on BM25 or given negatives; 2: a second training with mined negatives (CAMVR Appendix C); 3 or more: each mines with the model of the round before (*ours*). Shapes the DAG."""
     model: Annotated[str | None, HOW] = None
     """Address of a model to start from instead of `model.base`. Shapes the DAG."""
     start_from: Annotated[Literal["pretrained", "round_one"], HOW] = "pretrained"
-    """Model that round two starts from (DPR, tevatron: the pretrained checkpoint). Shapes the DAG."""
+    """Model that round two starts from (DPR, tevatron: the pretrained checkpoint); with `round_one`, a later round starts from the round before. Shapes the DAG."""
     round_two: Annotated[JsonObject, HOW] = {}
-    """Settings of this section that differ in round two, as in {epochs: 20}."""
+    """Settings of this section that differ in round two and later rounds, as in {epochs: 20}."""
     warm_up: Annotated[JsonObject, HOW] = {}
     """Settings of this section for a stage on generated queries before round one, as in {epochs: 10}; empty: no such stage (Dual Cross Encoder 3.5). Shapes the DAG."""
     warmup_passage: Literal["plain", "with_query"] = "plain"
@@ -155,7 +155,7 @@ class Mining(Section):
     cross_encoder_above: Annotated[float, Field(ge=0, le=1)] = 0.1
     """Leave out hits whose logit after a sigmoid is above this value: only hits that the classifier confidently rejects are negatives (RocketQA's 0.1)."""
     with_bm25: bool = True
-    """Train round two on round one's negatives and mined ones in turn (CAMVR Appendix C); false: on mined negatives only."""
+    """Train later rounds on round one's negatives and mined ones in turn (CAMVR Appendix C); false: on mined negatives only."""
     seed: int = 0
     """Seed of the draw, per question: order and sharding do not matter."""
 

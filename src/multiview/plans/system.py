@@ -81,7 +81,7 @@ class SystemSteps:
         return self.plan.add(
             self._path(number, "train"),
             "train",
-            stage_settings(self.config, "round_two" if number == 2 else None),
+            stage_settings(self.config, "round_two" if number > 1 else None),
             start=start,
             passages=self.data.passages,
             questions=self.data.train_questions,
