@@ -79,6 +79,31 @@ def mine(
 
 
 @component
+def teach(
+    run: str,
+    path: str,
+    config: str,
+    passages: Input[Dataset],
+    questions: Input[Dataset],
+    hard_negatives: Input[Dataset],
+    negatives: Output[Dataset],
+) -> str:
+    """Scores of a cross-encoder for what each training question learns from."""
+    from multiview.kubeflow.component import execute
+
+    return execute(
+        "teach",
+        run,
+        path,
+        config,
+        passages=passages,
+        questions=questions,
+        hard_negatives=hard_negatives,
+        negatives=negatives,
+    )
+
+
+@component
 def warm_up(
     run: str,
     path: str,

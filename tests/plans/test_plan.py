@@ -163,6 +163,36 @@ def test_a_third_round_mines_with_the_model_of_the_second(start_from, started):
     assert third.inputs["start"] == plan.node(f"camvr/{started}").output()
 
 
+def test_a_teacher_scores_what_each_round_trains_on():
+    settings = {"mining": {"cross_encoder": "some/judge"}, "train": {"distill_weight": 0.5}}
+    plan = training(settings)
+    for number, negatives in ((1, "bm25-negatives"), (2, "camvr/round-2/mine")):
+        taught, train = (plan.node(f"camvr/round-{number}/{step}") for step in ("teach", "train"))
+        assert taught.inputs["hard_negatives"] == plan.node(negatives).output()
+        assert train.inputs["negatives"] == taught.output()
+    plain = training({})
+    assert [path for path in plan.nodes if path.step != "teach"] == list(plain.nodes), "nothing else changes"
+    later = training(
+        {**settings, "train": {"negatives": 0, "round_two": {"negatives": 4, "distill_weight": 1}}}
+    )
+    assert [str(path) for path in later.nodes if path.step == "teach"] == ["camvr/round-2/teach"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"train": {"distill_weight": 0.5}}, "needs a teacher; set mining.cross_encoder"),
+        (
+            {"train": {"distill_weight": 0.5, "negatives": 0}, "mining": {"cross_encoder": "some/judge"}},
+            r"without hard negatives in round 1 \(train.negatives=0\)",
+        ),
+    ],
+)
+def test_a_distillation_without_a_teacher_or_negatives_is_refused_before_any_work(settings, message):
+    with pytest.raises(InputError, match=f"^train.distill_weight: .*{message}"):
+        training(settings)
+
+
 def test_a_comparison_shares_split_negatives_and_questions():
     plan = comparison(
         {

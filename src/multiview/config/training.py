@@ -78,6 +78,10 @@ class Train(Section):
     """The passage that a question trains on: its first positive (DPR), or a positive drawn by seed, epoch and question from all, including those found by mining. *Ours.*"""
     local_weight: Annotated[float, Field(ge=0)] = 0.0
     """λ, the weight of the local uniformity loss (MVR Eq. 5, 7)."""
+    distill_weight: Annotated[float, Field(ge=0)] = 0.0
+    """Weight of distillation from `mining.cross_encoder`, which scores each question's own positive and hard negatives once (docs/training.md). Above 0 shapes the DAG. *Ours.*"""
+    distill_temperature: Annotated[float, Field(gt=0)] = 1.0
+    """Temperature of the cross-encoder's logits in distillation; the model's scores have that of the loss. *Ours.*"""
     temperature: Temperature = Temperature()
     batch_size: Annotated[int, Field(ge=1)] = 128
     """Questions per step, over all processes."""
@@ -151,9 +155,9 @@ class Mining(Section):
     relative_margin: Annotated[float, Field(ge=0)] | None = None
     """Keep hits with a score of at most s+ - relative_margin * |s+|: 0.05 is NV-Retriever's 95 %, and also correct for negative scores."""
     cross_encoder: Annotated[str | None, HOW] = None
-    """One-logit sequence classifier, named as in `model.base`; hits that it classifies as positives are left out too. It reads every hit that passes the other filters."""
+    """One-logit sequence classifier, named as in `model.base`; hits that it classifies as positives are left out too. It reads every hit that passes the other filters. It is also the teacher of `train.distill_weight`."""
     cross_encoder_above: Annotated[float, Field(ge=0, le=1)] = 0.1
-    """Leave out hits whose logit after a sigmoid is above this value: only hits that the classifier confidently rejects are negatives (RocketQA's 0.1)."""
+    """Leave out hits whose logit after a sigmoid is above this value: only hits that the classifier confidently rejects are negatives (RocketQA's 0.1). 1: it filters none, and is not asked."""
     with_bm25: bool = True
     """Train later rounds on round one's negatives and mined ones in turn (CAMVR Appendix C); false: on mined negatives only."""
     seed: int = 0
