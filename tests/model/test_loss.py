@@ -180,7 +180,7 @@ def test_a_model_that_agrees_with_its_teacher_learns_nothing() -> None:
     loss.backward()
     assert loss.item() == pytest.approx(0, abs=1e-6)
     assert scores.grad is not None and scores.grad.abs().max() < 1e-6
-    assert distillation_loss(scores, mask, teacher, 1.0, 1.0).item() > 0.1
+    assert distillation_loss(scores, mask, teacher, 1.0, 1.0).item() > 0.05
 
 
 def case_of(scores: list[list[list[float]]], **changes: Any) -> dict[str, Any]:
