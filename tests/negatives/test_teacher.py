@@ -93,19 +93,10 @@ def test_the_accuracy_of_a_teacher():
     assert teacher_accuracy(asked[2:], lists[2:], logits[2:]) is None
 
 
-def test_training_reads_the_logits_of_its_lists_alone(judge, data, base, tmp_path, monkeypatch):
+def test_examples_have_the_logits_of_their_own_lists(judge, data, tmp_path):
     negatives, _ = taught(judge, data, tmp_path / "taught")
-    settings = Train(
-        batch_size=3,
-        epochs=12,
-        negatives=2,
-        distill_weight=1.0,
-        log_steps=1,
-        dropout=0.0,
-        learning_rate=1e-3,
-        warmup_steps=0,
-    )
     context = StepContext(Config.partial({}), {**data, "negatives": negatives}, {}, RecordedEvents())
+    settings = Train(batch_size=3, epochs=4, negatives=2, distill_weight=1.0)
     stream = training_data(settings, context).stream
     logits = read_teacher(negatives.path)
     for item in range(len(stream)):
@@ -113,19 +104,50 @@ def test_training_reads_the_logits_of_its_lists_alone(judge, data, base, tmp_pat
         ids = [example.positive, *example.negatives]
         assert example.teacher == tuple(logits[example.question.qid][id_] for id_ in ids)
         assert len(ids) == 3 and all(map(math.isfinite, example.teacher))
+    plain = training_data(Train(batch_size=3, epochs=4, negatives=2), context).stream
+    drawn = [
+        [(e.positive, e.negatives) for e in map(each.__getitem__, range(24))] for each in (stream, plain)
+    ]
+    assert drawn[0] == drawn[1], "a teacher changes nothing of what is drawn"
+    assert not plain[0].teacher
+
+
+def test_a_model_comes_nearer_to_its_teacher_without_the_teacher_being_there(
+    judge, data, base, tmp_path, monkeypatch
+):
+    negatives, _ = taught(judge, data, tmp_path / "taught")
+    start = training_material.saved_model(tmp_path / "start", base)
 
     def never(*_, **__):
         raise AssertionError("training loads no second model")
 
     monkeypatch.setattr("multiview.negatives.cross_encoder.CrossEncoder.__init__", never)
-    events = RecordedEvents()
-    (tmp_path / "model").mkdir()
-    start = training_material.saved_model(tmp_path / "start", base)
-    inputs = {"start": start, **data, "negatives": negatives}
-    step_settings = Config.partial({"train": settings, "questions": Questions(), "corpus": Corpus()})
-    train(StepContext(step_settings, inputs, {"model": tmp_path / "model"}, events))
-    divergences = [value for name, value, _ in events.metrics if name == "distill_loss"]
-    assert len(divergences) == 24 and divergences[-1] < 0.5 * divergences[0]
+    last = {}
+    for weight in (1e-9, 10.0):
+        settings = Train(
+            batch_size=6,
+            epochs=30,
+            negatives=2,
+            distill_weight=weight,
+            log_steps=1,
+            dropout=0.0,
+            learning_rate=1e-3,
+            warmup_steps=0,
+        )
+        chosen = Config.partial({"train": settings, "questions": Questions(), "corpus": Corpus()})
+        events, output = RecordedEvents(), tmp_path / f"model-{weight}"
+        output.mkdir()
+        train(
+            StepContext(chosen, {"start": start, **data, "negatives": negatives}, {"model": output}, events)
+        )
+        found = {
+            name: [value for each, value, _ in events.metrics if each == name]
+            for name in ("loss", "contrastive_loss", "distill_loss")
+        }
+        for loss, contrastive, divergence in zip(*found.values(), strict=True):
+            assert loss == pytest.approx(contrastive + weight * divergence, rel=1e-3, abs=1e-4)
+        last[weight] = np.mean(found["distill_loss"][-6:])
+    assert last[10.0] < 0.3 * last[1e-9]
 
 
 def test_negatives_that_no_teacher_scored_are_refused(data, tmp_path):
