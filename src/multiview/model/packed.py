@@ -53,8 +53,9 @@ def make_packed(sequences: Sequence[TokenSequence], pad_id: int, tokens: int) ->
     starts = []
     for sequence, each in zip(sequences, weights, strict=True):
         if sequence.snippets:
-            starts.append((torch.zeros(len(each), dtype=torch.int64), torch.zeros_like(each)))
-            set_snippets(*starts[-1], sequence)
+            viewers, snippets = torch.zeros(len(each), dtype=torch.int64), torch.zeros_like(each)
+            set_snippets(viewers, snippets, sequence)
+            starts.append((viewers, snippets))
     return Packed(
         torch.tensor([ids + [pad_id] * filler]),
         torch.tensor([positions + [0] * filler]),

@@ -100,7 +100,7 @@ def test_the_viewers_own_embeddings_start_at_zero(base: Path) -> None:
     ids = model.tokenizer.convert_tokens_to_ids(["[VIE]", *(f"[VIE{i}]" for i in range(1, 5))])
     assert not embedding_matrix(model.encoders["passage"])[ids].any()
     batch = make_batch([TokenSequence([9, 20, 21], (View(((0, 1),)),), None, ((1, 3),))], 0, 1)
+    assert "viewers" in batch and "snippets" in batch
     words = torch.tensor([[[0.0, 0.0], [1.0, 4.0], [3.0, 0.0]]])
-    assert add_snippet_means(words, batch["viewers"], batch["snippets"]).tolist() == [
-        [[2, 2], [1, 4], [3, 0]]
-    ]  # type: ignore[typeddict-item]
+    started = add_snippet_means(words, batch["viewers"], batch["snippets"])
+    assert started.tolist() == [[[2, 2], [1, 4], [3, 0]]]
