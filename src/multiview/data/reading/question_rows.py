@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import isnan
+from math import inf, isnan
 from typing import TypeGuard
 
+from multiview.data.blank import is_blank
 from multiview.data.questions import Question, relevance
 from multiview.data.reading.tables import Row, parse_list
-from multiview.errors import InputError
+from multiview.errors import InputError, counted
 
 
 def checked_question(
@@ -23,17 +24,17 @@ def checked_question(
         row = {
             name: None if isinstance(value, float) and isnan(value) else value for name, value in row.items()
         }
-    if row["qid"] is None or not str(row["question"] or "").strip():
+    if row["qid"] is None or is_blank(str(row["question"] or "")):
         raise InputError(f"{location}: no qid or no question; every row needs both")
     for name in ("qid", "question"):
-        if isinstance(row[name], bool | list | dict):
+        if isinstance(row[name], bool | list | dict) or row[name] in (inf, -inf):
             raise InputError(f"{location}: {name} is a text, not {row[name]!r:.80}")
     qid = str(row["qid"])
     location = f"{location} (question {qid})"
     answers: tuple[str, ...] = ()
     if "answers" in row:
         answers = _strings(parse_list(row["answers"]), "answers", location)
-        if not any(answer.strip() for answer in answers):
+        if all(map(is_blank, answers)):
             raise InputError(
                 f"{location}: no answer; a question of a file with answers needs one: "
                 "leave the row out (also SQuAD 2.0's unanswerable questions)"
@@ -96,7 +97,7 @@ def _starts(value: object, answers: Sequence[str], location: str) -> tuple[int, 
         raise InputError(f"{location}: answer_starts are whole numbers, not {list(values)!r}")
     if len(values) != len(answers):
         raise InputError(
-            f"{location}: {len(values)} answer_starts for {len(answers)} answers; "
+            f"{location}: {len(values)} answer_starts for {counted(len(answers), 'answer')}; "
             "give one for each answer, or null"
         )
     return starts
@@ -116,6 +117,8 @@ def _strings(value: object, name: str, location: str) -> tuple[str, ...]:
     if set(map(type, values)) == {str}:
         return tuple(map(str, values))
     values = [None if isinstance(item, float) and isnan(item) else item for item in values]
-    if not all(isinstance(item, str | int | float | None) and not isinstance(item, bool) for item in values):
+    if not all(
+        isinstance(item, str | int | float | None) and not isinstance(item, bool) for item in values
+    ) or (inf in values or -inf in values):
         raise InputError(f"{location}: {name} are texts, not {value!r:.80}")
     return tuple(str(item) for item in values if item is not None)

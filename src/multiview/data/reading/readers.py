@@ -12,6 +12,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from multiview.data.blank import without_blank
 from multiview.data.questions import Question
 from multiview.data.reading.files import base_name, shown_names
 from multiview.data.reading.formats import COMPANIONS, FORMATS, QRELS, TRIPLES, detect
@@ -21,7 +22,7 @@ from multiview.data.reading.problems import ReportProblem, ignore_problem, raise
 from multiview.data.reading.question_rows import checked_question
 from multiview.data.reading.tables import Row
 from multiview.data.reading.triples import MOST, Triples, read_triples
-from multiview.errors import InputError
+from multiview.errors import InputError, counted
 
 PASSAGE_COLUMNS = {"id": ("_id",), "title": (), "text": ()}
 """Our column names, each with its other names in BEIR's files."""
@@ -109,7 +110,7 @@ def questions_of(
 def _with_negatives(question: Question, triples: Triples, report_remark: ReportProblem) -> Question:
     """Returns `question` with the negatives of the triples after its own."""
     if more := triples.more[question.qid]:
-        report_remark(MORE_NEGATIVES, f"question {question.qid} is in {more} triples more")
+        report_remark(MORE_NEGATIVES, f"question {question.qid} is in {counted(more, 'more triple')}")
     negatives = triples.negatives.get(question.qid)
     if not negatives:
         return question
@@ -127,7 +128,7 @@ def _report_unknown(
     if unknown and len(unknown) == judged:
         report_problem(
             "judgements of other questions",
-            f"{qrels_names}: none of the {judged} judged questions (first: {unknown[0]}) is in the files of questions; "
+            f"{qrels_names}: none of {counted(judged, 'judged question')} (first: {unknown[0]}) is in the files of questions; "
             "name the files with the judged questions",
         )
         return
@@ -192,6 +193,8 @@ def _as_strings(column: pa.ChunkedArray, allow_numbers: bool) -> pa.ChunkedArray
         # pandas writes a column of missing values as NaN.
         return pa.chunked_array([pa.nulls(len(column), pa.string())]) if _is_all_nan(column) else None
     if pa.types.is_floating(column.type):
+        if pc.call_function("any", [pc.call_function("is_inf", [column])]).as_py():
+            return None  # 1e400 and all that is larger than a number of 64 bits would be the text "inf"
         missing = pc.call_function("is_nan", [column])
         column = pc.call_function("if_else", [missing, pa.scalar(None, column.type), column])
     try:
@@ -221,10 +224,15 @@ def _as_passages(table: pa.Table, columns: Mapping[str, str], file: str) -> pa.T
         column = table.column(matched[name])
         strings = _as_strings(column, allow_numbers=name != "text")
         if strings is None:
-            raise InputError(
-                f"{base_name(file)}: column {matched[name]!r} is {column.type}, not text; see corpus.columns"
+            kind = (
+                "holds infinite numbers"
+                if name != "text" and pa.types.is_floating(column.type)
+                else f"is {column.type}"
             )
-        strings_by_name[name] = strings.fill_null("")
+            raise InputError(
+                f"{base_name(file)}: column {matched[name]!r} {kind}, not text; see corpus.columns"
+            )
+        strings_by_name[name] = without_blank(strings.fill_null(""))
     if len(set(present)) < len(present):
         raise InputError(f"{base_name(file)}: two columns with the same name among {', '.join(present)}")
     taken = {*matched.values(), *PASSAGE_COLUMNS, *DERIVED_COLUMNS}
