@@ -266,6 +266,6 @@ def test_on_a_narrow_terminal_no_figure_is_cut(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     shown = multiview_command(monkeypatch, capsys, "inspect", "p.jsonl", "--set", "corpus.shards=1")
     rows = " ".join(shown.split())
-    assert "mean 2.5, median 4, longest 4" in rows and "have more than 8" in rows
+    assert "mean 2.5, median 1, longest 4" in rows and "have more than 8" in rows
     assert "a-very-long… One" in rows, "an id leaves room for its text"
     assert "1 passages" not in rows
