@@ -22,6 +22,8 @@ from multiview.terminal import Console
 TITLES: dict[Use, str] = {"corpus": "Passages", "train": "Training questions", "dev": "Dev questions"}
 ID_SHARE = 0.3
 """The share of a line that an id takes at most, so that there is room for the text after it."""
+READ = 5000
+"""Characters of a text of which the first are shown: rich takes minutes for a text of 50 MB."""
 FILES = 3
 """Most files to name; the others are counted."""
 
@@ -134,7 +136,7 @@ def _first_passages(inspection: Inspection, width: int) -> list[str]:
     lines = []
     for passage in inspection.first_passages:
         title = f"{passage['title']}: " if passage["title"] else ""
-        lines.append(f"{_short(passage['id'], width)}  {title}{' '.join(passage['text'].split())}")
+        lines.append(f"{_short(passage['id'], width)}  {title}{' '.join(passage['text'][:READ].split())}")
     return lines
 
 
