@@ -26,7 +26,6 @@ from multiview.artifacts.record import read_record
 from multiview.artifacts.staging import verify
 from multiview.artifacts.store import LocalStore
 from multiview.config.overrides import gather, merge
-from multiview.errors import InputError
 from multiview.lineage import garbage
 from multiview.plans.plan import Plan
 from multiview.plans.training import training
@@ -126,15 +125,6 @@ def test_runs_at_once_make_what_each_makes_alone(
     tally.add(COMPARED, len(digests(together)), of="runs over one store at once")
 
 
-def _refresh(plan: Plan, store: LocalStore) -> dict[str, str]:
-    """The same command again where a step met an artifact that was put aside before it was put back."""
-    try:
-        return _run(plan, store, threading.Barrier(1))
-    except InputError as error:
-        assert "there is no artifact" in str(error)
-        return _run(plan, store, threading.Barrier(1))
-
-
 def _collect_until(begun: threading.Event, over: threading.Event, store: LocalStore) -> int:
     """Collects garbage of any age, again and again; how many artifacts were to go.
 
@@ -161,16 +151,18 @@ def test_a_refresh_loses_nothing_to_garbage_collection(
     plan, store = corpus.plan(gate={"smallest_corpus": 10**6}), corpus.store
     assert isinstance(store, LocalStore)
     with multiprocessing.Manager() as shared, forks(2) as pool:
-        before = pool.submit(_refresh, plan, store).result(SECONDS)
+        before = pool.submit(_run, plan, store, threading.Barrier(1)).result(SECONDS)
         found = 0
         for _ in range(times):
-            assert pool.submit(_refresh, plan, store).result(SECONDS).keys() == before.keys()
+            assert (
+                pool.submit(_run, plan, store, threading.Barrier(1)).result(SECONDS).keys() == before.keys()
+            )
             shutil.rmtree(store.root / names.RUNS)  # as if nobody had run it for weeks
             begun, over = shared.Event(), shared.Event()
             collecting = pool.submit(_collect_until, begun, over, store)
             assert begun.wait(SECONDS)
             try:
-                after = pool.submit(_refresh, plan, store).result(SECONDS)
+                after = pool.submit(_run, plan, store, threading.Barrier(1)).result(SECONDS)
             finally:
                 over.set()
             found += collecting.result(SECONDS)

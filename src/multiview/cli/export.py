@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from multiview import environment
 from multiview.cli.export_qdrant import qdrant
 from multiview.cli.options import Debug, StoreUrl, TrackingUri
+
+if TYPE_CHECKING:
+    from multiview.lineage.ancestry import Ancestor
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -93,13 +96,10 @@ def model(
     debug: Debug = False,
 ) -> None:
     """Write a model as a folder that sentence-transformers loads, with a model card (docs/export.md)."""
-    from multiview.cli.lookup import Lookup
-    from multiview.export.description import describe, read_subject
-    from multiview.export.files import refuse_filled
+    from multiview.export.description import describe
     from multiview.export.sentence_transformers import write_sentence_transformers
 
-    refuse_filled(out)
-    subject, searched = read_subject(model or Lookup(store, tracking_uri).index(index))
+    subject, searched = _subject(out, model, index, store, tracking_uri)
     alone = write_sentence_transformers(subject.folder(), out, describe(subject, searched))
     needs = "" if alone else ", with trust_remote_code=True and multiview-retrieval installed"
     print(f"{out}: {subject.record.folder}, for sentence-transformers 6.2 or later{needs}")
@@ -115,13 +115,24 @@ def onnx(
     debug: Debug = False,
 ) -> None:
     """Write the encoder of questions in ONNX, with its tokenizer (docs/export.md)."""
+    from multiview.export.onnx import check_installed, write_onnx
+
+    check_installed()
+    subject, _ = _subject(out, model, index, store, tracking_uri)
+    write_onnx(subject.folder(), out)
+    print(f"{out}: the question encoder of {subject.record.folder}")
+
+
+def _subject(
+    out: Path, model: str | None, index: str | None, store: str, tracking_uri: str | None
+) -> tuple[Ancestor, Ancestor | None]:
+    """Returns the model to write into `out`, and the index whose model it is, if one was named or found.
+
+    Raises InputError for a folder that is not empty, and where there is no such model or index.
+    """
     from multiview.cli.lookup import Lookup
     from multiview.export.description import read_subject
     from multiview.export.files import refuse_filled
-    from multiview.export.onnx import check_installed, write_onnx
 
     refuse_filled(out)
-    check_installed()
-    subject, _ = read_subject(model or Lookup(store, tracking_uri).index(index))
-    write_onnx(subject.folder(), out)
-    print(f"{out}: the question encoder of {subject.record.folder}")
+    return read_subject(model or Lookup(store, tracking_uri).index(index))
