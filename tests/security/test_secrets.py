@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import requests
 
-from multiview.names import CHAMPION
+from multiview.names import CHAMPION, INDEX
 from tests.fixtures import inprocess
 from tests.fixtures.watched_store import PLANTED, SECRETS
 
@@ -70,7 +70,9 @@ def test_no_secret_is_in_the_command_line_or_the_log_of_a_server(watched, tmp_pa
     """Neither of its process, nor of those that it starts."""
     (tmp_path / "keys").write_text("planted-api-key\n")
     command = [sys.executable, "-c", "from multiview.cli.app import main; main()", "serve", "--port", "0"]
-    words = ["--index", watched.compared.index(CHAMPION), "--api-keys", str(tmp_path / "keys")]
+    compared = watched.compared
+    index = f"{compared.store.url}/{compared.record(f'{CHAMPION}/round-2/index', INDEX).folder}"
+    words = ["--index", index, "--api-keys", str(tmp_path / "keys")]
     log = tmp_path / "log"
     with log.open("wb") as sink:
         process = subprocess.Popen(
