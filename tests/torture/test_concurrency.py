@@ -125,6 +125,10 @@ def test_runs_at_once_make_what_each_makes_alone(
     tally.add(COMPARED, len(digests(together)), of="runs over one store at once")
 
 
+def _refresh(plan: Plan, store: LocalStore) -> dict[str, str]:
+    return _run(plan, store, threading.Barrier(1))
+
+
 def _collect_until(begun: threading.Event, over: threading.Event, store: LocalStore) -> int:
     """Collects garbage of any age, again and again; how many artifacts were to go.
 
@@ -151,18 +155,16 @@ def test_a_refresh_loses_nothing_to_garbage_collection(
     plan, store = corpus.plan(gate={"smallest_corpus": 10**6}), corpus.store
     assert isinstance(store, LocalStore)
     with multiprocessing.Manager() as shared, forks(2) as pool:
-        before = pool.submit(_run, plan, store, threading.Barrier(1)).result(SECONDS)
+        before = pool.submit(_refresh, plan, store).result(SECONDS)
         found = 0
         for _ in range(times):
-            assert (
-                pool.submit(_run, plan, store, threading.Barrier(1)).result(SECONDS).keys() == before.keys()
-            )
+            assert pool.submit(_refresh, plan, store).result(SECONDS).keys() == before.keys()
             shutil.rmtree(store.root / names.RUNS)  # as if nobody had run it for weeks
             begun, over = shared.Event(), shared.Event()
             collecting = pool.submit(_collect_until, begun, over, store)
             assert begun.wait(SECONDS)
             try:
-                after = pool.submit(_run, plan, store, threading.Barrier(1)).result(SECONDS)
+                after = pool.submit(_refresh, plan, store).result(SECONDS)
             finally:
                 over.set()
             found += collecting.result(SECONDS)
