@@ -9,7 +9,9 @@ import typer
 
 from multiview import environment
 from multiview.cli.export_qdrant import qdrant
+from multiview.cli.folders import check_folder
 from multiview.cli.options import Debug, StoreUrl, TrackingUri
+from multiview.errors import counted
 
 if TYPE_CHECKING:
     from multiview.lineage.ancestry import Ancestor
@@ -35,6 +37,14 @@ Model = Annotated[
 ]
 
 
+def check_out(out: Path) -> None:
+    """Raises InputError for a folder that is not empty, or cannot be made."""
+    from multiview.export.files import refuse_filled
+
+    refuse_filled(out)
+    check_folder("--out", out)
+
+
 @app.command()
 def views(
     out: Out,
@@ -45,14 +55,13 @@ def views(
 ) -> None:
     """Write the views of an index, with their snippets and the corpus's own columns, as Parquet (docs/export.md)."""
     from multiview.cli.lookup import Lookup
-    from multiview.export.files import refuse_filled
     from multiview.export.parquet import write_views
     from multiview.export.views import IndexViews
 
-    refuse_filled(out)
+    check_out(out)
     opened = IndexViews.open(Lookup(store, tracking_uri).index(index))
     manifest = write_views(opened, out)
-    print(f"{out}: {manifest['views']} views of {opened.name.index}")
+    print(f"{out}: {counted(manifest['views'], 'view')} of {opened.name.index}")
 
 
 @app.command()
@@ -74,10 +83,9 @@ def delta(
     """Write what changed from one index to another: added, changed and removed passages (docs/export.md)."""
     from multiview.cli.lookup import Lookup
     from multiview.export.delta import write_delta
-    from multiview.export.files import refuse_filled
     from multiview.export.views import IndexViews
 
-    refuse_filled(out)
+    check_out(out)
     lookup = Lookup(store, tracking_uri)
     new = lookup.index(index)
     before, now = IndexViews.open(lookup.index(old) if old else lookup.predecessor(new)), IndexViews.open(new)
@@ -99,7 +107,8 @@ def model(
     from multiview.export.description import describe
     from multiview.export.sentence_transformers import write_sentence_transformers
 
-    subject, searched = _subject(out, model, index, store, tracking_uri)
+    check_out(out)
+    subject, searched = _subject(model, index, store, tracking_uri)
     alone = write_sentence_transformers(subject.folder(), out, describe(subject, searched))
     needs = "" if alone else ", with trust_remote_code=True and multiview-retrieval installed"
     print(f"{out}: {subject.record.folder}, for sentence-transformers 6.2 or later{needs}")
@@ -117,22 +126,18 @@ def onnx(
     """Write the encoder of questions in ONNX, with its tokenizer (docs/export.md)."""
     from multiview.export.onnx import check_installed, write_onnx
 
+    check_out(out)
     check_installed()
-    subject, _ = _subject(out, model, index, store, tracking_uri)
+    subject, _ = _subject(model, index, store, tracking_uri)
     write_onnx(subject.folder(), out)
     print(f"{out}: the question encoder of {subject.record.folder}")
 
 
 def _subject(
-    out: Path, model: str | None, index: str | None, store: str, tracking_uri: str | None
+    model: str | None, index: str | None, store: str, tracking_uri: str | None
 ) -> tuple[Ancestor, Ancestor | None]:
-    """Returns the model to write into `out`, and the index whose model it is, if one was named or found.
-
-    Raises InputError for a folder that is not empty, and where there is no such model or index.
-    """
+    """Returns the model to write, and the index whose model it is, unless the model was named. Raises InputError."""
     from multiview.cli.lookup import Lookup
     from multiview.export.description import read_subject
-    from multiview.export.files import refuse_filled
 
-    refuse_filled(out)
     return read_subject(model or Lookup(store, tracking_uri).index(index))
