@@ -16,9 +16,8 @@ from multiview.config import Config, Encode
 from multiview.data.passages import Passage, content_hash
 from multiview.encoding.encode import encode, encode_questions
 from multiview.errors import InputError
-from multiview.model.batch import make_batch
+from multiview.model.batch import Packed, make_batch
 from multiview.model.encoder import BiEncoder
-from multiview.model.packed import Packed
 from multiview.steps.context import StepContext
 from tests.fixtures import training_material
 from tests.fixtures.events import RecordedEvents

@@ -1,4 +1,4 @@
-"""The batch of a step in groups of similar length: the loss and gradients are those of one group."""
+"""The batch of a step in groups of similar length or in packs: the loss and gradients are those of one padded batch."""
 
 import math
 from collections import defaultdict
@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from multiview.config import Train
-from multiview.model.dropout import set_dropout
+from multiview.model.batch import Packed
+from multiview.model.dropout import set_dropout, use_quick_dropout
 from multiview.model.encoder import BiEncoder
 from multiview.model.layouts import LAYOUTS
 from multiview.training.batches import Collator, TrainingBatch
@@ -26,9 +27,11 @@ EXAMPLES = [
 RELATIVE = 1e-5
 
 
-def collated(model: BiEncoder, settings: Train, group_cost: float) -> TrainingBatch:
+def collated(
+    model: BiEncoder, settings: Train, group_cost: float = math.inf, packs: bool = False
+) -> TrainingBatch:
     by_id = {passage.id: passage for passage in PASSAGES}
-    return Collator(model.layout, 0, by_id, settings, group_cost=group_cost)(EXAMPLES)
+    return Collator(model.layout, 0, by_id, settings, group_cost=group_cost, packs=packs)(EXAMPLES)
 
 
 def loss_and_gradients(
@@ -60,6 +63,32 @@ def test_groups_have_the_loss_and_the_gradients_of_the_whole_batch(
     assert_equal(loss_and_gradients(model, settings, grouped), loss_and_gradients(model, settings, whole))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("architecture", LAYOUTS)
+def test_packs_have_the_loss_and_the_gradients_of_the_whole_batch(
+    base: Path, tmp_path: Path, architecture: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("multiview.training.batches.PACK_TOKENS", 256)
+    exact, settings = trained(base, tmp_path / "exact", architecture, torch.float64)
+    whole = collated(exact, settings)
+    expected = loss_and_gradients(exact, settings, whole)
+    model, _ = trained(base, tmp_path, architecture, dtype)
+    assert model.prepare_packing()
+    packed = collated(model, settings, packs=True)
+    assert len(packed["passages"]["batches"]) > 1
+    assert_equal(loss_and_gradients(model, settings, packed), expected)
+    # Padded batches are read as before.
+    assert_equal(loss_and_gradients(model, settings, whole), expected)
+    chunked = collated(model, settings.model_copy(update={"chunk": 3}), packs=True)
+    assert max(map(len, lengths(chunked))) == 3
+    model.encode_again = True
+    assert_equal(loss_and_gradients(model, settings, chunked), expected)
+
+
+def lengths(batch: TrainingBatch) -> list[list[int]]:
+    return [each.lengths for each in batch["passages"]["batches"] if isinstance(each, Packed)]
+
+
 def trained(
     base: Path, folder: Path, architecture: str, dtype: torch.dtype = torch.float32
 ) -> tuple[BiEncoder, Train]:
@@ -76,11 +105,12 @@ def assert_equal(
 ) -> None:
     """Asserts that the losses are equal, and the gradients, to the rounding of the largest of them."""
     (again, others), (loss, gradients) = found, expected
-    torch.testing.assert_close(again, loss, rtol=RELATIVE, atol=0)
+    torch.testing.assert_close(again.to(loss.dtype), loss, rtol=RELATIVE, atol=0)
     assert gradients.keys() == others.keys() and gradients
     largest = max(gradient.abs().max().item() for gradient in gradients.values())
     for name, gradient in gradients.items():
-        torch.testing.assert_close(others[name], gradient, rtol=RELATIVE, atol=RELATIVE * largest, msg=name)
+        other = others[name].to(gradient.dtype)
+        torch.testing.assert_close(other, gradient, rtol=RELATIVE, atol=RELATIVE * largest, msg=name)
 
 
 @pytest.mark.parametrize("architecture", ["camvr", "dual-cross", "sentence"])
@@ -90,16 +120,20 @@ def test_chunks_have_the_loss_and_the_gradients_of_the_whole_batch(
     model, settings = trained(base, tmp_path, architecture)
     whole = collated(model, settings, math.inf)
     chunked = collated(model, settings.model_copy(update={"chunk": 3}), 64)
-    assert max(len(group["input_ids"]) for group in chunked["passages"]["batches"]) == 3
+    groups = [group for group in chunked["passages"]["batches"] if not isinstance(group, Packed)]
+    assert max(len(group["input_ids"]) for group in groups) == 3
     expected = loss_and_gradients(model, settings, whole)
     model.encode_again = True
     assert_equal(loss_and_gradients(model, settings, chunked), expected)
 
 
-def test_chunks_replay_their_dropout_and_keep_no_activations(base: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("packs", [False, True])
+def test_chunks_replay_their_dropout_and_keep_no_activations(base: Path, tmp_path: Path, packs: bool) -> None:
     model, settings = trained(base, tmp_path, "camvr", torch.float64)
     set_dropout(model.train(), 0.3)
-    batch = collated(model, settings.model_copy(update={"chunk": 3}), 64)
+    use_quick_dropout(model)
+    assert model.prepare_packing()
+    batch = collated(model, settings.model_copy(update={"chunk": 3}), 64, packs)
     results, kept = [], []
     for again in (False, True):
         model.encode_again = again
@@ -117,4 +151,6 @@ def test_chunks_replay_their_dropout_and_keep_no_activations(base: Path, tmp_pat
 
 
 def padded(batch: TrainingBatch) -> int:
-    return sum(group["input_ids"].numel() for group in batch["passages"]["batches"])
+    return sum(
+        group["input_ids"].numel() for group in batch["passages"]["batches"] if not isinstance(group, Packed)
+    )

@@ -17,11 +17,10 @@ from multiview.encoding.ahead import ReadWith, laid_out_ahead
 from multiview.encoding.batches import Buckets, Member, Packs, Tag
 from multiview.encoding.embeddings import EmbeddingsWriter
 from multiview.errors import InputError
-from multiview.model.batch import Batch, make_batch, to_device
+from multiview.model.batch import Batch, Packed, make_batch, make_packed, to_device
 from multiview.model.devices import device, read_behind, workers
 from multiview.model.encoder import BiEncoder, width
 from multiview.model.layouts import TokenSequence, kept_views
-from multiview.model.packed import Packed, make_packed
 from multiview.steps.context import StepContext
 from multiview.steps.events import Events
 

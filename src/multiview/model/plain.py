@@ -15,6 +15,8 @@ from safetensors.torch import load_file
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
+from multiview.model.attention import attend_within
+
 CONFIG_FILE = "config.json"
 WEIGHTS_FILE = "model.safetensors"
 TOKENIZER_FILE = "tokenizer.json"
@@ -124,19 +126,6 @@ class _Layer(nn.Module):
         output = self.attention["output"]
         hidden = _joined(output, attended.transpose(1, 2).flatten(-2), hidden)
         return _joined(self.output, nn.functional.gelu(self.intermediate["dense"](hidden)), hidden)
-
-
-def attend_within(query: Tensor, key: Tensor, value: Tensor, lengths: Sequence[int]) -> Tensor:
-    """Returns the attention [1, H, T, d] of each sequence's tokens to that sequence; 0 for the filler after the last one."""
-    attended = torch.zeros_like(query)
-    start = 0
-    for length in lengths:
-        within = (slice(None), slice(None), slice(start, start + length))
-        attended[within] = nn.functional.scaled_dot_product_attention(
-            query[within], key[within], value[within]
-        )
-        start += length
-    return attended
 
 
 def _embedding(count: int, size: int) -> nn.Embedding:
