@@ -70,9 +70,8 @@ def test_bfloat16_is_as_near_to_the_formula_as_its_numbers_allow(dropout: float)
         torch.testing.assert_close(value.double(), exact, rtol=0.02, atol=0.03)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_in_inference_it_is_torchs_own_to_the_bit(dtype: torch.dtype) -> None:
-    query, key, value = states(dtype)
+def test_in_inference_float32_is_torchs_own_to_the_bit() -> None:
+    query, key, value = states(torch.float32)
     with torch.no_grad():
         attended = attend_within(query, key, value, LENGTHS)
         start = 0
@@ -82,3 +81,15 @@ def test_in_inference_it_is_torchs_own_to_the_bit(dtype: torch.dtype) -> None:
             assert torch.equal(attended[within], alone)
             start += length
     assert not attended[:, :, start:].any()
+
+
+@pytest.mark.parametrize("amx", [False, True])
+def test_in_inference_bfloat16_is_as_near_with_torchs_kernel_as_in_parts(
+    amx: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: amx)
+    given = [each.detach() for each in states(torch.bfloat16)]
+    expected = plain(*(each.double() for each in given), 0.0)
+    attended = attend_within(given[0], given[1], given[2], LENGTHS)
+    torch.testing.assert_close(attended.double(), expected, rtol=0.01, atol=0.01)
+    assert not attended[:, :, sum(LENGTHS) :].any()

@@ -35,16 +35,17 @@ class Encoder:
     """A loaded model on its device, encoding in the arithmetic of `encode.compute`."""
 
     def __init__(
-        self, model: Path, settings: Encode, questions_only: bool = False, plain: bool = False
+        self, model: Path, settings: Encode, questions_only: bool = False, plain: bool | None = None
     ) -> None:
         """Loads the model in the folder `model`; with `questions_only`, without the encoder that only passages need.
 
-        `plain` is that of `BiEncoder.load`.
+        `plain` is that of `BiEncoder.load`, by default true on a CPU, where packed batches are faster so.
         """
         self.settings = settings
         self.device = device(settings.device, "encode.device")
         if settings.compute == "float16" and self.device.type == "cpu":
             raise InputError("encode.compute: float16 needs a GPU; use bfloat16 or float32")
+        plain = self.device.type == "cpu" if plain is None else plain
         self.model = BiEncoder.load(model, weights_type(settings), questions_only, plain).to(self.device)
         self.layout = self.model.layout
         self._pad_id: int = self.model.tokenizer.pad_token_id

@@ -26,9 +26,15 @@ def attend_within(
     """
     if dropout or (torch.is_grad_enabled() and query.requires_grad):
         return _Attention.apply(query, key, value, lengths, dropout)
-    attended = torch.zeros_like(query)
+    attended = _zeros_like(query)
+    # Without AMX torch's fused kernel is slower in bfloat16 than its parts.
+    in_parts = query.dtype == torch.bfloat16 and not torch.cpu._is_amx_tile_supported()
     for within in _ranges(lengths):
-        attended[within] = scaled_dot_product_attention(query[within], key[within], value[within])
+        q, k, v = query[within], key[within], value[within]
+        if in_parts:
+            attended[within] = _weights(q[0], k[0]) @ v[0]
+        else:
+            attended[within] = scaled_dot_product_attention(q, k, v)
     return attended
 
 
