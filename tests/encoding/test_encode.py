@@ -92,6 +92,7 @@ def test_bases_that_cannot_pack_have_one_shape_per_length_and_the_same_vectors(
 ) -> None:
     packed = read(embed(model, PASSAGES, tmp_path / "packed", compute=compute))
     monkeypatch.setattr("multiview.model.packed.PACKING", set())
+    monkeypatch.setattr("multiview.model.encoder.is_plain", lambda folder: False)
     shapes: set[tuple[int, ...]] = set()
     run = BiEncoder.encode_passages
 

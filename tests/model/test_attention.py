@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor
@@ -36,9 +38,8 @@ def plain(query: Tensor, key: Tensor, value: Tensor, dropout: float) -> Tensor:
     return attended
 
 
-def with_gradients(attention: object, given: list[Tensor], *options: object) -> list[Tensor]:
+def with_gradients(attention: Callable[..., Tensor], given: list[Tensor], *options: object) -> list[Tensor]:
     """The attended values and the gradients of query, key and value."""
-    assert callable(attention)
     torch.manual_seed(3)
     attended = attention(*given, *options)
     probe = states(given[0].dtype, seed=1)[0].detach()
@@ -89,7 +90,8 @@ def test_in_inference_bfloat16_is_as_near_with_torchs_kernel_as_in_parts(
 ) -> None:
     monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: amx)
     given = [each.detach() for each in states(torch.bfloat16)]
-    expected = plain(*(each.double() for each in given), 0.0)
-    attended = attend_within(given[0], given[1], given[2], LENGTHS)
+    query, key, value = given
+    expected = plain(query.double(), key.double(), value.double(), 0.0)
+    attended = attend_within(query, key, value, LENGTHS)
     torch.testing.assert_close(attended.double(), expected, rtol=0.01, atol=0.01)
     assert not attended[:, :, sum(LENGTHS) :].any()

@@ -74,7 +74,7 @@ class _Attention(torch.autograd.Function):
             of_weights = of_attended @ v.transpose(1, 2)
             if kept:
                 used, of_weights = keep(weights, kept[number]), keep(of_weights, kept[number])
-            of_scores = torch._softmax_backward_data(of_weights, weights, -1, weights.dtype)
+            of_scores = torch.ops.aten._softmax_backward_data(of_weights, weights, -1, weights.dtype)
             of_scores *= q.shape[-1] ** -0.5
             found[0][within][0].copy_(of_scores @ k)
             found[1][within][0].copy_(of_scores.transpose(1, 2) @ q)

@@ -69,9 +69,8 @@ class PlainBert(nn.Module):
                 "LayerNorm": nn.LayerNorm(config.hidden_size, config.layer_norm_eps),
             }
         )
-        layers = nn.ModuleList(_Layer(config) for _ in range(config.num_hidden_layers))
-        self.encoder = nn.ModuleDict({"layer": layers})
-        self._layers = list(layers)
+        self._layers = [_Layer(config) for _ in range(config.num_hidden_layers)]
+        self.encoder = nn.ModuleDict({"layer": nn.ModuleList(self._layers)})
 
     def forward(
         self,
@@ -139,13 +138,11 @@ class _Layer(nn.Module):
 
     def order(self) -> None:
         """Copies the weights in oneDNN's order, those of query, key and value as one."""
-        parts = list(self.attention["self"].children())
-        weight = torch.cat([part.get_parameter("weight") for part in parts])
-        bias = torch.cat([part.get_parameter("bias") for part in parts])
-        dense = (self.attention["output"]["dense"], self.intermediate["dense"], self.output["dense"])
-        self.ordered = _Ordered(
-            OrderedLinear(weight, bias), *(OrderedLinear(d.weight, d.bias) for d in dense)
-        )
+        parts: Any = [*self.attention["self"].children()]
+        later: Any = [self.attention["output"], self.intermediate, self.output]
+        weight, bias = torch.cat([part.weight for part in parts]), torch.cat([part.bias for part in parts])
+        dense = [OrderedLinear(part["dense"].weight, part["dense"].bias) for part in later]
+        self.ordered = _Ordered(OrderedLinear(weight, bias), *dense)
 
     def packed(self, hidden: Tensor, lengths: Sequence[int] | None) -> Tensor:
         """What `forward` returns for packed sequences, by the ordered weights."""
@@ -153,7 +150,8 @@ class _Layer(nn.Module):
         states = self.ordered.attended(hidden).unflatten(-1, (3, self._heads, -1))
         query, key, value = states.permute(2, 0, 3, 1, 4)
         attended = attend_within(query, key, value, lengths).transpose(1, 2).flatten(-2)
-        hidden = self.attention["output"]["LayerNorm"](self.ordered.joined(attended) + hidden)
+        output: Any = self.attention["output"]
+        hidden = output["LayerNorm"](self.ordered.joined(attended) + hidden)
         inner = self.ordered.intermediate.with_gelu(hidden)
         return self.output["LayerNorm"](self.ordered.output(inner) + hidden)
 
