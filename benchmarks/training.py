@@ -38,7 +38,7 @@ from multiview.config import Model, Train
 from multiview.data.passages import Passage
 from multiview.data.questions import Question
 from multiview.model.bases import staged_base
-from multiview.model.dropout import set_dropout
+from multiview.model.dropout import set_dropout, use_quick_dropout
 from multiview.model.encoder import BiEncoder
 from multiview.model.layouts import TokenSequence
 from multiview.steps.events import NoEvents
@@ -98,12 +98,15 @@ def task(data: Path, base: str, settings: Train, clock: Callable[[], float]) -> 
     return Task(base, stream, passages, clock)
 
 
-def ours(work: Task, attention: float | None = None, group_cost: float = GROUP_COST["cpu"]) -> list[float]:
-    """The seconds of our steps, with the Trainer and the collator of the step `train`."""
+def ours(work: Task, attention: float | None = None, group_cost: float | None = None) -> list[float]:
+    """The seconds of our steps, with the Trainer and the collator of the step `train`; padded where `group_cost` is given."""
     model, settings, clock = work.model(), work.settings, Clock(work.clock)
     set_dropout(model, settings.dropout, attention)
+    use_quick_dropout(model)
     pad_id = model.tokenizer.pad_token_id
-    collator = Collator(model.layout, pad_id, work.passages, settings, group_cost=group_cost)
+    packs = group_cost is None and not torch.cuda.is_available() and model.prepare_packing()
+    padding = group_cost or GROUP_COST["cuda" if torch.cuda.is_available() else "cpu"]
+    collator = Collator(model.layout, pad_id, work.passages, settings, group_cost=padding, packs=packs)
     with tempfile.TemporaryDirectory() as folder:
         arguments = training_arguments(settings, work.stream, Path(folder), NoEvents())
         trainer = BiEncoderTrainer(model, work.stream, collator, arguments, NoEvents())
@@ -213,7 +216,8 @@ def end_to_end(encoder: Any, sequences: Sequence[list[int]]) -> Tensor:
 
 VARIANTS: dict[str, Callable[[Task], list[float]]] = {
     OURS: ours,
-    "ours, in one group": lambda work: ours(work, group_cost=math.inf),
+    "ours, padded in groups": lambda work: ours(work, group_cost=GROUP_COST["cpu"]),
+    "ours, padded to the longest": lambda work: ours(work, group_cost=math.inf),
     "ours, attention dropout 0": lambda work: ours(work, attention=0.0),
     PEER: sentence_transformers,
     BOUND: packed,

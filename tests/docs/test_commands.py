@@ -169,7 +169,9 @@ def test_runs_read_the_files_that_they_name(documented, files, monkeypatch):
         run_step(node.step, StepReporter(store, "run", "split", "split"), node.config, {})
 
     monkeypatch.setattr(pipelines, "_run", split)
-    monkeypatch.setattr(champion, "check_champion", lambda store, settings: None)  # no store here has a champion
+    monkeypatch.setattr(
+        champion, "check_champion", lambda store, settings: None
+    )  # no store here has a champion
     call(pipelines.app, documented, monkeypatch)
     assert list(Path("store").glob("passages/*/artifact.json"))
 

@@ -16,9 +16,8 @@ from multiview.config import Config, Encode
 from multiview.data.passages import Passage, content_hash
 from multiview.encoding.encode import encode, encode_questions
 from multiview.errors import InputError
-from multiview.model.batch import make_batch
+from multiview.model.batch import Packed, make_batch
 from multiview.model.encoder import BiEncoder
-from multiview.model.packed import Packed
 from multiview.steps.context import StepContext
 from tests.fixtures import training_material
 from tests.fixtures.events import RecordedEvents
@@ -93,6 +92,7 @@ def test_bases_that_cannot_pack_have_one_shape_per_length_and_the_same_vectors(
 ) -> None:
     packed = read(embed(model, PASSAGES, tmp_path / "packed", compute=compute))
     monkeypatch.setattr("multiview.model.packed.PACKING", set())
+    monkeypatch.setattr("multiview.model.encoder.is_plain", lambda folder: False)
     shapes: set[tuple[int, ...]] = set()
     run = BiEncoder.encode_passages
 

@@ -9,10 +9,10 @@ import torch
 from transformers import AutoConfig, AutoModel
 
 from multiview.config import Model
-from multiview.model.batch import make_batch
+from multiview.model.batch import make_batch, make_packed
 from multiview.model.encoder import BiEncoder
 from multiview.model.layouts import TokenSequence, View
-from multiview.model.packed import make_packed, prepare_packing
+from multiview.model.packed import prepare_packing
 from tests.fixtures import training_material
 from tests.fixtures.encoded import MODELS
 

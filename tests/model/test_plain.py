@@ -1,4 +1,4 @@
-"""BERT without transformers: the same tokens, and the same vectors to the bit."""
+"""BERT without transformers: the same tokens, and of padded batches the same vectors to the bit."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multiview.config import Model
-from multiview.model.batch import make_batch
+from multiview.model import onednn
+from multiview.model.batch import make_batch, make_packed
 from multiview.model.encoder import BiEncoder
+from multiview.model.onednn import OrderedLinear
 from multiview.model.plain import PlainBert, PlainTokenizer, is_plain
 from tests.fixtures.encoded import MODELS
 
@@ -54,6 +56,42 @@ def test_vectors_are_those_of_transformers(folder: Path, compute: str) -> None:
         ):
             assert torch.equal(fast.encode_questions(batch), slow.encode_questions(batch))
             assert torch.equal(fast.encode_passages(batch), slow.encode_passages(batch))
+
+
+PACKED_ERROR = {"float32": 1e-5, "bfloat16": 0.05, "autocast": 0.05}
+
+
+@pytest.mark.parametrize("without", [False, True])
+@pytest.mark.parametrize("compute", PACKED_ERROR)
+def test_packed_vectors_are_near_those_in_float64_and_depend_on_their_text_alone(
+    folder: Path, compute: str, without: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With oneDNN's kernels and without them."""
+    multiplies = []
+    ordered = OrderedLinear.__call__
+    monkeypatch.setattr(OrderedLinear, "__call__", lambda *given: (multiplies.append(1), ordered(*given))[1])
+    if without:
+        monkeypatch.setattr("multiview.model.plain.multiplies", lambda dtype: False)
+    dtype = torch.bfloat16 if compute == "bfloat16" else torch.float32
+    model, exact = (
+        BiEncoder.load(folder, dtype, plain=True),
+        BiEncoder.load(folder, torch.float64, plain=True),
+    )
+    sequences = [model.layout.question(text) for text in [*TEXTS, *TEXTS]]
+    with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16, enabled=compute == "autocast"):
+        found = torch.cat(model.encode_packed_questions(make_packed(sequences, 0, 512)))
+        again = torch.cat(model.encode_packed_questions(make_packed(sequences[::-1], 0, 512)))
+    with torch.inference_mode():
+        expected = torch.cat(exact.encode_packed_questions(make_packed(sequences, 0, 512)))
+    assert torch.equal(again.flip(0), found)
+    error = (found.double() - expected.double()).abs().max() / expected.abs().max()
+    assert error < PACKED_ERROR[compute]
+    assert bool(multiplies) == (not without and compute != "autocast" and onednn.multiplies(dtype))
+
+
+def test_a_torch_that_has_onednn_has_the_names_of_its_layers() -> None:
+    assert onednn.multiplies(torch.float32) == torch.backends.mkldnn.is_available()
+    assert not onednn.multiplies(torch.float64)
 
 
 def test_positions_of_their_own_are_heeded(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""The batch of a step in groups of similar length: the loss and gradients are those of one group."""
+"""The batch of a step in groups of similar length or in packs: the loss and gradients are those of one padded batch."""
 
 import math
 from collections import defaultdict
@@ -11,13 +11,15 @@ import pytest
 import torch
 
 from multiview.config import Train
-from multiview.model.dropout import set_dropout
+from multiview.model.batch import Packed
+from multiview.model.dropout import set_dropout, use_quick_dropout
 from multiview.model.encoder import BiEncoder
 from multiview.model.layouts import LAYOUTS
 from multiview.training.batches import Collator, TrainingBatch, passage_ids
 from multiview.training.stream import Example
 from multiview.training.trainer import BiEncoderTrainer
 from tests.fixtures import training_material
+from tests.fixtures.encoded import MODELS
 
 PASSAGES = [training_material.passage(i, sentences=1 + i % 7) for i in range(16)]
 EXAMPLES = [
@@ -35,14 +37,18 @@ TAUGHT = [
 
 
 def collated(
-    model: BiEncoder, settings: Train, group_cost: float, examples: list[Example] = EXAMPLES
+    model: BiEncoder,
+    settings: Train,
+    group_cost: float = math.inf,
+    packs: bool = False,
+    examples: list[Example] = EXAMPLES,
 ) -> TrainingBatch:
-    return collator(model, settings, group_cost)(examples)
+    return collator(model, settings, group_cost, packs)(examples)
 
 
-def collator(model: BiEncoder, settings: Train, group_cost: float = 64) -> Collator:
+def collator(model: BiEncoder, settings: Train, group_cost: float = 64, packs: bool = False) -> Collator:
     by_id = {passage.id: passage for passage in PASSAGES}
-    return Collator(model.layout, 0, by_id, settings, group_cost=group_cost)
+    return Collator(model.layout, 0, by_id, settings, group_cost=group_cost, packs=packs)
 
 
 def loss_and_gradients(
@@ -63,7 +69,7 @@ def loss_and_gradients(
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("architecture", LAYOUTS)
+@pytest.mark.parametrize("architecture", MODELS)
 def test_groups_have_the_loss_and_the_gradients_of_the_whole_batch(
     base: Path, tmp_path: Path, architecture: str, dtype: torch.dtype
 ) -> None:
@@ -74,12 +80,39 @@ def test_groups_have_the_loss_and_the_gradients_of_the_whole_batch(
     assert_equal(loss_and_gradients(model, settings, grouped), loss_and_gradients(model, settings, whole))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("architecture", MODELS)
+def test_packs_have_the_loss_and_the_gradients_of_the_whole_batch(
+    base: Path, tmp_path: Path, architecture: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("multiview.training.batches.PACK_TOKENS", 256)
+    exact, settings = trained(base, tmp_path / "exact", architecture, torch.float64)
+    whole = collated(exact, settings)
+    expected = loss_and_gradients(exact, settings, whole)
+    model, _ = trained(base, tmp_path, architecture, dtype)
+    assert model.prepare_packing()
+    packed = collated(model, settings, packs=True)
+    assert len(packed["passages"]["batches"]) > 1
+    assert_equal(loss_and_gradients(model, settings, packed), expected)
+    # Padded batches are read as before.
+    assert_equal(loss_and_gradients(model, settings, whole), expected)
+    chunked = collated(model, settings.model_copy(update={"chunk": 3}), packs=True)
+    assert max(map(len, lengths(chunked))) == 3
+    model.encode_again = True
+    assert_equal(loss_and_gradients(model, settings, chunked), expected)
+
+
+def lengths(batch: TrainingBatch) -> list[list[int]]:
+    return [each.lengths for each in batch["passages"]["batches"] if isinstance(each, Packed)]
+
+
 def trained(
-    base: Path, folder: Path, architecture: str, dtype: torch.dtype = torch.float32
+    base: Path, folder: Path, name: str, dtype: torch.dtype = torch.float32
 ) -> tuple[BiEncoder, Train]:
-    """A model before its training, and the settings of its training."""
+    """A model of `MODELS` before its training, and the settings of its training."""
+    architecture = MODELS[name]["architecture"]
     tied = architecture == "dual-cross"
-    saved = training_material.saved_model(folder / "m", base, architecture=architecture, tied=tied)
+    saved = training_material.saved_model(folder / "m", base, **MODELS[name], tied=tied)
     defaults = cast(dict[str, Any], LAYOUTS[architecture].defaults.get("train", {}))
     return BiEncoder.load(saved.path, dtype), Train(**{**defaults, "local_weight": 0.1})
 
@@ -90,11 +123,12 @@ def assert_equal(
 ) -> None:
     """Asserts that the losses are equal, and the gradients, to the rounding of the largest of them."""
     (again, others), (loss, gradients) = found, expected
-    torch.testing.assert_close(again, loss, rtol=RELATIVE, atol=0)
+    torch.testing.assert_close(again.to(loss.dtype), loss, rtol=RELATIVE, atol=0)
     assert gradients.keys() == others.keys() and gradients
     largest = max(gradient.abs().max().item() for gradient in gradients.values())
     for name, gradient in gradients.items():
-        torch.testing.assert_close(others[name], gradient, rtol=RELATIVE, atol=RELATIVE * largest, msg=name)
+        other = others[name].to(gradient.dtype)
+        torch.testing.assert_close(other, gradient, rtol=RELATIVE, atol=RELATIVE * largest, msg=name)
 
 
 @pytest.mark.parametrize("architecture", ["camvr", "dual-cross", "sentence"])
@@ -104,7 +138,8 @@ def test_chunks_have_the_loss_and_the_gradients_of_the_whole_batch(
     model, settings = trained(base, tmp_path, architecture)
     whole = collated(model, settings, math.inf)
     chunked = collated(model, settings.model_copy(update={"chunk": 3}), 64)
-    assert max(len(group["input_ids"]) for group in chunked["passages"]["batches"]) == 3
+    groups = [group for group in chunked["passages"]["batches"] if not isinstance(group, Packed)]
+    assert max(len(group["input_ids"]) for group in groups) == 3
     expected = loss_and_gradients(model, settings, whole)
     model.encode_again = True
     assert_equal(loss_and_gradients(model, settings, chunked), expected)
@@ -114,11 +149,14 @@ def test_chunks_have_the_distillation_of_the_whole_batch(base: Path, tmp_path: P
     model, settings = trained(base, tmp_path, "camvr")
     settings = settings.model_copy(update={"distill_weight": 0.5, "chunk": 3})
     plain = loss_and_gradients(model, settings, collated(model, settings, 64))[0]
-    whole = collated(model, settings.model_copy(update={"chunk": None}), math.inf, TAUGHT)
+    whole = collated(model, settings.model_copy(update={"chunk": None}), math.inf, examples=TAUGHT)
     expected = loss_and_gradients(model, settings, whole)
     assert abs(expected[0] - plain) > 0.1, "the divergence is part of the loss"
     model.encode_again = True
-    assert_equal(loss_and_gradients(model, settings, collated(model, settings, 64, TAUGHT)), expected)
+    assert model.prepare_packing()
+    for packs in (False, True):
+        chunked = collated(model, settings, 64, packs, TAUGHT)
+        assert_equal(loss_and_gradients(model, settings, chunked), expected)
 
 
 def test_a_teacher_scores_each_questions_own_list(base: Path, tmp_path: Path) -> None:
@@ -137,10 +175,13 @@ def test_a_teacher_scores_each_questions_own_list(base: Path, tmp_path: Path) ->
     assert "teacher" not in lay_out(EXAMPLES)
 
 
-def test_chunks_replay_their_dropout_and_keep_no_activations(base: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("packs", [False, True])
+def test_chunks_replay_their_dropout_and_keep_no_activations(base: Path, tmp_path: Path, packs: bool) -> None:
     model, settings = trained(base, tmp_path, "camvr", torch.float64)
     set_dropout(model.train(), 0.3)
-    batch = collated(model, settings.model_copy(update={"chunk": 3}), 64)
+    use_quick_dropout(model)
+    assert model.prepare_packing()
+    batch = collated(model, settings.model_copy(update={"chunk": 3}), 64, packs)
     results, kept = [], []
     for again in (False, True):
         model.encode_again = again
@@ -158,4 +199,6 @@ def test_chunks_replay_their_dropout_and_keep_no_activations(base: Path, tmp_pat
 
 
 def padded(batch: TrainingBatch) -> int:
-    return sum(group["input_ids"].numel() for group in batch["passages"]["batches"])
+    return sum(
+        group["input_ids"].numel() for group in batch["passages"]["batches"] if not isinstance(group, Packed)
+    )

@@ -162,10 +162,17 @@ def weights(model: BiEncoder) -> dict[str, torch.Tensor]:
     return model.state_dict()
 
 
-@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize(("tied", "packs"), [(False, True), (True, True), (True, False)])
 def test_a_killed_run_ends_with_the_very_weights_of_an_uninterrupted_one(
-    data: dict[str, Staged], base: Path, tmp_path: Path, tied: bool
+    data: dict[str, Staged],
+    base: Path,
+    tmp_path: Path,
+    tied: bool,
+    packs: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    if not packs:
+        monkeypatch.setattr("multiview.model.packed.PACKING", set())
     model = training_material.saved_model(tmp_path / "start", base, tied=tied)
     whole = run(data, model, tmp_path / "whole", RecordedEvents())
     kept = KeptCheckpoints(tmp_path, stop_after=8)

@@ -17,11 +17,10 @@ from multiview.encoding.ahead import ReadWith, laid_out_ahead
 from multiview.encoding.batches import Buckets, Member, Packs, Tag
 from multiview.encoding.embeddings import EmbeddingsWriter
 from multiview.errors import InputError
-from multiview.model.batch import Batch, make_batch, to_device
+from multiview.model.batch import Batch, Packed, make_batch, make_packed, to_device
 from multiview.model.devices import device, read_behind, workers
 from multiview.model.encoder import BiEncoder, width
 from multiview.model.layouts import TokenSequence, kept_views
-from multiview.model.packed import Packed, make_packed
 from multiview.steps.context import StepContext
 from multiview.steps.events import Events
 
@@ -36,16 +35,17 @@ class Encoder:
     """A loaded model on its device, encoding in the arithmetic of `encode.compute`."""
 
     def __init__(
-        self, model: Path, settings: Encode, questions_only: bool = False, plain: bool = False
+        self, model: Path, settings: Encode, questions_only: bool = False, plain: bool | None = None
     ) -> None:
         """Loads the model in the folder `model`; with `questions_only`, without the encoder that only passages need.
 
-        `plain` is that of `BiEncoder.load`.
+        `plain` is that of `BiEncoder.load`, by default true on a CPU, where packed batches are faster so.
         """
         self.settings = settings
         self.device = device(settings.device, "encode.device")
         if settings.compute == "float16" and self.device.type == "cpu":
             raise InputError("encode.compute: float16 needs a GPU; use bfloat16 or float32")
+        plain = self.device.type == "cpu" if plain is None else plain
         self.model = BiEncoder.load(model, weights_type(settings), questions_only, plain).to(self.device)
         self.layout = self.model.layout
         self._pad_id: int = self.model.tokenizer.pad_token_id

@@ -14,10 +14,10 @@ from torch import Tensor, nn
 from multiview.config import Model, canonical_json
 from multiview.errors import InputError
 from multiview.model.bases import SETTINGS_FILE, staged_base
-from multiview.model.batch import Batch, Groups, add_snippet_means, encode_groups, pool
+from multiview.model.batch import Batch, Groups, Packed, add_snippet_means, encode_groups, pool
 from multiview.model.layouts import Layout, PreTrainedTokenizer, architecture, layout
 from multiview.model.layouts.base import SNIPPET_MEAN
-from multiview.model.packed import Packed, add_packed_means, prepare_packing
+from multiview.model.packed import add_packed_means, prepare_packing
 from multiview.model.plain import PlainBert, PlainTokenizer, is_plain
 from multiview.steps.context import StepContext
 
@@ -74,12 +74,15 @@ class BiEncoder(nn.Module):
             encode_groups(self.encode_passages, passages, self.encode_again),
         )
 
-    def encode_questions(self, batch: Batch) -> Tensor:
+    def encode_questions(self, batch: Batch | Packed) -> Tensor:
         """Returns question vectors [B, D] float32, multiplied by the scale, so that scores are plain inner products."""
         return self._encode(QUESTION, batch)[:, 0] * self.scale
 
-    def encode_passages(self, batch: Batch) -> Tensor:
-        """Returns view vectors [S, V, D] float32; zeros for views that a sequence does not have."""
+    def encode_passages(self, batch: Batch | Packed) -> Tensor:
+        """Returns view vectors [S, V, D] float32; zeros for views that a sequence does not have.
+
+        A packed batch must have weights of the same number of views for every sequence.
+        """
         return self._encode(PASSAGE, batch)
 
     def prepare_packing(self) -> bool:
@@ -113,7 +116,9 @@ class BiEncoder(nn.Module):
     def _encoder(self, part: str) -> LoadedModel:
         return self.encoders[part if part in self.encoders else PASSAGE]
 
-    def _encode(self, part: str, batch: Batch) -> Tensor:
+    def _encode(self, part: str, batch: Batch | Packed) -> Tensor:
+        if isinstance(batch, Packed):
+            return torch.stack(self._encode_packed(part, batch))
         encoder = self._encoder(part)
         return self._vectors(encoder(**_inputs(encoder, batch)).last_hidden_state, batch["weights"])
 

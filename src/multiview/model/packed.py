@@ -7,62 +7,19 @@ itself alone. Batches of one number of tokens give a sequence the same vectors t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from multiview.model.batch import add_snippet_means, add_view_weights, set_snippets
-from multiview.model.layouts import TokenSequence
-from multiview.model.plain import PlainBert, attend_within
+from multiview.model.attention import attend_within
+from multiview.model.batch import Packed, add_snippet_means
+from multiview.model.plain import PlainBert
 
 PACKING = {"bert", "roberta", "xlm-roberta", "camembert"}
 """Model types whose tokens know their position from its id alone, and meet only in attention."""
 IMPLEMENTATION = "multiview_packed"
 """The name of our attention among transformers' implementations."""
-
-
-class Packed(NamedTuple):
-    """S sequences in one row of T tokens, the last of which may be filler."""
-
-    input_ids: Tensor
-    """int64 [1, T]."""
-    position_ids: Tensor
-    """int64 [1, T], counted from 0, in each sequence anew unless it has positions of its own."""
-    lengths: list[int]
-    """Tokens of each sequence [S]."""
-    weights: list[Tensor]
-    """float32 [V, L] of each sequence with its V views and L tokens, as those of `Batch`."""
-    starts: Sequence[tuple[Tensor, Tensor]] = ()
-    """`viewers` [V] and `snippets` [V, L] of each sequence, as those of `Batch`; empty where viewers start without snippets."""
-
-
-def make_packed(sequences: Sequence[TokenSequence], pad_id: int, tokens: int) -> Packed:
-    """Returns `sequences` in a row of `tokens` tokens, which must hold them all; the rest is filler."""
-    lengths = [len(sequence.input_ids) for sequence in sequences]
-    filler = tokens - sum(lengths)
-    ids = [token for sequence in sequences for token in sequence.input_ids]
-    positions = [
-        position
-        for sequence, length in zip(sequences, lengths, strict=True)
-        for position in sequence.position_ids or range(length)
-    ]
-    weights = [torch.zeros(len(s.views), length) for s, length in zip(sequences, lengths, strict=True)]
-    for sequence, each in zip(sequences, weights, strict=True):
-        add_view_weights(each, sequence.views)
-    starts = []
-    for sequence, each in zip(sequences, weights, strict=True):
-        if sequence.snippets:
-            viewers, snippets = torch.zeros(len(each), dtype=torch.int64), torch.zeros_like(each)
-            set_snippets(viewers, snippets, sequence)
-            starts.append((viewers, snippets))
-    return Packed(
-        torch.tensor([ids + [pad_id] * filler]),
-        torch.tensor([positions + [0] * filler]),
-        lengths,
-        weights,
-        starts,
-    )
 
 
 def add_packed_means(embedded: Tensor, packed: Packed) -> Tensor:
@@ -101,11 +58,12 @@ def _attention(
     value: Tensor,
     mask: Tensor | None,
     lengths: Sequence[int] | None = None,
+    dropout: float = 0.0,
     **arguments: Any,
 ) -> tuple[Tensor, Tensor | None]:
     """transformers' attention, within each sequence where there are `lengths`."""
     from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
     if lengths is None:
-        return sdpa_attention_forward(module, query, key, value, mask, **arguments)
-    return attend_within(query, key, value, lengths).transpose(1, 2), None
+        return sdpa_attention_forward(module, query, key, value, mask, dropout=dropout, **arguments)
+    return attend_within(query, key, value, lengths, dropout).transpose(1, 2), None

@@ -1,6 +1,7 @@
 """BERT and its tokenizer without transformers, whose model classes take longer to import than a question to answer.
 
-The same operations in the same order as transformers' BERT, so the same vectors to the bit. Other bases need transformers.
+For padded batches the same operations in the same order as transformers' BERT, so the same vectors to the bit; for packed
+ones oneDNN's kernels where this machine has them. Other bases need transformers.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ import torch
 from safetensors.torch import load_file
 from tokenizers import Tokenizer
 from torch import Tensor, nn
+
+from multiview.model.attention import attend_within
+from multiview.model.onednn import OrderedLinear, multiplies
 
 CONFIG_FILE = "config.json"
 WEIGHTS_FILE = "model.safetensors"
@@ -52,7 +56,7 @@ class Output(NamedTuple):
 
 
 class PlainBert(nn.Module):
-    """BERT without pooler, for inference; parameters have transformers' names."""
+    """BERT without pooler, for inference with the weights that it is loaded with; parameters have transformers' names."""
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
@@ -65,9 +69,8 @@ class PlainBert(nn.Module):
                 "LayerNorm": nn.LayerNorm(config.hidden_size, config.layer_norm_eps),
             }
         )
-        layers = nn.ModuleList(_Layer(config) for _ in range(config.num_hidden_layers))
-        self.encoder = nn.ModuleDict({"layer": layers})
-        self._layers = list(layers)
+        self._layers = [_Layer(config) for _ in range(config.num_hidden_layers)]
+        self.encoder = nn.ModuleDict({"layer": nn.ModuleList(self._layers)})
 
     def forward(
         self,
@@ -93,13 +96,23 @@ class PlainBert(nn.Module):
         mask = None
         if attention_mask is not None and not attention_mask.all():
             mask = attention_mask.bool()[:, None, None, :]
+        ordered = lengths is not None and self._has_ordered_weights(hidden)
         for layer in self._layers:
-            hidden = layer(hidden, mask, lengths)
+            hidden = layer.packed(hidden, lengths) if ordered else layer(hidden, mask, lengths)
         return Output(hidden)
 
     def get_input_embeddings(self) -> nn.Module:
         """The word embeddings."""
         return self.embeddings["word_embeddings"]
+
+    def _has_ordered_weights(self, hidden: Tensor) -> bool:
+        """Orders the weights for oneDNN, once, if it is to multiply; says whether it is."""
+        if hidden.device.type != "cpu" or torch.is_autocast_enabled("cpu") or not multiplies(hidden.dtype):
+            return False
+        if self._layers[0].ordered is None:
+            for layer in self._layers:
+                layer.order()
+        return True
 
     @classmethod
     def load(cls, folder: Path, dtype: torch.dtype) -> PlainBert:
@@ -108,6 +121,16 @@ class PlainBert(nn.Module):
             model = cls(BertConfig.read(folder))
         model.load_state_dict(load_file(folder / WEIGHTS_FILE), assign=True)
         return model.to(dtype).eval()
+
+
+class _Ordered(NamedTuple):
+    """The linear layers of one layer."""
+
+    attended: OrderedLinear
+    """Query, key and value."""
+    joined: OrderedLinear
+    intermediate: OrderedLinear
+    output: OrderedLinear
 
 
 class _Layer(nn.Module):
@@ -119,6 +142,26 @@ class _Layer(nn.Module):
         self.attention = nn.ModuleDict({"self": attended, "output": _dense_and_norm(size, size, epsilon)})
         self.intermediate = nn.ModuleDict({"dense": nn.Linear(size, inner)})
         self.output = _dense_and_norm(inner, size, epsilon)
+        self.ordered: _Ordered | None = None
+
+    def order(self) -> None:
+        """Copies the weights in oneDNN's order, those of query, key and value as one."""
+        parts: Any = [*self.attention["self"].children()]
+        later: Any = [self.attention["output"], self.intermediate, self.output]
+        weight, bias = torch.cat([part.weight for part in parts]), torch.cat([part.bias for part in parts])
+        dense = [OrderedLinear(part["dense"].weight, part["dense"].bias) for part in later]
+        self.ordered = _Ordered(OrderedLinear(weight, bias), *dense)
+
+    def packed(self, hidden: Tensor, lengths: Sequence[int] | None) -> Tensor:
+        """What `forward` returns for packed sequences, by the ordered weights."""
+        assert self.ordered is not None and lengths is not None
+        states = self.ordered.attended(hidden).unflatten(-1, (3, self._heads, -1))
+        query, key, value = states.permute(2, 0, 3, 1, 4)
+        attended = attend_within(query, key, value, lengths).transpose(1, 2).flatten(-2)
+        output: Any = self.attention["output"]
+        hidden = output["LayerNorm"](self.ordered.joined(attended) + hidden)
+        inner = self.ordered.intermediate.with_gelu(hidden)
+        return self.output["LayerNorm"](self.ordered.output(inner) + hidden)
 
     def forward(self, hidden: Tensor, mask: Tensor | None, lengths: Sequence[int] | None) -> Tensor:
         query, key, value = (
@@ -132,19 +175,6 @@ class _Layer(nn.Module):
         output = self.attention["output"]
         hidden = _joined(output, attended.transpose(1, 2).flatten(-2), hidden)
         return _joined(self.output, nn.functional.gelu(self.intermediate["dense"](hidden)), hidden)
-
-
-def attend_within(query: Tensor, key: Tensor, value: Tensor, lengths: Sequence[int]) -> Tensor:
-    """Returns the attention [1, H, T, d] of each sequence's tokens to that sequence; 0 for the filler after the last one."""
-    attended = torch.zeros_like(query)
-    start = 0
-    for length in lengths:
-        within = (slice(None), slice(None), slice(start, start + length))
-        attended[within] = nn.functional.scaled_dot_product_attention(
-            query[within], key[within], value[within]
-        )
-        start += length
-    return attended
 
 
 def _embedding(count: int, size: int) -> nn.Embedding:

@@ -35,7 +35,7 @@ STEPS = (
     ),
     Step(
         name="mine",
-        version=4,
+        version=5,
         run="multiview.negatives.mined:mine",
         settings=("mining", "encode", *MATCHING),
         inputs=("model", "index", "passages", "questions", "bm25_negatives"),
@@ -57,7 +57,7 @@ STEPS = (
     ),
     Step(
         name="warm-up",
-        version=3,
+        version=4,
         run="multiview.training.warm_up:warm_up",
         settings=("train",),
         inputs=("start", "passages", "queries"),
@@ -68,7 +68,7 @@ STEPS = (
     ),
     Step(
         name="train",
-        version=4,
+        version=5,
         run="multiview.training.train:train",
         settings=("train", *MATCHING),
         inputs=("start", "passages", "questions", "negatives"),
