@@ -247,14 +247,14 @@ def study(
     from pipelines.runs import study_comparison, study_forecast
 
     document, base = read_study(name), gather(preset, settings or [])
-    opened = open_store(store)
+    shared, opened = document.shared(base), open_store(store)
     requests = {
         row: replace(Request.make(document.pipeline, overrides, preset), study=document.name)
         for row, overrides in document.overrides(base).items()
     }
     paths = {row: study_comparison.evaluation_paths(row, request.plan) for row, request in requests.items()}
     rows = [evaluation for row in paths.values() for evaluation in row]
-    comparison = study_comparison.comparison_settings(document, rows, base)
+    comparison = study_comparison.comparison_settings(document, rows, shared)
     console.print(f"{document.name}: {document.about}", markup=False)
     if dry_run:
         plans = {row: request.plan for row, request in requests.items()}
@@ -270,7 +270,7 @@ def study(
     compared: Overrides = {"comparison": comparison.model_dump(include={"seeds_of", "paper"}, mode="json")}
     compared["comparison"]["rows"] = list(evaluations)
     console.print()
-    request = Request(plan, merge(base, compared), preset, study=document.name)
+    request = Request(plan, merge(shared, compared), preset, study=document.name)
     states = _run(request, opened, tracking_uri, debug)
     if document.seeds:
         console.print(study_comparison.seeds_table(states), markup=False)

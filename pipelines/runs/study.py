@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from multiview.config import JsonObject, PaperFigures, Section
 from multiview.config.documents import document_names, find_document
-from multiview.config.overrides import Overrides, merge
+from multiview.config.overrides import Overrides, merge, read_preset, validate
 
 RowName = Annotated[str, Field(coerce_numbers_to_str=True)]
 
@@ -25,12 +25,22 @@ class Study(Section):
     """The pipeline that all rows run."""
     settings: Overrides = {}
     """Settings of all rows, over those of the preset."""
+    systems_of: str | None = None
+    """A preset, by its name or as a YAML file: the systems of its comparison are the study's first rows."""
     runs: dict[RowName, Overrides]
-    """The settings that each row changes, by the row's name."""
+    """The settings that each row changes, by the row's name, over those of the system of that name; may be missing beside `systems_of`."""
     paper: dict[RowName, PaperFigures] = {}
     """What a paper reports for a row; in a file it stands in the row, beside the settings."""
     seeds: tuple[int, ...] = ()
     """Seeds, with each of which every row runs; empty: every row runs once, with the configured seed."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _systems_are_rows(cls, content: JsonObject) -> JsonObject:
+        preset, rows = content.get("systems_of"), content.get("runs", {})
+        if not isinstance(preset, str) or not isinstance(rows, dict):
+            return content
+        return content | {"runs": merge(validate(read_preset(preset)).comparison.systems, rows)}
 
     @model_validator(mode="before")
     @classmethod
@@ -42,13 +52,6 @@ class Study(Section):
         figures = {row: changes.pop("paper") for row, changes in cited.items() if "paper" in changes}
         return content | {"runs": rows | cited, "paper": content.get("paper", {}) | figures}
 
-    @field_validator("runs")
-    @classmethod
-    def _several(cls, runs: dict[str, Overrides]) -> dict[str, Overrides]:
-        if len(runs) < 2:
-            raise ValueError("expected two or more rows, each with the settings that it changes")
-        return runs
-
     @field_validator("seeds")
     @classmethod
     def _distinct(cls, seeds: tuple[int, ...]) -> tuple[int, ...]:
@@ -56,13 +59,25 @@ class Study(Section):
             raise ValueError(f"has one twice, and a run with it would count twice: {list(seeds)}")
         return seeds
 
+    @model_validator(mode="after")
+    def _several(self) -> Self:
+        if len(self.runs) * max(1, len(self.seeds)) < 2:
+            raise ValueError(
+                "runs: expected two or more rows, each with the settings that it changes, or several seeds"
+            )
+        return self
+
     def rows_without_seed(self) -> dict[str, str]:
         """Returns the name of the row without a seed per name of a row with one."""
         return {_seeded(row, seed): row for row in self.runs for seed in self.seeds}
 
+    def shared(self, base: Overrides) -> Overrides:
+        """Returns the overrides of all rows and of their comparison: the study's over `base`."""
+        return merge(base, self.settings)
+
     def overrides(self, base: Overrides) -> dict[str, Overrides]:
         """Returns all overrides of each row: the row's over the study's over `base`."""
-        base = merge(base, self.settings)
+        base = self.shared(base)
         if not self.seeds:
             return {row: merge(base, changes) for row, changes in self.runs.items()}
         return {

@@ -36,9 +36,12 @@ def evaluations(paths: Mapping[str, StepPath], states: Iterable[StepState]) -> d
     return {row: outputs[str(path)][names.EVALUATION] for row, path in paths.items()}
 
 
-def comparison_settings(study: Study, rows: Sequence[str], base: Overrides) -> Comparison:
-    """Returns the settings of a study's comparison. Raises InputError for a baseline that is none of its rows, or, with
-    several seeds, none of its systems, and for a paper's figures of a row that stands for several systems."""
+def comparison_settings(study: Study, rows: Sequence[str], shared: Overrides) -> Comparison:
+    """Returns the settings of a study's comparison, over those that its rows share.
+
+    Raises InputError for a baseline that is none of its rows, or, with several seeds, none of its systems, and for a
+    paper's figures of a row that stands for several systems.
+    """
     without_seed = {
         row: plain + row.removeprefix(seeded)
         for row in rows
@@ -51,7 +54,7 @@ def comparison_settings(study: Study, rows: Sequence[str], base: Overrides) -> C
             f"runs.{several}.paper: its pipeline evaluates several systems, and a figure is of one"
         )
     settings = {
-        **base.get("comparison", {}),
+        **shared.get("comparison", {}),
         "rows": tuple(rows),
         "seeds_of": without_seed,
         "paper": study.paper,

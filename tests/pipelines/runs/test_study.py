@@ -11,7 +11,7 @@ import yaml
 from multiview import tracking
 from multiview.artifacts.store import LocalStore, open_store
 from multiview.cli.app import run_app
-from multiview.config.overrides import gather
+from multiview.config.overrides import gather, validate
 from multiview.errors import InputError
 from multiview.model.systems import resolve
 from multiview.plans import PIPELINES
@@ -122,6 +122,58 @@ def test_a_baseline_that_is_no_row_is_refused_before_anything_runs(project, monk
     assert "comparison.baseline: mvr is no row" in capsys.readouterr().err
 
 
+def test_a_single_row_with_seeds_has_means_of_every_system(project, monkeypatch, capsys):
+    file = write(project, pipeline="comparison", runs={"all": {}}, seeds=[0, 1])
+    output = study(project, monkeypatch, capsys, file)
+    named = [line.split("|")[1].strip() for line in output.splitlines() if line.startswith("| ")]
+    assert named[1:5] == ["all/seed-0/mvr", "all/seed-0/bm25", "all/seed-1/mvr", "all/seed-1/bm25"]
+    assert named[6:] == ["all/mvr", "all/bm25"]
+
+
+def test_a_study_s_own_baseline_holds(project, monkeypatch, capsys):
+    baseline = {"comparison": {"baseline": "long"}}
+    study(project, monkeypatch, capsys, write(project, runs=ROWS, settings=baseline))
+    tested = [
+        json.loads(file.read_text())["baseline"]
+        for file in Path(project.store).glob("comparison/*/attempts/*/significance.json")
+    ]
+    assert "long" in tested
+
+
+def test_a_study_s_own_baseline_that_is_no_row_is_refused(project, monkeypatch, capsys):
+    file = write(project, runs=ROWS, settings={"comparison": {"baseline": "mvr"}})
+    monkeypatch.setattr(sys, "argv", ["pipelines", "study", file, "--dry-run"])
+    with pytest.raises(SystemExit) as ended:
+        run_app(commands.app)
+    assert ended.value.code == 2
+    assert "comparison.baseline: mvr is no row" in capsys.readouterr().err
+
+
+def test_systems_of_a_preset_are_the_first_rows(tmp_path):
+    preset, file = tmp_path / "p.yaml", tmp_path / "s.yaml"
+    preset.write_text(
+        "comparison: {systems: {mvr: {train: {positive: max, epochs: 2}}, dpr: {model: {tied: true}}}}"
+    )
+    file.write_text(f"systems_of: {preset}\nruns: {{camvr: {{}}, mvr: {{train: {{epochs: 3}}}}}}")
+    runs = read_study(str(file)).runs
+    assert list(runs) == ["mvr", "dpr", "camvr"]
+    assert runs == {
+        "mvr": {"train": {"positive": "max", "epochs": 3}},
+        "dpr": {"model": {"tied": True}},
+        "camvr": {},
+    }
+    file.write_text(f"systems_of: {preset}")
+    assert list(read_study(str(file)).runs) == ["mvr", "dpr"]
+
+
+def test_the_study_of_camvr_plus_has_the_systems_of_squad_small():
+    systems = validate(gather("squad-small", [])).comparison.systems
+    runs = read_study("camvr-plus").runs
+    assert {row: runs[row] for row in systems} == systems
+    assert [*runs] == [*systems, "answer-alone", "max-alone", "scale-20", "one-round"]
+    assert next(iter(systems)) == "camvr-plus", "against which the others are tested"
+
+
 NUMBERS = {
     "local-loss": ("train.local_weight", [0.01, 0.5, 0.05, 0.001, 0.0]),
     "mined-negatives": ("train.rounds", [2, 1, 2, 1]),
@@ -155,7 +207,7 @@ def test_the_study_of_temperatures_has_the_paper_s():
     assert [train.local_weight for train in trained].index(0) == 5, "MVR Table 3 (3): neither of the two"
 
 
-@pytest.mark.parametrize("name", [name for name in study_names() if name != "camvr-plus"])
+@pytest.mark.parametrize("name", sorted({*study_names()} - {"camvr-plus", "comparison-seeds"}))
 def test_only_the_study_of_mined_negatives_mines_them(name):
     """MVR 4.2: ablations are "built only with the raw DPR model"; CAMVR mines in its section 4.3 alone."""
     overrides = read_study(name).overrides(gather("paper-camvr", []))
@@ -194,7 +246,10 @@ PRINTED = {
 """Rows of the papers' tables, as printed, in the order of the studies: R@5, R@20 and R@100, or MRR@10."""
 
 
-OURS = ("tied", "made-questions", "made-questions-generator", "camvr-plus")
+OURS = (
+    *("tied", "made-questions", "made-questions-generator"),
+    *("camvr-plus", "camvr-plus-views", "collapse", "comparison-seeds"),
+)
 
 
 def test_the_studies_have_the_papers_figures():
@@ -296,7 +351,8 @@ def test_every_study_compiles_and_its_rows_differ(name):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("runs: {a: {}}", "expected two or more rows"),
+        ("runs: {a: {}}", "study .*: runs: expected two or more rows"),
+        ("runs: {a: {}}\nseeds: [1]", "expected two or more rows"),
         ("[1]", "expected names with values"),
         ("about: x", "runs is missing"),
         ("runs: {a: {}, b: 1}", r"runs\.b: expected names with values, not 1"),
@@ -306,6 +362,8 @@ def test_every_study_compiles_and_its_rows_differ(name):
             "runs: {a: {paper: {source: x, figures: {mrr: much}}}, b: {}}",
             r"paper\.a\.figures\.mrr: input should",
         ),
+        ("systems_of: nobody", "there is no preset 'nobody'"),
+        ("systems_of: [demo]", "runs is missing|systems_of: "),
         ("runs: {a: {}, b: {}}\nseeds: few", "seeds: expected a list, not 'few'"),
         ("runs: {a: {}, b: {}}\nseeds: [0, 1, 0]", "seeds: has one twice"),
         ("runs: {a: [", "is not YAML"),
