@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from multiview.data.answers import Mode, QuestionAnswers, TokenizedText
+from multiview.data.answers import TEXTS_AT_ONCE, Mode, QuestionAnswers, TokenizedText
 from multiview.data.questions import Question
 from multiview.errors import InputError
 
@@ -59,9 +60,12 @@ def answer_holding(
     """
     answers = QuestionAnswers((question.answers for question in questions), mode)
     holds = np.zeros(passage_rows.shape, dtype=bool)
-    for text, asking, columns in hits_by_passage(passage_rows, passage_rows >= 0, ids, texts):
-        if positions := answers.answered(TokenizedText(text, mode), asking.tolist()):
-            holds[asking[positions], columns[positions]] = True
+    passages = hits_by_passage(passage_rows, passage_rows >= 0, ids, texts)
+    while some := list(islice(passages, TEXTS_AT_ONCE)):
+        asking, columns = (np.concatenate(each) for each in list(zip(*some, strict=True))[1:])
+        in_text = np.repeat(np.arange(len(some)), [len(hits) for _, hits, _ in some])
+        held = answers.answered([TokenizedText(text, mode) for text, _, _ in some], in_text, asking)
+        holds[asking[held], columns[held]] = True
     return holds
 
 
