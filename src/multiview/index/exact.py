@@ -114,6 +114,7 @@ def top_passages_by(
     for start in range(0, len(queries), at_once):
         chunk = queries[start : start + at_once]
         choice = kernels(chunk, longest, room / len(views), where)
+        found: list[_Found] = []
         for kernel in choice if coarse else choice[-1:]:
             held = PROPOSED_AT_ONCE // max(1, len(ranges))
             found = [_Found(views, offsets, tie_order, chunk, room, kernel.rounding, held) for _ in ranges]

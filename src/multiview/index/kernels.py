@@ -144,10 +144,10 @@ class BFloat16:
         with np.errstate(invalid="ignore"):
             lost = _norms(rounded - queries)
             rounding = HALVED * longest * norms + reached * (lost + _gamma(4 * self._dim) * _norms(rounded))
+            self.finite = bool((reached * _norms(rounded) < 2.0**126).all())
+            """Whether no product is too large for bfloat16."""
         rounding += 2.0**-22 * longest * norms + self._dim * UNDERFLOW * (1 + longest)
         self.rounding = Rounding(rounding, HALVED)
-        self.finite = bool((reached * _norms(rounded) < 2.0**126).all())
-        """Whether no product is too large for bfloat16."""
 
     def multiplier(self, rows: int) -> Callable[[Tensor], Tensor]:
         """See `Kernel`."""
