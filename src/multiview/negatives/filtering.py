@@ -41,7 +41,7 @@ def hits_by_passage(
             yield content, questions[hits], columns[hits]
     if pending:
         raise InputError(
-            f"passage {next(iter(pending))!r} was retrieved but is not in the passages (nor are {len(pending) - 1} others): "
+            f"passage {next(iter(pending))!r} was retrieved but is not in the passages ({len(pending):,} in all): "
             "give the passages that the index was built from"
         )
 
