@@ -17,7 +17,7 @@ import numpy as np
 from multiview.index.columns import Columns
 from multiview.index.kernels import Rounding, kernels
 from multiview.index.products import Block, Part, blocks, highest, picked, positions, tensor
-from multiview.index.ranking import TopPassages
+from multiview.index.ranking import TopPassages, by_question, first_best
 
 QUESTIONS_AT_ONCE = 512
 """Number of questions that share a pass over the views. Memory and speed depend on it, results do not."""
@@ -317,24 +317,3 @@ class _Best(NamedTuple):
     passages: np.ndarray
     scores: np.ndarray
     """float64."""
-
-
-def first_best(questions: np.ndarray, passages: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """Returns the position of the first best score of each passage with each question; each pair's scores are adjacent."""
-    starts, runs = passage_runs(questions, passages)
-    if len(starts) == len(scores):
-        return starts
-    best = np.flatnonzero(scores == np.maximum.reduceat(scores, starts)[runs])
-    return best[np.diff(runs[best], prepend=-1) > 0]
-
-
-def passage_runs(questions: np.ndarray, passages: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns where the runs of equal pairs of question and passage begin, and the number of each pair's run [n]."""
-    begins = np.ones(len(questions), bool)
-    begins[1:] = (questions[1:] != questions[:-1]) | (passages[1:] != passages[:-1])
-    return np.flatnonzero(begins), np.cumsum(begins) - 1
-
-
-def by_question(questions: np.ndarray) -> np.ndarray:
-    """Returns the stable order of rows by their question."""
-    return np.argsort(questions.astype(np.uint16), kind="stable")  # NumPy sorts numbers of 16 bits by radix
