@@ -24,7 +24,7 @@ from benchmarks.table import Goal, Row, Size, markdown, of_times, squad_folder
 from benchmarks.timing import in_turns
 from multiview import environment
 from multiview.config import Bm25
-from multiview.data.passages import read_passages
+from multiview.data.passages import read_passages, read_texts
 from multiview.data.questions import read_questions
 from multiview.negatives.bm25 import Bm25Index, tokenizer
 from multiview.negatives.filtering import answer_holding
@@ -77,7 +77,7 @@ def measure(
         }
 
         def answers() -> object:
-            return answer_holding(hits, ours.ids, read_passages(outputs["passages"]), asked, "string")
+            return answer_holding(hits, ours.ids, read_texts(outputs["passages"]), asked, "string")
 
         for work, contestants, goal in (
             (f"BM25's index of {len(texts):,} passages", builds, Goal(times_peer=0.9)),

@@ -32,7 +32,7 @@ from benchmarks.squad import squad_passages, squad_questions, write_passages
 from benchmarks.table import Goal, Row, Size, markdown, of_times, squad_folder
 from benchmarks.timing import in_turns
 from multiview import environment
-from multiview.config import Config, Encode, Mining, Questions
+from multiview.config import Config, Corpus, Encode, Mining, Questions
 from multiview.data.passages import Passage
 from multiview.data.questions import Question
 from multiview.index.faiss_library import threads
@@ -114,7 +114,8 @@ def ours(
     output: Path,
 ) -> None:
     """All that the step `mine` does after the questions are encoded."""
-    settings = Config.partial({"mining": mining, "encode": Encode(), "questions": Questions()})
+    given = {"mining": mining, "encode": Encode(), "questions": Questions(), "corpus": Corpus()}
+    settings = Config.partial(given)
     loaded = ViewIndex.load(index)
     mined = mine_hits(loaded, queries, questions, corpus, settings, NoEvents())
     qids = [question.qid for question in questions]

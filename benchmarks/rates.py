@@ -26,7 +26,7 @@ from multiview import environment
 from multiview.artifacts.staged import Recorded, Staged
 from multiview.config import Bm25, Config, Encode, Index, Model, Train
 from multiview.config.overrides import validate
-from multiview.data.passages import read_passages
+from multiview.data.passages import read_passages, read_texts
 from multiview.data.questions import read_questions
 from multiview.data.split import split
 from multiview.encoding.encode import Encoder
@@ -80,7 +80,7 @@ def of_data(folder: Path) -> Iterator[tuple[str, float]]:
     yield "bm25_scores", len(asked) * PASSAGES / searched
     top = built[0].search(texts, 200)
     tested = seconds_of(
-        lambda: answer_holding(top.passages, built[0].ids, read_passages(passages), asked, "string")
+        lambda: answer_holding(top.passages, built[0].ids, read_texts(passages), asked, "string")
     )
     yield "answer_hits", top.passages.size / tested
 

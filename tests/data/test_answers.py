@@ -3,16 +3,19 @@
 import sys
 import unicodedata
 
+import numpy as np
 import pytest
 import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multiview.config import Config, Corpus, Questions
+from multiview.data import answers as answers_module
 from multiview.data import cjk
 from multiview.data.answers import (
     ASCII_TOKEN,
     TOKEN,
+    QuestionAnswers,
     TokenizedText,
     answer_views,
     decompose,
@@ -85,6 +88,35 @@ def test_a_part_of_a_word_is_no_answer(text, answer, held):
 @settings(max_examples=400, deadline=None)
 def test_is_dprs_has_answer(text, answer):
     assert has_answer(text, [answer]) == dpr_has_answer(text, answer)
+
+
+@given(
+    st.lists(texts, min_size=1, max_size=4),
+    st.lists(
+        st.lists(answers | st.sampled_from(["a", "aA", "Aa\u0301", "\u03a3", "ab c"]), max_size=3), min_size=1
+    ),
+    st.sampled_from([0, 1000]),
+    st.sampled_from(["string", "characters", "regex"]),
+)
+@settings(max_examples=300, deadline=None)
+def test_many_texts_and_questions_together_are_as_each_alone(some, answers, pairs_per_text, mode):
+    """Whether most answers are ruled out together or each is looked for; pairs come in any order and more than once."""
+    if mode == "regex":
+        answers = [[regex.escape(answer) for answer in each] for each in answers]
+    in_text, asking = np.random.default_rng(len(some)).integers(0, (len(some), len(answers)), (30, 2)).T
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(answers_module, "PAIRS_PER_TEXT", pairs_per_text)
+        held = QuestionAnswers(answers, mode).answered(
+            [TokenizedText(text, mode) for text in some], in_text, asking
+        )
+    assert held.tolist() == [
+        has_answer(some[text], answers[row], mode) for text, row in zip(in_text, asking, strict=True)
+    ]
+    if mode == "string":
+        assert held.tolist() == [
+            any(dpr_has_answer(some[text], answer) for answer in answers[row])
+            for text, row in zip(in_text, asking, strict=True)
+        ]
 
 
 @given(texts, st.integers(0, 25), st.integers(1, 6))

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from multiview.index import exact, products
+from multiview.index import exact, kernels, products
 from multiview.index.exact import longest_view, top_passages, top_passages_by
 from multiview.index.ranking import TopPassages, tie_order
 
@@ -262,10 +262,10 @@ def test_no_questions_and_bad_questions():
 def test_onednn_and_numpy_find_the_same(without, monkeypatch):
     rng = np.random.default_rng(4)
     views = rng.standard_normal((3000, 24)).astype(np.float16)
-    queries = rng.standard_normal((2 * products.ONEDNN_QUESTIONS, 24)).astype(np.float32)
+    queries = rng.standard_normal((2 * kernels.ONEDNN_QUESTIONS, 24)).astype(np.float32)
     offsets, ties = np.arange(0, 3000, 3), np.arange(1000)
     if without:
-        monkeypatch.setattr(products, "_onednn_product", lambda: None)
+        monkeypatch.setattr(kernels, "onednn_product", lambda: None)
     together = top_passages(views, offsets, ties, queries, 7)
     for number, query in enumerate(queries):
         alone = top_passages(views, offsets, ties, query[None], 7)  # by NumPy
@@ -274,4 +274,4 @@ def test_onednn_and_numpy_find_the_same(without, monkeypatch):
 
 
 def test_a_torch_that_has_onednn_has_its_product():
-    assert (products._onednn_product() is not None) == torch.backends.mkldnn.is_available()
+    assert (kernels.onednn_product() is not None) == torch.backends.mkldnn.is_available()

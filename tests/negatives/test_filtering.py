@@ -50,7 +50,7 @@ def retrieved(draw_):
 def test_no_negative_is_a_positive_or_holds_an_answer_or_is_padding(case):
     passages, questions, numbers, shuffled = case
     ids = pa.array([p.id for p in passages])
-    answer = answer_holding(numbers, ids, iter(shuffled), questions, "string")
+    answer = answer_holding(numbers, ids, ((p.id, p.text) for p in shuffled), questions, "string")
     positive = positive_hits(numbers, ids, questions)
     assert not positive[numbers < 0].any() and not answer[numbers < 0].any()
     left = filter_hits(numbers, {"positive": positive, "answer": answer})
@@ -78,7 +78,7 @@ def test_every_positive_is_excluded_not_only_the_first():
 
 def test_answers_may_be_patterns():
     ids, numbers = pa.array(["a", "b"]), np.array([[0, 1]])
-    passages = [passage("a", "In 1969 it flew."), passage("b", "It flew.")]
+    passages = [("a", "In 1969 it flew."), ("b", "It flew.")]
     asked = [question("q", "?", [r"19\d\d"], ["b"])]
     assert answer_holding(numbers, ids, passages, asked, "regex").tolist() == [[True, False]]
     assert answer_holding(numbers, ids, passages, asked, "string").tolist() == [[False, False]]
@@ -89,7 +89,7 @@ def test_a_retrieved_passage_that_is_not_in_the_corpus_is_named():
         answer_holding(
             np.array([[0, 1]]),
             pa.array(["a", "b"]),
-            [passage("a", "x")],
+            [("a", "x")],
             [question("q", "?", ["x"], ["a"])],
             "string",
         )

@@ -11,10 +11,12 @@ from functools import cached_property, lru_cache
 from itertools import accumulate
 from typing import Literal
 
+import numpy as np
 import regex
 
 from multiview.config import Config
 from multiview.data import cjk
+from multiview.data.pieces import Pieces
 from multiview.errors import InputError
 
 Mode = Literal["string", "characters", "regex"]
@@ -31,6 +33,10 @@ CHARACTER = regex.compile(
     FLAGS | regex.VERSION1,
 )
 """`TOKEN` with each letter of Chinese, Japanese and Korean as a token, as CMRC's, DRCD's and JaQuAD's scores count."""
+TEXTS_AT_ONCE = 500
+"""Number of texts that are searched for answers together. Memory and speed depend on it."""
+PAIRS_PER_TEXT = 6
+"""Number of answers looked for per text from which on most are ruled out together. Only speed depends on it."""
 SEPARATOR = " "  # in the class Z, so no token holds it
 ASCII_WORD = re.compile(r"[a-z0-9]")
 SIGMAS = frozenset("Σσς")
@@ -77,6 +83,7 @@ class TokenizedText:
     def __init__(self, text: str, mode: Mode = "string") -> None:
         self.text = text
         self.mode: Mode = mode
+        self._lowered: str | None = None
 
     @cached_property
     def joined(self) -> str:
@@ -88,10 +95,12 @@ class TokenizedText:
         """The text in NFD."""
         return unicodedata.normalize("NFD", self.text)
 
-    @cached_property
+    @property
     def lowered(self) -> str:
         """The text in NFD, lower-cased: a string that it does not contain is not in `joined` either."""
-        return (self.text if self.text.isascii() else self.decomposed).lower()
+        if self._lowered is None:  # `cached_property` takes as long as lower-casing
+            self._lowered = (self.text if self.text.isascii() else self.decomposed).lower()
+        return self._lowered
 
     def find(self, answer: str) -> list[Span]:
         """Returns the spans of all occurrences of the answer's tokens, in code points of the original text."""
@@ -188,28 +197,44 @@ class QuestionAnswers:
     def __init__(self, answers: Iterable[Sequence[str]], mode: Mode = "string") -> None:
         """`answers` has the answers of each question. Raises InputError for an invalid pattern."""
         self._patterns: list[list[regex.Pattern[str]]] | None = None
-        self._needles: list[list[tuple[str, Needle]]] = []
-        """Per question, the longest token of each answer, and the answer."""
+        self._needles: list[Needle] = []
+        """The needles of all questions, one question after another."""
+        self._starts = np.zeros(1, np.int64)
+        """Where each question's needles begin [questions + 1]."""
         if mode == "regex":
             self._patterns = [[_pattern(answer) for answer in each] for each in answers]
             return
-        needles = ([Needle.of(answer, mode) for answer in dict.fromkeys(each)] for each in answers)
-        self._needles = [[(n.longest, n) for n in each if n] for each in needles]
+        needles = [[Needle.of(answer, mode) for answer in dict.fromkeys(each)] for each in answers]
+        self._needles = [needle for each in needles for needle in each if needle]
+        counts = [sum(needle is not None for needle in each) for each in needles]
+        self._starts = np.cumsum([0, *counts])
+        self._pieces = Pieces([needle.longest for needle in self._needles])
 
-    def answered(self, text: TokenizedText, questions: Sequence[int]) -> list[int]:
-        """Returns the positions in `questions`, which are rows, of the questions that the text holds an answer of."""
+    def answered(
+        self, texts: Sequence[TokenizedText], in_text: np.ndarray, questions: np.ndarray
+    ) -> np.ndarray:
+        """Whether each text holds an answer of a question, for pairs of a position in `texts` and a question's row [n].
+
+        Most texts lack the longest token of every answer, and are never tokenised.
+        """
+        held = np.zeros(len(questions), bool)
         if self._patterns is not None:
-            patterns = self._patterns
-            return [i for i, row in enumerate(questions) if _matches(patterns[row], text.decomposed)]
-        positions: list[int] = []
-        lowered = text.lowered
-        for position, row in enumerate(questions):
-            for token, needle in self._needles[row]:
-                # Most texts lack the longest token of every answer, and are never tokenised.
-                if token in lowered and text.has_tokens(needle):
-                    positions.append(position)
-                    break
-        return positions
+            for pair, (text, row) in enumerate(zip(in_text.tolist(), questions.tolist(), strict=True)):
+                held[pair] = _matches(self._patterns[row], texts[text].decomposed)
+            return held
+        firsts = self._starts[questions]
+        counts = self._starts[questions + 1] - firsts
+        pairs = np.repeat(np.arange(len(questions)), counts)
+        numbers = np.arange(len(pairs)) + np.repeat(firsts - (np.cumsum(counts) - counts), counts)
+        in_text = in_text[pairs]
+        if len(pairs) > PAIRS_PER_TEXT * len(texts):
+            possible = self._pieces.may_hold([text.lowered for text in texts], in_text, numbers)
+            pairs, numbers, in_text = pairs[possible], numbers[possible], in_text[possible]
+        for pair, text, number in zip(pairs.tolist(), in_text.tolist(), numbers.tolist(), strict=True):
+            needle = self._needles[number]
+            if needle.longest in texts[text].lowered and texts[text].has_tokens(needle):
+                held[pair] = True
+        return held
 
 
 def _matches(patterns: Sequence[regex.Pattern[str]], text: str) -> bool:
@@ -236,7 +261,8 @@ def _stands_alone(piece: str, lowered: str, clearly: bool = False) -> bool:
 def has_answer(text: str | TokenizedText, answers: Sequence[str], mode: Mode = "string") -> bool:
     """Whether the text holds one of the answers (see `QuestionAnswers`, which is for many texts)."""
     tokenized = TokenizedText(text, mode) if isinstance(text, str) else text
-    return bool(QuestionAnswers([answers], mode).answered(tokenized, [0]))
+    one = np.zeros(1, np.int64)
+    return bool(QuestionAnswers([answers], mode).answered([tokenized], one, one)[0])
 
 
 def find_answers(text: str | TokenizedText, answers: Sequence[str], mode: Mode = "string") -> list[Span]:

@@ -36,6 +36,7 @@ ROW_GROUP = 1000
 """Passages per row group, the least that is read even for a single passage."""
 
 COLUMNS = ["id", "title", "text", "sentence_ends"]
+TEXTS = ["id", "text"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +92,17 @@ def read_passages(folder: Path) -> Iterator[Passage]:
     """
     for batch in read_tables(folder, COLUMNS):
         yield from passages_of(batch)
+
+
+def read_texts(folder: Path) -> Iterator[tuple[str, str]]:
+    """Yields id and text of the passages of a folder's shards, as `read_passages` does, without their other columns."""
+    for batch in read_tables(folder, TEXTS):
+        yield from texts_of(batch)
+
+
+def texts_of(table: pa.RecordBatch | pa.Table) -> Iterator[tuple[str, str]]:
+    """Yields id and text of the passages of a table."""
+    return zip(*(table.column(name).to_pylist() for name in TEXTS), strict=True)
 
 
 def passages_of(table: pa.RecordBatch | pa.Table) -> Iterator[Passage]:
@@ -194,8 +206,8 @@ class PassageLookup:
 
     def stream_texts(self, ids: Iterable[str]) -> Iterator[tuple[str, str]]:
         """Yields id and text of the passages of these ids, as `stream` does, without reading their other columns."""
-        for table in self._tables(ids, ["id", "text"]):
-            yield from zip(*(table.column(name).to_pylist() for name in ("id", "text")), strict=True)
+        for table in self._tables(ids, TEXTS):
+            yield from texts_of(table)
 
     def texts(self, ids: Iterable[str]) -> dict[str, tuple[str, str]]:
         """Returns id to (title, text)."""

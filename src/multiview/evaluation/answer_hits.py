@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 
 import numpy as np
 import pyarrow as pa
 
-from multiview.data.answers import Mode, QuestionAnswers, TokenizedText
+from multiview.data.answers import TEXTS_AT_ONCE, Mode, QuestionAnswers, TokenizedText
 from multiview.data.passages import PassageLookup
 from multiview.data.questions import Question
 
@@ -51,14 +52,13 @@ class AnswerHits:
         bounds = zip(starts.tolist(), [*starts[1:].tolist(), len(pairs)], strict=True)
         bounds_of = dict(zip(self._ids.take(pa.array(distinct)).to_pylist(), bounds, strict=True))
         asking = questions[by_passage]
-        held: list[int] = []
-        for id_, text in self._corpus.stream_texts(bounds_of):
-            start, stop = bounds_of[id_]
-            answered = self._answers.answered(
-                TokenizedText(text, self._matching), asking[start:stop].tolist()
-            )
-            held += [start + position for position in answered]
         found = np.zeros(len(pairs), bool)
-        found[by_passage[held]] = True
+        texts = self._corpus.stream_texts(bounds_of)
+        while some := list(islice(texts, TEXTS_AT_ONCE)):
+            hits = [np.arange(*bounds_of[id_]) for id_, _ in some]
+            in_text = np.repeat(np.arange(len(some)), [len(each) for each in hits])
+            tokenized = [TokenizedText(text, self._matching) for _, text in some]
+            at = np.concatenate(hits)
+            found[by_passage[at]] = self._answers.answered(tokenized, in_text, asking[at])
         order = np.argsort(known := np.concatenate([self._pairs, pairs]))
         self._pairs, self._holds = known[order], np.concatenate([self._holds, found])[order]

@@ -8,13 +8,16 @@ scores are those of a brute-force search in float64, whatever the block, the num
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
 from multiview.index.columns import Columns
-from multiview.index.products import Block, blocks, highest, picked, positions, tensor
-from multiview.index.ranking import TopPassages, best_first
+from multiview.index.kernels import Rounding, kernels
+from multiview.index.products import Block, Part, blocks, highest, picked, positions, tensor
+from multiview.index.ranking import TopPassages, by_question, first_best
 
 QUESTIONS_AT_ONCE = 512
 """Number of questions that share a pass over the views. Memory and speed depend on it, results do not."""
@@ -28,6 +31,11 @@ NORMS_AT_ONCE = 4096
 PROPOSED_AT_ONCE = 1 << 18
 """Number of proposed views, of all ranges and besides twice k per question, that are held before they are sifted."""
 
+CROWDED = 4
+"""Number of passages per passage wanted from which on products that round less propose. Only speed depends on it."""
+
+SCORED_AT_ONCE = 512
+"""Number of views that are scored in float64 at once. Only speed depends on it."""
 
 ViewRange = tuple[int, int | None]
 """Views [first, stop) of each passage, counted from 0; all from `first` on where `stop` is None."""
@@ -84,8 +92,8 @@ def top_passages_by(
     with the number of questions done. Passages without a view in a range are not found by it. Raises ValueError for a k
     below 1 and for vectors that are not finite.
 
-    Let e = γ |q| |v|, with γ = dim u / (1 - dim u) and u = 2^-24, bound the rounding of a product in float32. Once k
-    passages are known, the k-th with score s, no view whose product is below s - e can change the answer.
+    A product is within e of its score (see `multiview.index.kernels`). Once k passages are known, the k-th with product
+    s, no view whose product is below s - 2 e can change the answer.
     """
     if k < 1:
         raise ValueError(f"k must be 1 or more, not {k}")
@@ -99,15 +107,21 @@ def top_passages_by(
 
     views = np.asarray(views)  # the memory of a mapped file, without the cost of `np.memmap` per access
     longest = longest_view(views) if longest is None else longest
+    where = torch.device(device)
     at_once = QUESTIONS_AT_ONCE if device == "cpu" else GPU_QUESTIONS_AT_ONCE
+    room = min(k, max(1, len(offsets) if among is None else int(among.sum())))
+    coarse = True  # until a kernel that rounds more than another one proposes too many views
     for start in range(0, len(queries), at_once):
         chunk = queries[start : start + at_once]
-        held = PROPOSED_AT_ONCE // max(1, len(ranges))
-        room = min(k, max(1, len(offsets) if among is None else int(among.sum())))
-        found = [_Found(views, offsets, tie_order, chunk, room, longest, held) for _ in ranges]
-        for block in blocks(views, offsets, chunk, torch.device(device), among):
-            for best, view_range in zip(found, ranges, strict=True):
-                best.add(block, view_range)
+        choice = kernels(chunk, longest, room / len(views), where)
+        found: list[_Found] = []
+        for kernel in choice if coarse else choice[-1:]:
+            held = PROPOSED_AT_ONCE // max(1, len(ranges))
+            found = [_Found(views, offsets, tie_order, chunk, room, kernel.rounding, held) for _ in ranges]
+            products = blocks(views, offsets, kernel, len(chunk), where, among)
+            coarse = coarse and kernel is not choice[-1]
+            if _add_all(found, products, ranges, give_up=coarse):
+                break
         for best, top in zip(found, tops, strict=True):
             best.write(top, start)
         report_done(min(start + at_once, len(queries)))
@@ -123,6 +137,18 @@ def longest_view(views: np.ndarray) -> float:
     return math.sqrt(max(squares, default=0.0))
 
 
+def _add_all(
+    found: Sequence[_Found], products: Iterable[Block], ranges: Sequence[ViewRange], give_up: bool
+) -> bool:
+    """Adds all blocks; returns False, with `give_up`, as soon as too many views are proposed."""
+    for block in products:
+        for best, view_range in zip(found, ranges, strict=True):
+            best.add(block, view_range)
+            if give_up and best.crowded:
+                return False
+    return True
+
+
 class _Found:
     """The best passages of some questions among the views seen so far."""
 
@@ -133,18 +159,16 @@ class _Found:
         tie_order: np.ndarray,
         queries: np.ndarray,
         k: int,
-        longest: float,
+        rounding: Rounding,
         held: int,
     ) -> None:
         """At most `held` views and twice k per question are proposed before they are sifted."""
         self._views, self._offsets, self._tie_order, self._k = views, offsets, tie_order, k
         self._most = held + 2 * len(queries) * k
         self._queries = queries.astype(np.float64)
-        dim = queries.shape[1]
-        gamma = dim * 2.0**-24 / (1 - dim * 2.0**-24)
-        # Twice the bound, because the products that are compared are both rounded, and the rounding of the bar itself.
-        margin = 2 * (gamma + 2.0**-23) * longest * np.linalg.norm(self._queries, axis=1) * (1 + 1e-6)
-        self._margin = margin.astype(np.float32)
+        self._rounding = rounding
+        self.crowded = False
+        """Whether products that round less would propose far fewer views."""
         self._best = np.full((len(queries), k), -np.inf, np.float32)
         """The k highest products of passages [q, k], the lowest first."""
         self._more = Columns(self._best.size, np.int64, np.float32)
@@ -154,11 +178,10 @@ class _Found:
 
     def add(self, block: Block, view_range: ViewRange) -> None:
         """Proposes views of a block, as if passages had those of `view_range` alone."""
-        passages, starts, counts = block.passages(*view_range)
-        if not len(passages):
+        part = block.part(*view_range)
+        if not len(part.passages):
             return
-        best = block.best(starts, counts)
-        known = np.isfinite(self._best[:, 0]).all()
+        best, known = part.best(), self._known
         if not known:
             self._best = highest(self._best, best)
         numbers, questions = positions(best, self._bar)
@@ -167,26 +190,43 @@ class _Found:
             self._more.append(questions, products)
             if len(self._more) > self._best.size // 4:
                 self._raise_bar()
-        lowest = np.maximum(products - self._margin[questions], self._bar[questions])
-        reaching = np.flatnonzero(products >= lowest)
-        numbers = numbers[reaching]
-        repeats = counts[numbers]
-        firsts = np.cumsum(repeats) - repeats
-        views = np.arange(repeats.sum()) + np.repeat(starts[numbers] - firsts, repeats)
-        questions, lowest = np.repeat(questions[reaching], repeats), np.repeat(lowest[reaching], repeats)
-        products = picked(block.products, views, questions)
-        near = np.flatnonzero(products >= lowest)
-        rows, passages = block.first_view + views[near], np.repeat(passages[numbers], repeats)[near]
-        self._proposed.append(questions[near], rows, passages, products[near])
+        elif self._known:
+            self.crowded = len(products) > CROWDED * self._best.size
+        if len(part.passages) == len(part.rows):
+            self._proposed.append(questions, part.rows[numbers], part.passages[numbers], products)
+        else:
+            self._propose(part, numbers, questions, products)
         if len(self._proposed) > self._most:
             self._sift()
             if len(self._proposed) > self._most:
+                self.crowded = True
                 self._settle()
+
+    def _propose(self, part: Part, numbers: np.ndarray, questions: np.ndarray, best: np.ndarray) -> None:
+        """Proposes the views that may have their passage's score; `best` are the products of its best ones."""
+        lowest = np.maximum(self._rounding.bar(best, questions), self._bar[questions])
+        reaching = np.flatnonzero(best >= lowest)
+        numbers = numbers[reaching]
+        repeats = part.counts[numbers]
+        firsts = np.cumsum(part.counts) - part.counts
+        views = np.arange(repeats.sum()) + np.repeat(
+            firsts[numbers] - (np.cumsum(repeats) - repeats), repeats
+        )
+        questions, lowest = np.repeat(questions[reaching], repeats), np.repeat(lowest[reaching], repeats)
+        products = picked(part.products, views, questions)
+        near = np.flatnonzero(products >= lowest)
+        passages = np.repeat(part.passages[numbers], repeats)[near]
+        self._proposed.append(questions[near], part.rows[views[near]], passages, products[near])
+
+    @property
+    def _known(self) -> bool:
+        """Whether k passages of each question are known."""
+        return bool(np.isfinite(self._best[:, 0]).all())
 
     @property
     def _bar(self) -> np.ndarray:
         """The product that a view must reach to be among the best of each question [q] float32."""
-        return self._best[:, 0] - self._margin
+        return self._rounding.bar(self._best[:, 0])
 
     def _raise_bar(self) -> None:
         """Puts the products of `_more` among the best."""
@@ -212,46 +252,68 @@ class _Found:
         self._proposed.append(questions, rows, passages, products)
         return questions, rows, passages, products
 
-    def _settle(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """Returns the views of each question's k best passages, their passages and their scores [k] float64, best first."""
+    def _settle(self) -> _Best:
+        """Returns each question's k best passages, and drops the proposals of all other passages."""
         questions, rows, passages, products = self._sift()
-        bounds = np.searchsorted(questions, np.arange(len(self._queries) + 1))
-        kept, best_views = [], []
-        for question, query in enumerate(self._queries):
-            proposed = slice(bounds[question], bounds[question + 1])
-            scores = _exact_scores(self._views, rows[proposed], query)
-            best = self._rank(rows[proposed], passages[proposed], scores)[: self._k]
-            chosen = bounds[question] + best
-            kept.append(np.sort(chosen))
-            best_views.append((rows[chosen], passages[chosen], scores[best]))
-        kept = np.concatenate(kept)
+        scores = self._scores(questions, rows)
+        first = first_best(questions, passages, scores)
+        order = first[self._order(questions[first], passages[first], scores[first])]
+        counts = np.bincount(questions[order], minlength=len(self._queries))
+        ranks = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
+        order, ranks = order[ranks < self._k], ranks[ranks < self._k]
+        kept = np.sort(order)
         self._proposed.clear()
         self._proposed.append(questions[kept], rows[kept], passages[kept], products[kept])
-        return best_views
+        return _Best(questions[order], ranks, rows[order], passages[order], scores[order])
 
-    def _rank(self, rows: np.ndarray, passages: np.ndarray, scores: np.ndarray) -> np.ndarray:
-        """Positions of the first best view of each passage, best passage first, ties by `tie_order`; `rows` rise."""
+    def _scores(self, questions: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Returns the scores of views with their questions, which rise [n] float64.
+
+        The order of each sum is the same whatever the other views.
+        """
+        import torch
+
+        scores = np.empty(len(rows))
+        bounds = np.searchsorted(questions, np.arange(len(self._queries) + 1)).tolist()
+        single = torch.empty(SCORED_AT_ONCE, self._views.shape[1])
+        double = torch.empty_like(single, dtype=torch.float64)
+        for query, (first, last) in zip(self._queries, pairwise(bounds), strict=True):
+            for start in range(first, last, SCORED_AT_ONCE):
+                stop = min(start + SCORED_AT_ONCE, last)
+                views = torch.from_numpy(self._views.take(rows[start:stop], axis=0))
+                # By way of float32, since torch has no vector instructions from float16 to float64.
+                views = double[: len(views)].copy_(single[: len(views)].copy_(views))
+                np.einsum("nd,d->n", views.numpy(), query, out=scores[start:stop])
+        return scores
+
+    def _order(self, questions: np.ndarray, passages: np.ndarray, scores: np.ndarray) -> np.ndarray:
+        """The order of distinct passages by question, then by falling score, then by `tie_order`."""
         order = np.argsort(-scores)
-        if not np.diff(scores[order]).all():
-            order = best_first(scores, self._tie_order[passages], rows)
-        if np.diff(passages).all():
-            return order
-        _, first = np.unique(passages[order], return_index=True)
-        return order[np.sort(first)]
+        order = order[by_question(questions[order])]
+        tied = (np.diff(scores[order]) == 0) & (np.diff(questions[order]) == 0)
+        if tied.any():
+            ties = np.flatnonzero(np.append(tied, False) | np.insert(tied, 0, False))
+            runs = np.cumsum(np.insert(~tied, 0, False))[ties]
+            order[ties] = order[ties][np.lexsort((self._tie_order[passages[order[ties]]], runs))]
+        return order
 
     def write(self, top: TopPassages, start: int) -> None:
         """Writes the best passages into the rows of `top` from `start` on."""
-        for question, (rows, passages, scores) in enumerate(self._settle(), start):
-            top.passages[question, : len(rows)] = passages
-            top.scores[question, : len(rows)] = scores
-            top.winning_views[question, : len(rows)] = rows - self._offsets[passages]
+        best = self._settle()
+        at = start + best.questions, best.ranks
+        top.passages[at] = best.passages
+        top.scores[at] = best.scores
+        top.winning_views[at] = best.rows - self._offsets[best.passages]
 
 
-def by_question(questions: np.ndarray) -> np.ndarray:
-    """Returns the stable order of rows by their question."""
-    return np.argsort(questions.astype(np.uint16), kind="stable")  # NumPy sorts numbers of 16 bits by radix
+class _Best(NamedTuple):
+    """The best passages of some questions, best first, as columns [n]."""
 
-
-def _exact_scores(views: np.ndarray, rows: np.ndarray, query: np.ndarray) -> np.ndarray:
-    """Returns the scores of views [n] float64; the order of each sum is the same whatever the other views."""
-    return np.einsum("nd,d->n", tensor(views.take(rows, axis=0)).double().numpy(), query)
+    questions: np.ndarray
+    ranks: np.ndarray
+    """Position in the question's ranking, from 0."""
+    rows: np.ndarray
+    """Row of the passage's first best view."""
+    passages: np.ndarray
+    scores: np.ndarray
+    """float64."""

@@ -1,18 +1,18 @@
 """Products of stored views with questions, block by block, on the CPU or on a GPU.
 
-The code is torch's on both, but on the CPU, NumPy selects, with kernels that are up to five times as fast, and oneDNN
-multiplies, at twice the speed of OpenBLAS and MKL on some processors.
+The code is torch's on both, but on the CPU, NumPy selects, with functions that are up to five times as fast.
 """
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from multiview.index.kernels import Kernel
 
 if TYPE_CHECKING:
     from torch import Tensor, device
@@ -25,10 +25,6 @@ SCORES_BYTES = 4 << 20
 
 GPU_BLOCK_BYTES = 64 << 20
 """Both sizes on a GPU."""
-
-
-ONEDNN_QUESTIONS = 8
-"""Number of questions from which on oneDNN multiplies instead of NumPy. Only speed depends on it."""
 
 
 def with_numpy(device: device) -> bool:
@@ -53,37 +49,55 @@ class Block:
     among: np.ndarray | None = None
     """[p] bool: which of the passages may be found; none: all."""
 
-    def passages(self, first: int, stop: int | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The passages that have views [first, stop) of their own and may be found, and the first and the number of these
-        views [p] int64."""
-        counts = np.clip(self.counts, 0, stop) - first
-        some = np.flatnonzero(counts > 0 if self.among is None else (counts > 0) & self.among)
-        return self.first_passage + some, self.starts[some] + first, counts[some]
-
-    def best(self, starts: np.ndarray, counts: np.ndarray) -> Tensor:
-        """The highest product of each run of `counts` views from `starts` on, with each question [p, q] float32."""
+    def part(self, first: int, stop: int | None) -> Part:
+        """The products of views [first, stop) of the passages that may be found."""
         import torch
 
-        firsts = np.cumsum(counts) - counts
+        counts = np.clip(self.counts, 0, stop) - first
+        some = np.flatnonzero(counts > 0 if self.among is None else (counts > 0) & self.among)
+        counts = counts[some]
         views, products = counts.sum(), self.products
+        firsts = np.cumsum(counts) - counts
+        rows = np.arange(views) + np.repeat(self.starts[some] + first - firsts, counts)
         if views < len(products):
-            rows = np.arange(views) + np.repeat(starts - firsts, counts)
             products = products[torch.from_numpy(rows).to(products.device)]
-        if views == len(counts):
+        return Part(products, self.first_view + rows, self.first_passage + some, counts)
+
+
+@dataclass(frozen=True)
+class Part:
+    """The products of some views of a block, those of each passage one after another."""
+
+    products: Tensor
+    """[n, q] float32, on the device that multiplied."""
+    rows: np.ndarray
+    """[n] int64: row of each view, rising."""
+    passages: np.ndarray
+    """[p] int64: the passages, rising."""
+    counts: np.ndarray
+    """[p] int64: number of each passage's views, at least one."""
+
+    def best(self) -> Tensor:
+        """The highest product of each passage with each question [p, q] float32."""
+        import torch
+
+        products = self.products
+        if len(products) == len(self.counts):
             return products
-        runs = torch.from_numpy(np.repeat(np.arange(len(counts)), counts)).to(products.device)
-        best = products.new_full((len(counts), products.shape[1]), -torch.inf)
+        runs = torch.from_numpy(np.repeat(np.arange(len(self.counts)), self.counts)).to(products.device)
+        best = products.new_full((len(self.counts), products.shape[1]), -torch.inf)
         return best.scatter_reduce_(0, runs[:, None].expand_as(products), products, "amax")
 
 
 def blocks(
     views: np.ndarray,
     offsets: np.ndarray,
-    queries: np.ndarray,
+    kernel: Kernel,
+    questions: int,
     device: device,
     among: np.ndarray | None = None,
 ) -> Iterator[Block]:
-    """Yields the products of all `views` [v, dim] float16 with `queries` [q, dim] float32, in float32.
+    """Yields the products of all `views` [v, dim] float16 with the questions of a kernel, so many as `questions` says.
 
     `offsets` [p] is the row of each passage's first view, rising. Views are read once and in order, a block at a time;
     with `among` [p] bool, without the blocks that hold no passage of it.
@@ -95,23 +109,20 @@ def blocks(
         (BLOCK_BYTES, SCORES_BYTES) if with_numpy(device) else (GPU_BLOCK_BYTES, GPU_BLOCK_BYTES)
     )
     rows_at_once = max(1, block_bytes // (4 * dim))
-    bounds = _bounds(offsets, len(views), max(rows_at_once, scores_bytes // (4 * len(queries))))
-    rows = max(stop - first for first, stop in pairwise(bounds))
-    matrix = torch.from_numpy(queries).to(device)
-    # Of one size for all blocks, since oneDNN compiles a kernel per size; what is left in it beyond a block is not read.
-    buffer = torch.zeros(min(rows, rows_at_once), dim, device=device)
+    bounds = _bounds(offsets, len(views), max(rows_at_once, scores_bytes // (4 * questions)))
+    at_once = min(max(stop - first for first, stop in pairwise(bounds)), rows_at_once)
+    multiply = kernel.multiplier(at_once)
     for first, stop in pairwise(bounds):
         # A passage without views shares its offset with the next one; "right" finds the one that has the view.
         low, high = np.searchsorted(offsets, [first, stop - 1], side="right").tolist()
         within = None if among is None else among[low - 1 : high]
         if within is not None and not within.any():
             continue
-        parts = []
-        for start in range(first, stop, len(buffer)):
-            # On a GPU, converted there: copying to another type would convert first and move twice the bytes.
-            part = tensor(views[start : min(start + len(buffer), stop)]).to(device)
-            buffer[: len(part)] = part
-            parts.append(_multiply(buffer, matrix)[: len(part)])
+        # Converted on a GPU: copying to another type would convert first and move twice the bytes.
+        parts = [
+            multiply(tensor(views[start : min(start + at_once, stop)]).to(device))
+            for start in range(first, stop, at_once)
+        ]
         products = parts[0] if len(parts) == 1 else torch.cat(parts)
         starts = offsets[low - 1 : high]
         counts = np.diff(starts, append=stop)
@@ -133,42 +144,6 @@ def _bounds(offsets: np.ndarray, views: int, rows: int) -> list[int]:
     return bounds
 
 
-def _multiply(block: Tensor, queries: Tensor) -> Tensor:
-    """The products of `block` [n, dim] with `queries` [q, dim], in float32 [n, q]."""
-    import torch
-
-    if block.device.type != "cpu":
-        with _whole_float32():
-            return block @ queries.T
-    onednn = _onednn_product() if len(queries) >= ONEDNN_QUESTIONS else None
-    if onednn is None:
-        return torch.from_numpy(block.numpy() @ queries.numpy().T)
-    with _whole_float32():
-        return onednn(block, queries, None, "none", [], "")
-
-
-def _onednn_product() -> Callable[..., Tensor] | None:
-    """torch's product by oneDNN, which has no public name; None in a torch without it."""
-    import torch
-
-    if not torch.backends.mkldnn.is_available():
-        return None
-    return getattr(torch.ops.mkldnn, "_linear_pointwise", None)
-
-
-@contextlib.contextmanager
-def _whole_float32() -> Iterator[None]:
-    """Keeps TF32 and bfloat16 out of products of float32, whose rounding would be outside of its bound."""
-    import torch
-
-    chosen = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("highest")
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(chosen)
-
-
 def highest(best: np.ndarray, more: Tensor) -> np.ndarray:
     """Returns the highest of `best` [q, k] and of `more` [n, q] for each question [q, k], the lowest of them first."""
     import torch
@@ -186,11 +161,21 @@ def positions(products: Tensor, bar: np.ndarray) -> tuple[np.ndarray, np.ndarray
 
     reaching = products >= torch.from_numpy(bar).to(products.device)
     if with_numpy(reaching.device):
-        # Of all entries in a row, which is several times as fast as of two dimensions.
-        rows, columns = np.divmod(np.flatnonzero(reaching.numpy()), reaching.shape[1])
-        return rows, columns
+        flat = true_positions(reaching.numpy().ravel())
+        rows = flat // reaching.shape[1]  # and not `np.divmod`, which divides one by one
+        return rows, flat - rows * reaching.shape[1]
     rows, columns = reaching.nonzero().T.cpu().numpy()
     return rows, columns
+
+
+def true_positions(mask: np.ndarray) -> np.ndarray:
+    """Returns the positions of the true values of `mask` [n] bool, fast where they are few: eight are read at once."""
+    whole = len(mask) // 8 * 8
+    words = np.flatnonzero(mask[:whole].view(np.uint64))
+    eights = mask[:whole].reshape(-1, 8)[words].ravel()
+    inside = np.flatnonzero(eights)
+    positions = words[inside // 8] * 8 + inside % 8
+    return np.append(positions, whole + np.flatnonzero(mask[whole:])) if whole < len(mask) else positions
 
 
 def picked(products: Tensor, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:

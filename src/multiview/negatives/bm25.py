@@ -21,7 +21,7 @@ from bm25s.tokenization import Tokenizer
 from multiview.config import Bm25
 from multiview.data import cjk
 from multiview.data.answers import matching_mode
-from multiview.data.passages import Passage, read_passages
+from multiview.data.passages import Passage, read_passages, read_texts
 from multiview.data.questions import Question, read_questions
 from multiview.errors import counted
 from multiview.index.ranking import TopPassages, best_first, tie_order
@@ -165,7 +165,7 @@ def bm25_negatives(context: StepContext) -> None:
     answer = answer_holding(
         top.passages,
         index.ids,
-        read_passages(passages),
+        read_texts(passages),
         questions,
         matching_mode(context.settings),
     )

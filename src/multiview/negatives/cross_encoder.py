@@ -132,10 +132,11 @@ def logits(
     name = settings.mining.cross_encoder or ""
     with staged_base(name, SETTING) as folder:
         cross_encoder = CrossEncoder(Path(folder), settings.encode, name)
+    by_id = ((passage.id, passage) for passage in read_passages(passages))
     pairs = (
         (questions[question].question, passage, (question, column))
-        for passage, asking, columns in hits_by_passage(passage_rows, wanted, ids, read_passages(passages))
-        for question, column in zip(asking, columns, strict=True)
+        for passage, asking, columns in hits_by_passage(passage_rows, wanted, ids, by_id)
+        for question, column in zip(asking.tolist(), columns.tolist(), strict=True)
     )
     for done, (position, logit) in enumerate(cross_encoder.logits(pairs), 1):
         if not np.isfinite(logit):

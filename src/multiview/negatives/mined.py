@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from multiview.config import Config, JsonObject, Mining
 from multiview.data.answers import matching_mode
-from multiview.data.passages import read_passages
+from multiview.data.passages import read_texts
 from multiview.data.questions import Question, read_questions
 from multiview.errors import counted
 from multiview.index.ranking import TopPassages
@@ -118,7 +118,7 @@ def mine_hits(
         reasons["answer"] = answer_holding(
             top.passages,
             index.ids,
-            read_passages(passages),
+            read_texts(passages),
             questions,
             matching_mode(settings),
         )
@@ -161,14 +161,13 @@ def sample_negatives(kept: np.ndarray, qids: Sequence[str], number: int, seed: i
 
     The sample depends only on `seed`, the qid and the hits of the question, and on no other question.
     """
-    sampled = np.zeros_like(kept)
-    for question, qid in enumerate(qids):
+    sampled = kept.copy()
+    generator = random.Random()
+    for question in np.flatnonzero(kept.sum(axis=1) > number).tolist():
         columns = np.flatnonzero(kept[question])
-        if len(columns) > number:
-            key = hashlib.sha256(f"{seed}:{qid}".encode()).digest()
-            chosen = random.Random(key).sample(range(len(columns)), number)
-            columns = columns[chosen]
-        sampled[question, columns] = True
+        generator.seed(hashlib.sha256(f"{seed}:{qids[question]}".encode()).digest())
+        sampled[question] = False
+        sampled[question, columns[generator.sample(range(len(columns)), number)]] = True
     return sampled
 
 

@@ -1,0 +1,202 @@
+"""Products of views with questions, by the kernel that is fastest for them, and how far each may round.
+
+On the CPU oneDNN multiplies, at twice the speed of OpenBLAS and MKL on some processors, or NumPy for few questions. Some
+processors multiply in bfloat16 at twice the speed again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from torch import Tensor, device
+
+ONEDNN_QUESTIONS = 8
+"""Number of questions from which on oneDNN multiplies instead of NumPy. Only speed depends on it."""
+
+VIEWS_PER_HIT = 800
+"""Number of views per passage wanted from which on bfloat16 pays, which proposes more views. Only speed depends on it."""
+
+SUMMED = 2.0**-24
+"""u: the share by which a sum or a product in float32 is rounded, to the nearest."""
+
+HALVED = 2.0**-8
+"""The share by which a number of float32 is rounded to bfloat16, whose significand has 8 bits."""
+
+UNDERFLOW = 2.0**-124
+"""Four times the least normal number of float32: more than a product and a sum lose where smaller numbers count as 0."""
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """The difference between the products of views with questions and their scores: |p - q·v| ≤ a + r |p|."""
+
+    absolute: np.ndarray
+    """a [q] float64. It has room for the rounding of bars, too, 2^-22 of the longest view times the question."""
+    relative: float = 0.0
+    """r, at most 2^-7."""
+
+    def bar(self, products: np.ndarray, questions: np.ndarray | slice = slice(None)) -> np.ndarray:
+        """Returns the product that other views must reach for a score as high as that of a view with this product.
+
+        `products` [n] float32 of `questions` [n], by default of each question; the result is of the same shape. The bar
+        of a product s is b = s - 2 r' |s| - 2 a', with r' = r (1 + 4 r) and a' = a (1 + 4 r). The score of a product
+        p < b is at most p + r |p| + a ≤ b + r |b| + a, and with |b| ≤ (1 + 2 r') |s| + 2 a' and r' (1 - r) ≥ r this is
+        at most s - r |s| - a, the least score of s.
+        """
+        widened = 2 * (1 + 4 * self.relative)
+        bar = products - (widened * self.absolute).astype(np.float32)[questions]
+        return bar - np.float32(widened * self.relative) * np.abs(products) if self.relative else bar
+
+
+class Kernel(Protocol):
+    """The product of views with some questions."""
+
+    @property
+    def rounding(self) -> Rounding:
+        """How far products may be from scores."""
+        ...
+
+    def multiplier(self, rows: int) -> Callable[[Tensor], Tensor]:
+        """Returns a function of at most so many views [n, dim] float16, whose products it returns in float32 [n, q].
+
+        All products are of one size, since oneDNN compiles a kernel per size.
+        """
+        ...
+
+
+def kernels(queries: np.ndarray, longest: float, hits: float, device: device) -> list[Kernel]:
+    """Returns the kernels for `queries` [q, dim] float32, the fastest first and the one that rounds least last.
+
+    `longest` is the norm of the longest view, and `hits` the share of the views that are wanted.
+    """
+    if device.type != "cpu":
+        return [Float32(queries, longest, device)]
+    onednn = onednn_product() if len(queries) >= ONEDNN_QUESTIONS else None
+    single = Float32(queries, longest, device, onednn)
+    if onednn is None or hits * VIEWS_PER_HIT > 1 or not multiplies_bfloat16():
+        return [single]
+    half = BFloat16(queries, longest, onednn)
+    return [half, single] if half.finite else [single]
+
+
+class Float32:
+    """Products in float32.
+
+    Summed in any order, |p - q·v| ≤ γ |q| |v| with γ = dim u / (1 - dim u) and u = 2^-24.
+    """
+
+    def __init__(
+        self, queries: np.ndarray, longest: float, device: device, onednn: Callable[..., Tensor] | None = None
+    ) -> None:
+        """`onednn` multiplies (see `onednn_product`); without it NumPy, or torch on a GPU."""
+        import torch
+
+        self._queries = torch.from_numpy(queries).to(device)
+        self._onednn = onednn
+        rounding = (_gamma(queries.shape[1]) + 2.0**-22) * longest * _norms(queries)
+        self.rounding = Rounding(rounding + queries.shape[1] * UNDERFLOW * (1 + longest))
+
+    def multiplier(self, rows: int) -> Callable[[Tensor], Tensor]:
+        """See `Kernel`."""
+        block = self._queries.new_zeros(rows, self._queries.shape[1])
+
+        def multiply(views: Tensor) -> Tensor:
+            block[: len(views)] = views
+            return self._product(block)[: len(views)]
+
+        return multiply
+
+    def _product(self, views: Tensor) -> Tensor:
+        import torch
+
+        if self._queries.device.type != "cpu":
+            with whole_float32():
+                return views @ self._queries.T
+        if self._onednn is None:
+            return torch.from_numpy(views.numpy() @ self._queries.numpy().T)
+        with whole_float32():
+            return self._onednn(views, self._queries, None, "none", [], "")
+
+
+class BFloat16:
+    """Products in bfloat16, which sum in float32 and are rounded to bfloat16.
+
+    With q' and v' for the rounded vectors, q·v - q'·v' = q·(v - v') + (q - q')·v', of which |v - v'| ≤ 2^-8 |v|, and
+    |q - q'| is measured. The sum q'·v' is rounded by γ |q'| |v'| at most, where γ is that of 4 dim roundings: those of
+    dim products and sums, in any order, twice for processors that do not round to the nearest. It is rounded to bfloat16,
+    by 2^-8 |p|. Numbers below the least normal one may count as 0 everywhere.
+    """
+
+    def __init__(self, queries: np.ndarray, longest: float, onednn: Callable[..., Tensor]) -> None:
+        import torch
+
+        self._onednn = onednn
+        self._queries = torch.from_numpy(queries).bfloat16()
+        self._dim = queries.shape[1]
+        rounded, norms = self._queries.double().numpy(), _norms(queries)
+        reached = (1 + HALVED) * longest
+        with np.errstate(invalid="ignore"):
+            lost = _norms(rounded - queries)
+            rounding = HALVED * longest * norms + reached * (lost + _gamma(4 * self._dim) * _norms(rounded))
+            self.finite = bool((reached * _norms(rounded) < 2.0**126).all())
+            """Whether no product is too large for bfloat16."""
+        rounding += 2.0**-22 * longest * norms + self._dim * UNDERFLOW * (1 + longest)
+        self.rounding = Rounding(rounding, HALVED)
+
+    def multiplier(self, rows: int) -> Callable[[Tensor], Tensor]:
+        """See `Kernel`."""
+        import torch
+
+        single, block = torch.zeros(rows, self._dim), self._queries.new_zeros(rows, self._dim)
+
+        def multiply(views: Tensor) -> Tensor:
+            # By way of float32, since torch has no vector instructions from float16 to bfloat16.
+            block[: len(views)] = single[: len(views)].copy_(views)
+            return self._onednn(block, self._queries, None, "none", [], "")[: len(views)].float()
+
+        return multiply
+
+
+def _gamma(roundings: int) -> float:
+    return roundings * SUMMED / (1 - roundings * SUMMED)
+
+
+def _norms(vectors: np.ndarray) -> np.ndarray:
+    """The Euclidean norms of `vectors` [n, dim], not below the real ones [n] float64."""
+    return np.linalg.norm(vectors.astype(np.float64), axis=1) * (1 + 1e-6)
+
+
+def multiplies_bfloat16() -> bool:
+    """Whether this processor has instructions for products in bfloat16: AVX512-BF16 or AMX."""
+    import torch
+
+    able = torch.cpu.get_capabilities()
+    return bool(able.get("avx512_bf16") or able.get("amx_bf16"))
+
+
+def onednn_product() -> Callable[..., Tensor] | None:
+    """torch's product by oneDNN, which has no public name; None in a torch without it."""
+    import torch
+
+    if not torch.backends.mkldnn.is_available():
+        return None
+    return getattr(torch.ops.mkldnn, "_linear_pointwise", None)
+
+
+@contextlib.contextmanager
+def whole_float32() -> Iterator[None]:
+    """Keeps TF32 and bfloat16 out of products of float32, whose rounding would be outside of its bound."""
+    import torch
+
+    chosen = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(chosen)

@@ -1,0 +1,170 @@
+"""Kernels multiply within the rounding that they state, and whichever multiplies, the passages found are the same."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from multiview.index import exact, kernels, products
+from multiview.index.exact import longest_view, top_passages_by
+from multiview.index.kernels import BFloat16, Float32, Rounding
+
+needs_onednn = pytest.mark.skipif(kernels.onednn_product() is None, reason="torch has no oneDNN here")
+
+
+def vectors(rng, kind: str, shape: tuple[int, int]) -> np.ndarray:
+    """Views, float16: of length 1, large, of the least numbers of float16, or near each other."""
+    drawn = rng.standard_normal(shape)
+    if kind == "near":
+        drawn = rng.standard_normal(shape[1]) + 0.003 * drawn
+    norms = np.linalg.norm(drawn, axis=1, keepdims=True)
+    scale = {"large": 20_000.0, "least": 2.0**-22}.get(kind, 1 / norms)
+    return (drawn * scale).clip(-65504, 65504).astype(np.float16)
+
+
+def questions(rng, scale: float, shape: tuple[int, int]) -> np.ndarray:
+    """Vectors of questions with zeros, one of them nothing else."""
+    drawn = rng.standard_normal(shape).astype(np.float32) * np.float32(scale)
+    drawn[rng.random(shape) < 0.1] = 0
+    drawn[-1] = 0
+    return drawn
+
+
+kinds = st.sampled_from(["unit", "large", "least", "near"])
+scales = st.sampled_from([1e-44, 1e-37, 1e-20, 1.0, 1e8, 1e30])
+
+
+def half(queries: np.ndarray, longest: float) -> BFloat16:
+    onednn = kernels.onednn_product()
+    assert onednn
+    return BFloat16(queries, longest, onednn)
+
+
+@needs_onednn
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, 2**32), kinds, scales, st.sampled_from([1, 3, 17, 384]), st.booleans())
+def test_products_are_as_near_to_scores_as_kernels_state(seed, kind, scale, dim, in_float32):
+    rng = np.random.default_rng(seed)
+    views, queries = vectors(rng, kind, (40, dim)), questions(rng, scale, (9, dim))
+    longest = longest_view(views)
+    kernel = (
+        Float32(queries, longest, torch.device("cpu"), kernels.onednn_product())
+        if in_float32
+        else half(queries, longest)
+    )
+    if isinstance(kernel, BFloat16) and not kernel.finite:
+        return
+    found = kernel.multiplier(50)(torch.from_numpy(views)).numpy().astype(np.float64)
+    error = np.abs(found - views.astype(np.float64) @ queries.astype(np.float64).T)
+    # numpy's products in float64 round, too.
+    allowed = kernel.rounding.absolute + kernel.rounding.relative * np.abs(found)
+    assert (error <= allowed * (1 + 1e-9)).all()
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.floats(-(2.0**100), 2.0**100, width=32),
+    st.floats(0, 2.0**100),
+    st.sampled_from([0.0, 2.0**-9, 2.0**-8, 2.0**-7]),
+)
+def test_a_product_below_the_bar_has_a_lower_score(product, absolute, relative):
+    """Of the products below it, the highest in float32, whatever its rounding."""
+    own = 2.0**-22 * (abs(product) + absolute) + kernels.UNDERFLOW  # for the rounding of the bar
+    rounding = Rounding(np.array([absolute + own]), relative)
+    (bar,) = rounding.bar(np.array([product], np.float32))
+    below = float(np.nextafter(bar, np.float32(-np.inf)))
+    highest = below + relative * abs(below) + absolute
+    assert highest <= product - relative * abs(product) - absolute
+
+
+@needs_onednn
+@settings(max_examples=120, deadline=None)
+@given(
+    st.integers(0, 2**32),
+    kinds,
+    scales,
+    st.sampled_from([1, 5, 40, 2000]),
+    st.sampled_from([1, 8, 20]),
+    st.sampled_from([None, 0.3]),
+    st.sampled_from([0, 4, 10**9]),
+)
+def test_bfloat16_and_float32_find_the_same_to_the_bit(seed, kind, scale, k, many, share, crowded):
+    """With views that are equal or differ by a bit, passages of many views, and with kernels that give up or never do."""
+    rng = np.random.default_rng(seed)
+    counts = rng.integers(1, 5, 150)
+    views = vectors(rng, kind, (int(counts.sum()), 24))
+    copied = rng.integers(0, len(views), (2, 60))
+    views[copied[0]] = views[copied[1]]
+    changed = rng.integers(0, len(views), 60)
+    views[changed, 0] = np.nextafter(views[changed, 0], np.float16(0))
+    queries = questions(rng, scale, (many, 24))
+    among = None if share is None else rng.random(150) < share
+    args = views, np.cumsum(counts) - counts, rng.permutation(150), queries, k, [(0, None), (1, 3)]
+    found = []
+    for multiplies in (True, False):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(kernels, "multiplies_bfloat16", lambda multiplies=multiplies: multiplies)
+            patch.setattr(kernels, "ONEDNN_QUESTIONS", 1)
+            patch.setattr(kernels, "VIEWS_PER_HIT", 0)
+            patch.setattr(products, "BLOCK_BYTES", 1 << 12)
+            patch.setattr(products, "SCORES_BYTES", 1 << 12)
+            patch.setattr(exact, "CROWDED", crowded)
+            patch.setattr(exact, "PROPOSED_AT_ONCE", 10)
+            found.append(top_passages_by(*args, among=among))
+    for coarse, fine in zip(*found, strict=True):
+        assert coarse.passages.tolist() == fine.passages.tolist()
+        assert coarse.scores.tobytes() == fine.scores.tobytes()
+        assert coarse.winning_views.tolist() == fine.winning_views.tolist()
+    for question, query in enumerate(queries.astype(np.float64)):
+        scores = np.einsum("nd,d->n", views.astype(np.float64), query)
+        best = np.maximum.reduceat(scores, args[1])
+        allowed = np.arange(150) if among is None else np.flatnonzero(among)
+        order = allowed[np.lexsort((args[2][allowed], -best[allowed]))][:k]
+        assert found[0][0].passages[question, : len(order)].tolist() == order.tolist()
+        assert (
+            found[0][0].scores[question, : len(order)].tobytes() == best[order].astype(np.float32).tobytes()
+        )
+
+
+@pytest.mark.parametrize(
+    ("many", "hits", "able", "expected"),
+    [
+        (kernels.ONEDNN_QUESTIONS, 1e-5, True, [BFloat16, Float32]),
+        (kernels.ONEDNN_QUESTIONS, 1e-5, False, [Float32]),
+        (kernels.ONEDNN_QUESTIONS, 0.1, True, [Float32]),
+        (1, 1e-5, True, [Float32]),
+    ],
+)
+@needs_onednn
+def test_bfloat16_is_for_processors_that_have_it_and_few_hits(many, hits, able, expected, monkeypatch):
+    monkeypatch.setattr(kernels, "multiplies_bfloat16", lambda: able)
+    chosen = kernels.kernels(np.ones((many, 4), np.float32), 1.0, hits, torch.device("cpu"))
+    assert [type(kernel) for kernel in chosen] == expected
+
+
+@needs_onednn
+def test_vectors_too_long_for_bfloat16_are_multiplied_in_float32(monkeypatch):
+    monkeypatch.setattr(kernels, "multiplies_bfloat16", lambda: True)
+    queries = np.full((kernels.ONEDNN_QUESTIONS, 4), np.finfo(np.float32).max)
+    for longest in (0.0, 1.0):
+        (kernel,) = kernels.kernels(queries, longest, 1e-5, torch.device("cpu"))
+        assert isinstance(kernel, Float32)
+
+
+def test_precision_that_others_chose_is_kept_and_not_used():
+    torch.set_float32_matmul_precision("medium")
+    try:
+        with kernels.whole_float32():
+            assert torch.get_float32_matmul_precision() == "highest"
+        assert torch.get_float32_matmul_precision() == "medium"
+    finally:
+        torch.set_float32_matmul_precision("highest")
+
+
+def test_eight_values_are_read_at_once_to_the_last():
+    rng = np.random.default_rng(0)
+    for length in range(40):
+        for share in (0.0, 0.1, 1.0):
+            mask = rng.random(length) < share
+            assert products.true_positions(mask).tolist() == np.flatnonzero(mask).tolist()
