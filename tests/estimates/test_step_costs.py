@@ -9,9 +9,10 @@ from multiview.config import Config, Train
 from multiview.config.overrides import validate
 from multiview.data.processes import MOST
 from multiview.data.questions import Question
+from multiview.estimates.index_costs import search_parts
 from multiview.estimates.model_shape import KNOWN
 from multiview.estimates.rates import default_rates
-from multiview.estimates.step_costs import COSTS, cost_of, search_parts
+from multiview.estimates.step_costs import COSTS, cost_of
 from multiview.estimates.workload import Hardware, Setting, Workload
 from multiview.steps.table import STEPS
 from multiview.training.stream import QuestionStream
