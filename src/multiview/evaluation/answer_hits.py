@@ -36,10 +36,17 @@ class AnswerHits:
         pairs = (passage_rows + len(self._ids) * questions[:, None])[real]
         asked = np.sort(pairs)  # several times as fast as `np.unique`
         asked = asked[np.diff(asked, prepend=-1) > 0]
-        self._match(asked[~np.isin(asked, self._pairs, assume_unique=True)])
+        self._match(asked[~self._known(asked)])
         holds = np.zeros(passage_rows.shape, bool)
         holds[real] = self._holds[np.searchsorted(self._pairs, pairs)]
         return holds
+
+    def _known(self, pairs: np.ndarray) -> np.ndarray:
+        """Which of some rising pairs are known [n] bool."""
+        if not len(self._pairs):
+            return np.zeros(len(pairs), bool)
+        places = np.minimum(np.searchsorted(self._pairs, pairs), len(self._pairs) - 1)
+        return self._pairs[places] == pairs
 
     def _match(self, pairs: np.ndarray) -> None:
         """Matches pairs that are not known, rising numbers question · passages + passage."""
@@ -47,18 +54,15 @@ class AnswerHits:
             return
         questions, passages = np.divmod(pairs, len(self._ids))
         by_passage = np.argsort(passages, kind="stable")
-        distinct, starts = np.unique(passages[by_passage], return_index=True)
-        bounds = zip(starts.tolist(), [*starts[1:].tolist(), len(pairs)], strict=True)
-        bounds_of = dict(zip(self._ids.take(pa.array(distinct)).to_pylist(), bounds, strict=True))
-        asking = questions[by_passage]
-        held: list[int] = []
-        for id_, text in self._corpus.stream_texts(bounds_of):
-            start, stop = bounds_of[id_]
-            answered = self._answers.answered(
-                TokenizedText(text, self._matching), asking[start:stop].tolist()
-            )
-            held += [start + position for position in answered]
+        passages, questions = passages[by_passage], questions[by_passage]
+        starts = np.flatnonzero(np.diff(passages, prepend=-1))
+        stops = np.append(starts[1:], len(pairs))
         found = np.zeros(len(pairs), bool)
-        found[by_passage[held]] = True
-        order = np.argsort(known := np.concatenate([self._pairs, pairs]))
+        for position, text in self._corpus.stream_texts(self._ids.take(pa.array(passages[starts]))):
+            start, stop = starts[position], stops[position]
+            tokenized = TokenizedText(text, self._matching)
+            for answered in self._answers.answered(tokenized, questions[start:stop].tolist()):
+                found[by_passage[start + answered]] = True
+        known = np.concatenate([self._pairs, pairs])
+        order = np.argsort(known, kind="stable")  # which merges what rises already
         self._pairs, self._holds = known[order], np.concatenate([self._holds, found])[order]
