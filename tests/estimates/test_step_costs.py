@@ -45,15 +45,37 @@ def test_steps_are_those_of_a_training(epochs: float, most: int | None) -> None:
 
 
 def test_every_cost_grows_with_what_it_works_on() -> None:
+    exported = config(export={"formats": ["views", "delta"]})
     for step in COSTS:
         small, large = (
-            cost_of(step, config(), setting(passages=size, questions=size / 20, dev_questions=size / 300))
+            cost_of(step, exported, setting(passages=size, questions=size / 20, dev_questions=size / 300))
             for size in (1e6, 2e6)
         )
         if step not in ("initial-model", "changes", "changes-with-queries"):
             assert large.seconds > 1.5 * small.seconds, step
-            assert large.disk >= small.disk > 0, step
+            assert large.disk >= small.disk > 0 or step == "follow-champion", step
         assert large.memory >= small.memory
+
+
+def test_an_export_costs_what_its_formats_write() -> None:
+    costs = {
+        formats: cost_of("export", config(export={"formats": formats}), setting(changed=0.02))
+        for formats in ((), ("views",), ("delta",), ("views", "delta"), ("model",), ("model", "onnx"))
+    }
+    assert set(costs[()].parts) == {"start"} and costs[()].disk == 0
+    written = {formats: cost.parts.get("writing views") for formats, cost in costs.items()}
+    assert written["delta",] == pytest.approx(0.02 * written["views",])
+    assert written["views", "delta"] == pytest.approx(1.02 * written["views",])
+    assert [formats for formats, cost in costs.items() if "comparing passages" in cost.parts] == [
+        ("delta",),
+        ("views", "delta"),
+    ]
+    assert (
+        costs["model", "onnx"].disk
+        == 2 * costs["model",].disk
+        == 2 * cost_of("initial-model", config(), setting()).disk
+    )
+    assert costs["delta",].memory > costs["views",].memory
 
 
 @pytest.mark.parametrize(

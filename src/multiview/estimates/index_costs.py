@@ -17,8 +17,10 @@ BLOCK_BYTES = 128 << 20
 """Bytes of the products that a search holds at once."""
 KMEANS_ROUNDS = 10
 """Passes of faiss' k-means over its sample."""
-ANOTHER_PASS = ("first_views", "each_view")
-"""Analyses of an evaluation that search all views once more, together."""
+POINT_BYTES = 16
+"""Bytes of the id of a passage in a vector database."""
+LARGEST_K = 16
+"""The largest k of the analysis `first_views` (`multiview.evaluation.analyses.first_views`)."""
 
 
 def changes(config: Config, setting: Setting, shards: int) -> Cost:
@@ -102,15 +104,30 @@ def mine(config: Config, setting: Setting, shards: int) -> Cost:
     )
 
 
+def further_rankings(config: Config, views: float) -> float:
+    """The rankings per question that the analyses of an evaluation ask for, besides that by all views.
+
+    Each view alone, and the first 1 to 16; the first view alone is one of both.
+    """
+    asked = config.evaluation.analyses
+    single = views if "each_view" in asked else 0.0
+    leading = min(views - 1, LARGEST_K) if "first_views" in asked else 0.0
+    return single + leading - (1 if single and leading else 0) if views > 1 else 0.0
+
+
 def evaluate(config: Config, setting: Setting, shards: int) -> Cost:
-    questions, depth, rates = setting.workload.dev_questions, config.evaluation.depth, setting.rates
-    passes = 1 + any(each in config.evaluation.analyses for each in ANOTHER_PASS)
-    parts = search_parts(questions, passes, config, setting)
-    parts["answers in hits"] = questions * depth / rates["answer_hits"]
+    """A search, one more pass for all further rankings, and answers in the hits of every ranking."""
+    load, depth, rates = setting.workload, config.evaluation.depth, setting.rates
+    questions, further = load.dev_questions, further_rankings(config, load.views)
+    parts = search_parts(questions, 2 if further else 1, config, setting)
+    parts["answers in hits"] = questions * depth * (1 + further) / rates["answer_hits"]
+    together = min(questions, GPU_QUESTIONS_AT_ONCE if setting.hardware.gpus else QUESTIONS_AT_ONCE)
+    searched = depth * together * further * rates["ranked_hit_bytes"]
+    judged = depth * questions * (1 + further) * rates["judged_hit_bytes"]
     return Cost(
         parts,
         gpus=gpus_of(setting),
-        memory=search_memory(questions, depth, config, setting),
+        memory=search_memory(questions, depth, config, setting) + searched + judged,
         gpu_memory=_gpu_memory(config, setting),
         disk=questions * depth * rates["hit_bytes"],
     )
@@ -126,3 +143,34 @@ def refresh_index(config: Config, setting: Setting, shards: int) -> Cost:
     few = replace(setting, workload=replace(load, passages=load.passages * load.changed))
     whole, added = index(config, setting, shards), index(config, few, shards).parts
     return replace(whole, parts={**added, "copying views": whole.parts["copying views"]})
+
+
+def export(config: Config, setting: Setting, shards: int) -> Cost:
+    """`views` writes every view as float32 with its snippet; `delta` compares all passages of both indexes, and writes the
+    views of those that changed; `model` and `onnx` each write a model."""
+    load, rates, formats = setting.workload, setting.rates, config.export.formats
+    written = load.passages * (("views" in formats) + load.changed * ("delta" in formats))
+    compared = 2 * load.passages * ("delta" in formats)
+    models = model_bytes(config, setting) * (("model" in formats) + ("onnx" in formats))
+    vectors = 4.0 * written * load.views * setting.shape.width
+    parts = {"comparing passages": compared / rates["compared_passages"]} if compared else {}
+    if written:
+        parts["writing views"] = vectors / rates["exported_bytes"]
+    return Cost(
+        parts,
+        memory=load.passages * rates["search_row_bytes"] * (2 if compared else 1)
+        + compared * rates["compared_row_bytes"]
+        + models,
+        disk=vectors * rates["exported_share"]
+        + written * load.words * rates["stored_bytes_per_word"]
+        + models,
+    )
+
+
+def follow_champion(config: Config, setting: Setting, shards: int) -> Cost:
+    """Points are made and counted here, and read back; what the database takes besides is its own."""
+    load, rates = setting.workload, setting.rates
+    return Cost(
+        {"points": load.passages / rates["points"]},
+        memory=load.passages * (rates["search_row_bytes"] + POINT_BYTES),
+    )

@@ -38,6 +38,8 @@ COSTS: dict[str, StepCost] = {
     "mine": index_costs.mine,
     "evaluate": index_costs.evaluate,
     "refresh-index": index_costs.refresh_index,
+    "export": index_costs.export,
+    "follow-champion": index_costs.follow_champion,
 }
 """The cost model of each step whose work grows with the data."""
 
