@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from multiview.data.reading.tables import Row
-from multiview.errors import InputError
+from multiview.errors import InputError, counted
 from multiview.steps.path import shard_file
 
 SCHEMA = pa.schema(
@@ -216,7 +216,7 @@ class PassageLookup:
         if len(rows) < len(ids):
             missing = ids.filter(pc.invert(pc.is_in(ids, value_set=self._ids)))
             raise InputError(
-                f"{self.folder}: {len(missing)} of {len(ids)} passages asked for are not in this corpus "
+                f"{self.folder}: {len(missing):,} of {counted(len(ids), 'passage')} asked for, not in this corpus "
                 f"(first: {missing[0].as_py()!r}); it was cut from other files than what names them"
             )
         done = 0
