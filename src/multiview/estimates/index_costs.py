@@ -116,7 +116,10 @@ def further_rankings(config: Config, views: float) -> float:
 
 
 def evaluate(config: Config, setting: Setting, shards: int) -> Cost:
-    """A search, one more pass for all further rankings, and answers in the hits of every ranking."""
+    """A search, one more pass for all further rankings, and answers in the hits of every ranking.
+
+    Memory holds the ids of the index and of the corpus, which the texts are looked up by.
+    """
     load, depth, rates = setting.workload, config.evaluation.depth, setting.rates
     questions, further = load.dev_questions, further_rankings(config, load.views)
     parts = search_parts(questions, 2 if further else 1, config, setting)
@@ -127,7 +130,10 @@ def evaluate(config: Config, setting: Setting, shards: int) -> Cost:
     return Cost(
         parts,
         gpus=gpus_of(setting),
-        memory=search_memory(questions, depth, config, setting) + searched + judged,
+        memory=search_memory(questions, depth, config, setting)
+        + load.passages * rates["looked_up_row_bytes"]
+        + searched
+        + judged,
         gpu_memory=_gpu_memory(config, setting),
         disk=questions * depth * rates["hit_bytes"],
     )
