@@ -64,7 +64,7 @@ def test_an_export_costs_what_its_formats_write() -> None:
         for formats in ((), ("views",), ("delta",), ("views", "delta"), ("model",), ("model", "onnx"))
     }
     assert set(costs[()].parts) == {"start"} and costs[()].disk == 0
-    written = {formats: cost.parts.get("writing views") for formats, cost in costs.items()}
+    written = {formats: cost.parts.get("writing views", 0.0) for formats, cost in costs.items()}
     assert written["delta",] == pytest.approx(0.02 * written["views",])
     assert written["views", "delta"] == pytest.approx(1.02 * written["views",])
     assert [formats for formats, cost in costs.items() if "comparing passages" in cost.parts] == [
