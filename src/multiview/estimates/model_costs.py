@@ -89,3 +89,19 @@ def encode(config: Config, setting: Setting, shards: int) -> Cost:
         gpu_memory=weights + batch if setting.hardware.gpus else 0.0,
         disk=view_bytes(load.all_views, shape.width) + ROW_BYTES * load.passages,
     )
+
+
+def teach(config: Config, setting: Setting, shards: int) -> Cost:
+    """Forward passes of a cross-encoder, which is taken to be as large as the base model, over every pair."""
+    load, shape, rates = setting.workload, setting.shape, setting.rates
+    pairs = load.questions * (1 + max(config.bm25.depth, config.mining.number))
+    tokens = load.passage_tokens(config, rates) + QUESTION_TOKENS
+    half = config.encode.compute != "float32"
+    rate = matrix_rate(setting, "encode_flops", half, "gpu_encode_share")
+    return Cost(
+        {"forward passes": shape.forward_flops(pairs * tokens, tokens) / rate},
+        gpus=gpus_of(setting),
+        memory=4.0 * shape.parameters,
+        gpu_memory=4.0 * shape.parameters if setting.hardware.gpus else 0.0,
+        disk=pairs * rates["hit_bytes"],
+    )

@@ -36,6 +36,7 @@ COSTS: dict[str, StepCost] = {
     "encode-with-queries": model_costs.encode,
     "index": index_costs.index,
     "mine": index_costs.mine,
+    "teach": model_costs.teach,
     "evaluate": index_costs.evaluate,
     "refresh-index": index_costs.refresh_index,
     "export": index_costs.export,
