@@ -31,7 +31,7 @@ from benchmarks.table import Contestant, Goal, Row, Size, markdown, squad_folder
 from benchmarks.timing import in_turns
 from multiview import environment
 from multiview.artifacts.staged import Staged
-from multiview.config import Analysis, Config, Encode, Evaluation, Questions
+from multiview.config import Analysis, Config, Corpus, Encode, Evaluation, Questions
 from multiview.data.passages import read_passages
 from multiview.data.questions import Question, limited, read_questions
 from multiview.evaluation.analyses.run import RANGES
@@ -66,6 +66,7 @@ class Given:
         sections = {
             "evaluation": Evaluation(analyses=analyses),
             "questions": Questions(),
+            "corpus": Corpus(),
             "encode": Encode(device="cpu"),
         }
         names = ("model", "passages", "train_questions")

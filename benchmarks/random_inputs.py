@@ -59,8 +59,8 @@ def write_index(
     (folder / HEADER_FILE).write_text(json.dumps(header))
 
 
-def one_layer_model(folder: Path, architecture: str, views: int = 8) -> None:
-    """Writes a model of one layer of width 384, with random weights and the tokenizer of MiniLM."""
+def one_layer_model(folder: Path, architecture: str, views: int = 8, width: int = 384) -> None:
+    """Writes a model of one layer of `width`, with random weights and the tokenizer of MiniLM."""
     from transformers import AutoConfig, AutoModel, AutoTokenizer
 
     from multiview.config import Model
@@ -68,7 +68,8 @@ def one_layer_model(folder: Path, architecture: str, views: int = 8) -> None:
     from multiview.model.encoder import BiEncoder
 
     with staged_base(BASE) as whole, tempfile.TemporaryDirectory() as base:
-        config = AutoConfig.from_pretrained(whole, num_hidden_layers=1)
+        sizes = {"hidden_size": width, "intermediate_size": 4 * width, "num_attention_heads": width // 32}
+        config = AutoConfig.from_pretrained(whole, num_hidden_layers=1, **sizes)
         AutoModel.from_config(config).save_pretrained(base)
         AutoTokenizer.from_pretrained(whole).save_pretrained(base)
         model = Model.model_validate({"base": base, "architecture": architecture, "views": views})

@@ -32,6 +32,13 @@ def test_lookup_reads_passages_by_id_over_shards_and_row_groups(tmp_path):
     assert lookup.passages(asked) == {id_: by_id[id_] for id_ in asked}
     assert lookup.texts(["p7"]) == {"p7": ("Title 7", "Passage 7 is here. It says word7.")}
     assert lookup.passages([]) == {}
+    ids = pa.array(["p1250", "nobody", "p3"])
+    assert [found.tolist() for found in lookup.find(ids)] == [[3, 1250], [2, 0]]
+    assert list(lookup.stream(pa.array(["p1250", "p3"]))) == [(1, by_id["p3"]), (0, by_id["p1250"])]
+    assert list(lookup.stream_texts(pa.array(["p1250", "p3"]))) == [
+        (1, by_id["p3"].text),
+        (0, by_id["p1250"].text),
+    ]
     with pytest.raises(InputError, match=r"1 of 2 passages .*'nobody'"):
         lookup.passages(["p1", "nobody"])
 

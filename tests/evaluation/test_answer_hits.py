@@ -46,7 +46,7 @@ def test_a_known_pair_is_not_read_again(asked, monkeypatch):
     hits, read, stream = AnswerHits(questions, ids, corpus, "string"), [], corpus.stream_texts
 
     def stream_texts(ids):
-        read.extend(ids)
+        read.extend(ids.to_pylist())
         return stream(ids)
 
     monkeypatch.setattr(corpus, "stream_texts", stream_texts)

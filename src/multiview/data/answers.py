@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import accumulate
+from itertools import islice
 from typing import Literal
 
 import numpy as np
@@ -37,6 +36,7 @@ TEXTS_AT_ONCE = 500
 """Number of texts that are searched for answers together. Memory and speed depend on it."""
 PAIRS_PER_TEXT = 6
 """Number of answers looked for per text from which on most are ruled out together. Only speed depends on it."""
+NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
 SEPARATOR = " "  # in the class Z, so no token holds it
 ASCII_WORD = re.compile(r"[a-z0-9]")
 SIGMAS = frozenset("Σσς")
@@ -107,14 +107,13 @@ class TokenizedText:
         needle = joined_tokens(answer, self.mode)
         if not needle or needle not in self.joined:
             return []
-        starts, spans = self._offsets_and_spans
         length = needle.count(SEPARATOR) - 1
         matches: list[Span] = []
         offset = self.joined.find(needle)
         while offset >= 0:
-            first = bisect_right(starts, offset) - 1
-            run = spans[first : first + length]
-            matches.append((min(start for start, _ in run), max(stop for _, stop in run)))
+            # The separator at `offset` is that before the first token.
+            first = self.joined.count(SEPARATOR, 0, offset)
+            matches.append(self._covered(first, first + length))
             offset = self.joined.find(needle, offset + 1)
         return matches
 
@@ -126,16 +125,19 @@ class TokenizedText:
             return False
         return all(token in self.lowered for token in needle.tokens) and needle.joined in self.joined
 
-    @cached_property
-    def _offsets_and_spans(self) -> tuple[list[int], list[Span]]:
-        """Per token, the offset of its separator in `joined` and its span in `text`."""
+    def _covered(self, first: int, stop: int) -> Span:
+        """The part of `text` that the tokens [first, stop) came from."""
         if self.text.isascii():
-            spans = [match.span() for match in ASCII_TOKEN.finditer(self.text)]
-        else:
-            decomposed, origin = decompose(self.text)
-            spans = [_original(origin, *match.span()) for match in _token(self.mode).finditer(decomposed)]
-        tokens = self.joined.split(SEPARATOR)[1:-1]
-        return list(accumulate((len(token) + 1 for token in tokens[:-1]), initial=0)), spans
+            tokens = list(islice(ASCII_TOKEN.finditer(self.text), first, stop))
+            return tokens[0].start(), tokens[-1].end()
+        spans = self._token_spans[first:stop]
+        return min(start for start, _ in spans), max(stop for _, stop in spans)
+
+    @cached_property
+    def _token_spans(self) -> list[Span]:
+        """The part of `text` that each token came from, where the text has to be decomposed."""
+        decomposed, origin = decompose(self.text)
+        return [_original(origin, *token.span()) for token in _token(self.mode).finditer(decomposed)]
 
 
 def _token(mode: Mode) -> regex.Pattern[str]:
@@ -161,18 +163,29 @@ def decompose(text: str) -> tuple[str, Sequence[int]]:
     """
     if unicodedata.is_normalized("NFD", text):
         return text, range(len(text))
-    pieces: list[tuple[int, str, int]] = []  # combining class, code point, origin
-    run = 0  # start of the current run of marks
-    for index, character in enumerate(text):
-        # Most characters are ASCII, which is neither decomposed nor a mark.
-        for point in character if character.isascii() else unicodedata.normalize("NFD", character):
-            rank = unicodedata.combining(point)
-            if rank == 0:
-                pieces[run:] = sorted(pieces[run:], key=_rank)
-                run = len(pieces) + 1
-            pieces.append((rank, point, index))
-    pieces[run:] = sorted(pieces[run:], key=_rank)
-    return "".join(point for _, point, _ in pieces), [index for _, _, index in pieces]
+    decomposed: list[str] = []
+    origin: list[int] = []
+    done = 0
+    for match in NOT_ASCII.finditer(text):
+        # ASCII is not decomposed, and holds no mark.
+        decomposed.append(text[done : match.start()])
+        origin += range(done, match.start())
+        pieces: list[tuple[int, str, int]] = []  # combining class, code point, origin
+        run = 0  # start of the current run of marks
+        for index in range(*match.span()):
+            for point in unicodedata.normalize("NFD", text[index]):
+                rank = unicodedata.combining(point)
+                if rank == 0:
+                    pieces[run:] = sorted(pieces[run:], key=_rank)
+                    run = len(pieces) + 1
+                pieces.append((rank, point, index))
+        pieces[run:] = sorted(pieces[run:], key=_rank)
+        decomposed += [point for _, point, _ in pieces]
+        origin += [index for _, _, index in pieces]
+        done = match.end()
+    decomposed.append(text[done:])
+    origin += range(done, len(text))
+    return "".join(decomposed), origin
 
 
 def _rank(piece: tuple[int, str, int]) -> int:

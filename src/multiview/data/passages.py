@@ -197,17 +197,20 @@ class PassageLookup:
 
     def passages(self, ids: Iterable[str]) -> dict[str, Passage]:
         """Returns id to passage."""
-        return {passage.id: passage for passage in self.stream(ids)}
+        return {passage.id: passage for _, passage in self.stream(_array(ids))}
 
-    def stream(self, ids: Iterable[str]) -> Iterator[Passage]:
-        """Yields the passages of these ids in the order of the shards, with one row group in memory."""
-        for table in self._tables(ids, COLUMNS):
-            yield from passages_of(table)
+    def stream(self, ids: pa.Array) -> Iterator[tuple[int, Passage]]:
+        """Yields the passages of distinct `ids`, each with the position of its id, in the order of the shards.
 
-    def stream_texts(self, ids: Iterable[str]) -> Iterator[tuple[str, str]]:
-        """Yields id and text of the passages of these ids, as `stream` does, without reading their other columns."""
-        for table in self._tables(ids, TEXTS):
-            yield from texts_of(table)
+        One row group is in memory.
+        """
+        for positions, table in self._tables(ids, COLUMNS):
+            yield from zip(positions, passages_of(table), strict=True)
+
+    def stream_texts(self, ids: pa.Array) -> Iterator[tuple[int, str]]:
+        """Yields the texts of distinct `ids`, as `stream` does, without reading other columns."""
+        for positions, table in self._tables(ids, ["text"]):
+            yield from zip(positions, table.column("text").to_pylist(), strict=True)
 
     def texts(self, ids: Iterable[str]) -> dict[str, tuple[str, str]]:
         """Returns id to (title, text)."""
@@ -217,17 +220,33 @@ class PassageLookup:
     def rows(self, ids: Iterable[str], columns: Sequence[str] | None = None) -> dict[str, Row]:
         """Returns id to all columns, the user's further columns included, or to `id` and the given columns."""
         selected = None if columns is None else list(dict.fromkeys(["id", *columns]))
-        return {row["id"]: row for table in self._tables(ids, selected) for row in table.to_pylist()}
+        tables = self._tables(_array(ids), selected)
+        return {row["id"]: row for _, table in tables for row in table.to_pylist()}
 
-    def _tables(self, ids: Iterable[str], columns: list[str] | None) -> Iterator[pa.Table]:
-        """Yields the rows of these ids in the order of the shards, one table per row group."""
-        unique_ids = pa.array(dict.fromkeys(ids), pa.string())
-        rows = np.flatnonzero(pc.is_in(self._ids, value_set=unique_ids).to_numpy())
-        if len(rows) < len(unique_ids):
-            missing = unique_ids.filter(pc.invert(pc.is_in(unique_ids, value_set=self._ids)))
+    def find(self, ids: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the rows of the passages among distinct `ids`, rising, and the position of each one's id.
+
+        An id that no shard holds is left out.
+        """
+        positions = pc.fill_null(pc.index_in(self._ids, value_set=ids), -1).to_numpy()
+        rows = np.flatnonzero(positions >= 0)
+        return rows, positions[rows]
+
+    def _tables(self, ids: pa.Array, columns: Sequence[str] | None) -> Iterator[tuple[list[int], pa.Table]]:
+        """Yields the rows of distinct `ids` in the order of the shards, one table per row group, with the positions of their ids."""
+        rows, positions = self.find(ids)
+        if len(rows) < len(ids):
+            missing = ids.filter(pc.invert(pc.is_in(ids, value_set=self._ids)))
             raise InputError(
-                f"{self.folder}: {len(missing):,} of {counted(len(unique_ids), 'passage')} asked for, not in this corpus "
+                f"{self.folder}: {len(missing):,} of {counted(len(ids), 'passage')} asked for, not in this corpus "
                 f"(first: {missing[0].as_py()!r}); it was cut from other files than what names them"
             )
-        for _, table in self._rows.tables(rows, columns):
-            yield table
+        done = 0
+        for table_rows, table in self._rows.tables(rows, columns):
+            yield positions[done : done + len(table_rows)].tolist(), table
+            done += len(table_rows)
+
+
+def _array(ids: Iterable[str]) -> pa.Array:
+    """Returns ids, each once."""
+    return pa.array(dict.fromkeys(ids), pa.string())

@@ -88,9 +88,7 @@ def write_questions(questions: Iterable[Question], folder: Path) -> None:
 
 def iterate_questions(folder: Path) -> Iterator[Question]:
     """Yields the questions of a folder in order. Raises InputError when it has no `questions.parquet`."""
-    file = Path(folder) / FILE
-    if not file.is_file():
-        raise InputError(f"{file}: no such file; run the split step")
+    file = _existing(folder)
     with pq.ParquetFile(file, pre_buffer=False) as parquet:  # otherwise the whole file is read ahead
         columns = [name for name in (*SCHEMA.names, NEGATIVES.name) if name in parquet.schema_arrow.names]
         for batch in parquet.iter_batches(columns=columns):
@@ -105,6 +103,19 @@ def iterate_questions(folder: Path) -> Iterator[Question]:
                     None if grades is None else tuple(grades),
                     tuple((negatives and negatives[0]) or ()),
                 )
+
+
+def read_columns(folder: Path, columns: Sequence[str]) -> pa.Table:
+    """Returns some columns of `SCHEMA` of all questions of a folder, in order. Raises as `iterate_questions`."""
+    with pq.ParquetFile(_existing(folder), pre_buffer=False) as parquet:
+        return parquet.read(columns=list(columns))
+
+
+def _existing(folder: Path) -> Path:
+    file = Path(folder) / FILE
+    if not file.is_file():
+        raise InputError(f"{file}: no such file; run the split step")
+    return file
 
 
 def read_questions(folder: Path) -> list[Question]:

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 
 from multiview.config import Config
 from multiview.config.overrides import Overrides, merge, validate
-from multiview.estimates.step_costs import Cost, cost_of
+from multiview.estimates.cost import Cost
+from multiview.estimates.step_costs import cost_of
 from multiview.estimates.workload import Setting
 from multiview.model.systems import resolve, resolve_systems
 from multiview.plans.plan import Node

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 from multiview.config import Config
 from multiview.config.overrides import merge, validate
 from multiview.errors import counted
+from multiview.estimates.cost import Cost
 from multiview.estimates.estimate import Estimate
 from multiview.estimates.index_bytes import KINDS, index_bytes
-from multiview.estimates.step_costs import Cost, cost_of
+from multiview.estimates.step_costs import cost_of
 from multiview.estimates.workload import Setting
 
 HEADER = ("step", "tasks", "time", "GPU hours", "memory", "GPU memory", "disk", "longest part")

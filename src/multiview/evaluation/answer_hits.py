@@ -37,10 +37,17 @@ class AnswerHits:
         pairs = (passage_rows + len(self._ids) * questions[:, None])[real]
         asked = np.sort(pairs)  # several times as fast as `np.unique`
         asked = asked[np.diff(asked, prepend=-1) > 0]
-        self._match(asked[~np.isin(asked, self._pairs, assume_unique=True)])
+        self._match(asked[~self._known(asked)])
         holds = np.zeros(passage_rows.shape, bool)
         holds[real] = self._holds[np.searchsorted(self._pairs, pairs)]
         return holds
+
+    def _known(self, pairs: np.ndarray) -> np.ndarray:
+        """Which of some rising pairs are known [n] bool."""
+        if not len(self._pairs):
+            return np.zeros(len(pairs), bool)
+        places = np.minimum(np.searchsorted(self._pairs, pairs), len(self._pairs) - 1)
+        return self._pairs[places] == pairs
 
     def _match(self, pairs: np.ndarray) -> None:
         """Matches pairs that are not known, rising numbers question · passages + passage."""
@@ -48,17 +55,17 @@ class AnswerHits:
             return
         questions, passages = np.divmod(pairs, len(self._ids))
         by_passage = np.argsort(passages, kind="stable")
-        distinct, starts = np.unique(passages[by_passage], return_index=True)
-        bounds = zip(starts.tolist(), [*starts[1:].tolist(), len(pairs)], strict=True)
-        bounds_of = dict(zip(self._ids.take(pa.array(distinct)).to_pylist(), bounds, strict=True))
-        asking = questions[by_passage]
+        passages, questions = passages[by_passage], questions[by_passage]
+        starts = np.flatnonzero(np.diff(passages, prepend=-1))
+        stops = np.append(starts[1:], len(pairs))
         found = np.zeros(len(pairs), bool)
-        texts = self._corpus.stream_texts(bounds_of)
+        texts = self._corpus.stream_texts(self._ids.take(pa.array(passages[starts])))
         while some := list(islice(texts, TEXTS_AT_ONCE)):
-            hits = [np.arange(*bounds_of[id_]) for id_, _ in some]
+            hits = [np.arange(starts[position], stops[position]) for position, _ in some]
             in_text = np.repeat(np.arange(len(some)), [len(each) for each in hits])
             tokenized = [TokenizedText(text, self._matching) for _, text in some]
             at = np.concatenate(hits)
-            found[by_passage[at]] = self._answers.answered(tokenized, in_text, asking[at])
-        order = np.argsort(known := np.concatenate([self._pairs, pairs]))
+            found[by_passage[at]] = self._answers.answered(tokenized, in_text, questions[at])
+        known = np.concatenate([self._pairs, pairs])
+        order = np.argsort(known, kind="stable")  # which merges what rises already
         self._pairs, self._holds = known[order], np.concatenate([self._holds, found])[order]

@@ -63,7 +63,7 @@ def evaluate_queries(
     context: StepContext, index: ViewIndex, layout: Layout, questions: list[Question], queries: np.ndarray
 ) -> None:
     """The step `evaluate` after its questions are encoded as `queries` [q, dim] float32."""
-    from multiview.evaluation.analyses.run import analyse
+    from multiview.evaluation.analyses.run import analyse, search_ahead
     from multiview.evaluation.analyses.subject import Subject
     from multiview.index.approximate.measuring import measure_questions
 
@@ -92,6 +92,7 @@ def evaluate_queries(
         matching=matching_mode(context.settings),
         events=context.events,
     )
+    search_ahead(subject)
     views = IndexViews(index, queries, subject.indexed_passages)
     write_evaluation(context, top, index.ids, questions, find_views=views, answers=subject.answers)
     analyse(context.output("evaluation"), subject)

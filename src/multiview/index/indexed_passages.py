@@ -105,10 +105,8 @@ class TextsById:
 
     def read(self, rows: np.ndarray) -> Iterator[tuple[int, Passage, Row]]:
         """See `Texts`. Raises InputError for a passage that the corpus lacks."""
-        ids = self._ids.take(pa.array(rows)).to_pylist()
-        row_of = dict(zip(ids, rows.tolist(), strict=True))
-        for passage in self._corpus.stream(ids):
-            yield row_of[passage.id], passage, {}
+        for position, passage in self._corpus.stream(self._ids.take(pa.array(rows))):
+            yield int(rows[position]), passage, {}
 
 
 class TextsInOrder:

@@ -13,10 +13,12 @@ import pytest
 from multiview.artifacts.staged import Staged
 from multiview.config import Analysis, Evaluation
 from multiview.config.overrides import validate
+from multiview.data.passages import PassageLookup
 from multiview.errors import InputError
 from multiview.evaluation.analyses.run import ANALYSES
 from multiview.evaluation.analyses.tables import LONGEST, CaptionedTable, markdown, page
 from multiview.evaluation.evaluate import evaluate
+from multiview.index.view_index import ViewIndex
 from multiview.model.layouts import LAYOUTS
 from multiview.steps.context import StepContext
 from tests.fixtures.analysed_model import AnalysedModel, fresh_views
@@ -134,6 +136,19 @@ def test_analyses_are_chosen_by_name(padded, tmp_path):
     assert not folder.exists() and "encode_milliseconds_per_passage" not in events.facts
     with pytest.raises(InputError, match="evaluation.analyses"):
         validate({"evaluation": {"analyses": ["perplexity"]}})
+
+
+def test_views_are_searched_twice_and_texts_of_hits_read_once(padded, tmp_path, monkeypatch):
+    """The ranking of the whole index is searched for alone, because its time is a fact; all others in one pass."""
+    passes, readings = [], []
+
+    def counted(calls, function):
+        return lambda *given, **options: calls.append(given) or function(*given, **options)
+
+    monkeypatch.setattr(ViewIndex, "search_views", counted(passes, ViewIndex.search_views))
+    monkeypatch.setattr(PassageLookup, "stream_texts", counted(readings, PassageLookup.stream_texts))
+    run(padded, tmp_path / "one", analyses=("each_view", "first_views", "answer_view", "groups"))
+    assert [len(ranges) for _, ranges, *_ in passes] == [1, 6] and len(readings) == 1
 
 
 def test_data_without_training_questions_or_answers(camvr, tmp_path):

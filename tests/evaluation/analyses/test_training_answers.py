@@ -1,11 +1,17 @@
 """How the training questions' answers are found."""
 
+from collections import Counter
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
+from multiview.data.passages import Passage
+from multiview.data.questions import Question
 from multiview.evaluation.analyses.subject import NotApplicable
 from multiview.evaluation.analyses.training_answers import KINDS, found_by, training_answers
+from tests.fixtures.analysed_model import hand_subject
+from tests.fixtures.artifacts import questions_folder
 from tests.fixtures.snippet_views import PASSAGE, VIEWS, ask
 
 
@@ -42,3 +48,47 @@ def test_without_spans_there_is_avq_alone(padded):
     subject.train_questions = None
     with pytest.raises(NotApplicable, match="training questions"):
         training_answers(subject)
+
+
+class Sentences:
+    """A view per sentence, and one for the title."""
+
+    has_spans = True
+
+    def spans(self, passage):
+        return [None, *zip([0, *passage.sentence_ends], passage.sentence_ends, strict=False)]
+
+
+@pytest.mark.parametrize("offsets", ["all", "some", "none"])
+def test_kinds_are_those_of_the_questions_one_by_one(tmp_path, monkeypatch, offsets):
+    """With letters of several bytes, several answers, answers across sentences, and passages that the corpus lacks."""
+    monkeypatch.setattr("multiview.evaluation.analyses.training_answers.PASSAGES_AT_ONCE", 3)
+    rng = np.random.default_rng(0)
+    words = ["Zoë", "naïve", "東京", "king", "𝄞", "tower"]
+    passages, questions = [], []
+    for number in range(11):
+        sentences = [" ".join(rng.choice(words, 3)) + ". " for _ in range(1 + number % 4)]
+        ends = tuple(np.cumsum([len(sentence) for sentence in sentences]).tolist())
+        passages.append(Passage(f"p{number}", str(rng.choice(words)), "".join(sentences), ends))
+    for number in range(120):
+        passage, answers, starts = passages[rng.integers(11)], [], []
+        for _ in range(rng.integers(0, 3)):
+            start = int(rng.integers(len(passage.text)))
+            answers.append(passage.text[start : start + int(rng.integers(1, 12))])
+            starts.append(start)
+        with_offsets = offsets == "all" or (offsets == "some" and number % 2)
+        gold = passage.id if number % 7 else "elsewhere"
+        questions.append(
+            Question(f"q{number}", "?", tuple(answers), tuple(starts) if with_offsets else None, (gold, "x"))
+        )
+    train = questions_folder(tmp_path / "train", questions)
+    subject = hand_subject(tmp_path, passages, [], layout=Sentences(), train_questions=train)
+    by_id = {passage.id: passage for passage in passages}
+    plain = Counter(
+        found_by(question, passage, Sentences().spans(passage), "string")
+        for question in questions
+        if (passage := by_id.get(question.positive_ids[0]))
+    )
+    table = training_answers(subject).tables["training_answers"].rows.to_pydict()
+    assert dict(zip(table["found"], table["questions"], strict=True)) == {kind: plain[kind] for kind in KINDS}
+    assert len(+plain) > 1

@@ -25,14 +25,12 @@ def each_view(subject: Subject) -> Findings:
     `recall_at_5/view_1`, `share_of_passages/view_1`.
     """
     summary = subject.check_views()
-    tops = subject.search_views(single_views(summary.most))
-    tops.append(subject.top.passages)
-    holds = np.split(subject.answers_in(np.concatenate(tops, axis=1)), len(tops), axis=1)
+    rankings = [*subject.rankings(single_views(summary.most)), subject.ranking]
     rows: list[dict[str, float | None]] = []
     metrics: dict[str, float] = {}
-    for view, (passage_rows, held) in enumerate(zip(tops, holds, strict=True)):
-        figures = accuracy(first_rank(held)[subject.answered], subject.cuts)
-        figures |= gold_recall(subject.positive_hits(passage_rows), subject)
+    for view, ranking in enumerate(rankings):
+        figures = accuracy(first_rank(ranking.holds)[subject.answered], subject.cuts)
+        figures |= gold_recall(ranking.gold, subject)
         alone = view < summary.most
         has = subject.index.view_counts > (view if alone else 0)
         about = {"view": view + 1 if alone else None, "passages": int(has.sum())}

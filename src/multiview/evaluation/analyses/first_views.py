@@ -38,16 +38,13 @@ def first_views(subject: Subject) -> Findings:
     summary = subject.check_views()
     ranges = leading_views(summary.most)
     view_counts = [*(k for _, k in ranges), summary.most]
-    tops = subject.search_views(ranges)
-    tops.append(subject.top.passages)
-    holds = np.split(subject.answers_in(np.concatenate(tops, axis=1)), len(tops), axis=1)
+    rankings = [*subject.rankings(ranges), subject.ranking]
     queries = subject.index.queries(np.unique(subject.gold[subject.gold >= 0]).tolist())
     rouge = best_rouge(subject, queries, summary.most)
     rows: list[dict[str, float]] = []
-    for k, top, held in zip(view_counts, tops, holds, strict=True):
-        hits = subject.positive_hits(top)
-        figures = accuracy(first_rank(held)[subject.answered], subject.cuts)
-        figures |= gold_recall(hits, subject) | mean_reciprocal_rank(hits, subject)
+    for k, ranking in zip(view_counts, rankings, strict=True):
+        figures = accuracy(first_rank(ranking.holds)[subject.answered], subject.cuts)
+        figures |= gold_recall(ranking.gold, subject) | mean_reciprocal_rank(ranking.gold, subject)
         if rouge is not None:
             figures[metric_names.ROUGE_L] = float(rouge[:, k - 1].mean())
         rows.append({"views": k, **figures})
@@ -119,7 +116,7 @@ def by_diversity(
     The figures of a passage are means over its questions. A passage with one query has no self-BLEU-4 and no level.
     """
     rows = questions_with_queries(subject, queries)
-    mrr = reciprocal_ranks(subject.positive_hits(subject.top.passages))[rows]
+    mrr = reciprocal_ranks(subject.ranking.gold)[rows]
     bleus = {row: self_bleu(generated) for row, generated in queries.items()}
     rated = {row: bleu for row, bleu in bleus.items() if bleu is not None}
     members = [subject.gold[rows] == row for row in rated]

@@ -39,10 +39,13 @@ def view_cosines(vectors: np.ndarray, counts: np.ndarray, view_count: int) -> np
     `vectors` [v, dim] are those of all passages, `counts` [p] their number per passage.
     """
     vectors = vectors.astype(np.float64)
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    padded = np.zeros((len(counts), view_count, vectors.shape[1]))
-    present = np.arange(view_count) < counts[:, None]
-    padded[present] = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
+    lengths = np.sqrt(np.add.reduce(vectors * vectors, axis=1, keepdims=True))
+    np.divide(vectors, lengths, out=vectors, where=True if lengths.all() else lengths > 0)
+    if len(vectors) == len(counts) * view_count:
+        padded = vectors.reshape(len(counts), view_count, -1)
+    else:
+        padded = np.zeros((len(counts), view_count, vectors.shape[1]))
+        padded[np.arange(view_count) < counts[:, None]] = vectors
     return padded @ padded.transpose(0, 2, 1)
 
 

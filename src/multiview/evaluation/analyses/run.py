@@ -60,6 +60,17 @@ def reported(metrics: Mapping[str, float], cuts: Sequence[int]) -> dict[str, flo
     return {name: value for name, value in whole.items() if name not in others}
 
 
+def search_ahead(subject: Subject) -> None:
+    """Searches for all rankings that the analyses of a subject ask for: in one pass over the views, and in one reading of
+    the texts, that of the whole index included."""
+    asking = [ranges for name, ranges in RANGES.items() if name in subject.settings.analyses]
+    try:
+        most = subject.check_views().most if asking else 0
+    except NotApplicable:
+        return
+    subject.rankings([each for ranges in asking for each in ranges(most)])
+
+
 def analyse(folder: Path, subject: Subject) -> None:
     """Runs `settings.analyses` and writes `analyses/metrics.json`, `tables.md` and `<table>.parquet` into `folder`.
 
@@ -73,10 +84,6 @@ def analyse(folder: Path, subject: Subject) -> None:
     left_out: dict[str, str] = {}
     analyses_folder = folder / names.ANALYSES
     analyses_folder.mkdir()
-    most = int(subject.index.view_counts.max())
-    subject.plan_search(
-        each for name in RANGES if name in subject.settings.analyses for each in RANGES[name](most)
-    )
     for name, run in ANALYSES.items():
         if name not in subject.settings.analyses:
             continue

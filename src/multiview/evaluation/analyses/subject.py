@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -60,6 +60,18 @@ class ViewSummary:
     """Whether the index holds padding views of these passages."""
 
 
+@dataclass(frozen=True)
+class Ranking:
+    """The passages that were retrieved for the questions by all views or by some, best first."""
+
+    passages: np.ndarray
+    """[q, depth] int64: their rows in the index, -1 for none."""
+    holds: np.ndarray
+    """[q, depth] bool: which of them hold an answer of their question."""
+    gold: np.ndarray
+    """[q, depth] bool: which of them are positives of their question."""
+
+
 @dataclass
 class Subject:
     """A model, its index over a corpus, and the passages that it retrieved for the questions."""
@@ -79,8 +91,8 @@ class Subject:
     encode: Encode
     matching: Mode
     events: Events
-    _ranges: dict[ViewRange, None] = field(default_factory=dict, init=False)
-    _tops: dict[ViewRange, np.ndarray] = field(default_factory=dict, init=False)
+    _rankings: dict[ViewRange | None, Ranking] = field(default_factory=dict, init=False)
+    """By ranges of views; none: of the whole index, as `top` has them."""
 
     @cached_property
     def encoder(self) -> Encoder:
@@ -105,10 +117,17 @@ class Subject:
         """Which questions have answers [q] bool; accuracy is measured on these questions."""
         return np.array([bool(question.answers) for question in self.questions])
 
-    @cached_property
+    @property
+    def ranking(self) -> Ranking:
+        """The passages retrieved from the whole index."""
+        if None not in self._rankings:
+            self._judge({None: self.top.passages})
+        return self._rankings[None]
+
+    @property
     def holds(self) -> np.ndarray:
         """Whether each retrieved passage holds an answer [q, depth] bool."""
-        return self.answers_in(self.top.passages)
+        return self.ranking.holds
 
     def answers_in(self, passage_rows: np.ndarray, questions: np.ndarray | None = None) -> np.ndarray:
         """Whether passages [q, k], -1 for none, hold an answer of their question [q, k] bool (see `AnswerHits`)."""
@@ -119,33 +138,34 @@ class Subject:
         """Which passages hold an answer of which question."""
         return AnswerHits(self.questions, self.index.ids, self.corpus, self.matching)
 
-    def plan_search(self, ranges: Iterable[ViewRange]) -> None:
-        """Says which ranges of views will be searched for, so that the first `search_views` searches for all in one pass."""
-        self._ranges.update(dict.fromkeys(ranges))
+    def rankings(self, ranges: Sequence[ViewRange]) -> list[Ranking]:
+        """Returns the passages retrieved by each of `ranges` of views alone, exactly.
 
-    def search_views(self, ranges: Sequence[ViewRange]) -> list[np.ndarray]:
-        """Returns the passages [q, depth] retrieved by each of `ranges` of views alone, exactly."""
+        Those that were not asked for before are searched for in one pass over the views.
+        """
 
         def report_done(done: int) -> None:
             self.events.progress(done, len(self.queries), "searches by some views")
 
-        self.plan_search(ranges)
-        if missing := [each for each in self._ranges if each not in self._tops]:
+        if missing := [each for each in dict.fromkeys(ranges) if each not in self._rankings]:
             tops = self.index.search_views(missing, self.queries, self.settings.depth, report_done)
-            self._tops.update((each, top.passages) for each, top in zip(missing, tops, strict=True))
-            self.answers_in(
-                np.concatenate([top.passages for top in tops], axis=1)
-            )  # in one reading of the texts
-        return [self._tops[each] for each in ranges]
+            found = {each: top.passages for each, top in zip(missing, tops, strict=True)}
+            del tops  # their scores take as much memory again
+            self._judge({None: self.top.passages, **found})
+        return [self._rankings[each] for each in ranges]
+
+    def _judge(self, passages: Mapping[ViewRange | None, np.ndarray]) -> None:
+        """Makes rankings of retrieved passages [q, depth] each, in one reading of the texts for all of them."""
+        together = np.concatenate(list(passages.values()), axis=1)
+        columns = (together, self.answers_in(together), hits_among(together, self.positives))
+        parts = (np.split(column, len(passages), axis=1) for column in columns)
+        judged = (Ranking(*each) for each in zip(*parts, strict=True))
+        self._rankings.update(zip(passages, judged, strict=True))
 
     @cached_property
     def positives(self) -> list[np.ndarray]:
         """Rows of each question's positives in the index."""
         return positive_rows(self.index.ids, self.questions)
-
-    def positive_hits(self, passage_rows: np.ndarray) -> np.ndarray:
-        """Whether passages [q, k] are positives of their question [q, k] bool."""
-        return hits_among(passage_rows, self.positives)
 
     @cached_property
     def gold(self) -> np.ndarray:

@@ -1,18 +1,27 @@
 """Training questions by how their answer's view is found, and AVQ (CAMVR 3.2, 4.1)."""
 
+# pyarrow.compute defines its functions when it is imported, so pyright does not see them.
+# pyright: reportAttributeAccessIssue=false
+
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from multiview import metric_names
 from multiview.data.answers import Mode, Span, answer_views, has_answer
-from multiview.data.passages import Passage, read_passages
-from multiview.data.questions import Question, iterate_questions, questions_per_passage
+from multiview.data.passages import Passage
+from multiview.data.questions import Question, read_columns
 from multiview.evaluation.analyses.subject import Findings, NotApplicable, Subject
 from multiview.evaluation.analyses.tables import CaptionedTable
+
+PASSAGES_AT_ONCE = 1024
+"""Number of passages that are held in memory with their questions."""
 
 KINDS = ("offset", "one", "several", "none", "title")
 
@@ -30,14 +39,12 @@ def training_answers(subject: Subject) -> Findings:
     """
     if subject.train_questions is None:
         raise NotApplicable("there are no training questions")
-    questions = list(iterate_questions(subject.train_questions))
-    avq = {metric_names.AVQ: questions_per_passage(questions)}
+    asked = read_columns(subject.train_questions, ["positive_ids", "answers", "answer_starts"])
+    first = pc.list_element(asked["positive_ids"].combine_chunks(), 0).dictionary_encode()
+    avq = {metric_names.AVQ: len(first) / len(first.dictionary) if len(first) else 0.0}
     if not subject.layout.has_spans:
         return Findings(avq)
-    counts = Counter(
-        found_by(question, passage, spans, subject.matching)
-        for question, passage, spans in _laid_out(subject, questions)
-    )
+    counts = sum(_kinds(subject, asked.drop_columns("positive_ids"), first), Counter())
     total = sum(counts.values())
     if not total:
         raise NotApplicable("no training question has its passage in the corpus")
@@ -58,18 +65,58 @@ def found_by(question: Question, passage: Passage, spans: Sequence[Span | None],
     return kind
 
 
-def _laid_out(
-    subject: Subject, questions: Sequence[Question]
-) -> Iterator[tuple[Question, Passage, list[Span | None]]]:
-    """Each question with its first positive and the spans of the positive's views, in the order of the corpus.
+def _kinds(subject: Subject, asked: pa.Table, first: pa.DictionaryArray) -> Iterator[Counter[str]]:
+    """Yields how many of the questions whose first positive is in the corpus are of each kind, for some passages at a time.
 
-    A passage is laid out once for all of its questions; one passage is held in memory at a time.
+    `asked` has the questions' answers and their offsets, `first` their first positives.
     """
-    questions_of: dict[str, list[Question]] = {}
-    for question in questions:
-        if question.positive_ids:
-            questions_of.setdefault(question.positive_ids[0], []).append(question)
-    for passage in read_passages(subject.passages):
-        if passage.id in questions_of:
-            spans = [part.span for part in subject.layout.parts(passage)]
-            yield from ((question, passage, spans) for question in questions_of[passage.id])
+    ids = first.dictionary
+    _, positions = subject.corpus.find(ids)
+    number = np.full(len(ids), len(positions))
+    number[positions] = np.arange(len(positions))
+    numbers = number[first.indices.to_numpy()]
+    order = np.argsort(numbers, kind="stable")
+    asked, numbers = asked.take(pa.array(order)), numbers[order]
+    passages = (passage for _, passage in subject.corpus.stream(ids.take(pa.array(positions))))
+    for start in range(0, len(positions), PASSAGES_AT_ONCE):
+        batch = list(islice(passages, PASSAGES_AT_ONCE))
+        spans = [subject.layout.spans(passage) for passage in batch]
+        low, high = np.searchsorted(numbers, [start, start + len(batch)]).tolist()
+        of_batch, places = asked.slice(low, high - low).combine_chunks(), numbers[low:high] - start
+        at_offset = within_spans(of_batch, places, spans)
+        counts = Counter(offset=int(at_offset.sum()))
+        others = of_batch.filter(pa.array(~at_offset)).to_pylist()
+        for row, place in zip(others, places[~at_offset].tolist(), strict=True):
+            starts = row["answer_starts"]
+            starts = None if starts is None else tuple(starts)
+            question = Question("", "", tuple(row["answers"]), starts, (batch[place].id,))
+            counts[found_by(question, batch[place], spans[place], subject.matching)] += 1
+        yield counts
+
+
+def within_spans(asked: pa.Table, places: np.ndarray, spans: Sequence[Iterable[Span | None]]) -> np.ndarray:
+    """Returns whether a span contains an answer of each question at its offset [q] bool, as `answer_views` says one by one.
+
+    `asked` has the columns `answers` and `answer_starts`; `spans` are those of each passage's views, and `places` [q] says
+    which passage a question is about. False for a question without offsets.
+    """
+    found = np.zeros(len(asked), bool)
+    with_offsets = np.flatnonzero(asked["answer_starts"].is_valid().to_numpy())
+    asked = asked.take(pa.array(with_offsets)).combine_chunks()
+    of_passages = [list(filter(None, each)) for each in spans]
+    numbers = chain.from_iterable(chain.from_iterable(of_passages))
+    bounds = np.fromiter(numbers, np.int64).reshape(-1, 2)
+    counts = np.array(list(map(len, of_passages)), np.int64)
+    answers = pc.list_flatten(asked["answers"])
+    questions = pc.list_parent_indices(asked["answers"]).to_numpy()
+    starts = pc.list_flatten(asked["answer_starts"]).to_numpy().astype(np.int64)
+    stops = starts + pc.utf8_length(answers).to_numpy()
+    # Each answer with each span of its passage.
+    of_answers = places[with_offsets][questions]
+    repeats = counts[of_answers]
+    firsts = (np.cumsum(counts) - counts)[of_answers] - (np.cumsum(repeats) - repeats)
+    span = bounds[np.arange(repeats.sum()) + np.repeat(firsts, repeats)]
+    answer = np.repeat(np.arange(len(starts)), repeats)
+    inside = (span[:, 0] <= starts[answer]) & (stops[answer] <= span[:, 1])
+    found[with_offsets[questions[answer[inside]]]] = True
+    return found

@@ -164,6 +164,10 @@ class Layout(ABC):
         sequences = self.passage(passage, queries)
         return [Part(view.span, view.padding) for sequence in sequences for view in sequence.views]
 
+    def spans(self, passage: "Passage", queries: Sequence[str] = ()) -> "Sequence[Span | None]":
+        """Returns the spans of the passage's parts in code points."""
+        return [part.span for part in self.parts(passage, queries)]
+
     def question(self, text: str) -> TokenSequence:
         """Returns `[VIE] question [SEP]`, or `[CLS] question [SEP]` without viewer tokens, with one view.
 

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 from multiview.config import Model
 from multiview.errors import InputError, counted
 from multiview.model.layouts.base import Layout, Part, TokenRange, TokenSequence, View
-from multiview.model.layouts.snippets import Snippet, covered, snippet_parts, split_snippets
+from multiview.model.layouts.snippets import Snippet, snippet_spans, split_snippets
 
 if TYPE_CHECKING:
+    from multiview.data.answers import Span
     from multiview.data.passages import Passage
 
 PADDING = Part(padding=True)
@@ -79,9 +80,19 @@ class Camvr(Layout):
     def parts(self, passage: "Passage", queries: Sequence[str] = ()) -> list[Part]:
         if not self._viewers:
             return super().parts(passage, queries)  # a snippet without word pieces has no view
+        spans = self._spans(passage)
+        return [Part(span) for span in spans] + [PADDING] * (self.settings.views - len(spans))
+
+    def spans(self, passage: "Passage", queries: Sequence[str] = ()) -> "Sequence[Span | None]":
+        if not self._viewers:
+            return super().spans(passage, queries)
+        spans = self._spans(passage)
+        return spans + [None] * (self.settings.views - len(spans))
+
+    def _spans(self, passage: "Passage") -> "list[Span | None]":
+        """The spans of all snippets but padding."""
         settings = self.settings
-        groups = snippet_parts(passage.title, passage.sentence_ends, settings.views, settings.merge_title)
-        return [Part(covered(group)) for group in groups] + [PADDING] * (settings.views - len(groups))
+        return snippet_spans(passage.title, passage.sentence_ends, settings.views, settings.merge_title)
 
     def _snippets(self, passage: "Passage") -> list[Snippet]:
         settings = self.settings

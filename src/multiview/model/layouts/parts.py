@@ -31,7 +31,7 @@ class Parts(Layout):
         return 1
 
     @abstractmethod
-    def spans(self, passage: "Passage") -> "list[Span]":
+    def spans(self, passage: "Passage", queries: Sequence[str] = ()) -> "list[Span]":
         """Returns the spans of the parts in code points, at least one; they partition the text."""
 
     def passage(self, passage: "Passage", queries: Sequence[str] = ()) -> list[TokenSequence]:
@@ -60,7 +60,7 @@ class Sentence(Parts):
 
     name = "sentence"
 
-    def spans(self, passage: "Passage") -> "list[Span]":
+    def spans(self, passage: "Passage", queries: Sequence[str] = ()) -> "list[Span]":
         return list(pairwise((0, *passage.sentence_ends))) or [(0, 0)]
 
 
@@ -79,7 +79,7 @@ class EqualSplits(Parts):
 
     name = "equal-splits"
 
-    def spans(self, passage: "Passage") -> "list[Span]":
+    def spans(self, passage: "Passage", queries: Sequence[str] = ()) -> "list[Span]":
         starts = [match.start() for match in WORD.finditer(passage.text)]
         count = max(1, min(self.settings.views, len(starts)))
         size, longer = divmod(len(starts), count)

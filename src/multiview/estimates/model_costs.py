@@ -1,0 +1,107 @@
+"""The costs of steps that run a model: training and encoding."""
+
+from __future__ import annotations
+
+import math
+
+from multiview.config import Config
+from multiview.config.section import MOST_WORKERS
+from multiview.estimates.cost import Cost, encoders, gpus_of, matrix_rate, model_bytes
+from multiview.estimates.index_bytes import ROW_BYTES, view_bytes
+from multiview.estimates.workload import QUESTION_TOKENS, Setting
+
+
+def initial_model(config: Config, setting: Setting, shards: int) -> Cost:
+    size = model_bytes(config, setting)
+    return Cost(memory=size, disk=size)
+
+
+def activation_bytes(config: Config, setting: Setting, sequences: float, tokens: float) -> float:
+    """Bytes that the backward pass needs of `sequences` sequences of `tokens` tokens.
+
+    b s L (34 D + 5 a s) in half precision, twice as many in float32, with a = D / 64 heads (Korthikanti et al., 2022); the
+    second term falls away with a fused kernel for attention, as without dropout of attention. With gradient checkpointing
+    2 D per layer remain, beside one layer whole.
+    """
+    train, shape = config.train, setting.shape
+    dropout = train.dropout if train.attention_dropout is None else train.attention_dropout
+    heads = max(1, shape.width // 64) if shape.width % 64 == 0 else 12
+    each = 34 * shape.width + (5 * heads * tokens if dropout else 0)
+    layers = each + 2 * shape.width * shape.layers if train.gradient_checkpointing else each * shape.layers
+    return sequences * tokens * layers * (2 if train.precision == "float32" else 1)
+
+
+def train(config: Config, setting: Setting, shards: int) -> Cost:
+    """3 · forward operations, once more with `train.chunk` or gradient checkpointing; weights, gradients and both moments
+    of AdamW in float32, beside the activations. A validation is a forward pass of its pool on one GPU."""
+    load, train, shape, rates = setting.workload, config.train, setting.shape, setting.rates
+    gpus, tokens = gpus_of(setting, setting.hardware.gpus), load.passage_tokens(config, rates)
+    passages = load.batch(config) * (1 + train.negatives)
+    flops = shape.forward_flops(passages * tokens, tokens)
+    flops += shape.forward_flops(load.batch(config) * QUESTION_TOKENS, QUESTION_TOKENS)
+    again = 1 if train.chunk or train.gradient_checkpointing else 0
+    rate = matrix_rate(setting, "train_flops", train.precision != "float32", "gpu_train_share", gpus)
+    sequences = min(train.chunk or math.inf, passages / max(1, gpus))
+    state = 16.0 * shape.parameters * encoders(config) + activation_bytes(config, setting, sequences, tokens)
+    parts = {"forward and backward": load.steps(config) * (3 + again) * flops / rate}
+    if train.validate_steps:
+        pool = min(train.validation_passages, load.passages)
+        validations = math.ceil(load.steps(config) / train.validate_steps) + 1
+        one_gpu = matrix_rate(setting, "encode_flops", train.precision != "float32", "gpu_encode_share")
+        parts["validation"] = validations * shape.forward_flops(pool * tokens, tokens) / one_gpu
+    return Cost(
+        parts,
+        gpus=gpus,
+        memory=model_bytes(config, setting) if gpus else state,
+        gpu_memory=state if gpus else 0.0,
+        disk=model_bytes(config, setting),
+    )
+
+
+def processes_ahead(config: Config, setting: Setting) -> int:
+    """The processes that tokenise ahead of a GPU; a pod of `encode` has one (see `multiview.model.devices.workers`)."""
+    asked = config.encode.workers
+    return max(0, min(MOST_WORKERS, setting.hardware.cores - 1)) if asked is None else asked
+
+
+def encode(config: Config, setting: Setting, shards: int) -> Cost:
+    """Tokenising, then forward passes; each shard is a task.
+
+    On a GPU other processes tokenise ahead, so tokenising takes only the time by which it exceeds the forward passes.
+    """
+    load, shape, rates = setting.workload, setting.shape, setting.rates
+    tokens = load.passage_tokens(config, rates)
+    sequences = load.passages * load.sequences(config)
+    half = config.encode.compute != "float32"
+    forward = shape.forward_flops(sequences * tokens, tokens)
+    weights = shape.parameters * (2.0 if config.encode.compute == "bfloat16" else 4.0)
+    batch = 4.0 * config.encode.batch_tokens * (shape.inner + 6 * shape.width)
+    tokenised = sequences / rates["tokenised_sequences"] / shards
+    computed = forward / matrix_rate(setting, "encode_flops", half, "gpu_encode_share") / shards
+    if setting.hardware.gpus and (ahead := processes_ahead(config, setting)):
+        tokenised = max(0.0, tokenised / ahead - computed)
+    return Cost(
+        {"tokenising": tokenised, "forward passes": computed},
+        tasks=shards,
+        at_once=min(shards, setting.hardware.at_once or max(1, setting.hardware.gpus)),
+        gpus=gpus_of(setting),
+        memory=weights + (0 if setting.hardware.gpus else batch),
+        gpu_memory=weights + batch if setting.hardware.gpus else 0.0,
+        disk=view_bytes(load.all_views, shape.width) + ROW_BYTES * load.passages,
+    )
+
+
+def teach(config: Config, setting: Setting, shards: int) -> Cost:
+    """Forward passes of a cross-encoder, which is taken to be as large as the base model, over every pair."""
+    load, shape, rates = setting.workload, setting.shape, setting.rates
+    pairs = load.questions * (1 + max(config.bm25.depth, config.mining.number))
+    tokens = load.passage_tokens(config, rates) + QUESTION_TOKENS
+    half = config.encode.compute != "float32"
+    rate = matrix_rate(setting, "encode_flops", half, "gpu_encode_share")
+    return Cost(
+        {"forward passes": shape.forward_flops(pairs * tokens, tokens) / rate},
+        gpus=gpus_of(setting),
+        memory=4.0 * shape.parameters,
+        gpu_memory=4.0 * shape.parameters if setting.hardware.gpus else 0.0,
+        disk=pairs * rates["hit_bytes"],
+    )

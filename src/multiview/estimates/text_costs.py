@@ -1,0 +1,64 @@
+"""The costs of steps that work on texts: splitting a corpus, BM25, questions made from passages."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from multiview.config import Config
+from multiview.data.processes import MOST as PROCESSES
+from multiview.estimates.cost import Cost
+from multiview.estimates.workload import QUESTION_TOKENS, Setting, made_drafts
+
+
+def split(config: Config, setting: Setting, shards: int) -> Cost:
+    """passages / rate of a core, on as many as the step has processes; memory by questions and by passages' ids."""
+    load, rates = setting.workload, setting.rates
+    questions = load.questions + load.dev_questions
+    return Cost(
+        {"sentences": load.passages / rates["split_passages"] / min(setting.hardware.cores, PROCESSES)},
+        memory=load.passages * rates["id_bytes"] + questions * rates["question_bytes"],
+        disk=load.passages * load.words * rates["stored_bytes_per_word"],
+    )
+
+
+def split_again(config: Config, setting: Setting, shards: int) -> Cost:
+    """The ids of the champion's passages are in memory too."""
+    cost = split(config, setting, shards)
+    return replace(cost, memory=cost.memory + setting.workload.passages * setting.rates["id_bytes"])
+
+
+def _bm25(questions: float, depth: int, setting: Setting, more_words: float = 0.0) -> Cost:
+    """Passages of the corpus are indexed, each with `more_words` besides its own."""
+    load, rates = setting.workload, setting.rates
+    words = load.words + more_words
+    return Cost(
+        {
+            "inverted index": load.passages * words / load.words / rates["bm25_passages"],
+            "searches": questions * load.passages / rates["bm25_scores"],
+            "answers in hits": questions * depth / rates["answer_hits"],
+        },
+        memory=load.passages * (words * rates["bm25_bytes_per_word"] + rates["bm25_passage_bytes"])
+        + questions * rates["question_bytes"],
+        disk=questions * depth * rates["hit_bytes"],
+    )
+
+
+def bm25_negatives(config: Config, setting: Setting, shards: int) -> Cost:
+    return _bm25(setting.workload.questions, config.bm25.depth, setting)
+
+
+def make_questions(config: Config, setting: Setting, shards: int) -> Cost:
+    """BM25 searches for the drafts until as many are kept as are wanted: all of them, at most."""
+    drafts, load = made_drafts(config, setting.workload.passages), setting.workload
+    cost = _bm25(drafts if config.make_questions.found_within else 0, 0, setting)
+    words = (load.questions + load.dev_questions) * QUESTION_TOKENS / setting.rates["tokens_per_word"]
+    return replace(cost, disk=words * setting.rates["stored_bytes_per_word"])
+
+
+def evaluate_bm25(config: Config, setting: Setting, shards: int) -> Cost:
+    return _bm25(setting.workload.dev_questions, config.evaluation.depth, setting)
+
+
+def evaluate_bm25_with_queries(config: Config, setting: Setting, shards: int) -> Cost:
+    words = config.generation.queries * QUESTION_TOKENS / setting.rates["tokens_per_word"]
+    return _bm25(setting.workload.dev_questions, config.evaluation.depth, setting, words)
