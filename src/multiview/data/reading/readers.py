@@ -37,6 +37,8 @@ QUESTION_COLUMNS = {
     "negative_ids": (),
 }
 DERIVED_COLUMNS = ("sentence_ends", "content_hash")
+NO_TEXT = (bool, list, dict)
+"""Types of values that are no text of a question."""
 
 UNKNOWN_JUDGED = "judged questions that are in no file of questions"
 """Kind of a remark."""
@@ -280,14 +282,14 @@ def _question(row: Row, judged: Mapping[str, dict[str, int]], location: str, for
     if row["qid"] is None or not str(row["question"] or "").strip():
         raise InputError(f"{location}: no qid or no question; every row needs both")
     for name in ("qid", "question"):
-        if isinstance(row[name], bool | list | dict):
+        if isinstance(row[name], NO_TEXT):
             raise InputError(f"{location}: {name} is a text, not {row[name]!r:.80}")
     qid = str(row["qid"])
     location = f"{location} (question {qid})"
     answers: tuple[str, ...] = ()
     if "answers" in row:
         answers = _strings(parse_list(row["answers"]), "answers", location)
-        if not any(answer.strip() for answer in answers):
+        if not any(map(str.strip, answers)):
             raise InputError(
                 f"{location}: no answer; a question of a file with answers needs one: "
                 "leave the row out (also SQuAD 2.0's unanswerable questions)"
@@ -366,6 +368,8 @@ def _as_list(value: object) -> list[object]:
 
 def _strings(value: object, name: str, location: str) -> tuple[str, ...]:
     """Returns the strings of a list or of a single value; null gives no string."""
+    if isinstance(value, str):
+        return (value,)
     values = value if isinstance(value, list) else [] if value is None else [value]
     if set(map(type, values)) == {str}:
         return tuple(map(str, values))
